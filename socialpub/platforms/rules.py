@@ -1,0 +1,147 @@
+"""Preflight: run a platform's rows over a draft; the catalogue of all rows; the warnings that no row gives.
+
+    findings(platform, site, draft, account)      what is wrong with one target, in row order
+    catalogue(platforms)                          every row by its id
+    warning(code, detail)                         a warning that no row gives
+
+What the rows are made of: `checks` (texts, options, kinds of media) and `checks_media` (facts of the bytes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from socialpub.base.errors import ApiError
+from socialpub.platforms.base import (
+    Account,
+    Draft,
+    Kind,
+    Notice,
+    Platform,
+    Rule,
+    Subject,
+    Surroundings,
+    Warning,
+)
+
+# --- Preflight -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One error: the row that was broken, what was found, and in which media item."""
+
+    rule: Rule
+    found: str = ""
+    item: int | None = None
+
+    @property
+    def message(self) -> str:
+        return f"{self.rule.message} {self.found}".strip()
+
+    @property
+    def remediation(self) -> str:
+        return self.rule.remediation
+
+    def error(self, version: str = "") -> ApiError:
+        return self.rule.error(version, self.found)
+
+    def warning(self) -> Warning:
+        """The finding as a warning: what a scheduled post's deep check gives at acceptance."""
+        return self.rule.warning(self.found)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What preflight has to say about one target: errors in the order of the rows, warnings without doubles."""
+
+    errors: tuple[Finding, ...] = ()
+    warnings: tuple[Warning, ...] = ()
+
+
+def findings(
+    platform: Platform,
+    site: Any,
+    draft: Draft,
+    account: Account,
+    around: Surroundings = Surroundings(),  # noqa: B008 - frozen
+    stages: tuple[str, ...] = ("cheap",),
+) -> Findings:
+    """Every breach of the rows of these stages. Media without facts passes the deep ones."""
+    subject = Subject(draft, account, site, around)
+    errors: list[Finding] = []
+    warnings: list[Warning] = list(_notices(platform, draft)) if "cheap" in stages else []
+    for rule in platform.rules:
+        if rule.check is None or rule.stage not in stages:
+            continue
+        for hit in rule.check(rule, subject):
+            if hit.warning:
+                warnings.append(warning(hit.warning, hit.found))
+            elif rule.severity == "warning":
+                warnings.append(rule.warning(hit.found))
+            else:
+                errors.append(Finding(rule, hit.found, hit.item))
+    return Findings(tuple(errors), tuple(dict.fromkeys(warnings)))
+
+
+def _notices(platform: Platform, draft: Draft) -> Iterator[Warning]:
+    if draft.first_comment is not None and not platform.first_comment:
+        yield warning("first_comment_ignored", f"It is not posted on {platform.label}.")
+    for index, item in enumerate(draft.items):
+        if item.alt_text and item.kind not in platform.alt_text:
+            yield warning("alt_text_ignored", f"Media item {index + 1} is published on {platform.label} without it.")
+    for notice in platform.notices:
+        if notice.applies(draft):
+            yield warning(notice.code, notice.message)
+
+
+def catalogue(platforms: Iterable[Platform]) -> dict[str, Rule]:
+    """Every row of every platform by its id; ValueError when an id stands twice or with the wrong platform."""
+    rows: dict[str, Rule] = {}
+    for platform in platforms:
+        for rule in platform.rules:
+            if rule.id in rows or rule.platform != platform.name:
+                raise ValueError(f"rule {rule.id} of {platform.name} stands twice or has another platform's prefix")
+            rows[rule.id] = rule
+    return rows
+
+
+def unreachable(platform: Platform, kind: Kind) -> Rule:
+    """The row that says that a media URL of this kind could not be fetched."""
+    wanted = platform.unreachable.get(kind, f"{platform.name}.media.reachable")
+    return next(rule for rule in platform.rules if rule.id == wanted)
+
+
+# --- Warnings that no row gives --------------------------------------------------------------------------------------
+
+WARNINGS: dict[str, str] = {
+    "first_comment_ignored": "The first comment is ignored here.",
+    "first_comment_failed": "The post is published, its first comment is not.",
+    "still_publishing": "The request stopped waiting; publishing goes on, read the post later.",
+    "tiktok_inbox_draft": "The draft is in the creator's inbox; the creator must confirm it in the platform's app.",
+    "tiktok_inbox_options_ignored": "An upload to the creator's inbox cannot carry everything that was given.",
+    "alt_text_ignored": "The platform takes no alt text here.",
+    "option_ignored": "An option does nothing here.",
+    "text_may_exceed_limit": "The platform does not say how it counts; by its strictest reading the text is too long.",
+    "media_may_exceed_limit": "The platform does not say how it counts; by its strictest reading the file is too big.",
+    "media_unmeasured": "A property of the file could not be read, so its limits were not checked.",
+    "link_card_failed": "The page behind the first link gave no card; the post has none.",
+    "token_expires_before_schedule": "The account's authorization ends before the scheduled time.",
+    "duplicate_content": "This account had the same text within the last 24 hours.",
+    "daily_cap_near": "The account is close to the number of posts that the platform takes.",
+}
+"""Code → its words. Beside these a warning's code is the id of a row whose severity is warning."""
+
+
+def warning(code: str, detail: str = "") -> Warning:
+    """The warning of this code, with one more sentence; KeyError for a code that has no words."""
+    return Warning(code, f"{WARNINGS[code]} {detail}".strip())
+
+
+def ignored_option(name: str, why: str, applies: Callable[[Draft], bool]) -> Notice:
+    """The notice that an option does nothing, given when it is there and `applies`."""
+    return Notice(
+        "option_ignored", f"`{name}` is ignored: {why}.", lambda draft: name in draft.options and applies(draft)
+    )
