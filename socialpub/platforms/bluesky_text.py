@@ -1,0 +1,135 @@
+"""Rich text for Bluesky: where the links, mentions and tags of a text are, in UTF-8 bytes.
+
+The server links nothing by itself (docs.bsky.app, posts). Found is what Bluesky's own client finds (atproto, rich-text
+detection), with two differences: all closing punctuation is left out of a link, and a mention counts when it resolves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
+from urllib.parse import urlsplit
+
+import regex
+
+from socialpub.platforms.base import Json
+
+TAG_GRAPHEMES = 64
+TAG_BYTES = 640
+
+Kind = Literal["link", "mention", "tag"]
+Resolve = Callable[[str], str | None]
+
+_BREAKS = r"\s\u00ad\u2060\u200a\u200b\u200c\u200d"
+# ECMAScript's white space has U+FEFF, Python's does not; the rest never belongs to an address.
+_URL_CHAR = r"[^\s<>\ufeff\u200b\u200e\u200f\u2060\u202a-\u202e\u2066-\u2069]"
+_LINK = regex.compile(rf"(?<![^\s(])https?://{_URL_CHAR}+", regex.IGNORECASE)
+_BARE = regex.compile(
+    rf"(?<![^\s(])(?P<host>(?:[a-z0-9](?:[a-z0-9-]{{0,61}}[a-z0-9])?\.)+(?P<tld>[a-z][a-z0-9-]{{0,61}}[a-z0-9]))"
+    rf"(?=$|[^\w@.-]|[.-](?:\W|$))(?:[:/?#]{_URL_CHAR}*)?",
+    regex.IGNORECASE,
+)
+_LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_MENTION = regex.compile(
+    rf"(?<![^\s(])@((?:{_LABEL}\.)+[a-z](?:[a-z0-9-]{{0,61}}[a-z0-9])?)(?![a-z0-9_@-])", regex.IGNORECASE
+)
+_TAG = regex.compile(rf"(?<!\S)[#\uff03](?!\ufe0f)([^{_BREAKS}\u20e2\u20e3]+)")
+_CASHTAG = regex.compile(r"(?<![^\s(])\$([A-Za-z][A-Za-z0-9]{0,4})(?=$|[\s.,;:!?)\"'\u2019])")
+_CLOSING = ".,;:!?\u3002\u3001\uff0c\uff1b\uff1a\uff01\uff1f\u2026\"'\u2019\u201d\u300d\u300f"
+_BODY = regex.compile(r"[^0-9\s\p{P}]")
+_TRAIL = regex.compile(r"\p{P}+$")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of a text, in characters, and what it means: an address, a handle, or a tag."""
+
+    start: int
+    end: int
+    kind: Kind
+    value: str
+
+
+def spans(text: str) -> list[Span]:
+    """Every link, mention and tag, in order, none touching another; a link wins over what is inside it."""
+    found: list[Span] = []
+    for span in chain(_links(text), _mentions(text), tags(text), _cashtags(text)):
+        if all(span.end <= other.start or other.end <= span.start for other in found):
+            found.append(span)
+    return sorted(found, key=lambda span: span.start)
+
+
+def facets(text: str, resolve: Resolve) -> list[Json]:
+    """The facets of a text; `resolve` gives a handle's DID. What has none, and an overlong tag, stays plain text."""
+    made = []
+    for span in spans(text):
+        feature = _feature(span, resolve)
+        if feature:
+            start = len(text[: span.start].encode())
+            end = start + len(text[span.start : span.end].encode())
+            made.append({"index": {"byteStart": start, "byteEnd": end}, "features": [feature]})
+    return made
+
+
+def first_link(text: str) -> str | None:
+    """The address of the first link in the text."""
+    return next((span.value for span in spans(text) if span.kind == "link"), None)
+
+
+def fits(tag: str) -> bool:
+    """Whether a tag is short enough to be one (lexicon app.bsky.richtext.facet#tag)."""
+    return len(regex.findall(r"\X", tag)) <= TAG_GRAPHEMES and len(tag.encode("utf-8", "surrogatepass")) <= TAG_BYTES
+
+
+def tags(text: str) -> Iterator[Span]:
+    """The hashtags, of any length."""
+    for match in _TAG.finditer(text):
+        tag = _TRAIL.sub("", match[1])
+        if _BODY.search(tag):
+            yield Span(match.start(), match.start(1) + len(tag), "tag", tag)
+
+
+def _cashtags(text: str) -> Iterator[Span]:
+    for match in _CASHTAG.finditer(text):
+        yield Span(match.start(), match.end(), "tag", match[0].upper())
+
+
+def _mentions(text: str) -> Iterator[Span]:
+    for match in _MENTION.finditer(text):
+        yield Span(match.start(), match.end(), "mention", match[1].lower())
+
+
+def _links(text: str) -> Iterator[Span]:
+    for match in _LINK.finditer(text):
+        url = _trimmed(match[0])
+        if _has_host(url):
+            yield Span(match.start(), match.start() + len(url), "link", url)
+
+
+def _trimmed(url: str) -> str:
+    """An address without closing punctuation and without a `)` that nothing in it opens."""
+    while url:
+        unmatched = url[-1] == ")" and url.count(")") > url.count("(")
+        if not unmatched and url[-1] not in _CLOSING:
+            break
+        url = url[:-1]
+    return url
+
+
+def _has_host(url: str) -> bool:
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return any(char.isalnum() for char in host)
+
+
+def _feature(span: Span, resolve: Resolve) -> Json | None:
+    if span.kind == "link":
+        return {"$type": "app.bsky.richtext.facet#link", "uri": span.value}
+    if span.kind == "tag":
+        return {"$type": "app.bsky.richtext.facet#tag", "tag": span.value} if fits(span.value) else None
+    did = resolve(span.value)
+    return {"$type": "app.bsky.richtext.facet#mention", "did": did} if did else None
