@@ -378,6 +378,7 @@ class Platform:
     unreachable: Mapping[Kind, str] = field(default_factory=dict)  # rule of a failed fetch; default: media.reachable
     reply_options: tuple[str, ...] = ()
     media: Mapping[str, Any] = field(default_factory=dict)
+    account_block: tuple[str, ...] = ()  # fields of `extra` that an Account shows under the platform's name
     credentials: tuple[CredentialField, ...] = ()  # connects by these fields; empty: by OAuth
     connects: bool = False  # this build can connect accounts and publish
 

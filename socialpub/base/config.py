@@ -1,0 +1,269 @@
+"""Every setting, once: this model reads `socialpub.toml` and the environment, and writes `socialpub.toml.example`.
+
+Platform sections are typed by the platforms themselves (`platforms.base.Site`); here they are plain tables.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+CONFIG_FILE = "socialpub.toml"
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
+_UNITS = {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message names the setting and the fix."""
+
+
+def seconds(value: object) -> float:
+    """A duration: a number of seconds, or text such as "30s", "5m", "12h", "7d"."""
+    match = _DURATION.fullmatch(str(value).strip())
+    if match is None:
+        raise ValueError('a duration is a number of seconds, or text such as "30s", "5m", "12h", "7d"')
+    return float(match[1]) * _UNITS[match[2]]
+
+
+Duration = Annotated[float, BeforeValidator(seconds)]
+
+
+class Section(BaseModel):
+    """One table of the file; an unknown setting is an error, so that a misspelt one is not ignored."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class Server(Section):
+    host: str = "127.0.0.1"
+    """The address to listen on. Leave it on loopback behind a reverse proxy that does TLS."""
+    port: int = Field(8080, ge=0, le=65535)
+    base_url: str = ""
+    """The public address of this server, as users and platforms see it; empty: http://{host}:{port}."""
+    trusted_proxies: list[str] = ["127.0.0.1", "::1"]
+    """Addresses whose X-Forwarded-For is believed."""
+    metrics_token: str = ""
+    """Bearer token for GET /metrics from other than loopback; empty: loopback only."""
+
+    @field_validator("base_url")
+    @classmethod
+    def _origin(cls, value: str) -> str:
+        if value and not re.fullmatch(r"https?://[^/\s?#]+", value.rstrip("/")):
+            raise ValueError("a base_url is http(s)://host[:port], without a path")
+        return value.rstrip("/")
+
+
+class DatabaseSection(Section):
+    url: str = "socialpub.db"
+    """The SQLite file. (postgresql://… is planned and refused today.)"""
+
+
+class Storage(Section):
+    data_dir: str = ""
+    """Media, key file and lock; empty: beside the database."""
+
+
+class Security(Section):
+    encryption_keys: list[str] = []
+    """Master keys, each 32 random bytes in base64: the first encrypts, all decrypt. Empty: the key file."""
+    encryption_key_file: str = ""
+    """The key file, made at first start with mode 0600; empty: master.key in the data directory."""
+    allow_private_networks: bool = False
+    """Let outbound calls reach private addresses over http. For labs and tests only."""
+    key_prefix: str = Field("svc", pattern=r"^[a-z][a-z0-9]{1,15}$")
+    """API keys begin with {key_prefix}_live_ or {key_prefix}_test_."""
+
+
+class Limits(Section):
+    posts: int = Field(120, ge=1)
+    """POST /v1/posts a minute and key."""
+    media: int = Field(60, ge=1)
+    """POST /v1/media a minute and key."""
+    writes: int = Field(120, ge=1)
+    """Other writes a minute, key and route."""
+    reads: int = Field(600, ge=1)
+    """Reads a minute, key and route."""
+    failed_logins: int = Field(20, ge=1)
+    """Failed authentications a minute and client address."""
+
+
+class Media(Section):
+    max_bytes: int = Field(512 * 1024 * 1024, ge=1)
+    """The largest file taken by upload or fetched by URL."""
+
+
+class Tokens(Section):
+    expiring: Duration = seconds("7d")
+    """How long before its end a token that cannot be refreshed counts as expiring."""
+
+
+class Publishing(Section):
+    immediate_wait: Duration = Field(50.0, ge=0.1, le=55)
+    """How long an immediate POST /v1/posts waits for its targets (at most 55 s)."""
+    threads: int = Field(256, ge=1, le=4096)
+    """Upstream calls at the same time for immediate posts."""
+    workers: int = Field(32, ge=1, le=1024)
+    """Queued posts published at the same time."""
+    retry_waits: list[Duration] = [30.0, 120.0, 480.0]
+    """Waits before a scheduled post is tried again after platform_unavailable."""
+    settle_horizon: Duration = Field(180.0, ge=1)
+    """How long a lost answer is looked for on platforms that have no idempotency key."""
+
+
+class Scheduling(Section):
+    overdue_grace: Duration = 3600.0
+    """A post found overdue at start is still published when it is at most this late."""
+    overdue_spacing: Duration = 2.0
+    """Pause between two overdue posts of one account."""
+
+
+class Billing(Section):
+    free: int = 50
+    """Posts a calendar month (UTC) in tier free."""
+    pro: int = 5_000
+    business: int = 25_000
+
+
+class Retention(Section):
+    idempotency: Duration = seconds("24h")
+    """How long an Idempotency-Key replays its answer."""
+
+
+class Settings(BaseSettings):
+    """All settings. Precedence: command line, environment (SOCIALPUB_SECTION__KEY), file, defaults."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SOCIALPUB_", env_nested_delimiter="__", extra="forbid", use_attribute_docstrings=True
+    )
+
+    server: Server = Server()
+    database: DatabaseSection = DatabaseSection()
+    storage: Storage = Storage()
+    security: Security = Security()
+    limits: Limits = Limits()
+    media: Media = Media()
+    tokens: Tokens = Tokens()
+    publishing: Publishing = Publishing()
+    scheduling: Scheduling = Scheduling()
+    billing: Billing = Billing()
+    retention: Retention = Retention()
+    platforms: dict[str, dict[str, Any]] = {}
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        file_values = InitSettingsSource(settings_cls, init_kwargs=_file_values)
+        return init_settings, env_settings, file_values
+
+    @property
+    def base_url(self) -> str:
+        """The public origin, without a trailing slash."""
+        host = f"[{self.server.host}]" if ":" in self.server.host else self.server.host
+        return self.server.base_url or f"http://{host}:{self.server.port}"
+
+    @property
+    def database_path(self) -> Path:
+        return Path(self.database.url)
+
+    @property
+    def data_dir(self) -> Path:
+        return Path(self.storage.data_dir) if self.storage.data_dir else self.database_path.resolve().parent
+
+    @property
+    def key_file(self) -> Path:
+        named = self.security.encryption_key_file
+        return Path(named) if named else self.data_dir / "master.key"
+
+
+_file_values: dict[str, Any] = {}
+
+
+def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
+    """The settings of `path` (default: ./socialpub.toml where there is one), the environment and `overrides`.
+
+    ConfigError names the file or setting that cannot be used.
+    """
+    _file_values.clear()
+    _file_values.update(_read(path))
+    try:
+        settings = Settings(**{name: dict(values) for name, values in (overrides or {}).items() if values})
+    except ValidationError as error:
+        raise ConfigError(_explain(error)) from error
+    finally:
+        _file_values.clear()
+    if "://" in settings.database.url:
+        raise ConfigError("database.url: only an SQLite file is supported today; name a file, for example socialpub.db")
+    return settings
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        path = Path(CONFIG_FILE)
+        if not path.exists():
+            return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for issue in error.errors(include_url=False, include_input=False):
+        name = ".".join(str(part) for part in issue["loc"])
+        message = "there is no such setting" if issue["type"] == "extra_forbidden" else issue["msg"]
+        lines.append(f"{name}: {message}")
+    return "; ".join(lines)
+
+
+def example(platform_sections: Mapping[str, type[BaseModel]]) -> str:
+    """The text of socialpub.toml.example: every setting with its default and its help, all commented out."""
+    parts = [
+        "# socialpub.toml: every setting with its default. No setting is required; uncomment what you change.\n"
+        "# Each can also be set in the environment: SOCIALPUB_SECTION__KEY=value (lists as JSON).\n"
+        '# Durations are seconds, or text such as "30s", "5m", "12h", "7d".\n'
+    ]
+    for name, field in Settings.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            parts.append(_table(name, field.annotation))
+    parts += [_table(f"platforms.{name}", model) for name, model in platform_sections.items()]
+    return "\n".join(parts)
+
+
+def _table(name: str, model: type[BaseModel]) -> str:
+    lines = [f"[{name}]"]
+    for key, field in model.model_fields.items():
+        if field.description:
+            lines += [f"# {line}" for line in field.description.splitlines()]
+        lines.append(f"#{key} = {_toml(field.get_default(call_default_factory=True))}")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def shipped(name: str) -> Path:
+    """The directory `templates` or `migrations`: beside the package in a checkout, inside it when installed."""
+    inside = Path(__file__).parents[1] / "_shipped" / name
+    return inside if inside.is_dir() else Path(__file__).parents[2] / name

@@ -1,0 +1,140 @@
+"""Sealed secrets, API keys and signatures: pure functions over bytes, no state but the vault's keys."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+KEY_RANDOM_CHARS = 43
+KEY_CHECK_CHARS = 6
+Entropy = Callable[[int], bytes]
+
+
+class SealError(Exception):
+    """A sealed value cannot be opened: another key, another row, or tampered with."""
+
+
+def base62(number: int, width: int) -> str:
+    """`number` in base62 (0-9A-Za-z), zero-padded to `width` characters."""
+    digits = []
+    while number:
+        number, rest = divmod(number, 62)
+        digits.append(BASE62[rest])
+    return "".join(reversed(digits)).rjust(width, "0")
+
+
+@dataclass(frozen=True)
+class MasterKey:
+    """32 random bytes; its id is the first 8 hex digits of their SHA-256."""
+
+    raw: bytes
+
+    @property
+    def id(self) -> str:
+        return hashlib.sha256(self.raw).hexdigest()[:8]
+
+
+def read_master_key(text: str) -> MasterKey:
+    """A master key from its base64 form; ValueError for anything but 32 bytes (passphrases included)."""
+    try:
+        raw = base64.b64decode(text.strip(), validate=True)
+    except ValueError as error:
+        raise ValueError("a master key is 32 random bytes in base64") from error
+    if len(raw) != 32:
+        raise ValueError(f"a master key is 32 random bytes in base64, not {len(raw)}")
+    return MasterKey(raw)
+
+
+class Vault:
+    """Seals and opens secrets with AES-256-GCM: the first key seals, every key opens.
+
+    A sealed value is `v1.<key id>.<nonce>.<ciphertext>` (base64url). `place` (table, column, row id) is bound in as
+    associated data, so that a value moved to another row does not open.
+    """
+
+    def __init__(self, keys: Sequence[MasterKey], entropy: Entropy) -> None:
+        if not keys:
+            raise ValueError("a vault needs at least one master key")
+        self._keys = {key.id: AESGCM(key.raw) for key in keys}
+        self._first = keys[0].id
+        self._entropy = entropy
+        self._signing = hmac.digest(keys[-1].raw, b"socialpub signing v1", "sha256")
+
+    @property
+    def key_id(self) -> str:
+        return self._first
+
+    def seal(self, secret: bytes, place: tuple[str, str, str]) -> str:
+        nonce = self._entropy(12)
+        sealed = self._keys[self._first].encrypt(nonce, secret, _place(place))
+        return f"v1.{self._first}.{_b64(nonce)}.{_b64(sealed)}"
+
+    def open(self, sealed: str, place: tuple[str, str, str]) -> bytes:
+        """The secret; SealError when the key is not held, or the value is not the one sealed for `place`."""
+        try:
+            version, key_id, nonce, data = sealed.split(".")
+            if version != "v1":
+                raise SealError("an unknown version of sealed value")
+            return self._keys[key_id].decrypt(_unb64(nonce), _unb64(data), _place(place))
+        except KeyError as error:
+            raise SealError("sealed with a master key that this server does not have") from error
+        except (ValueError, InvalidTag) as error:
+            raise SealError("a sealed value does not belong to its row, or was changed") from error
+
+    def sign(self, purpose: str, data: bytes) -> bytes:
+        """A 32-byte MAC for things that come back to us (cursors, media addresses)."""
+        return hmac.digest(self._signing, purpose.encode() + b"\0" + data, "sha256")
+
+
+def _place(place: tuple[str, str, str]) -> bytes:
+    return "\0".join(place).encode()
+
+
+def _b64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _unb64(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def same(a: bytes, b: bytes) -> bool:
+    """Equal, compared in constant time."""
+    return hmac.compare_digest(a, b)
+
+
+def digest(secret: str) -> str:
+    """SHA-256 of a high-entropy secret's bytes, in hex: what is stored in its place."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def mint_key(prefix: str, entropy: Entropy) -> str:
+    """`prefix` + 43 random base62 characters + 6 base62 characters of their CRC32."""
+    body = "".join(BASE62[byte % 62] for byte in _unbiased(entropy, KEY_RANDOM_CHARS))
+    return prefix + body + base62(zlib.crc32(body.encode("ascii")), KEY_CHECK_CHARS)
+
+
+def _unbiased(entropy: Entropy, count: int) -> bytes:
+    kept = b""
+    while len(kept) < count:
+        kept += bytes(byte for byte in entropy(count * 2) if byte < 248)  # 248 = 4 × 62
+    return kept[:count]
+
+
+def key_is_well_formed(key: str, prefixes: Sequence[str]) -> bool:
+    """Prefix, length, alphabet and checksum are right: a mistyped key is told without a look-up."""
+    prefix = next((p for p in prefixes if key.startswith(p)), None)
+    if prefix is None or not key.isascii():
+        return False
+    body, check = key[len(prefix) : -KEY_CHECK_CHARS], key[-KEY_CHECK_CHARS:]
+    if len(body) != KEY_RANDOM_CHARS or any(char not in BASE62 for char in body):
+        return False
+    return check == base62(zlib.crc32(body.encode("ascii")), KEY_CHECK_CHARS)

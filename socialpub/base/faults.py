@@ -1,0 +1,83 @@
+"""Named points where a test may make the program fail; inert unless switched on.
+
+`SOCIALPUB_FAULTS="pub.after_send=kill@3,db.commit=enospc"` with `SOCIALPUB_TEST=1` in the environment: at the third
+passing of `pub.after_send` the process kills itself with SIGKILL. Actions: `kill`, `raise`, `enospc`, `hang`, `sleep:SECONDS`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+class FaultInjectedError(RuntimeError):
+    """What the action `raise` raises: a bug that a test planted."""
+
+
+@dataclass
+class _Fault:
+    action: str
+    at: int  # the passing that fires; 0 = every one
+    passed: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def due(self) -> bool:
+        with self.lock:
+            self.passed += 1
+            return self.at in (0, self.passed)
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _raise() -> None:
+    raise FaultInjectedError("a test planted this")
+
+
+def _enospc() -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def _hang() -> None:
+    threading.Event().wait()
+
+
+_ACTIONS: dict[str, Callable[[], None]] = {"kill": _kill, "raise": _raise, "enospc": _enospc, "hang": _hang}
+
+
+def _parse(text: str) -> dict[str, _Fault]:
+    faults = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, _, action = part.partition("=")
+        action, _, at = action.partition("@")
+        if action not in _ACTIONS and not action.startswith("sleep:"):
+            raise ValueError(f"SOCIALPUB_FAULTS: unknown action {action!r} in {part!r}")
+        faults[name] = _Fault(action, int(at or 0))
+    return faults
+
+
+_planned: dict[str, _Fault] = {}
+if os.environ.get("SOCIALPUB_TEST") == "1":
+    _planned = _parse(os.environ.get("SOCIALPUB_FAULTS", ""))
+
+
+def hit(name: str) -> None:
+    """Pass the point `name`: does nothing unless a test planned a fault there."""
+    fault = _planned.get(name) if _planned else None
+    if fault is None or not fault.due():
+        return
+    if fault.action.startswith("sleep:"):
+        threading.Event().wait(float(fault.action.removeprefix("sleep:")))
+    else:
+        _ACTIONS[fault.action]()
+
+
+def plan(text: str) -> None:
+    """Switch points on (or, with an empty text, off) from inside a test process."""
+    _planned.clear()
+    _planned.update(_parse(text))

@@ -1,0 +1,118 @@
+"""What tests replace: clock, ids, randomness, outbound HTTP, vault, settings. Everything else is passed these."""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from socialpub.base import config, crypto, net
+
+
+class Clock(Protocol):
+    """Wall time and monotonic time: the only source of either in the program."""
+
+    def now_ms(self) -> int: ...
+
+    def monotonic(self) -> float: ...
+
+
+class SystemClock:
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+@dataclass
+class Ids:
+    """Ids in the order of time: UUIDv7 (RFC 9562, with a counter so that one process never goes backwards)."""
+
+    clock: Clock
+    entropy: crypto.Entropy
+    _last: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def _uuid7(self) -> int:
+        random = int.from_bytes(self.entropy(10), "big")
+        with self._lock:
+            # 48 bits of milliseconds and 12 of counter, kept rising.
+            stamp = max(self.clock.now_ms() << 12, self._last + 1)
+            self._last = stamp
+        high, low = stamp >> 12, stamp & 0xFFF
+        return (high << 80) | (0x7 << 76) | (low << 64) | (0b10 << 62) | (random & ((1 << 62) - 1))
+
+    def uuid(self) -> str:
+        text = f"{self._uuid7():032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def prefixed(self, prefix: str) -> str:
+        """`prefix` (such as `evt_`) + 22 base62 characters of a UUIDv7."""
+        return prefix + crypto.base62(self._uuid7(), 22)
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The one bundle that every room is handed."""
+
+    settings: config.Settings
+    vault: crypto.Vault
+    clock: Clock = field(default_factory=SystemClock)
+    entropy: crypto.Entropy = secrets.token_bytes
+    resolver: net.Resolver = net.resolve
+    open_http: Callable[[net.Policy], net.Http] = net.open_http
+    ids: Ids = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ids", Ids(self.clock, self.entropy))
+
+    def http_policy(self, *, guarded: bool) -> net.Policy:
+        """How outbound calls may go: `guarded` for addresses that users name, else for configured hosts."""
+        return net.Policy(
+            guarded=guarded and not self.settings.security.allow_private_networks, resolver=self.resolver
+        )
+
+
+def load_vault(settings: config.Settings, entropy: crypto.Entropy = secrets.token_bytes, *, make: bool = True) -> crypto.Vault:
+    """The vault of the configured master keys, or of the key file, which is made when it is missing and `make`.
+
+    ConfigError when a key is malformed, the file is readable by others, or it is missing and may not be made.
+    """
+    named = settings.security.encryption_keys
+    try:
+        keys = [crypto.read_master_key(text) for text in named] or [_key_from_file(settings.key_file, entropy, make)]
+    except ValueError as error:
+        where = "security.encryption_keys" if named else str(settings.key_file)
+        raise config.ConfigError(f"{where}: {error}") from error
+    return crypto.Vault(keys, entropy)
+
+
+def _key_from_file(path: Path, entropy: crypto.Entropy, make: bool) -> crypto.MasterKey:
+    if not path.exists():
+        if not make:
+            raise ValueError("the key file is missing; restore it from your backup, secrets cannot be read without it")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(base64.b64encode(entropy(32)).decode() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    if path.stat().st_mode & 0o077:
+        raise ValueError("the key file can be read by other users; run: chmod 600 " + str(path))
+    return crypto.read_master_key(path.read_text(encoding="ascii"))
+
+
+def iso(ms: int | None) -> str | None:
+    """An instant as the API writes it: UTC, milliseconds, `Z`."""
+    if ms is None:
+        return None
+    moment = datetime.fromtimestamp(ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"

@@ -1,0 +1,1 @@
+"""What socialpub does. Every transaction begins here; nothing here knows HTTP or a platform by name."""

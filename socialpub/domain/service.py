@@ -1,0 +1,105 @@
+"""What the verbs of the domain are handed: database, queue, runtime, threads, and who waits for what."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from socialpub import platforms
+from socialpub.base.runtime import Runtime
+from socialpub.platforms.base import Site
+from socialpub.store.db import Answer, Database, Tx
+from socialpub.store.queue import Jobs
+
+T = TypeVar("T")
+
+
+class Hub:
+    """Tells waiters of this process that something (a post, a key) has come to its end. Rows stay the truth."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[str, set[concurrent.futures.Future[None]]] = defaultdict(set)
+
+    def expect(self, name: str) -> concurrent.futures.Future[None]:
+        """A future that ends when `name` is rung; take it before looking, so that nothing is missed."""
+        future: concurrent.futures.Future[None] = concurrent.futures.Future()
+        with self._lock:
+            self._waiting[name].add(future)
+        return future
+
+    def forget(self, name: str, future: concurrent.futures.Future[None]) -> None:
+        with self._lock:
+            self._waiting[name].discard(future)
+            if not self._waiting[name]:
+                del self._waiting[name]
+
+    def ring(self, name: str) -> None:
+        with self._lock:
+            futures = self._waiting.pop(name, set())
+        for future in futures:
+            if not future.done():
+                future.set_result(None)
+
+    async def until(self, name: str, ready: Callable[[], Answer[T | None]], seconds: float) -> T | None:
+        """What `ready` reads once it is not None, asked again at each ring; None after `seconds`."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while True:
+            rung = self.expect(name)
+            try:
+                found = await ready()
+                if found is not None or loop.time() >= deadline:
+                    return found
+                await asyncio.wait([asyncio.wrap_future(rung)], timeout=deadline - loop.time())
+            finally:
+                self.forget(name, rung)
+
+
+@dataclass
+class Service:
+    """One running socialpub. `pool` runs upstream calls; its threads hold no connection."""
+
+    runtime: Runtime
+    db: Database
+    jobs: Jobs
+    pool: concurrent.futures.ThreadPoolExecutor
+    sites: Mapping[str, Site]
+    hub: Hub = field(default_factory=Hub)
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def now_ms(self) -> int:
+        return self.runtime.clock.now_ms()
+
+    @property
+    def base_url(self) -> str:
+        return self.runtime.settings.base_url
+
+    def write(self, run: Callable[[Tx], T]) -> Answer[T]:
+        return self.db.write(run)
+
+    def read(self, run: Callable[[], T]) -> Answer[T]:
+        return self.db.read(run)
+
+
+def open_service(runtime: Runtime) -> Service:
+    """A service over the configured, already migrated database; close it with `close_service`."""
+    db = Database(runtime.settings.database_path).open()
+    pool = concurrent.futures.ThreadPoolExecutor(runtime.settings.publishing.threads, "upstream")
+    sites = {name: platforms.site(name, _table(runtime, name)) for name in platforms.PLATFORMS}
+    return Service(runtime, db, Jobs(db, runtime.clock), pool, sites)
+
+
+def _table(runtime: Runtime, name: str) -> dict[str, Any]:
+    return runtime.settings.platforms.get(name, {})
+
+
+def close_service(service: Service) -> None:
+    service.pool.shutdown(wait=False, cancel_futures=True)
+    service.db.close()

@@ -1,0 +1,216 @@
+"""Organizations, profiles, API keys, sessions, and the Scope that every query carries."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from socialpub.base import crypto
+from socialpub.base.errors import ApiError, refuse
+from socialpub.base.runtime import iso
+from socialpub.domain.service import Service
+from socialpub.store.db import Tx
+from socialpub.store.models import ApiKey, Organization, Profile, Session, User
+
+USED_EVERY_MS = 60_000
+SESSION_IDLE_MS = 2 * 3600 * 1000
+LABELS = ("live", "test")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Who asks: one organization, and one profile where the key is bound to it. Every query is narrowed by it."""
+
+    organization: str
+    profile: str | None = None
+    key: str | None = None  # the API key's id; None for a signed-in user or the operator
+    user: str | None = None
+    role: str = "owner"
+    csrf: str | None = None
+
+    def narrowed(self, profile: str | None) -> str | None:
+        """The profile to look in when the caller names one (None: all of the scope).
+
+        Raises `not_found` when the key is bound to another profile.
+        """
+        if profile is not None and self.profile not in (None, profile):
+            raise refuse("api_key.profile_scope")
+        return profile or self.profile
+
+
+def key_prefixes(service: Service) -> tuple[str, ...]:
+    """What API keys begin with: `svc_live_`, `svc_test_`, or the configured word in place of `svc`."""
+    word = service.runtime.settings.security.key_prefix
+    return tuple(f"{word}_{label}_" for label in LABELS)
+
+
+async def authenticate_key(service: Service, presented: str) -> Scope:
+    """The scope of an API key; ApiError `unauthenticated` for any other text. At most one write a minute and key."""
+    if not crypto.key_is_well_formed(presented, key_prefixes(service)):
+        raise ApiError("unauthenticated")
+    digest = crypto.digest(presented)
+    row = await service.read(lambda: _find_key(digest))
+    if row is None:
+        raise ApiError("unauthenticated")
+    key, organization, profile, used = row
+    if used is None or service.now_ms - used > USED_EVERY_MS:
+        now = service.now_ms
+        service.write(lambda tx: ApiKey.update(last_used_at=now).where(ApiKey.id == key).execute())
+    return Scope(organization, profile, key)
+
+
+def _find_key(digest: str) -> tuple[str, str, str | None, int | None] | None:
+    query = ApiKey.select(ApiKey.id, ApiKey.organization, ApiKey.profile, ApiKey.last_used_at).where(
+        ApiKey.digest == digest, ApiKey.revoked_at.is_null()
+    )
+    return query.tuples().first()  # type: ignore[no-any-return]
+
+
+def check_key(scope: Scope) -> None:
+    """Inside the write that acts for it: the key has not been revoked since it was read."""
+    if scope.key and not ApiKey.select().where(ApiKey.id == scope.key, ApiKey.revoked_at.is_null()).exists():
+        raise ApiError("unauthenticated")
+
+
+async def authenticate_session(service: Service, cookie: str) -> Scope:
+    """The scope of a signed-in browser; ApiError `unauthenticated` when the session is unknown, idle or over."""
+    now, digest = service.now_ms, crypto.digest(cookie)
+    row = await service.read(lambda: _find_session(digest, now))
+    if row is None:
+        raise ApiError("unauthenticated")
+    user, organization, role, csrf, seen = row
+    if now - seen > USED_EVERY_MS:
+        service.write(lambda tx: Session.update(seen_at=now).where(Session.id == digest).execute())
+    return Scope(organization, user=user, role=role, csrf=csrf)
+
+
+def _find_session(digest: str, now: int) -> tuple[str, str, str, str, int] | None:
+    query = (
+        Session.select(User.id, User.organization, User.role, Session.csrf, Session.seen_at)
+        .join(User, on=(Session.user == User.id))
+        .where(Session.id == digest, Session.ends_at > now, Session.seen_at > now - SESSION_IDLE_MS)
+    )
+    return query.tuples().first()  # type: ignore[no-any-return]
+
+
+# --- Organizations and profiles ----------------------------------------------------------------------------------
+
+
+def create_organization(service: Service, tx: Tx, name: str) -> dict[str, Any]:
+    """`{id, name}` of a new organization, which starts with a profile `default`."""
+    organization = service.runtime.ids.uuid()
+    Organization.insert(id=organization, name=name, created_at=service.now_ms).execute()
+    create_profile(service, tx, organization, "default")
+    return {"id": organization, "name": name}
+
+
+def create_profile(service: Service, tx: Tx, organization: str, name: str) -> dict[str, Any]:
+    """The new profile as the API shows it; `not_found` for an unknown organization, `profile.slug.unique` for a twin."""
+    if not Organization.select().where(Organization.id == organization).exists():
+        raise ApiError("not_found", "There is no organization with this id.")
+    slug, now = _slug(name), service.now_ms
+    if Profile.select().where(Profile.organization == organization, Profile.slug == slug).exists():
+        raise refuse("profile.slug.unique")
+    row = {"id": service.runtime.ids.uuid(), "name": name, "slug": slug, "created_at": now, "updated_at": now}
+    Profile.insert(organization=organization, **row).execute()
+    return profile_body(row)
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "profile"
+
+
+def profile_body(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "slug": row["slug"],
+        "createdAt": iso(row["created_at"]),
+        "updatedAt": iso(row["updated_at"]),
+    }
+
+
+def list_profiles(scope: Scope) -> list[dict[str, Any]]:
+    """The profiles of the scope, oldest first; for a bound key its one profile."""
+    query = Profile.select().where(Profile.organization == scope.organization, Profile.deleted_at.is_null())
+    if scope.profile:
+        query = query.where(Profile.id == scope.profile)
+    return [profile_body(row) for row in query.order_by(Profile.created_at, Profile.id).dicts()]
+
+
+def profile_exists(scope: Scope, profile: str) -> bool:
+    """Whether the organization has this profile."""
+    query = Profile.select().where(
+        Profile.id == profile, Profile.organization == scope.organization, Profile.deleted_at.is_null()
+    )
+    return bool(query.exists())
+
+
+def organization_of(profile: str) -> str:
+    """The organization that owns a profile; ApiError `not_found`."""
+    found = Profile.select(Profile.organization).where(Profile.id == profile, Profile.deleted_at.is_null()).scalar()
+    if found is None:
+        raise ApiError("not_found", "There is no profile with this id.")
+    return str(found)
+
+
+# --- Keys --------------------------------------------------------------------------------------------------------
+
+
+def mint_key(
+    service: Service, tx: Tx, organization: str, *, profile: str | None, name: str, label: str
+) -> dict[str, Any]:
+    """The new key's record with `key`, the secret, which is shown this once and stored nowhere."""
+    if not Organization.select().where(Organization.id == organization).exists():
+        raise ApiError("not_found", "There is no organization with this id.")
+    if profile is not None and not profile_exists(Scope(organization), profile):
+        raise ApiError("not_found", "The organization has no profile with this id.")
+    prefix = f"{service.runtime.settings.security.key_prefix}_{label}_"
+    key = crypto.mint_key(prefix, service.runtime.entropy)
+    row = {
+        "id": service.runtime.ids.uuid(),
+        "name": name,
+        "prefix": prefix,
+        "last4": key[-4:],
+        "profile": profile,
+        "created_at": service.now_ms,
+        "last_used_at": None,
+        "revoked_at": None,
+    }
+    ApiKey.insert(organization=organization, digest=crypto.digest(key), **row).execute()
+    return key_body(row) | {"key": key}
+
+
+def key_body(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "prefix": row["prefix"],
+        "last4": row["last4"],
+        "profileId": row["profile"],
+        "createdAt": iso(row["created_at"]),
+        "lastUsedAt": iso(row["last_used_at"]),
+        "revokedAt": iso(row["revoked_at"]),
+    }
+
+
+def list_keys(organization: str | None) -> list[dict[str, Any]]:
+    """Key records, newest first; of every organization when none is named (the operator's command)."""
+    query = ApiKey.select()
+    if organization:
+        query = query.where(ApiKey.organization == organization)
+    return [key_body(row) for row in query.order_by(ApiKey.created_at.desc(), ApiKey.id.desc()).dicts()]
+
+
+def revoke_key(service: Service, tx: Tx, organization: str | None, key: str) -> dict[str, Any]:
+    """`{id, revokedAt}`; the same again for a key that is revoked already; ApiError `not_found`."""
+    query = ApiKey.select().where(ApiKey.id == key)
+    if organization:
+        query = query.where(ApiKey.organization == organization)
+    row = query.dicts().first()
+    if row is None:
+        raise ApiError("not_found", "There is no API key with this id.")
+    revoked = row["revoked_at"] or service.now_ms
+    ApiKey.update(revoked_at=revoked).where(ApiKey.id == key).execute()
+    return {"id": key, "revokedAt": iso(revoked)}

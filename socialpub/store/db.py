@@ -1,0 +1,389 @@
+"""One SQLite file: one writer thread with group commit, a few readers, migrations, and the locks that keep others out.
+
+Every write of the program is a function given to `Database.write`; whatever waits is run inside one durable
+transaction, each function in a savepoint, and answered after the commit. Only these threads hold connections: code in
+any other thread cannot touch the database by accident.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import fcntl
+import logging
+import os
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import peewee
+from playhouse.migrations import Runner
+
+from socialpub.base import faults
+from socialpub.base.config import shipped
+from socialpub.base.errors import ApiError, refuse
+
+log = logging.getLogger("socialpub.store")
+
+T = TypeVar("T")
+GROUP_MAX = 256
+LOCK_SECONDS = 5.0
+READERS = 4
+STORAGE_RETRY_SECONDS = 5
+
+_PRAGMAS = {
+    "journal_mode": "wal",
+    "synchronous": "full",  # an acknowledged write survives a power cut
+    "foreign_keys": 1,
+    "busy_timeout": int(LOCK_SECONDS * 1000),
+    "journal_size_limit": 16 * 1024 * 1024,
+    "temp_store": "memory",
+    "trusted_schema": 0,
+    "fullfsync": 1,  # macOS; ignored elsewhere
+}
+
+proxy = peewee.DatabaseProxy()
+
+
+class BaseModel(peewee.Model):  # type: ignore[misc]
+    """A table bound to the database of this process."""
+
+    class Meta:
+        database = proxy
+        legacy_table_names = False
+
+
+class StartError(Exception):
+    """The database cannot be used as it is; the message says why and what to do."""
+
+
+class FencedError(Exception):
+    """Another server has taken over this database; this process must not write any more."""
+
+
+class Tx:
+    """One write function's transaction: what it wants done only once it is durable."""
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[], None]] = []
+
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        """Run `callback` in the writer thread after the commit; it must be short and must not raise."""
+        self._callbacks.append(callback)
+
+    def committed(self) -> None:
+        for callback in self._callbacks:
+            callback()
+
+
+class Answer(Generic[T]):
+    """The result of a read or write to come: `await` it on the loop, or `.result()` in a thread.
+
+    Awaiting is shielded: a client that goes away does not undo what was asked for.
+    """
+
+    def __init__(self, future: concurrent.futures.Future[T]) -> None:
+        self._future = future
+
+    def result(self, timeout: float | None = None) -> T:
+        return self._future.result(timeout)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return asyncio.shield(asyncio.wrap_future(self._future)).__await__()
+
+
+class _Write(Generic[T]):
+    def __init__(self, run: Callable[[Tx], T]) -> None:
+        self.run, self.tx = run, Tx()
+        self.future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self.value: T | None = None
+
+    def succeed(self) -> None:
+        self.tx.committed()
+        self.future.set_result(self.value)  # type: ignore[arg-type]
+
+
+class Database:
+    """The open database of this process: `write(fn)` and `read(fn)` from any thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.guard: Callable[[], None] | None = None  # runs first in each transaction; FencedError stops all writing
+        self._inbox: queue.SimpleQueue[_Write[Any] | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._write_loop, name="db-writer", daemon=True)
+        self._readers = concurrent.futures.ThreadPoolExecutor(READERS, "db-reader", initializer=self._open_reader)
+        self._lock_file = _open_lock(write_lock_path(path))
+        self._opened: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._closed = False
+        self.fenced = threading.Event()  # set once another server has taken over: nothing is written any more
+
+    def open(self) -> Database:
+        """Connect and start the threads; StartError when the file cannot be used."""
+        proxy.initialize(_peewee_database(self.path))
+        self._writer.start()
+        self._opened.result()
+        return self
+
+    def close(self) -> None:
+        """Finish what was asked for, then close every connection."""
+        if self._closed:
+            return
+        self._closed = True
+        barrier = threading.Barrier(READERS)
+        for done in [self._readers.submit(_close_reader, barrier) for _ in range(READERS)]:
+            done.result()
+        self._readers.shutdown(wait=True)
+        self._inbox.put(None)
+        self._writer.join()
+        self._lock_file.close()
+
+    def write(self, run: Callable[[Tx], T]) -> Answer[T]:
+        """Run a function in the next transaction; its answer comes after the commit is on the disk.
+
+        An exception undoes this function's changes only. ApiError `storage.unavailable` when nothing can be written.
+        The function must be short and must not wait for anything.
+        """
+        item = _Write(run)
+        if self._closed:
+            item.future.set_exception(_unavailable())
+        else:
+            self._inbox.put(item)
+        return Answer(item.future)
+
+    def read(self, run: Callable[[], T]) -> Answer[T]:
+        """Run a function on one consistent snapshot."""
+        return Answer(self._readers.submit(_in_snapshot, run))
+
+    # --- The writer thread ---
+
+    def _write_loop(self) -> None:
+        try:
+            self._open_writer()
+        except (peewee.PeeweeException, sqlite3.Error, StartError) as error:
+            self._opened.set_exception(
+                error if isinstance(error, StartError) else StartError(f"{self.path}: {error}")
+            )
+            return
+        self._opened.set_result(None)
+        while (first := self._inbox.get()) is not None:
+            self._commit(self._gather(first))
+        with _held(self._lock_file):
+            proxy.close()
+
+    def _open_writer(self) -> None:
+        with _held(self._lock_file):
+            proxy.connect()
+
+    def _gather(self, first: _Write[Any]) -> list[_Write[Any]]:
+        group = [first]
+        while len(group) < GROUP_MAX:
+            try:
+                item = self._inbox.get_nowait()
+            except queue.Empty:
+                break
+            if item is None:
+                self._inbox.put(None)
+                break
+            group.append(item)
+        return group
+
+    def _commit(self, group: list[_Write[Any]]) -> None:
+        """Run a group in one transaction and answer it."""
+        group = [item for item in group if item.future.set_running_or_notify_cancel()]
+        try:
+            with _held(self._lock_file):
+                done = self._transaction(group)
+        except FencedError as error:
+            log.critical("%s", error)
+            self.fenced.set()
+            _fail(group, _unavailable())
+        except (peewee.PeeweeException, sqlite3.Error, OSError) as error:
+            log.error("nothing can be written to %s: %s", self.path, error)
+            _fail(group, _unavailable())
+        else:
+            for item in done:
+                item.succeed()
+
+    def _transaction(self, group: list[_Write[Any]]) -> list[_Write[Any]]:
+        connection: sqlite3.Connection = proxy.connection()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if self.guard:
+                self.guard()
+            done = [item for item in group if self._run_one(connection, item)]
+            faults.hit("db.commit")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return done
+
+    def _run_one(self, connection: sqlite3.Connection, item: _Write[Any]) -> bool:
+        connection.execute("SAVEPOINT one")
+        try:
+            item.value = item.run(item.tx)
+        except Exception as error:  # noqa: BLE001 - handed to whoever asked for the write
+            # A full disk makes SQLite roll the whole transaction back by itself.
+            if not connection.in_transaction:
+                raise peewee.OperationalError(str(error)) from error
+            connection.execute("ROLLBACK TO one")
+            connection.execute("RELEASE one")
+            item.future.set_exception(_unavailable() if isinstance(error, peewee.OperationalError) else error)
+            if isinstance(error, peewee.OperationalError):
+                log.error("a write failed: %s", error)
+            return False
+        connection.execute("RELEASE one")
+        return True
+
+    # --- Readers ---
+
+    def _open_reader(self) -> None:
+        proxy.connect()
+        connection: sqlite3.Connection = proxy.connection()
+        connection.execute("PRAGMA query_only = 1")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # only the writer checkpoints
+
+
+def _close_reader(barrier: threading.Barrier) -> None:
+    proxy.close()
+    barrier.wait()  # so that each thread of the pool gets exactly one of these
+
+
+def _in_snapshot(run: Callable[[], T]) -> T:
+    connection: sqlite3.Connection = proxy.connection()
+    connection.execute("BEGIN")
+    try:
+        return run()
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def _peewee_database(path: Path) -> peewee.SqliteDatabase:
+    return peewee.SqliteDatabase(
+        str(path), pragmas=_PRAGMAS, lock_type="IMMEDIATE", autoconnect=False, timeout=LOCK_SECONDS
+    )
+
+
+def _fail(group: list[_Write[Any]], error: Exception) -> None:
+    for item in group:
+        if not item.future.done():
+            item.future.set_exception(error)
+
+
+def _unavailable() -> ApiError:
+    return refuse("storage.unavailable", retry_after=STORAGE_RETRY_SECONDS)
+
+
+# --- Locks -------------------------------------------------------------------------------------------------------
+
+
+def write_lock_path(database: Path) -> Path:
+    """Held for each transaction by whoever writes: the server and the commands beside it."""
+    return database.with_name(database.name + ".write")
+
+
+def _open_lock(path: Path) -> Any:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return open(path, "a+b")  # noqa: SIM115 - closed with the database
+    except OSError as error:
+        raise StartError(f"cannot write beside the database: {error}") from error
+
+
+@contextlib.contextmanager
+def _held(file: Any) -> Iterator[None]:
+    deadline = time.monotonic() + LOCK_SECONDS
+    while not _try_lock(file):
+        if time.monotonic() > deadline:
+            raise OSError("another process has held the database for too long")
+        time.sleep(0.005)
+    try:
+        yield
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _try_lock(file: Any) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class ServeLock:
+    """`{database}.lock`: one server for each SQLite file, held until the process ends."""
+
+    def __init__(self, database: Path) -> None:
+        self._path = database.with_name(database.name + ".lock")
+        self._file = _open_lock(self._path)
+
+    def take(self) -> bool:
+        """Whether this process is now the one server of the file."""
+        if not _try_lock(self._file):
+            return False
+        self._file.truncate(0)
+        self._file.write(f"{os.getpid()}\n".encode())
+        self._file.flush()
+        return True
+
+    def release(self) -> None:
+        self._file.close()
+
+
+# --- Migrations --------------------------------------------------------------------------------------------------
+
+
+def migrate(path: Path) -> tuple[str | None, str | None, list[str]]:
+    """Bring the file to the newest schema: (name of the newest migration before, after, those applied now).
+
+    Each file of `migrations/` is applied in one transaction with its record. StartError for a file that is no
+    database, is damaged, or was written by a newer socialpub.
+    """
+    with contextlib.closing(_open_lock(write_lock_path(path))) as lock, _held(lock):
+        database = _peewee_database(path)
+        try:
+            database.connect()
+            runner = Runner(database, str(shipped("migrations")))
+            before = _newest(runner)
+            _refuse_newer(path, runner)
+            applied = runner.up()
+            return before, _newest(runner), applied
+        except (peewee.DatabaseError, sqlite3.DatabaseError) as error:
+            raise StartError(
+                f"{path}: {error}. Nothing was changed. If the file is damaged, put a backup in its place."
+            ) from error
+        finally:
+            database.close()
+
+
+def _newest(runner: Runner) -> str | None:
+    return max(runner.applied(), default=None)
+
+
+def _refuse_newer(path: Path, runner: Runner) -> None:
+    unknown = [m.name for m in runner.status() if m.path is None]
+    if unknown:
+        raise StartError(f"{path} was written by a newer socialpub ({', '.join(unknown)}); install that version")
+
+
+def check_integrity(path: Path) -> None:
+    """StartError unless SQLite finds the file whole; run before a server opens its port."""
+    database = _peewee_database(path)
+    try:
+        database.connect()
+        problems = [row[0] for row in database.execute_sql("PRAGMA quick_check(5)").fetchall()]
+    except (peewee.DatabaseError, sqlite3.DatabaseError) as error:
+        problems = [str(error)]
+    finally:
+        database.close()
+    if problems != ["ok"]:
+        raise StartError(
+            f"{path} is damaged ({'; '.join(problems)}). Nothing was changed. Put a backup in its place."
+        )

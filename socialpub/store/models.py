@@ -1,0 +1,310 @@
+"""The tables and their indexes; no behaviour. Times are epoch milliseconds, structures are JSON text.
+
+`migrations/` makes the same schema; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from peewee import SQL, AutoField, BigIntegerField, BooleanField, ForeignKeyField, IntegerField, TextField
+
+from socialpub.store.db import BaseModel
+from socialpub.store.queue import Job
+
+
+def refers_to(model: type[BaseModel], name: str, **options: Any) -> ForeignKeyField:
+    """A column that holds another row's id; reading it gives the id and never runs a query."""
+    return ForeignKeyField(model, column_name=name, lazy_load=False, **({"index": False} | options))
+
+
+class Instance(BaseModel):
+    """One row: which server run owns the file (`epoch`), and whether publishing is paused."""
+
+    id = IntegerField(primary_key=True)
+    epoch = IntegerField(default=0)
+    mark = TextField(default="")  # random, also in {data_dir}/instance.state: tells a copied or restored file
+    paused = TextField(null=True)  # why; null: publishing
+    seen_at = BigIntegerField(default=0)
+    key_id = TextField(null=True)  # of the master key that first sealed something here
+
+
+class Organization(BaseModel):
+    id = TextField(primary_key=True)
+    name = TextField()
+    tier = TextField(default="self_host")
+    created_at = BigIntegerField()
+
+
+class Profile(BaseModel):
+    id = TextField(primary_key=True)
+    organization = refers_to(Organization, "organization")
+    name = TextField()
+    slug = TextField()
+    created_at = BigIntegerField()
+    updated_at = BigIntegerField()
+    deleted_at = BigIntegerField(null=True)
+
+    class Meta:
+        indexes = ((("organization", "slug"), True),)
+
+
+class User(BaseModel):
+    id = TextField(primary_key=True)
+    organization = refers_to(Organization, "organization", index=True)
+    email = TextField(unique=True)
+    role = TextField()  # owner, admin, member
+    created_at = BigIntegerField()
+
+
+class Session(BaseModel):
+    """A signed-in browser. The id is the SHA-256 of the cookie's value."""
+
+    id = TextField(primary_key=True)
+    user = refers_to(User, "user", index=True)
+    csrf = TextField()
+    created_at = BigIntegerField()
+    seen_at = BigIntegerField()
+    ends_at = BigIntegerField()
+
+
+class ApiKey(BaseModel):
+    """A key's record; `digest` is the SHA-256 of the key, the key itself is nowhere."""
+
+    id = TextField(primary_key=True)
+    organization = refers_to(Organization, "organization", index=True)
+    profile = refers_to(Profile, "profile", null=True)
+    name = TextField()
+    prefix = TextField()
+    last4 = TextField()
+    digest = TextField(unique=True)
+    created_at = BigIntegerField()
+    last_used_at = BigIntegerField(null=True)
+    revoked_at = BigIntegerField(null=True)
+
+
+class Account(BaseModel):
+    """A connected account. `secret` is sealed tokens; null once disconnected."""
+
+    id = TextField(primary_key=True)
+    organization = refers_to(Organization, "organization")
+    profile = refers_to(Profile, "profile")
+    platform = TextField()
+    platform_account_id = TextField()
+    display_name = TextField(null=True)
+    status = TextField(default="active")  # active, expiring, revoked
+    secret = TextField(null=True)
+    token_expires_at = BigIntegerField(null=True)
+    extra = TextField(default="{}")
+    created_at = BigIntegerField()
+    updated_at = BigIntegerField()
+    disconnected_at = BigIntegerField(null=True)
+
+    class Meta:
+        indexes = (
+            (("organization", "profile", "platform"), False),
+            (("profile", "platform", "platform_account_id"), True),
+        )
+
+
+class Media(BaseModel):
+    """A stored file's record; the bytes are `{data_dir}/media/{sha256}`, shared by equal files."""
+
+    id = TextField(primary_key=True)
+    organization = refers_to(Organization, "organization")
+    profile = refers_to(Profile, "profile", null=True)
+    content_type = TextField()
+    kind = TextField()
+    size_bytes = BigIntegerField()
+    sha256 = TextField(index=True)
+    width = IntegerField(null=True)
+    height = IntegerField(null=True)
+    frames = IntegerField(null=True)
+    duration_ms = BigIntegerField(null=True)
+    alt_text = TextField(null=True)
+    created_at = BigIntegerField()
+    deleted_at = BigIntegerField(null=True)
+
+    class Meta:
+        indexes = ((("organization", "created_at", "id"), False),)
+
+
+class Batch(BaseModel):
+    id = TextField(primary_key=True)
+    organization = refers_to(Organization, "organization")
+    request_id = TextField(null=True)
+    created_at = BigIntegerField()
+    scheduled_at = BigIntegerField(null=True)
+
+
+class Post(BaseModel):
+    """One target of one batch: the public row of the post log, and what publishing it needs."""
+
+    id = TextField(primary_key=True)
+    organization = refers_to(Organization, "organization")
+    profile = refers_to(Profile, "profile")
+    account = refers_to(Account, "account")
+    platform = TextField()
+    batch = refers_to(Batch, "batch")
+    position = IntegerField()
+    status = TextField()
+    text = TextField()
+    text_fold = TextField()  # casefolded, for searching
+    media = TextField()  # the items as mediaRefs shows them
+    options = TextField()
+    first_comment = TextField(null=True)
+    scheduled_at = BigIntegerField(null=True)
+    next_attempt_at = BigIntegerField(null=True)
+    published_at = BigIntegerField(null=True)
+    platform_uri = TextField(null=True)
+    platform_cid = TextField(null=True)
+    url = TextField(null=True)
+    first_comment_uri = TextField(null=True)
+    first_comment_cid = TextField(null=True)
+    error = TextField(null=True)
+    error_code = TextField(null=True)
+    warnings = TextField(default="[]")
+    attempts = IntegerField(default=0)  # begun so far
+    tries = IntegerField(default=0)  # of them, since a person last asked for it
+    draft_at = BigIntegerField(null=True)  # minted at the first claim, with draft_nonce: what the platform's keys are
+    draft_nonce = BigIntegerField(null=True)  # made of, the same in every attempt
+    saved = TextField(null=True)  # what `prepare` wants back
+    created_at = BigIntegerField()
+    updated_at = BigIntegerField()
+
+    class Meta:
+        indexes = (
+            (("organization", "created_at", "id"), False),
+            (("organization", "profile", "created_at", "id"), False),
+            (("organization", "status", "platform", "created_at", "id"), False),
+            (("batch", "position"), True),
+            (("account", "created_at"), False),
+        )
+
+
+Post.add_index(
+    Post.index(
+        Post.organization, Post.error_code, Post.created_at, Post.id, name="post_error_code"
+    ).where(SQL("error_code IS NOT NULL"))
+)
+
+
+class Attempt(BaseModel):
+    """One run of the publishing protocol for a post, as GET /v1/posts/{id} shows it."""
+
+    id = TextField(primary_key=True)
+    post = refers_to(Post, "post")
+    number = IntegerField()
+    started_at = BigIntegerField()
+    finished_at = BigIntegerField(null=True)
+    succeeded = BooleanField(null=True)
+    error_code = TextField(null=True)
+    error_message = TextField(null=True)
+    platform_response = TextField(null=True)
+
+    class Meta:
+        indexes = ((("post", "number"), True),)
+
+
+class Intent(BaseModel):
+    """What was about to be sent, written before it was: append-only but for its outcome.
+
+    At most one open intent for a post and step; one remote post belongs to one intent of its account.
+    """
+
+    id = TextField(primary_key=True)
+    post = refers_to(Post, "post")
+    attempt = refers_to(Attempt, "attempt")
+    account = refers_to(Account, "account")
+    step = TextField()  # publish, comment
+    number = IntegerField()
+    plan = TextField()
+    epoch = IntegerField()
+    intent_at = BigIntegerField()
+    sent_at = BigIntegerField(null=True)  # of the newest send
+    sends = IntegerField(default=0)
+    looks = IntegerField(default=0)
+    answered = BooleanField(default=False)  # the newest send got an answer, only not a clear one
+    outcome = TextField(null=True)  # null: open
+    remote_id = TextField(null=True)
+    result = TextField(null=True)
+    evidence = TextField(null=True)
+    settled_at = BigIntegerField(null=True)
+    settled_by = TextField(null=True)  # a person's decision
+
+    class Meta:
+        indexes = ((("post", "step", "number"), True),)
+
+
+Intent.add_index(
+    Intent.index(Intent.post, Intent.step, unique=True, name="intent_open").where(SQL("outcome IS NULL"))
+)
+Intent.add_index(
+    Intent.index(Intent.account, Intent.remote_id, unique=True, name="intent_remote").where(
+        SQL("remote_id IS NOT NULL")
+    )
+)
+
+
+class Event(BaseModel):
+    """What happened, in the order in which it was committed; webhooks and /v1/events read it."""
+
+    number = AutoField()
+    id = TextField(unique=True)
+    organization = refers_to(Organization, "organization")
+    profile = refers_to(Profile, "profile", null=True)
+    type = TextField()
+    post = refers_to(Post, "post", null=True)
+    data = TextField()
+    request_id = TextField(null=True)
+    created_at = BigIntegerField()
+
+    class Meta:
+        indexes = ((("organization", "number"), False), (("post", "number"), False))
+
+
+class Idempotency(BaseModel):
+    """An Idempotency-Key and the answer it replays; `id` is the SHA-256 of its whole scope."""
+
+    id = TextField(primary_key=True)
+    organization = refers_to(Organization, "organization")
+    fingerprint = TextField()
+    status = IntegerField(null=True)  # null: still running
+    body = TextField(null=True)
+    sealed = BooleanField(default=False)
+    batch = TextField(null=True)
+    created_at = BigIntegerField()
+    ends_at = BigIntegerField(index=True)
+
+
+class Usage(BaseModel):
+    """Posts accepted in a calendar month, and which notices have gone out."""
+
+    organization = refers_to(Organization, "organization")
+    period = TextField()  # YYYY-MM, UTC
+    posts = IntegerField(default=0)
+    warned = BooleanField(default=False)
+    exceeded = BooleanField(default=False)
+
+    class Meta:
+        indexes = ((("organization", "period"), True),)
+
+
+TABLES = (
+    Job,
+    Instance,
+    Organization,
+    Profile,
+    User,
+    Session,
+    ApiKey,
+    Account,
+    Media,
+    Batch,
+    Post,
+    Attempt,
+    Intent,
+    Event,
+    Idempotency,
+    Usage,
+)

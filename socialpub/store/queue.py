@@ -1,0 +1,336 @@
+"""Huey on the application's own database: one table of leased jobs, changed inside the caller's transaction.
+
+A job is a doorbell: (kind, key) says "look at this row". `visible_at` is schedule and lease at once: claiming moves it
+ahead and counts `claims` up, finishing deletes the row, and a result only counts while `claims` is still the claimed
+one. Due jobs are waited for, not polled: a worker sleeps until the next due time and is woken by commits.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import peewee
+from huey.api import Huey, TaskWrapper
+from huey.consumer import Consumer, Scheduler
+from huey.storage import BaseStorage
+
+from socialpub.base.runtime import Clock
+from socialpub.store.db import BaseModel, Database, Tx
+
+log = logging.getLogger("socialpub.queue")
+
+LEASE_MS = 60_000
+RENEW_SECONDS = 15.0
+NAP_SECONDS = 5.0  # the longest sleep: a clock that was set, or a job put by a command, is noticed after it
+
+
+class Job(BaseModel):
+    key = peewee.TextField(primary_key=True)
+    kind = peewee.TextField()
+    lane = peewee.TextField()  # jobs of one lane run one after the other; "" is no lane
+    visible_at = peewee.BigIntegerField()
+    claims = peewee.IntegerField(default=0)
+    epoch = peewee.IntegerField(null=True)  # of the server that holds the lease; null: free
+
+    class Meta:
+        table_name = "job"
+        indexes = ((("visible_at", "lane", "key"), False),)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right to work on a job, for as long as its `claims` stands in the table."""
+
+    key: str
+    claims: int
+    lane: str = ""
+
+
+class Lanes:
+    """Which lanes are in use, and which rest: one publish at a time for each account."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._changed = clock, threading.Condition()
+        self._busy: set[str] = set()
+        self._rest_until: dict[str, float] = {}
+
+    def try_enter(self, lane: str) -> bool:
+        with self._changed:
+            return self._enter(lane)
+
+    def enter(self, lane: str, seconds: float) -> bool:
+        """Wait for a lane that is in use; False when it is still in use after `seconds`. Rests are not waited for."""
+        with self._changed:
+            self._rest_until.pop(lane, None)
+            return self._changed.wait_for(lambda: self._enter(lane), seconds)
+
+    def _enter(self, lane: str) -> bool:
+        if not lane:
+            return True
+        if lane in self._busy or self._rest_until.get(lane, 0) > self._clock.monotonic():
+            return False
+        self._busy.add(lane)
+        return True
+
+    def leave(self, lane: str, rest_seconds: float = 0) -> None:
+        with self._changed:
+            self._busy.discard(lane)
+            if rest_seconds and lane:
+                self._rest_until[lane] = self._clock.monotonic() + rest_seconds
+            self._changed.notify_all()
+
+    def closed(self) -> tuple[set[str], float]:
+        """The lanes that cannot be entered now, and the seconds until the next one has rested (or a nap)."""
+        now = self._clock.monotonic()
+        with self._changed:
+            self._rest_until = {lane: until for lane, until in self._rest_until.items() if until > now}
+            soonest = min(self._rest_until.values(), default=now + NAP_SECONDS)
+            return self._busy | set(self._rest_until), soonest - now
+
+
+class Bell:
+    """Wakes the worker that waits for the next due job."""
+
+    def __init__(self) -> None:
+        self._rung = threading.Event()
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    def wait(self, seconds: float) -> None:
+        self._rung.wait(max(0.0, seconds))
+        self._rung.clear()
+
+
+class Jobs(Huey):  # type: ignore[misc]
+    """The queue: `put`, `remove`, `finish`, `again` inside a transaction; workers claim what is due."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self.database, self.clock = database, clock
+        self.lanes, self.bell = Lanes(clock), Bell()
+        self.epoch = 0
+        self.paused: Callable[[str], bool] = lambda kind: False
+        self.kinds: dict[str, TaskWrapper] = {}
+        self._held: dict[str, Claim] = {}
+        self._held_lock = threading.Lock()
+        super().__init__("socialpub", results=False, storage_class=_LeaseStorage, jobs=self)
+
+    # --- Inside a transaction ---
+
+    def put(self, tx: Tx, kind: str, key: str, at_ms: int, lane: str = "") -> None:
+        """Add a job, or replace the one with this key: whoever held it holds it no more."""
+        row = {"kind": kind, "lane": lane, "visible_at": at_ms, "epoch": None}
+        Job.insert(key=key, **row).on_conflict(
+            conflict_target=[Job.key], update={**row, "claims": Job.claims + 1}
+        ).execute()
+        tx.after_commit(self.bell.ring)
+
+    def put_held(self, tx: Tx, kind: str, key: str, lane: str = "") -> Claim:
+        """Add a job that this process is already working on."""
+        Job.insert(
+            key=key, kind=kind, lane=lane, visible_at=self.clock.now_ms() + LEASE_MS, claims=1, epoch=self.epoch
+        ).execute()
+        claim = Claim(key, 1, lane)
+        tx.after_commit(lambda: self.hold(claim))
+        return claim
+
+    def remove(self, tx: Tx, key: str) -> bool:
+        """Take a job away; whether there was one."""
+        return bool(Job.delete().where(Job.key == key).execute())
+
+    def owns(self, claim: Claim) -> bool:
+        """Whether the claim still stands; inside the transaction that is about to write a result."""
+        return Job.select().where(Job.key == claim.key, Job.claims == claim.claims).exists()  # type: ignore[no-any-return]
+
+    def finish(self, tx: Tx, claim: Claim) -> bool:
+        """Delete a claimed job; False when the claim was lost."""
+        tx.after_commit(lambda: self.drop(claim))
+        return bool(Job.delete().where(Job.key == claim.key, Job.claims == claim.claims).execute())
+
+    def again(self, tx: Tx, claim: Claim, at_ms: int) -> bool:
+        """Give a claimed job back, to ring again at `at_ms`; False when the claim was lost."""
+        tx.after_commit(lambda: self.drop(claim))
+        return bool(
+            Job.update(visible_at=at_ms, epoch=None)
+            .where(Job.key == claim.key, Job.claims == claim.claims)
+            .execute()
+        )
+
+    def free_all(self, tx: Tx, now_ms: int) -> int:
+        """Make every leased job visible: only for the process that has just become the one server of the file."""
+        tx.after_commit(self.bell.ring)
+        return int(Job.update(visible_at=now_ms, epoch=None).where(Job.epoch.is_null(False)).execute())
+
+    # --- Holding ---
+
+    def hold(self, claim: Claim) -> None:
+        with self._held_lock:
+            self._held[claim.key] = claim
+
+    def drop(self, claim: Claim) -> None:
+        with self._held_lock:
+            if self._held.get(claim.key) == claim:
+                del self._held[claim.key]
+        self.bell.ring()
+
+    def held(self) -> list[Claim]:
+        with self._held_lock:
+            return list(self._held.values())
+
+    def renew(self) -> None:
+        """Move the leases of everything held ahead; called by one thread every RENEW_SECONDS."""
+        keys = [claim.key for claim in self.held()]
+        if keys:
+            until = self.clock.now_ms() + LEASE_MS
+            self.database.write(lambda tx: _renew(keys, until, self.epoch)).result()
+
+    # --- Claiming ---
+
+    def due(self, limit: int) -> tuple[list[Claim], float]:
+        """Claimable jobs in due order, at most one a lane, and how long to wait when there are none."""
+        now, held = self.clock.now_ms(), [claim.key for claim in self.held()]
+        closed, rest = self.lanes.closed()
+        free = (Job.lane.not_in(list(closed))) & (Job.key.not_in(held))
+        rows = self.database.read(
+            lambda: list(
+                Job.select(Job.key, Job.claims, Job.lane, Job.kind)
+                .where(Job.visible_at <= now, free)
+                .order_by(Job.visible_at, Job.key)
+                .limit(limit * 4)
+                .tuples()
+            )
+        ).result()
+        claims = [Claim(key, count, lane) for key, count, lane, kind in rows if not self.paused(kind)]
+        if claims:
+            return _one_a_lane(claims)[:limit], 0
+        later = self.database.read(
+            lambda: Job.select(peewee.fn.MIN(Job.visible_at)).where(Job.visible_at > now).scalar()
+        ).result()
+        wait = NAP_SECONDS if later is None else (later - now) / 1000
+        return [], min(wait, rest, NAP_SECONDS)
+
+    def claim(self, wanted: Iterable[Claim]) -> list[tuple[str, Claim]]:
+        """Claim what can still be had: (kind, claim) each, its lane entered and its lease held."""
+        entered = [claim for claim in wanted if self.lanes.try_enter(claim.lane)]
+        now, epoch = self.clock.now_ms(), self.epoch
+        got: list[tuple[str, Claim]] = []
+        try:
+            got = self.database.write(lambda tx: _claim(entered, now, epoch)).result() if entered else []
+        finally:
+            kept = {claim.key for _, claim in got}
+            for claim in entered:
+                if claim.key not in kept:
+                    self.lanes.leave(claim.lane)
+        for _, claim in got:
+            self.hold(claim)
+        return got
+
+    # --- Huey's side ---
+
+    def register(self, kind: str, run: Callable[[Claim], None]) -> None:
+        """Name the function that answers the doorbell of `kind`."""
+        self.kinds[kind] = self.task(name=kind)(run)
+
+    def deserialize_task(self, data: tuple[str, Claim]) -> Any:
+        kind, claim = data
+        return self.kinds[kind].task_class(args=(claim,), id=claim.key)
+
+    def is_revoked(self, task: Any, timestamp: Any = None, peek: bool = True) -> bool:
+        return False  # a removed job is not in the table
+
+    def delete(self, key: str) -> bool:
+        return False  # no revocation marks are kept
+
+    def stop_waiting(self) -> None:
+        self.storage.stopping = True
+        self.bell.ring()
+
+
+def _renew(keys: list[str], until: int, epoch: int) -> None:
+    Job.update(visible_at=until).where(Job.key.in_(keys), Job.epoch == epoch).execute()
+
+
+def _one_a_lane(claims: list[Claim]) -> list[Claim]:
+    seen: set[str] = set()
+    first = []
+    for claim in claims:
+        if not claim.lane or claim.lane not in seen:
+            seen.add(claim.lane)
+            first.append(claim)
+    return first
+
+
+def _claim(wanted: list[Claim], now: int, epoch: int) -> list[tuple[str, Claim]]:
+    got = []
+    for want in wanted:
+        moved = (
+            Job.update(visible_at=now + LEASE_MS, claims=Job.claims + 1, epoch=epoch)
+            .where(Job.key == want.key, Job.claims == want.claims, Job.visible_at <= now)
+            .execute()
+        )
+        if moved:
+            kind = Job.select(Job.kind).where(Job.key == want.key).scalar()
+            got.append((kind, Claim(want.key, want.claims + 1, want.lane)))
+    return got
+
+
+class _LeaseStorage(BaseStorage):  # type: ignore[misc]
+    """Huey's storage over the leased table. One worker at a time waits for the next due job and claims for all."""
+
+    blocking = True
+
+    def __init__(self, name: str, jobs: Jobs) -> None:
+        super().__init__(name)
+        self.jobs, self.stopping = jobs, False
+        self._leader = threading.Lock()
+        self._waiting = 0
+        self._ready: list[tuple[str, Claim]] = []
+
+    def dequeue(self) -> tuple[str, Claim] | None:
+        """The next claimed job; None when the consumer stops."""
+        self._waiting += 1
+        try:
+            with self._leader:
+                while not self.stopping and not self._ready:
+                    self._fill()
+                # What was claimed but not begun when the consumer stops is freed by the next start.
+                return None if self.stopping else self._ready.pop(0)
+        finally:
+            self._waiting -= 1
+
+    def _fill(self) -> None:
+        wanted, wait = self.jobs.due(max(1, self._waiting))
+        if not wanted:
+            self.jobs.bell.wait(wait)
+            return
+        self._ready = self.jobs.claim(wanted)
+        if not self._ready:
+            self.jobs.bell.wait(0.05)  # somebody else was faster, or nothing can be written
+
+    def read_schedule(self, timestamp: Any) -> list[Any]:
+        return []  # jobs are never moved between tables: visible_at is the schedule
+
+
+class _NoScheduler(Scheduler):  # type: ignore[misc]
+    """Huey's scheduler thread, idle: due times are the storage's business."""
+
+    def loop(self, now: Any = None) -> None:
+        self.stop_flag.wait()
+
+
+class EmbeddedConsumer(Consumer):  # type: ignore[misc]
+    """Huey's consumer as threads of this process; signals belong to the web server."""
+
+    scheduler_class = _NoScheduler
+
+    def _set_signal_handlers(self) -> None:
+        """Sanic owns SIGTERM and SIGINT and stops this consumer by its listener."""
+
+    def stop(self, graceful: bool = False) -> None:
+        self.stop_flag.set()
+        self.huey.stop_waiting()
+        super().stop(graceful)
