@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import regex
 
-_CLUSTER = regex.compile(r"\X")
+# Flags first: \X alone takes quadratic time over a long run of regional indicators.
+_CLUSTER = regex.compile(r"\p{Regional_Indicator}{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X")
 _BLANK = regex.compile(r"\p{White_Space}*")
 
 
@@ -31,3 +32,56 @@ def utf16_units(text: str) -> int:
 def is_blank(text: str) -> bool:
     """Whether there is nothing but Unicode white space."""
     return _BLANK.fullmatch(text) is not None
+
+
+# --- Threads ---------------------------------------------------------------------------------------------------------
+
+_EMOJI_CLUSTER = regex.compile(r"\p{Emoji_Presentation}|\p{Emoji}\ufe0f|\u20e3|\p{Regional_Indicator}")
+
+
+def threads_length(text: str) -> int:
+    """Threads' own count: a cluster that is an emoji counts its UTF-8 bytes, any other one.
+
+    Source: developers.facebook.com/documentation/threads/posts ("emojis are counted as the number of UTF-8 bytes").
+    """
+    return sum(utf8_bytes(part) if _EMOJI_CLUSTER.search(part) else 1 for part in clusters(text))
+
+
+def threads_length_strict(text: str) -> int:
+    """The same with every code point of the other clusters counted: the page does not say which is meant."""
+    return sum(utf8_bytes(part) if _EMOJI_CLUSTER.search(part) else len(part) for part in clusters(text))
+
+
+# --- LinkedIn --------------------------------------------------------------------------------------------------------
+
+_RESERVED = regex.compile(r"(?!(?<!\w)#\w)[|{}@\[\]()<>#\\*_~]")
+
+
+def little_text(text: str) -> str:
+    """The text as LinkedIn's "little text" wants it: reserved characters escaped, but for the `#` of a hashtag.
+
+    Source: learn.microsoft.com/linkedin/marketing/community-management/shares/little-text-format.
+    """
+    return _RESERVED.sub(r"\\\g<0>", text)  # type: ignore[no-any-return]
+
+
+# --- What a text names -----------------------------------------------------------------------------------------------
+
+_TAG = regex.compile(r"(?<!\w)#(?=\d*[^\W\d])\w+")
+_MENTION = regex.compile(r"(?<![\w.@])@[A-Za-z0-9_][A-Za-z0-9_.]*")
+_LINK = regex.compile(r"https?://[^\s<>\"]+", regex.IGNORECASE)
+
+
+def hashtags(text: str) -> list[str]:
+    """The hashtags: a `#` at the start of a word that is not only digits."""
+    return _TAG.findall(text)  # type: ignore[no-any-return]
+
+
+def mentions(text: str) -> list[str]:
+    """The `@names`; what stands in an e-mail address is none."""
+    return _MENTION.findall(text)  # type: ignore[no-any-return]
+
+
+def links(text: str) -> list[str]:
+    """The http(s) addresses, without the punctuation that ends a sentence."""
+    return [found.rstrip(".,;:!?'\u2026)]}") for found in _LINK.findall(text)]
