@@ -29,9 +29,10 @@ from socialpub.platforms.base import (
     Warning,
 )
 from socialpub.platforms.bluesky_identity import find, is_handle, resolve_at
-from socialpub.platforms.bluesky_rules import PLATFORM
+from socialpub.platforms.bluesky_platform import PLATFORM
 from socialpub.platforms.bluesky_xrpc import (
     REPLIES,
+    blob_of,
     call,
     claims,
     door,
@@ -41,6 +42,7 @@ from socialpub.platforms.bluesky_xrpc import (
     origin,
     unusable,
 )
+from socialpub.platforms.rules import warning
 
 __all__ = ["PLATFORM", "REPLIES", "comment", "login", "prepare", "refresh", "revoke", "send", "settle"]
 
@@ -70,16 +72,18 @@ def login(up: Upstream, fields: Mapping[str, str], now_ms: int) -> tuple[Identit
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
     """A new pair of tokens. The old refresh token keeps working for two hours, so a lost answer costs nothing."""
-    reply = call(
-        up, "refresh", "POST", home(up), "com.atproto.server.refreshSession", bearer=up.tokens.refresh or "none"
-    )
+    if not up.tokens.refresh:
+        raise fault(up, REPLIES["refresh", 401, None], "This Bluesky account was connected without a refresh token.")
+    reply = call(up, "refresh", "POST", home(up), "com.atproto.server.refreshSession", bearer=up.tokens.refresh)
     return _tokens(up, "refresh", reply.record(), up.account.platform_account_id)
 
 
 def revoke(up: Upstream) -> None:
     """End the session upstream; the app password itself stays until its owner deletes it."""
+    if not up.tokens.refresh:
+        return
     try:
-        call(up, "revoke", "POST", home(up), "com.atproto.server.deleteSession", bearer=up.tokens.refresh or "none")
+        call(up, "revoke", "POST", home(up), "com.atproto.server.deleteSession", bearer=up.tokens.refresh)
     except ApiError as error:
         if not error.stale_token:  # a session that is already over is what was asked for
             raise
@@ -90,7 +94,8 @@ def _tokens(up: Upstream, step: Any, session: Json, did: str) -> Tokens:
     if not isinstance(access, str) or not isinstance(renew, str) or session.get("did") != did:
         raise unusable(up, step)
     expires = claims(access).get("exp")
-    return Tokens(access, renew, expires * 1000 if isinstance(expires, int) else None, up.tokens.private)
+    expires_at_ms = expires * 1000 if isinstance(expires, int) and 0 < expires < 1 << 40 else None
+    return Tokens(access, renew, expires_at_ms, up.tokens.private)
 
 
 def _display_name(up: Upstream, did: str) -> str | None:
@@ -102,7 +107,7 @@ def _display_name(up: Upstream, did: str) -> str | None:
     except ApiError:
         return None
     name = reply.record().get("displayName")
-    return name.strip() or None if isinstance(name, str) else None
+    return name.strip()[:640] or None if isinstance(name, str) else None
 
 
 # --- Preparing -----------------------------------------------------------------------------------------------------
@@ -256,8 +261,8 @@ def _upload(up: Upstream, data: bytes, content_type: str) -> Json:
         headers={"Content-Type": content_type},
         content=data,
     )
-    blob = reply.record().get("blob")
-    if not isinstance(blob, dict) or "ref" not in blob:
+    blob = blob_of(reply.record())
+    if blob is None:
         raise unusable(up, "upload")
     return blob
 
@@ -269,7 +274,7 @@ def _card(up: Upstream, text: str) -> tuple[Json | None, tuple[Warning, ...]]:
         return None, ()
     card = linkcard.fetch(up.guarded, url)
     if card is None:
-        return None, (Warning("link_card_failed", f"{url} gave no card; the post has the plain link."),)
+        return None, (warning("link_card_failed", f"The link is {url}"),)
     external: Json = {"uri": url, "title": card.title, "description": card.description}
     thumb = _thumb(up, card)
     missed = card.image_url is not None and thumb is None
@@ -346,6 +351,6 @@ def _where(plan: Json) -> Json:
 
 def _published(up: Upstream, plan: Json, reply: Reply) -> Published:
     uri, cid = f"at://{plan['repo']}/{plan['collection']}/{plan['rkey']}", reply.record().get("cid")
-    if reply.record().get("uri") != uri or not isinstance(cid, str) or not cid:
+    if reply.record().get("uri") != uri or not isinstance(cid, str) or not 0 < len(cid) <= 256:
         raise unusable(up, "send", mutating=True)
     return Published(uri, uri, cid, f"https://bsky.app/profile/{plan['repo']}/post/{plan['rkey']}")

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 import regex
 
 from socialpub.platforms.base import Json
+from socialpub.platforms.text import graphemes, utf8_bytes
+from socialpub.platforms.tlds import TLDS
 
 TAG_GRAPHEMES = 64
 TAG_BYTES = 640
@@ -26,12 +28,10 @@ _BREAKS = r"\s\u00ad\u2060\u200a\u200b\u200c\u200d"
 # ECMAScript's white space has U+FEFF, Python's does not; the rest never belongs to an address.
 _URL_CHAR = r"[^\s<>\ufeff\u200b\u200e\u200f\u2060\u202a-\u202e\u2066-\u2069]"
 _LINK = regex.compile(rf"(?<![^\s(])https?://{_URL_CHAR}+", regex.IGNORECASE)
-_BARE = regex.compile(
-    rf"(?<![^\s(])(?P<host>(?:[a-z0-9](?:[a-z0-9-]{{0,61}}[a-z0-9])?\.)+(?P<tld>[a-z][a-z0-9-]{{0,61}}[a-z0-9]))"
-    rf"(?=$|[^\w@.-]|[.-](?:\W|$))(?:[:/?#]{_URL_CHAR}*)?",
-    regex.IGNORECASE,
-)
 _LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_BARE = regex.compile(
+    rf"(?<![^\s(])((?:{_LABEL}\.)+([a-z]{{2,63}}))(?![a-z0-9_@-])(?:[:/?#]{_URL_CHAR}*)?", regex.IGNORECASE
+)
 _MENTION = regex.compile(
     rf"(?<![^\s(])@((?:{_LABEL}\.)+[a-z](?:[a-z0-9-]{{0,61}}[a-z0-9])?)(?![a-z0-9_@-])", regex.IGNORECASE
 )
@@ -67,8 +67,8 @@ def facets(text: str, resolve: Resolve) -> list[Json]:
     for span in spans(text):
         feature = _feature(span, resolve)
         if feature:
-            start = len(text[: span.start].encode())
-            end = start + len(text[span.start : span.end].encode())
+            start = utf8_bytes(text[: span.start])
+            end = start + utf8_bytes(text[span.start : span.end])
             made.append({"index": {"byteStart": start, "byteEnd": end}, "features": [feature]})
     return made
 
@@ -80,7 +80,7 @@ def first_link(text: str) -> str | None:
 
 def fits(tag: str) -> bool:
     """Whether a tag is short enough to be one (lexicon app.bsky.richtext.facet#tag)."""
-    return len(regex.findall(r"\X", tag)) <= TAG_GRAPHEMES and len(tag.encode("utf-8", "surrogatepass")) <= TAG_BYTES
+    return graphemes(tag) <= TAG_GRAPHEMES and utf8_bytes(tag) <= TAG_BYTES
 
 
 def tags(text: str) -> Iterator[Span]:
@@ -106,6 +106,10 @@ def _links(text: str) -> Iterator[Span]:
         url = _trimmed(match[0])
         if _has_host(url):
             yield Span(match.start(), match.start() + len(url), "link", url)
+    for match in _BARE.finditer(text):
+        url = _trimmed(match[0])
+        if match[2].lower() in TLDS and _has_host(f"https://{url}"):
+            yield Span(match.start(), match.start() + len(url), "link", f"https://{url}")
 
 
 def _trimmed(url: str) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import UPLOAD_SECONDS, Reply
-from socialpub.platforms.base import Draft, Item, Json, Pending, Upstream, Verdict
-from socialpub.platforms.bluesky_xrpc import call, claims, door, fault, home, origin, refused, unusable
+from socialpub.platforms.base import Draft, Item, Json, Pending, Upstream
+from socialpub.platforms.bluesky_xrpc import blob_of, call, claims, door, home, origin, refused, ruled, unusable
 
 FIRST_WAIT = 2.0
 LONGEST_WAIT = 10.0
@@ -31,7 +31,7 @@ def blob(up: Upstream, draft: Draft, saved: Json | None) -> Json | Pending:
         return _straight(up, item)
     token = _allowed(up)
     job = _uploaded(up, item, f"{draft.nonce:016x}.mp4", token)
-    return _blob_of(job) or _state(up, job, {"job": job.get("jobId"), "waited": 0.0, "wait": FIRST_WAIT, "misses": 0})
+    return blob_of(job) or _state(up, job, {"job": job.get("jobId"), "waited": 0.0, "wait": FIRST_WAIT, "misses": 0})
 
 
 def _straight(up: Upstream, item: Item) -> Json:
@@ -44,10 +44,10 @@ def _straight(up: Upstream, item: Item) -> Json:
         "com.atproto.repo.uploadBlob",
         bearer=up.tokens.access,
         headers=_headers(item),
-        content=_chunks(item.path),
+        content=_chunks(item),
         deadline=UPLOAD_SECONDS,
     )
-    found = _blob_of(reply.record())
+    found = blob_of(reply.record())
     if found is None:
         raise unusable(up, "video")
     return found
@@ -67,10 +67,10 @@ def _allowed(up: Upstream) -> str:
 def _token(up: Upstream, audience: str, method: str, **more: str) -> str:
     params = {"aud": audience, "lxm": method, **more}
     nsid = "com.atproto.server.getServiceAuth"
-    reply = call(up, "video", "GET", home(up), nsid, bearer=up.tokens.access, params=params)
+    reply = call(up, "grant", "GET", home(up), nsid, bearer=up.tokens.access, params=params)
     token = reply.record().get("token")
     if not isinstance(token, str) or not token:
-        raise unusable(up, "video")
+        raise unusable(up, "grant")
     return token
 
 
@@ -84,11 +84,10 @@ def _check_limits(up: Upstream, token: str) -> None:
     limits = reply.record()
     if not reply.ok or limits.get("canUpload") is not False:
         return  # a service that cannot say it now says it again at the upload
-    said = str(limits.get("message") or limits.get("error") or "this account may not upload videos now")
+    said = str(limits.get("message") or limits.get("error") or "")[:300]
     email = "email" in said.lower() or "e-mail" in said.lower()
     rule = "bluesky.video.email_unverified" if email else "bluesky.video.quota_exhausted"
-    remediation = "Confirm the account's e-mail address in the Bluesky app." if email else "Publish it again tomorrow."
-    raise fault(up, Verdict(Outcome.REJECTED, rule=rule, remediation=remediation), f"Bluesky takes no video: {said}")
+    raise ruled(up, rule, Outcome.REJECTED, said, {"status": reply.status, "body": limits})
 
 
 def _uploaded(up: Upstream, item: Item, name: str, token: str) -> Json:
@@ -99,11 +98,11 @@ def _uploaded(up: Upstream, item: Item, name: str, token: str) -> Json:
         url,
         params={"did": up.account.platform_account_id, "name": name},
         headers={"Authorization": f"Bearer {token}", **_headers(item)},
-        content=_chunks(item.path),
+        content=_chunks(item),
         deadline=UPLOAD_SECONDS,
     )
     job = _job(reply)
-    if _blob_of(job) or (reply.ok and isinstance(job.get("jobId"), str)):
+    if blob_of(job) or (reply.ok and isinstance(job.get("jobId"), str)):
         return job
     if reply.ok:
         raise unusable(up, "video")
@@ -123,32 +122,28 @@ def _poll(up: Upstream, saved: Json) -> Json | Pending:
 
 def _state(up: Upstream, job: Json, saved: Json) -> Json | Pending:
     """What a job's state means; every state that is not an end is a reason to wait."""
-    found, state = _blob_of(job), job.get("state")
+    found, state = blob_of(job), job.get("state")
     if found:
         return found
+    told = {"body": job}
     if state == "JOB_STATE_FAILED":
-        said = job.get("message") or job.get("error") or job.get("failureCode") or "no reason given"
-        raise fault(
-            up, Verdict(Outcome.REJECTED, rule="bluesky.video.job_failed"), f"Bluesky rejected the video: {said}"
-        )
+        said = str(job.get("message") or job.get("error") or job.get("failureCode") or "")[:300]
+        raise ruled(up, "bluesky.video.job_failed", Outcome.REJECTED, said, told)
     if state == "JOB_STATE_COMPLETED":
-        message = "Bluesky processed the video but gave no file to publish."
-        raise fault(up, Verdict(Outcome.REJECTED, rule="bluesky.video.completed_without_blob"), message)
+        raise ruled(up, "bluesky.video.completed_without_blob", Outcome.REJECTED, said=told)
     return _later(up, saved)
 
 
 def _later(up: Upstream, saved: Json) -> Pending:
     wait = saved["wait"]
     if saved["waited"] + wait > TOTAL_WAIT:
-        late = Verdict(Outcome.NOT_SENT, "platform_unavailable", "bluesky.video.transcode_timeout")
-        raise fault(up, late, "Bluesky did not finish processing the video within 15 minutes.")
+        raise ruled(up, "bluesky.video.transcode_timeout", Outcome.NOT_SENT)
     return Pending(saved | {"waited": saved["waited"] + wait, "wait": min(wait * 1.5, LONGEST_WAIT)}, wait)
 
 
 def _missed(up: Upstream, saved: Json, error: ApiError) -> Pending:
     if saved["misses"] + 1 >= MISSES_MAX:
-        verdict = Verdict(Outcome.NOT_SENT, "platform_unavailable", "bluesky.video.job_status_unavailable")
-        raise fault(up, verdict, "Bluesky does not say what became of the video.") from error
+        raise ruled(up, "bluesky.video.job_status_unavailable", Outcome.NOT_SENT, error.message) from error
     return _later(up, saved | {"misses": saved["misses"] + 1})
 
 
@@ -159,20 +154,18 @@ def _job(reply: Reply) -> Json:
     return inner if isinstance(inner, dict) else body
 
 
-def _blob_of(job: Json) -> Json | None:
-    found = job.get("blob")
-    return found if isinstance(found, dict) and "ref" in found else None
-
-
 def _headers(item: Item) -> dict[str, str]:
-    size = item.facts.size if item.facts else 0
     kind = item.facts.content_type if item.facts else "video/mp4"
-    return {"Content-Type": kind, "Content-Length": str(size)}
+    return {"Content-Type": kind, "Content-Length": str(_path(item).stat().st_size)}
 
 
-def _chunks(path: Path | None) -> Iterator[bytes]:
-    if path is None:
-        raise ValueError("the item's bytes have not been resolved")
-    with path.open("rb") as file:
+def _chunks(item: Item) -> Iterator[bytes]:
+    with _path(item).open("rb") as file:
         while chunk := file.read(_CHUNK):
             yield chunk
+
+
+def _path(item: Item) -> Path:
+    if item.path is None:
+        raise ValueError("the item's bytes have not been resolved")
+    return item.path

@@ -15,9 +15,12 @@ from urllib.parse import urlsplit
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Http, Reply
 from socialpub.platforms.base import Json, Replies, Upstream, Verdict, refusal, verdict
-from socialpub.platforms.bluesky_rules import HOSTS, PLATFORM
+from socialpub.platforms.bluesky_platform import HOSTS, PLATFORM
+from socialpub.platforms.bluesky_rules import BY_ID
 
-Step = Literal["login", "refresh", "revoke", "resolve", "profile", "upload", "video", "job", "look", "send", "settle"]
+Step = Literal[
+    "login", "refresh", "revoke", "resolve", "profile", "upload", "grant", "video", "job", "look", "send", "settle"
+]
 
 WORDS: Mapping[Step, str] = {
     "login": "log in",
@@ -26,6 +29,7 @@ WORDS: Mapping[Step, str] = {
     "resolve": "find the account",
     "profile": "read the profile",
     "upload": "take the image",
+    "grant": "allow the upload of a video",
     "video": "take the video",
     "job": "process the video",
     "look": "read the parent post",
@@ -54,9 +58,7 @@ _VIDEO_NAMES: Mapping[str, Verdict] = {
     "VideoTooLarge": Verdict(Outcome.REJECTED, rule="bluesky.media.video_size_max"),
     "VideoTooLong": Verdict(Outcome.REJECTED, rule="bluesky.video.too_long"),
     "UnsupportedContentType": Verdict(Outcome.REJECTED, rule="bluesky.media.mime_allowed"),
-    "DailyLimitExceeded": Verdict(
-        Outcome.REJECTED, rule="bluesky.video.quota_exhausted", remediation="Publish the video again tomorrow."
-    ),
+    "DailyLimitExceeded": Verdict(Outcome.REJECTED, rule="bluesky.video.quota_exhausted"),
 }
 
 REPLIES: Replies = {
@@ -84,6 +86,7 @@ REPLIES: Replies = {
     ("refresh", 401, None): _RECONNECT,
     ("refresh", 401, "AccountTakedown"): _RESTORE,
     ("refresh", 401, "AccountDeactivated"): _RESTORE,
+    ("resolve", 401, None): Verdict(Outcome.REJECTED),
     ("upload", 413, None): Verdict(Outcome.REJECTED, rule="bluesky.media.image_size_max"),
     ("send", 400, "InvalidRequest"): _INVALID,
     ("send", 400, "InvalidMimeType"): _INVALID,
@@ -172,15 +175,22 @@ def refused(
     found = verdict(REPLIES, step, reply.status, error_name(reply), mutating=mutating)
     clean = _without(reply, (up.tokens.access, up.tokens.refresh or "", *secrets))
     message = f"Bluesky did not {WORDS[step]}: {_said(clean)}"
+    if found.rule:
+        row = BY_ID[found.rule]
+        found, message = replace(found, remediation=row.remediation), f"{row.message} {message}"
     return refusal(PLATFORM, PLATFORM.pinned(up.site), found, clean, message)
 
 
+def ruled(up: Upstream, rule: str, outcome: Outcome, found: str = "", said: Json | None = None) -> ApiError:
+    """The error of a rule row that something else than an error answer broke."""
+    return BY_ID[rule].error(PLATFORM.pinned(up.site), found, platform_response=said, outcome=outcome)
+
+
 def fault(up: Upstream, found: Verdict, message: str) -> ApiError:
-    """An error that no refusal of Bluesky carries: an answer that lacks something, a wait that is over."""
+    """An error that no row and no refusal of Bluesky carries."""
     return ApiError(
         found.code,
         message,
-        rule=found.rule,
         platform=PLATFORM.name,
         platform_version=PLATFORM.pinned(up.site),
         remediation=found.remediation,
@@ -193,6 +203,15 @@ def unusable(up: Upstream, step: Step, *, mutating: bool = False) -> ApiError:
     outcome = Outcome.AMBIGUOUS if mutating else Outcome.NOT_SENT
     message = f"Bluesky was asked to {WORDS[step]}, but its answer could not be read."
     return fault(up, Verdict(outcome, "platform_unavailable"), message)
+
+
+def blob_of(body: Json) -> Json | None:
+    """The blob in an answer, whole as the server describes it; None when there is none that a record can hold."""
+    blob = body.get("blob")
+    if not isinstance(blob, dict) or not isinstance(blob.get("ref"), dict):
+        return None
+    sound = isinstance(blob.get("mimeType"), str) and isinstance(blob.get("size"), int)
+    return blob if sound and isinstance(blob["ref"].get("$link"), str) else None
 
 
 def claims(jwt: str) -> Json:
