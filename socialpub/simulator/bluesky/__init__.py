@@ -1,0 +1,127 @@
+"""The fake Bluesky: a personal data server, the DID registry and the app view, all at one origin.
+
+It follows @atproto/pds 0.5.35 on a stock configuration: sessions (no OAuth), blobs up to 5 MiB, records of posts and
+gates with the whole validation of their lexicons. `com.atproto.admin.updateSubjectStatus` takes accounts down (Basic
+authentication, user `admin`, password `accounts.ADMIN_PASSWORD`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic.alias_generators import to_camel
+
+from socialpub.simulator.bluesky import accounts as identities
+from socialpub.simulator.bluesky import xrpc
+from socialpub.simulator.bluesky.accounts import Accounts
+from socialpub.simulator.bluesky.identity import Identity
+from socialpub.simulator.bluesky.lexicon import FORMATS
+from socialpub.simulator.bluesky.records import Records
+from socialpub.simulator.bluesky.sessions import BLOB_LIMIT, Sessions
+from socialpub.simulator.bluesky.xrpc import Method
+from socialpub.simulator.wire import Answer, Call, Operation
+
+if TYPE_CHECKING:
+    from socialpub.simulator.lab import Lab
+
+_BOTH = ("GET", "POST")
+
+
+class _Wanted(BaseModel):
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    handle: str
+    display_name: str | None = None
+    email: str | None = None
+    password: str | None = None
+
+    @field_validator("handle")
+    @classmethod
+    def _is_handle(cls, value: str) -> str:
+        if not FORMATS["handle"].test(value):
+            raise ValueError("a handle is a domain name, such as alice.test")
+        return value.lower()
+
+
+class Bluesky:
+    """The fake platform, as `wire.Fake` describes one."""
+
+    name: str = "bluesky"
+    max_body: int = BLOB_LIMIT
+    ids: tuple[str, ...] = ("uri", "cid", "did", "accessJwt", "blob")
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self.accounts = Accounts(lab.clock)
+        self._identity = Identity(self.accounts)
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Each XRPC method under its own name, and the registry's and the handle's documents."""
+        methods = (
+            *Sessions(self.accounts, self._lab.clock).methods(),
+            *Records(self._lab, self.accounts).methods(),
+            *self._identity.methods(),
+        )
+        return (
+            Operation("_health", ("GET",), "/xrpc/_health", lambda call: Answer(200, {"version": "0.5.35"}, xrpc.CORS)),
+            *(self._operation(method) for method in methods),
+            Operation("unknown", _BOTH, "/xrpc/<nsid:str>", self._unknown),
+            Operation("handle.did", ("GET",), "/.well-known/atproto-did", self._identity.well_known),
+            Operation("plc.resolve", ("GET",), "/<did:str>", self._identity.registry),
+        )
+
+    def _operation(self, method: Method) -> Operation:
+        def handle(call: Call) -> Answer:
+            return xrpc.serve(method, call, self.accounts.authenticate)
+
+        return Operation(method.nsid, _BOTH, f"/xrpc/{method.nsid}", handle)
+
+    def _unknown(self, call: Call) -> Answer:
+        """Methods that the server does not have itself go to its AppView, which is not there."""
+        self.accounts.authenticate(call, "access")
+        raise xrpc.error(502)
+
+    def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """A new account with an app password, from `handle` and optionally `displayName`, `email` and `password`."""
+        asked = _Wanted.model_validate(wanted)
+        account = self.accounts.add(asked.handle, email=asked.email, password=asked.password, name=asked.display_name)
+        return {
+            "did": account.did,
+            "handle": account.handle,
+            "email": account.email,
+            "password": account.password,
+            "appPassword": identities.app_password(account, "simulator"),
+            "pds": self._lab.origins.get(self.name),
+        }
+
+    def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
+        """ValueError when there is no such account (by DID or handle)."""
+        chosen = list(self.accounts) if account is None else [self.accounts.find(account)]
+        for one in chosen:
+            if one is None:
+                raise ValueError(f"there is no account {account!r}")
+            one.generation += access
+            if refresh:
+                one.refresh_tokens.clear()
+
+    def refusal(self, status: int, retry_after: int | None) -> Answer:
+        """The server's own words for a status; 429 with its rate-limit headers (the reset is a point in time)."""
+        answer = xrpc.error(status).answer
+        headers = dict(answer.headers)
+        if retry_after is not None:
+            headers["retry-after"] = str(retry_after)
+        if status == 429:
+            reset = self._lab.clock.now_ms() // 1000 + (retry_after or 0)
+            headers |= {
+                "ratelimit-limit": "5000",
+                "ratelimit-remaining": "0",
+                "ratelimit-reset": str(reset),
+                "ratelimit-policy": "5000;w=3600",
+            }
+        return Answer(status, answer.body, headers)
+
+    def reset(self) -> None:
+        for account in self.accounts:
+            account.repo.clear()

@@ -1,0 +1,166 @@
+"""XRPC as the reference server speaks it: methods, their authentication and inputs, and the form of errors.
+
+Source: @atproto/pds 0.5.35 (packages/xrpc-server, packages/pds/src/auth-verifier.ts) and its recorded answers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from socialpub.simulator.bluesky import schemas
+from socialpub.simulator.bluesky.lexicon import Boolean, Integer, InvalidError
+from socialpub.simulator.bluesky.tokens import Claims
+from socialpub.simulator.wire import Answer, Call, RefusedError
+
+JSON_LIMIT = 1_000_000
+CORS = {"access-control-allow-origin": "*"}
+_PRIVATE = {**CORS, "cache-control": "private", "vary": "Authorization, Accept-Encoding"}
+_OPEN = {**CORS, "vary": "Accept-Encoding"}
+
+NAMES: Mapping[int, tuple[str, str]] = {
+    400: ("InvalidRequest", "Invalid Request"),
+    401: ("AuthenticationRequired", "Authentication Required"),
+    403: ("Forbidden", "Forbidden"),
+    404: ("XRPCNotSupported", "XRPC Not Supported"),
+    413: ("PayloadTooLarge", "request entity too large"),
+    415: ("UnsupportedMediaType", "Unsupported Media Type"),
+    429: ("RateLimitExceeded", "Rate Limit Exceeded"),
+    500: ("InternalServerError", "Internal Server Error"),
+    501: ("MethodNotImplemented", "Method Not Implemented"),
+    502: ("UpstreamFailure", "Upstream service unreachable"),
+    503: ("NotEnoughResources", "Not Enough Resources"),
+    504: ("UpstreamTimeout", "Upstream Timeout"),
+}
+"""The reference server's name and words for each status."""
+
+
+def error(status: int, name: str | None = None, message: str | None = None) -> RefusedError:
+    """The refusal with this status; name and message default to the server's own for it."""
+    usual_name, usual_message = NAMES.get(status, ("Unknown", "Unknown Error"))
+    body = {"error": name or usual_name, "message": usual_message if message is None else message}
+    return RefusedError(Answer(status, body, _OPEN))
+
+
+def invalid(message: str) -> RefusedError:
+    return error(400, "InvalidRequest", message)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A call that got past authentication and validation."""
+
+    call: Call
+    params: Mapping[str, Any] = field(default_factory=dict)
+    input: Mapping[str, Any] = field(default_factory=dict)
+    claims: Claims | None = None
+
+    @property
+    def did(self) -> str:
+        """Who is calling; only where the method asks for a token."""
+        if self.claims is None:
+            raise error(401, "AuthMissing")
+        return self.claims.did
+
+
+Auth = Literal["none", "access", "full", "refresh", "spent", "admin"]
+"""`access` takes any access token, `full` none made with an app password, `spent` also an expired refresh token."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One XRPC method. `handle` answers JSON, or None for an empty body; `takes_blob`: its input is bytes, not JSON."""
+
+    verb: Literal["GET", "POST"]
+    nsid: str
+    handle: Callable[[Request], Any]
+    auth: Auth = "none"
+    takes_blob: bool = False
+
+
+def serve(method: Method, call: Call, authenticate: Callable[[Call, Auth], Claims | None]) -> Answer:
+    """Answer one call: method, parameters, authentication, input and handler, in the reference server's order."""
+    if call.method != method.verb:
+        raise invalid(f"Incorrect HTTP method ({call.method}) expected {method.verb}")
+    params = _params(method.nsid, call)
+    headers = _OPEN if method.auth == "none" else _PRIVATE
+    try:
+        claims = authenticate(call, method.auth)
+        body = method.handle(Request(call, params, _input(method, call), claims))
+    except RefusedError as refused:
+        raise RefusedError(_with(refused.answer, headers)) from refused
+    return Answer(200, body, headers)
+
+
+def _with(answer: Answer, headers: Mapping[str, str]) -> Answer:
+    return Answer(answer.status, answer.body, {**answer.headers, **headers}, answer.content_type)
+
+
+def _params(nsid: str, call: Call) -> dict[str, Any]:
+    schema = schemas.PARAMS.get(nsid)
+    if schema is None:
+        return {}
+    given = {key: values[0] if len(values) == 1 else values for key, values in call.query.items() if any(values)}
+    params = {key: _coerced(schema.properties.get(key), value) for key, value in given.items()}
+    try:
+        schema.check(params)
+    except InvalidError as issue:
+        raise invalid(f"Invalid {nsid} params: {issue.message}") from issue
+    return params
+
+
+def _coerced(schema: Any, text: Any) -> Any:
+    if isinstance(schema, Integer) and isinstance(text, str) and text.lstrip("-").isdecimal():
+        return int(text)
+    if isinstance(schema, Boolean) and text in ("true", "false"):
+        return text == "true"
+    return text
+
+
+def _input(method: Method, call: Call) -> dict[str, Any]:
+    schema = schemas.INPUTS.get(method.nsid)
+    if schema is None or method.takes_blob:
+        return {}
+    if "content-length" not in call.headers and "transfer-encoding" not in call.headers:
+        raise invalid("A request body is expected but none was provided")
+    _require_json(call)
+    value = _parsed(call.body)
+    try:
+        schema.check(value)
+    except InvalidError as issue:
+        raise invalid(str(issue)) from issue
+    return dict(value)
+
+
+def _require_json(call: Call) -> None:
+    if "content-type" not in call.headers:
+        raise invalid("Request encoding (Content-Type) required but not provided")
+    encoding = content_type(call)
+    if encoding != "application/json":
+        raise invalid(f"Wrong request encoding (Content-Type): {encoding}")
+    if len(call.body) > JSON_LIMIT:
+        raise error(413)
+
+
+def content_type(call: Call) -> str:
+    """The media type of the body, without parameters; empty when there is none."""
+    return call.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body, parse_float=_whole, parse_constant=_no_constant)
+    except ValueError as fault:
+        raise error(400, "SyntaxError", str(fault)) from fault
+
+
+def _whole(text: str) -> int | float:
+    """JavaScript does not tell 1.0 from 1."""
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"Unexpected token '{text[0]}', {json.dumps(text)} is not valid JSON")

@@ -1,0 +1,152 @@
+"""Scripted faults: which call is to go wrong, and how. The playing of them is in `play.py`."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
+from pydantic.alias_generators import to_camel
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`effect`: whether the platform does what was asked (a line may differ). `takes`: what follows the colon."""
+
+    effect: bool
+    takes: Literal["", "seconds", "status"] = ""
+
+
+KINDS: Mapping[str, Kind] = {
+    "ok": Kind(effect=True),
+    "delay": Kind(effect=True, takes="seconds"),  # before the effect, which happens even if the client has gone
+    "status": Kind(effect=False, takes="status"),
+    "error_after": Kind(effect=True),
+    "reset_before": Kind(effect=False),
+    "reset_after": Kind(effect=True),
+    "late_effect": Kind(effect=True, takes="seconds"),  # after the client has gone; it never gets an answer
+    "slow": Kind(effect=True),
+    "endless": Kind(effect=True),
+    "html": Kind(effect=False),
+    "truncated": Kind(effect=True),
+    "wrong_type": Kind(effect=True),
+    "missing_id": Kind(effect=True),
+    "redirect_self": Kind(effect=False),
+    "redirect_private": Kind(effect=False),
+    "gzip_bomb": Kind(effect=True),
+}
+
+
+class Fault(BaseModel):
+    """One line of the script: the fault, the calls it is for (globs), and which of those it hits.
+
+    Without `nth`, `times` and `probability` every matching call is hit; `nth` starts at the nth matching call (and is
+    that one alone without `times`), `times` bounds the hits. `probability` is drawn from `seed` and the call's number.
+    """
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True, frozen=True)
+
+    fault: str
+    platform: str = "*"
+    operation: str = "*"
+    nth: Annotated[int, Field(ge=1)] | None = None
+    times: Annotated[int, Field(ge=1)] | None = None
+    probability: Annotated[float, Field(ge=0, le=1)] | None = None
+    seed: int = 0
+    effect: bool | None = None
+    retry_after: Annotated[int, Field(ge=0)] | None = None
+    body: Any = None
+
+    @field_validator("fault")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        name, colon, amount = value.partition(":")
+        kind = KINDS.get(name)
+        if kind is None:
+            raise ValueError(f"there is no fault {name!r}; there are {', '.join(KINDS)}")
+        if bool(kind.takes) != bool(colon):
+            raise ValueError(f"write {name}:{kind.takes.upper()}" if kind.takes else f"{name} takes no value")
+        if kind.takes == "status" and not (amount.isdecimal() and 200 <= int(amount) <= 599):
+            raise ValueError("a status is a number from 200 to 599")
+        if kind.takes == "seconds" and not 0 <= float(amount) <= 86_400:
+            raise ValueError("seconds are a number from 0 to 86400")
+        return value
+
+    @property
+    def kind(self) -> str:
+        return self.fault.partition(":")[0]
+
+    @property
+    def amount(self) -> float:
+        return float(self.fault.partition(":")[2] or 0)
+
+    @property
+    def takes_effect(self) -> bool:
+        return KINDS[self.kind].effect if self.effect is None else self.effect
+
+    def matches(self, platform: str, operation: str) -> bool:
+        return fnmatchcase(platform, self.platform) and fnmatchcase(operation, self.operation)
+
+    def hits(self, seen: int, fired: int) -> bool:
+        """Whether the `seen`-th matching call is hit, after `fired` hits."""
+        last_hit = self.times if self.times is not None else (1 if self.nth is not None else None)
+        if seen < (self.nth or 1) or (last_hit is not None and fired >= last_hit):
+            return False
+        return self.probability is None or _draw(self.seed, seen) < self.probability
+
+
+def _draw(seed: int, number: int) -> float:
+    """A number from 0 to 1, the same for the same arguments."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:{number}".encode()).digest()[:8], "big") / 2**64
+
+
+@dataclass
+class _Line:
+    fault: Fault
+    seen: int = 0
+    fired: int = 0
+
+
+_SCRIPT = TypeAdapter(list[Fault])
+
+
+@dataclass
+class Script:
+    """The faults in force. Where several hit one call, the first in the list is played."""
+
+    _lines: list[_Line] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, faults: Sequence[Fault | Mapping[str, Any]]) -> None:
+        """Append faults; pydantic.ValidationError when one is malformed, and then none is added."""
+        checked = _SCRIPT.validate_python(list(faults))
+        with self._lock:
+            self._lines += [_Line(fault) for fault in checked]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._lines.clear()
+
+    def next(self, platform: str, operation: str) -> Fault | None:
+        """The fault for the call that has just arrived."""
+        with self._lock:
+            lines = [line for line in self._lines if line.fault.matches(platform, operation)]
+            for line in lines:
+                line.seen += 1
+            hit = next((line for line in lines if line.fault.hits(line.seen, line.fired)), None)
+            if hit is None:
+                return None
+            hit.fired += 1
+            return hit.fault
+
+    def body(self) -> list[dict[str, Any]]:
+        """The script with how often each line was matched and played."""
+        with self._lock:
+            return [
+                {**line.fault.model_dump(by_alias=True, exclude_defaults=True), "seen": line.seen, "fired": line.fired}
+                for line in self._lines
+            ]

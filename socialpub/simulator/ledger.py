@@ -1,0 +1,86 @@
+"""The ledger: what became public on the fake platforms. It is the only truth about what was posted."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from socialpub.base.runtime import Clock
+
+
+@dataclass(frozen=True)
+class Medium:
+    """One image or video of a post, as it was shown; its bytes are in the lab's blobs under `sha256`."""
+
+    sha256: str
+    size: int
+    type: str
+    alt: str | None = None
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What a platform did in public, told by the platform at the moment of its effect.
+
+    `kind`: `post`, `comment` (answers another post), `update`, `delete`, or the platform's word for anything else.
+    """
+
+    platform: str
+    account: str
+    kind: str
+    remote_id: str
+    url: str | None = None
+    text: str | None = None
+    media: tuple[Medium, ...] = ()
+    request: Any = None
+
+
+@dataclass(frozen=True)
+class Entry(Publication):
+    """A publication in the ledger: numbered from 1, dated by the lab's clock."""
+
+    n: int = 0
+    at_ms: int = 0
+
+    def body(self) -> dict[str, Any]:
+        return {"n": self.n, "at_ms": self.at_ms, **asdict(self)}
+
+
+class Ledger:
+    """Append-only; safe to read and write from any thread. With a `file`, each entry is a flushed JSON line in it."""
+
+    def __init__(self, clock: Clock, file: Path | None = None) -> None:
+        self._clock = clock
+        self._file = file
+        self._entries: list[Entry] = []
+        self._lock = threading.Lock()
+
+    def write(self, publication: Publication) -> Entry:
+        with self._lock:
+            entry = Entry(**vars(publication), n=len(self._entries) + 1, at_ms=self._clock.now_ms())
+            self._entries.append(entry)
+            if self._file is not None:
+                with self._file.open("a", encoding="utf-8") as lines:
+                    lines.write(json.dumps(entry.body(), ensure_ascii=False) + "\n")
+        return entry
+
+    def entries(self, platform: str | None = None, account: str | None = None, since: int = 0) -> list[Entry]:
+        """In order; only those of a platform or account, or with a number above `since`, where given."""
+        with self._lock:
+            return [
+                entry
+                for entry in self._entries[max(since, 0) :]
+                if platform in (None, entry.platform) and account in (None, entry.account)
+            ]
+
+    def posts(self, platform: str | None = None, account: str | None = None) -> list[Entry]:
+        """The posts and comments, without updates, deletions and other records."""
+        return [entry for entry in self.entries(platform, account) if entry.kind in ("post", "comment")]
+
+    def clear(self) -> None:
+        """Forget everything (the file keeps its lines)."""
+        with self._lock:
+            self._entries.clear()

@@ -1,0 +1,40 @@
+"""Small web pages to link to: each has OpenGraph tags and an image, so that link cards can be tried without the web."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from html import escape
+
+_SIDE = 64
+
+
+def page(name: str, origin: str) -> str:
+    """The page `name` of a site at `origin`."""
+    address = f"{origin}/pages/{name}"
+    tags = {
+        "og:title": f"Page {name}",
+        "og:description": f"What there is to say about {name}.",
+        "og:url": address,
+        "og:image": f"{address}.png",
+    }
+    meta = "\n".join(f'<meta property="{key}" content="{escape(value)}">' for key, value in tags.items())
+    title = escape(tags["og:title"])
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n{meta}\n</head>\n'
+        f"<body>\n<h1>{title}</h1>\n</body>\n</html>\n"
+    )
+
+
+def png(name: str, side: int = _SIDE) -> bytes:
+    """A square of one colour that depends on the name."""
+    colour = hashlib.sha256(name.encode()).digest()[:3]
+    row = b"\x00" + colour * side
+    header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(row * side)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in chunks)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -1,0 +1,231 @@
+"""Performing an operation over HTTP: the effect, and the scripted fault around it. Every platform goes through here."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+from sanic import HTTPResponse, Request
+from sanic.compat import Header
+
+from socialpub.simulator.faults import Fault
+from socialpub.simulator.lab import Lab, ReceivedCall
+from socialpub.simulator.wire import Answer, Call, Fake, Operation, RefusedError
+
+PRIVATE_URL = "http://169.254.169.254/latest/meta-data/"
+_HTML = "<!DOCTYPE html><html><head><title>One moment</title></head><body><h1>We will be right back</h1></body></html>"
+_OK = Fault(fault="ok")
+_BOMB_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Performance:
+    """One call being answered."""
+
+    lab: Lab
+    fake: Fake
+    operation: Operation
+    request: Request
+    call: Call
+    received: ReceivedCall
+    fault: Fault
+    tasks: set[asyncio.Task[Any]]
+
+    def effect(self) -> Answer:
+        """Do what the call asks; operations run one at a time."""
+        with self.lab.lock:
+            try:
+                return self.operation.handle(self.call)
+            except RefusedError as refused:
+                return refused.answer
+
+    async def effect_after(self, seconds: float) -> Answer:
+        await asyncio.sleep(seconds)
+        return self.effect()
+
+    def spawn(self, work: Awaitable[Answer]) -> asyncio.Task[Answer]:
+        """Go on with `work` even when the client hangs up."""
+        task: asyncio.Task[Answer] = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+
+async def perform(
+    lab: Lab, fake: Fake, operation: Operation, request: Request, tasks: set[asyncio.Task[Any]]
+) -> HTTPResponse | None:
+    """Answer one call, with the fault that the script has for it."""
+    call = _call(lab, fake, request)
+    path = request.path + (f"?{request.query_string}" if request.query_string else "")
+    received = lab.received(fake.name, operation.name, call.method, path, call.headers, call.body)
+    fault = lab.faults.next(fake.name, operation.name) or _OK
+    received.fault = None if fault is _OK else fault.fault
+    performance = Performance(lab, fake, operation, request, call, received, fault, tasks)
+    if fault.kind == "late_effect":
+        await _late(performance)
+    wait = lab.settings.latency_ms / 1000 + (fault.amount if fault.kind == "delay" else 0)
+    answer = Answer()
+    if fault.takes_effect:
+        answer = await asyncio.shield(performance.spawn(performance.effect_after(wait)))
+    elif wait:
+        await asyncio.sleep(wait)
+    return await _PLAYED[fault.kind](performance, answer)
+
+
+def _call(lab: Lab, fake: Fake, request: Request) -> Call:
+    return Call(
+        method=request.method,
+        path=request.path,
+        origin=lab.origins[fake.name],
+        query=dict(request.get_args(keep_blank_values=True)),
+        headers=dict(request.headers.items()),
+        body=request.body,
+        parts={name: str(value) for name, value in request.match_info.items()},
+    )
+
+
+def response(answer: Answer) -> HTTPResponse:
+    """The answer as Sanic sends it; a header of several values stays several headers."""
+    headers = Header({**answer.headers})
+    return HTTPResponse(
+        answer.content(), answer.status, headers, answer.content_type if answer.body is not None else None
+    )
+
+
+def _told(performance: Performance, answer: Answer) -> HTTPResponse:
+    performance.received.status = answer.status
+    return response(answer)
+
+
+async def _plain(performance: Performance, answer: Answer) -> HTTPResponse:
+    return _told(performance, answer)
+
+
+async def _status(performance: Performance, answer: Answer) -> HTTPResponse:
+    fault = performance.fault
+    status = int(fault.amount) if fault.kind == "status" else 500
+    refusal = performance.fake.refusal(status, fault.retry_after)
+    if fault.body is not None:
+        kind = "text/html" if isinstance(fault.body, str) else refusal.content_type
+        refusal = Answer(status, fault.body, refusal.headers, kind)
+    return _told(performance, refusal)
+
+
+async def _reset(performance: Performance, answer: Answer) -> None:
+    """Drop the connection without a word."""
+    cast(asyncio.WriteTransport, performance.request.transport).abort()
+    await _until_cut_off()
+
+
+async def _late(performance: Performance) -> None:
+    """No answer, ever; the effect comes when the client has given up."""
+    gone = asyncio.Event()
+
+    async def later() -> Answer:
+        await gone.wait()
+        return await performance.effect_after(performance.fault.amount)
+
+    performance.spawn(later())
+    try:
+        await _until_cut_off()
+    finally:
+        gone.set()
+
+
+async def _until_cut_off() -> None:
+    """Sanic cancels the handler when its connection is lost."""
+    await asyncio.Event().wait()
+
+
+async def _slow(performance: Performance, answer: Answer) -> None:
+    """One byte a second."""
+    stream = await _stream(performance, answer)
+    for byte in answer.content():
+        await stream(bytes([byte]))
+        await asyncio.sleep(1)
+
+
+async def _endless(performance: Performance, answer: Answer) -> None:
+    """JSON that begins well and never ends."""
+    stream = await _stream(performance, answer)
+    await stream(b'{"padding":"')
+    while True:
+        await stream(b"a" * 65_536)
+        await asyncio.sleep(0)
+
+
+async def _stream(performance: Performance, answer: Answer) -> Callable[[bytes], Awaitable[None]]:
+    performance.received.status = answer.status
+    headers = {**answer.headers}
+    opened = await performance.request.respond(status=answer.status, headers=headers, content_type=answer.content_type)
+
+    async def send(data: bytes) -> None:
+        await opened.send(data)
+
+    return send
+
+
+async def _html(performance: Performance, answer: Answer) -> HTTPResponse:
+    return _told(performance, Answer(200, _HTML, content_type="text/html; charset=utf-8"))
+
+
+async def _truncated(performance: Performance, answer: Answer) -> HTTPResponse:
+    """Half of the answer, well framed, so that only the JSON is broken."""
+    content = answer.content()
+    return _told(performance, Answer(answer.status, content[: len(content) // 2], answer.headers, answer.content_type))
+
+
+async def _wrong_type(performance: Performance, answer: Answer) -> HTTPResponse:
+    return _told(performance, Answer(answer.status, ["unexpected"], answer.headers))
+
+
+async def _missing_id(performance: Performance, answer: Answer) -> HTTPResponse:
+    kept = answer.body
+    if isinstance(kept, dict):
+        kept = {key: value for key, value in kept.items() if key not in performance.fake.ids}
+    return _told(performance, Answer(answer.status, kept, answer.headers))
+
+
+async def _redirect_self(performance: Performance, answer: Answer) -> HTTPResponse:
+    return _told(performance, Answer(301, headers={"location": performance.request.url}))
+
+
+async def _redirect_private(performance: Performance, answer: Answer) -> HTTPResponse:
+    return _told(performance, Answer(302, headers={"location": PRIVATE_URL}))
+
+
+async def _gzip_bomb(performance: Performance, answer: Answer) -> HTTPResponse:
+    headers = {**answer.headers, "content-encoding": "gzip"}
+    return _told(performance, Answer(answer.status, _bomb(), headers, answer.content_type))
+
+
+@cache
+def _bomb() -> bytes:
+    """64 MiB of JSON in about 64 KiB."""
+    return gzip.compress(json.dumps({"padding": "0" * _BOMB_BYTES}).encode(), compresslevel=6, mtime=0)
+
+
+Play = Callable[[Performance, Answer], Awaitable[HTTPResponse | None]]
+
+_PLAYED: Mapping[str, Play] = {
+    "ok": _plain,
+    "delay": _plain,
+    "status": _status,
+    "error_after": _status,
+    "reset_before": _reset,
+    "reset_after": _reset,
+    "slow": _slow,
+    "endless": _endless,
+    "html": _html,
+    "truncated": _truncated,
+    "wrong_type": _wrong_type,
+    "missing_id": _missing_id,
+    "redirect_self": _redirect_self,
+    "redirect_private": _redirect_private,
+    "gzip_bomb": _gzip_bomb,
+}

@@ -1,0 +1,175 @@
+"""Serving the lab: the control page on one port, and each fake platform on a port of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+from sanic import Request, Sanic
+from sanic.exceptions import SanicException
+from sanic.response import HTTPResponse
+from sanic.server.async_server import AsyncioServer
+
+from socialpub.base.runtime import Clock, SystemClock
+from socialpub.simulator import control, play
+from socialpub.simulator.lab import Lab
+from socialpub.simulator.wire import Fake, Operation
+
+_MAX_CONTROL_BODY = 1024 * 1024
+_PATIENCE = 24 * 3600  # seconds; faults may hold a call for as long
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Running:
+    """A served lab. `url` is the control page; `origins` are the platforms'."""
+
+    lab: Lab
+    url: str = ""
+    origins: dict[str, str] = field(default_factory=dict)
+    _servers: list[AsyncioServer] = field(default_factory=list)
+    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    async def close(self) -> None:
+        """Stop listening, cut every connection and drop effects that are still to come."""
+        for task in list(self._tasks):
+            task.cancel()
+        for server in self._servers:
+            listening = cast(asyncio.Server, server.server)
+            listening.close()
+            for connection in list(server.connections):
+                connection.abort()
+            await listening.wait_closed()
+            Sanic.unregister_app(server.app)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _listen(self, make_app: Callable[[], Sanic[Any, Any]], host: str, port: int) -> str:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)  # Sanic takes port 0 for 8000
+        app = make_app()
+        app.config.TOUCHUP = False  # Sanic rewrites its own classes, which fails for a second app in one process
+        server = await app.create_server(sock=listening, access_log=False)
+        self._servers.append(cast(AsyncioServer, server))
+        await cast(Any, server).startup()
+        return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+
+
+async def serve(lab: Lab, host: str = "127.0.0.1", port: int = 0) -> Running:
+    """Start serving: control on `port`, the platforms on the ports after it in the catalogue's order (0: any ports).
+
+    OSError when a port is taken.
+    """
+    running = Running(lab)
+    try:
+        running.url = await running._listen(lambda: control.app(_name("control"), lab, running.origins), host, port)
+        for place, (name, fake) in enumerate(lab.fakes.items(), start=1):
+            make_app = functools.partial(_platform_app, lab, fake, running._tasks)
+            running.origins[name] = await running._listen(make_app, host, port + place if port else 0)
+    except BaseException:
+        await running.close()
+        raise
+    lab.origins.update(running.origins)
+    return running
+
+
+def _name(part: str) -> str:
+    return f"simulator-{part}-{next(_numbers)}"  # Sanic keeps apps by name, and a process may run several labs
+
+
+def _platform_app(lab: Lab, fake: Fake, tasks: set[asyncio.Task[Any]]) -> Sanic[Any, Any]:
+    app: Sanic[Any, Any] = Sanic(_name(fake.name), configure_logging=False)
+    app.config.update(REQUEST_MAX_SIZE=fake.max_body, REQUEST_TIMEOUT=_PATIENCE, RESPONSE_TIMEOUT=_PATIENCE)
+    for number, operation in enumerate(fake.operations()):
+        app.add_route(
+            _handler(lab, fake, operation, tasks), operation.path, operation.methods, name=f"operation_{number}"
+        )
+
+    @app.exception(SanicException)
+    async def refuse(request: Request, error: SanicException) -> HTTPResponse:
+        return play.response(fake.refusal(error.status_code, None))
+
+    return app
+
+
+def _handler(lab: Lab, fake: Fake, operation: Operation, tasks: set[asyncio.Task[Any]]) -> Any:
+    async def handle(request: Request, **_: Any) -> HTTPResponse | None:
+        return await play.perform(lab, fake, operation, request, tasks)
+
+    return handle
+
+
+def run(
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    ledger: Path | None = None,
+    ready: Callable[[Running], None] = lambda running: None,
+) -> None:
+    """Serve a fresh lab until SIGINT or SIGTERM; `ready` is called once every port listens."""
+    asyncio.run(_run(host, port, ledger, ready))
+
+
+async def _run(host: str, port: int, ledger: Path | None, ready: Callable[[Running], None]) -> None:
+    asked_to_stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked_to_stop.set)
+    running = await serve(Lab(SystemClock(), ledger), host, port)
+    try:
+        ready(running)
+        await asked_to_stop.wait()
+    finally:
+        await running.close()
+
+
+class SimulatorThread:
+    """The simulator in a thread of this process, on free ports of loopback; a context manager for tests."""
+
+    def __init__(self, clock: Clock | None = None, *, ledger: Path | None = None) -> None:
+        self.lab = Lab(clock or SystemClock(), ledger)
+        self._running: Future[Running] = Future()
+        self._stop: Callable[[], Any] = lambda: None
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="simulator", daemon=True)
+
+    async def _serve(self) -> None:
+        asked_to_stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        self._stop = functools.partial(loop.call_soon_threadsafe, asked_to_stop.set)
+        try:
+            running = await serve(self.lab)
+        except BaseException as error:
+            self._running.set_exception(error)
+            raise
+        self._running.set_result(running)
+        await asked_to_stop.wait()
+        await running.close()
+
+    @property
+    def url(self) -> str:
+        """The control page's origin."""
+        return self._running.result(timeout=10).url
+
+    def origin(self, platform: str) -> str:
+        """A platform's origin: what its `api_base` is set to."""
+        return self._running.result(timeout=10).origins[platform]
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._running.result(timeout=10)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+        self._thread.join(timeout=10)

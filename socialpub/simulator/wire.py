@@ -1,0 +1,87 @@
+"""A call and its answer as fake platforms see them, and what a fake platform is. No HTTP server is known here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Call:
+    """One HTTP call. `origin` is the fake platform's own address; header names are in lower case."""
+
+    method: str
+    path: str
+    origin: str
+    query: Mapping[str, list[str]] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    parts: Mapping[str, str] = field(default_factory=dict)  # what the path's placeholders matched
+
+    def json(self) -> Any:
+        """The body as JSON; ValueError when it is none."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What goes back: `body` is JSON, or text, or bytes with their own `content_type`; None is an empty body."""
+
+    status: int = 200
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = "application/json; charset=utf-8"
+
+    def content(self) -> bytes:
+        if self.body is None:
+            return b""
+        if isinstance(self.body, bytes):
+            return self.body
+        if isinstance(self.body, str) and "json" not in self.content_type:
+            return self.body.encode()
+        return json.dumps(self.body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+class RefusedError(Exception):
+    """Raised anywhere in an operation: this answer goes back, and nothing has become public."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(f"{answer.status} {answer.body}")
+        self.answer = answer
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing that the platform's API can do. Faults name it by `name`; `path` may hold `<placeholders>`."""
+
+    name: str
+    methods: tuple[str, ...]
+    path: str
+    handle: Callable[[Call], Answer]
+
+
+class Fake(Protocol):
+    """A fake platform: one module of the simulator, one line in `catalogue.py`.
+
+    Its operations run one at a time, under the lab's lock. What becomes public it writes into the lab's ledger itself.
+    """
+
+    name: str
+    max_body: int  # larger calls are refused by their Content-Length, before they are read
+    ids: tuple[str, ...]  # the keys of an answer that name what was made; the fault `missing_id` drops them
+
+    def operations(self) -> tuple[Operation, ...]: ...
+
+    def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """A new account as wanted, with its credentials, as JSON; ValueError when it cannot be made."""
+
+    def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
+        """Access tokens are expired from now on, refresh tokens revoked (of one account, or of all)."""
+
+    def refusal(self, status: int, retry_after: int | None) -> Answer:
+        """The platform's own form of an error that has no better cause (faults, unknown paths, too large bodies)."""
+
+    def reset(self) -> None:
+        """Forget everything that was published and uploaded; accounts and their tokens stay."""
