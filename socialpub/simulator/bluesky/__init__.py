@@ -21,7 +21,7 @@ from socialpub.simulator.bluesky.lexicon import FORMATS
 from socialpub.simulator.bluesky.records import Records
 from socialpub.simulator.bluesky.sessions import BLOB_LIMIT, Sessions
 from socialpub.simulator.bluesky.xrpc import Method
-from socialpub.simulator.wire import Answer, Call, Operation
+from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
 
 if TYPE_CHECKING:
     from socialpub.simulator.lab import Lab
@@ -65,7 +65,7 @@ class Bluesky:
             *self._identity.methods(),
         )
         return (
-            Operation("_health", ("GET",), "/xrpc/_health", lambda call: Answer(200, {"version": "0.5.35"}, xrpc.CORS)),
+            Operation("_health", ("GET",), "/xrpc/_health", lambda call: Answer(200, {"version": "0.5.35"}, xrpc.OPEN)),
             *(self._operation(method) for method in methods),
             Operation("unknown", _BOTH, "/xrpc/<nsid:str>", self._unknown),
             Operation("handle.did", ("GET",), "/.well-known/atproto-did", self._identity.well_known),
@@ -80,8 +80,11 @@ class Bluesky:
 
     def _unknown(self, call: Call) -> Answer:
         """Methods that the server does not have itself go to its AppView, which is not there."""
-        self.accounts.authenticate(call, "access")
-        raise xrpc.error(502)
+        try:
+            self.accounts.authenticate(call, "access")
+        except RefusedError as refused:
+            return xrpc.private(refused.answer)
+        return xrpc.private(xrpc.error(502).answer)
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """A new account with an app password, from `handle` and optionally `displayName`, `email` and `password`."""

@@ -167,7 +167,7 @@ class Accounts:
 
     def authenticate(self, call: Call, auth: Auth) -> Claims | None:
         """The claims of the call's token, or the server's refusal of it."""
-        if auth == "none":
+        if auth in ("none", "optional"):
             return None
         scheme, _, token = call.headers.get("authorization", "").partition(" ")
         if auth == "admin":

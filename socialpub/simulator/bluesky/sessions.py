@@ -35,7 +35,7 @@ class Sessions:
         server = "com.atproto.server"
         return (
             Method("GET", f"{server}.describeServer", self._describe),
-            Method("POST", f"{server}.createAccount", self._create_account),
+            Method("POST", f"{server}.createAccount", self._create_account, auth="optional"),
             Method("POST", f"{server}.createSession", self._create),
             Method("POST", f"{server}.refreshSession", self._refresh, auth="refresh"),
             Method("POST", f"{server}.deleteSession", self._delete, auth="spent"),

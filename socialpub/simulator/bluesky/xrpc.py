@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from socialpub.simulator.bluesky import schemas
@@ -18,7 +18,7 @@ from socialpub.simulator.wire import Answer, Call, RefusedError
 JSON_LIMIT = 1_000_000
 CORS = {"access-control-allow-origin": "*"}
 _PRIVATE = {**CORS, "cache-control": "private", "vary": "Authorization, Accept-Encoding"}
-_OPEN = {**CORS, "vary": "Accept-Encoding"}
+OPEN = {**CORS, "vary": "Accept-Encoding"}
 
 NAMES: Mapping[int, tuple[str, str]] = {
     400: ("InvalidRequest", "Invalid Request"),
@@ -41,7 +41,7 @@ def error(status: int, name: str | None = None, message: str | None = None) -> R
     """The refusal with this status; name and message default to the server's own for it."""
     usual_name, usual_message = NAMES.get(status, ("Unknown", "Unknown Error"))
     body = {"error": name or usual_name, "message": usual_message if message is None else message}
-    return RefusedError(Answer(status, body, _OPEN))
+    return RefusedError(Answer(status, body, OPEN))
 
 
 def invalid(message: str) -> RefusedError:
@@ -65,8 +65,9 @@ class Request:
         return self.claims.did
 
 
-Auth = Literal["none", "access", "full", "refresh", "spent", "admin"]
-"""`access` takes any access token, `full` none made with an app password, `spent` also an expired refresh token."""
+Auth = Literal["none", "optional", "access", "full", "refresh", "spent", "admin"]
+"""`optional` asks for no token either, but its answers are private; `access` takes any access token, `full` none made
+with an app password, `spent` also an expired refresh token."""
 
 
 @dataclass(frozen=True)
@@ -85,17 +86,22 @@ def serve(method: Method, call: Call, authenticate: Callable[[Call, Auth], Claim
     if call.method != method.verb:
         raise invalid(f"Incorrect HTTP method ({call.method}) expected {method.verb}")
     params = _params(method.nsid, call)
-    headers = _OPEN if method.auth == "none" else _PRIVATE
     try:
         claims = authenticate(call, method.auth)
         body = method.handle(Request(call, params, _input(method, call), claims))
     except RefusedError as refused:
-        raise RefusedError(_with(refused.answer, headers)) from refused
-    return Answer(200, body, headers)
+        answer = refused.answer
+    else:
+        answer = Answer(200, body, OPEN)
+    return answer if method.auth == "none" else private(answer)
 
 
-def _with(answer: Answer, headers: Mapping[str, str]) -> Answer:
-    return Answer(answer.status, answer.body, {**answer.headers, **headers}, answer.content_type)
+def private(answer: Answer) -> Answer:
+    """The answer as it goes out from a method that looked at the caller's token."""
+    headers = {**answer.headers, **_PRIVATE}
+    if answer.body is None:
+        headers["vary"] = "Authorization"  # nothing to encode
+    return replace(answer, headers=headers)
 
 
 def _params(nsid: str, call: Call) -> dict[str, Any]:
