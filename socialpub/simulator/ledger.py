@@ -56,7 +56,7 @@ class Ledger:
         self._clock = clock
         self._file = file
         self._entries: list[Entry] = []
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
 
     def write(self, publication: Publication) -> Entry:
         with self._lock:
@@ -65,6 +65,7 @@ class Ledger:
             if self._file is not None:
                 with self._file.open("a", encoding="utf-8") as lines:
                     lines.write(json.dumps(entry.body(), ensure_ascii=False) + "\n")
+            self._lock.notify_all()
         return entry
 
     def entries(self, platform: str | None = None, account: str | None = None, since: int = 0) -> list[Entry]:
@@ -79,6 +80,11 @@ class Ledger:
     def posts(self, platform: str | None = None, account: str | None = None) -> list[Entry]:
         """The posts and comments, without updates, deletions and other records."""
         return [entry for entry in self.entries(platform, account) if entry.kind in ("post", "comment")]
+
+    def wait(self, count: int, timeout: float) -> bool:
+        """Wait until there are `count` entries; False when `timeout` seconds pass first."""
+        with self._lock:
+            return self._lock.wait_for(lambda: len(self._entries) >= count, timeout)
 
     def clear(self) -> None:
         """Forget everything (the file keeps its lines)."""

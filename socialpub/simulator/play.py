@@ -61,8 +61,7 @@ async def perform(
 ) -> HTTPResponse | None:
     """Answer one call, with the fault that the script has for it."""
     call = _call(lab, fake, request)
-    path = request.path + (f"?{request.query_string}" if request.query_string else "")
-    received = lab.received(fake.name, operation.name, call.method, path, call.headers, call.body)
+    received = lab.received(fake.name, operation.name, call.method, _path(request), call.headers, call.body)
     fault = lab.faults.next(fake.name, operation.name) or _OK
     received.fault = None if fault is _OK else fault.fault
     performance = Performance(lab, fake, operation, request, call, received, fault, tasks)
@@ -75,6 +74,18 @@ async def perform(
     elif wait:
         await asyncio.sleep(wait)
     return await _PLAYED[fault.kind](performance, answer)
+
+
+def refuse(lab: Lab, fake: Fake, request: Request, status: int) -> HTTPResponse:
+    """Answer a call that is no operation of the platform, or is too large for it (its body is then not here)."""
+    headers = dict(request.headers.items())
+    received = lab.received(fake.name, "none", request.method, _path(request), headers, request.body)
+    received.status = status
+    return response(fake.refusal(status, None))
+
+
+def _path(request: Request) -> str:
+    return request.path + (f"?{request.query_string}" if request.query_string else "")
 
 
 def _call(lab: Lab, fake: Fake, request: Request) -> Call:

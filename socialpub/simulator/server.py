@@ -96,7 +96,7 @@ def _platform_app(lab: Lab, fake: Fake, tasks: set[asyncio.Task[Any]]) -> Sanic[
 
     @app.exception(SanicException)
     async def refuse(request: Request, error: SanicException) -> HTTPResponse:
-        return play.response(fake.refusal(error.status_code, None))
+        return play.refuse(lab, fake, request, error.status_code)
 
     return app
 
