@@ -5,7 +5,6 @@ The page is a stranger's: fetched through the guarded client only, within one sh
 
 from __future__ import annotations
 
-import codecs
 import re
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -27,6 +26,11 @@ _TITLE = ("og:title", "twitter:title", "title")
 _DESCRIPTION = ("og:description", "twitter:description", "description")
 _PICTURE = ("og:image:secure_url", "og:image", "og:image:url", "twitter:image", "twitter:image:src")
 _CHARSET = re.compile(rb"<meta[^>]{0,200}charset=[\"' ]{0,3}([A-Za-z0-9_-]{1,40})", re.IGNORECASE)
+_CHARSETS = re.compile(
+    r"utf-?8|utf-16(le|be)?|us-ascii|latin-?1|(iso|windows)-\d+(-\d+)?|cp125\d|koi8-[ru]|shift[_-]jis|euc-(jp|kr|tw)"
+    r"|iso-2022-(jp|kr)|gb2312|gbk|gb18030|big5(-hkscs)?|tis-620",
+    re.IGNORECASE,
+)
 _HEAD_END = re.compile(rb"</head\b|<body\b", re.IGNORECASE)
 
 
@@ -92,7 +96,10 @@ def _read(page: bytes, content_type: str) -> dict[str, str]:
     """The page's own words by their names; the first of a name counts."""
     end = _HEAD_END.search(page)
     head = _Head()
-    head.feed(_text(page[: end.start()] if end else page, content_type))
+    try:
+        head.feed(_text(page[: end.start()] if end else page, content_type))
+    except AssertionError:  # html.parser's answer to a malformed declaration; what came before it counts
+        return head.found
     return head.found
 
 
@@ -101,8 +108,9 @@ def _text(page: bytes, content_type: str) -> str:
     inside = _CHARSET.search(page[:4096])
     name = declared[1] if declared else inside[1].decode("ascii") if inside else "utf-8"
     try:
-        return codecs.lookup(name).decode(page, "replace")[0]
-    except (LookupError, ValueError, TypeError, AttributeError):
+        # Python knows codecs that are no character sets (zip, punycode): only the web's own names count.
+        return page.decode(name if _CHARSETS.fullmatch(name) else "utf-8", "replace")
+    except LookupError:
         return page.decode("utf-8", "replace")
 
 
@@ -112,21 +120,24 @@ class _Head(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.found: dict[str, str] = {}
-        self._in_title = False
+        self._title: list[str] | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._in_title = tag == "title"
-        if tag == "meta":
+        if tag == "title":
+            self._title = []
+        elif tag == "meta":
             values = dict(attrs)
             name = (values.get("property") or values.get("name") or "").strip().lower()
             self._keep(name, values.get("content") or "")
 
     def handle_endtag(self, tag: str) -> None:
-        self._in_title = False
+        if tag == "title" and self._title is not None:
+            self._keep("title", "".join(self._title))
+            self._title = None
 
     def handle_data(self, data: str) -> None:
-        if self._in_title:
-            self._keep("title", data)
+        if self._title is not None:
+            self._title.append(data)
 
     def _keep(self, name: str, value: str) -> None:
         words = " ".join(value.split())
