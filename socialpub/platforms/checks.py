@@ -185,7 +185,7 @@ def media_count(
 
 def pulled_url(item: Item, around: Surroundings) -> str:
     """The address from which a platform would fetch this item; for a file not stored yet, our own origin."""
-    return around.base_url if item.stored or not item.url else item.url
+    return item.url or around.base_url
 
 
 def own_url_public(around: Surroundings) -> bool:

@@ -6,6 +6,7 @@ A fact that could not be read (None) passes too, with the warning `media_unmeasu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
 from socialpub.platforms.base import Check, Facts, Hit, Kind, Rule, Subject
@@ -59,7 +60,7 @@ def measured(pick: Files, what: str, read: Callable[[Facts], T | None], fits: Ca
 
 
 def _fact(what: str) -> str:
-    return what.partition(" of {")[0].removeprefix("a ").removeprefix("the ")
+    return what.partition("{")[0].strip().removesuffix(" of").removeprefix("a ").removeprefix("the ")
 
 
 every_file = files()
@@ -175,3 +176,43 @@ def _seconds(rule: Rule) -> float:
     if not isinstance(rule.limit, int | float):
         raise TypeError(f"rule {rule.id} has no number as its limit")
     return rule.limit
+
+
+def same_shape(pick: Files, what: str, read: Callable[[Facts], T | None], alike: Callable[[T, T], bool]) -> Check:
+    """Every file is like the first one in this respect."""
+
+    def check(rule: Rule, subject: Subject) -> Iterator[Hit]:
+        pieces = list(pick(subject))
+        wanted = read(pieces[0].value) if pieces else None
+        if wanted is not None:
+            rest = pieces[1:]
+            yield from measured(lambda _: rest, what, read, lambda _, found: alike(wanted, found))(rule, subject)
+
+    return check
+
+
+def within(pick: Files, width: int, height: int, *, turned: bool = False) -> Check:
+    """At most this wide and this high; `turned`: either way round."""
+
+    def fits(_: Rule, box: Box) -> bool:
+        return box.fits(width, height) or (turned and box.fits(height, width))
+
+    return measured(pick, "dimensions of {}", size_in_pixels, fits)
+
+
+@dataclass(frozen=True)
+class Box:
+    """Width and height in pixels."""
+
+    width: int
+    height: int
+
+    def fits(self, width: int, height: int) -> bool:
+        return self.width <= width and self.height <= height
+
+    def __str__(self) -> str:
+        return f"{self.width:,} × {self.height:,} pixels"
+
+
+def size_in_pixels(facts: Facts) -> Box | None:
+    return Box(facts.width, facts.height) if facts.width and facts.height else None

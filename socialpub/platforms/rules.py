@@ -108,6 +108,17 @@ def catalogue(platforms: Iterable[Platform]) -> dict[str, Rule]:
     return rows
 
 
+def fetch_row(id: str) -> Rule:
+    """The row of a media URL that could not be fetched, in the words that every platform shares."""
+    return Rule(
+        id,
+        "deep",
+        "The media URL could not be fetched.",
+        "Check that the URL answers anybody with the file itself, or upload the file to this server.",
+        "this server's own limits for fetching media",
+    )
+
+
 def unreachable(platform: Platform, kind: Kind) -> Rule:
     """The row that says that a media URL of this kind could not be fetched."""
     wanted = platform.unreachable.get(kind, f"{platform.name}.media.reachable")
