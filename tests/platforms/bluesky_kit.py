@@ -34,7 +34,13 @@ def jwt(**claims: Any) -> str:
 
 def answer(status: int, body: Any = None, **headers: str) -> Reply:
     """A reply with a JSON body, or with the given bytes or text as they are."""
-    raw = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else json_module.dumps(body).encode()
+    raw = (
+        body
+        if isinstance(body, bytes)
+        else body.encode()
+        if isinstance(body, str)
+        else json_module.dumps(body).encode()
+    )
     return Reply(status, {name.replace("_", "-"): value for name, value in headers.items()}, raw)
 
 

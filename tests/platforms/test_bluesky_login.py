@@ -74,18 +74,23 @@ def test_it_finds_the_account_and_opens_a_session_on_its_own_server() -> None:
     ["@alice.example.com", " Alice.Example.COM ", "at://alice.example.com", "\u202a@alice.example.com\u202c"],
 )
 def test_a_handle_is_taken_as_people_type_it(typed: str) -> None:
-    up = upstream([resolved(), directory(document()), profile(refusal(404, "NotFound"))], [session(answer(200, SESSION))])
+    up = upstream(
+        [resolved(), directory(document()), profile(refusal(404, "NotFound"))], [session(answer(200, SESSION))]
+    )
     assert log_in(up, typed, f" {PASSWORD}\n")[0].extra["handle"] == HANDLE
 
 
-@pytest.mark.parametrize("reply", [refusal(502, "UpstreamFailure"), LOST, answer(200, {}), answer(200, {"displayName": ""})])
+@pytest.mark.parametrize(
+    "reply", [refusal(502, "UpstreamFailure"), LOST, answer(200, {}), answer(200, {"displayName": ""})]
+)
 def test_without_a_profile_the_handle_is_the_name(reply: Reply | ApiError) -> None:
     up = upstream([resolved(), directory(document()), profile(reply)], [session(answer(200, SESSION))])
     assert log_in(up)[0].display_name == HANDLE
 
 
 @pytest.mark.parametrize(
-    "typed", ["", "alice", "alice@example.com", "alice..com", "alice.local", "a b.com", "alice.1", "alice.onion", "-.com"]
+    "typed",
+    ["", "alice", "alice@example.com", "alice..com", "alice.local", "a b.com", "alice.1", "alice.onion", "-.com"],
 )
 def test_what_is_no_handle_is_refused_without_a_call(typed: str) -> None:
     error = refused(upstream(), handle=typed)
@@ -96,7 +101,8 @@ def test_what_is_no_handle_is_refused_without_a_call(typed: str) -> None:
 @pytest.mark.parametrize("first", [refusal(400, "HandleNotFound"), answer(200, {"did": "nonsense"}), LOST, UNREACHED])
 def test_what_the_public_view_does_not_know_the_configured_server_may(first: Reply | ApiError) -> None:
     up = upstream(
-        [resolving(first), resolved(host=SERVICE), directory(document()), profile(LOST)], [session(answer(200, SESSION))]
+        [resolving(first), resolved(host=SERVICE), directory(document()), profile(LOST)],
+        [session(answer(200, SESSION))],
     )
     assert log_in(up)[0].platform_account_id == DID
 
@@ -207,7 +213,9 @@ def test_a_server_that_is_configured_is_called_without_the_guard() -> None:
 
 
 def test_a_server_that_the_guard_refuses_is_explained() -> None:
-    closed = refuse("media.url.disallowed", "This server does not call https://pds.example.com: its address is private.")
+    closed = refuse(
+        "media.url.disallowed", "This server does not call https://pds.example.com: its address is private."
+    )
     error = refused(upstream([resolved(), directory(document())], [session(closed)]))
     assert (error.code, error.rule) == ("platform_auth_failed", None)
     assert "platforms.bluesky.service" in error.body("")["remediation"]
@@ -240,7 +248,9 @@ def test_a_refused_login_says_what_to_do(reply: Reply, code: str, advice: str) -
 
 def test_a_wrong_password_shows_what_bluesky_said_and_not_the_password() -> None:
     said = f"Invalid identifier or password {PASSWORD}"
-    error = refused(upstream([resolved(), directory(document())], [session(refusal(401, "AuthenticationRequired", said))]))
+    error = refused(
+        upstream([resolved(), directory(document())], [session(refusal(401, "AuthenticationRequired", said))])
+    )
     clean = "Invalid identifier or password [removed]"
     assert error.message == f"Bluesky did not log in: {clean}"
     assert error.platform_response == {"status": 401, "body": {"error": "AuthenticationRequired", "message": clean}}
@@ -266,11 +276,13 @@ def test_a_limit_says_how_long() -> None:
     ],
 )
 def test_the_end_of_a_token_is_read_where_it_can_be(access: str, expires: int | None) -> None:
-    up = upstream([resolved(), directory(document()), profile(LOST)], [session(answer(200, SESSION | {"accessJwt": access}))])
+    up = upstream(
+        [resolved(), directory(document()), profile(LOST)], [session(answer(200, SESSION | {"accessJwt": access}))]
+    )
     assert log_in(up)[1].expires_at_ms == expires
 
 
-# --- The life of a session ---------------------------------------------------------------------------------------------
+# --- The life of a session -------------------------------------------------------------------------------------------
 
 RENEW, END = "com.atproto.server.refreshSession", "com.atproto.server.deleteSession"
 BEARER = {"Authorization": "Bearer refresh-1"}

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 import regex
-from .bluesky_kit import BOB, DID
 from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.platforms.bluesky_text import facets, first_link, fits, spans, tags
+
+from .bluesky_kit import BOB, DID
 
 KNOWN = {"alice.test": DID, "bob.bsky.social": BOB}
 LINK = "app.bsky.richtext.facet#link"
@@ -135,7 +136,8 @@ def test_it_tags(text: str, shown: str, tag: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["#", "# a", "#1", "#123!", "#!?", "a#b", "(#a)", "#\ufe0f\u20e3", "$100", "$toolong", "$a1b2c3", "x$A", "$"]
+    "text",
+    ["#", "# a", "#1", "#123!", "#!?", "a#b", "(#a)", "#\ufe0f\u20e3", "$100", "$toolong", "$a1b2c3", "x$A", "$"],
 )
 def test_it_leaves_what_is_no_tag(text: str) -> None:
     assert found(text) == []

@@ -178,16 +178,18 @@ def test_a_damaged_file_is_refused_rather_than_published_with_its_metadata(conte
 
 
 @given(st.sampled_from(sorted(FORMATS)), st.data())
-def test_no_damage_leads_to_another_error_or_to_the_secret(content_type: str, data: st.DataObject) -> None:
+def test_no_damage_leads_to_another_error(content_type: str, data: st.DataObject) -> None:
     raw = bytearray(picture(content_type, 6))
     for _ in range(data.draw(st.integers(1, 4))):
         raw[data.draw(st.integers(0, min(len(raw), 200) - 1))] = data.draw(st.integers(0, 255))
+    assert outcome(bytes(raw), content_type) in (1, 2, 3, 4, 5, 6, 7, 8, "media.unreadable")
+
+
+def outcome(data: bytes, content_type: str) -> object:
     try:
-        clean = cleaned(bytes(raw), content_type)
+        return cleaned(data, content_type).orientation
     except ApiError as error:
-        assert error.rule == "media.unreadable"
-    else:
-        assert 1 <= clean.orientation <= 8
+        return error.rule
 
 
 @pytest.mark.parametrize(

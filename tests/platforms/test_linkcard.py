@@ -3,12 +3,13 @@ from __future__ import annotations
 import io
 
 import pytest
-from .bluesky_kit import Download, Script, answer
 from PIL import Image
 
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.net import Reply
 from socialpub.platforms.linkcard import Card, Picture, fetch, picture
+
+from .bluesky_kit import Download, Script, answer
 
 URL = "https://example.com/a"
 LOST = ApiError("platform_unavailable", outcome=Outcome.AMBIGUOUS)
@@ -37,9 +38,15 @@ CARDS = [
     ("<META PROPERTY='OG:Title' CONTENT='Caps'/>", Card("Caps")),
     ('<meta name="og:title" content="by name">', Card("by name")),
     ('<title>T</title><meta name="description" content="D">', Card("T", "D")),
-    ('<title>T</title><meta name="description" content="D"><meta property="og:description" content="O">', Card("T", "O")),
+    (
+        '<title>T</title><meta name="description" content="D"><meta property="og:description" content="O">',
+        Card("T", "O"),
+    ),
     ('<title>T</title><meta property="og:image" content="/b.png">', Card("T", "", "https://example.com/b.png")),
-    ('<title>T</title><meta property="og:image" content="//cdn.example/b.png">', Card("T", "", "https://cdn.example/b.png")),
+    (
+        '<title>T</title><meta property="og:image" content="//cdn.example/b.png">',
+        Card("T", "", "https://cdn.example/b.png"),
+    ),
     (
         '<title>T</title><meta property="og:image" content="http://x.example/1">'
         '<meta property="og:image:secure_url" content="https://x.example/2">',
@@ -60,7 +67,14 @@ def test_it_reads_what_a_page_says_of_itself(content: str, expected: Card) -> No
 
 @pytest.mark.parametrize(
     "content",
-    ["", "plain text", "<title></title>", "<title> \n</title>", "<p>no head</p>", '<meta property="og:image" content="/b">'],
+    [
+        "",
+        "plain text",
+        "<title></title>",
+        "<title> \n</title>",
+        "<p>no head</p>",
+        '<meta property="og:image" content="/b">',
+    ],
 )
 def test_a_page_without_a_title_has_no_card(content: str) -> None:
     assert card(content) is None
