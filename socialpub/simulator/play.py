@@ -80,8 +80,9 @@ def refuse(lab: Lab, fake: Fake, request: Request, status: int) -> HTTPResponse:
     """Answer a call that is no operation of the platform, or is too large for it (its body is then not here)."""
     headers = dict(request.headers.items())
     received = lab.received(fake.name, "none", request.method, _path(request), headers, request.body)
-    received.status = status
-    return response(fake.refusal(status, None))
+    answer = fake.refusal(status, None)
+    received.status = answer.status
+    return response(answer)
 
 
 def _path(request: Request) -> str:

@@ -98,7 +98,8 @@ class Replay:
             )
         size, kind = int(described[1]), described[2]
         first = FIRST_BYTES["video/mp4" if kind == "video/mp4" else "image/png"] if size > 100 else b""
-        return first.ljust(size, b"{"), _type(kind) if kind not in ("", "None") else {}
+        # The recording's client was urllib, which never leaves the header out.
+        return first.ljust(size, b"{"), _type("application/x-www-form-urlencoded" if kind in ("", "None") else kind)
 
     def _authorization(self, case: dict[str, Any]) -> dict[str, str]:
         if case["case"] == "admin takedown":

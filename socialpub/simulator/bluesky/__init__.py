@@ -7,6 +7,7 @@ authentication, user `admin`, password `accounts.ADMIN_PASSWORD`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
 if TYPE_CHECKING:
     from socialpub.simulator.lab import Lab
 
-_BOTH = ("GET", "POST")
+_VERBS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # the server itself refuses all but two
 
 
 class _Wanted(BaseModel):
@@ -67,7 +68,7 @@ class Bluesky:
         return (
             Operation("_health", ("GET",), "/xrpc/_health", lambda call: Answer(200, {"version": "0.5.35"}, xrpc.OPEN)),
             *(self._operation(method) for method in methods),
-            Operation("unknown", _BOTH, "/xrpc/<nsid:str>", self._unknown),
+            Operation("unknown", _VERBS, "/xrpc/<nsid:path>", self._unknown),
             Operation("handle.did", ("GET",), "/.well-known/atproto-did", self._identity.well_known),
             Operation("plc.resolve", ("GET",), "/<did:str>", self._identity.registry),
         )
@@ -76,10 +77,12 @@ class Bluesky:
         def handle(call: Call) -> Answer:
             return xrpc.serve(method, call, self.accounts.authenticate)
 
-        return Operation(method.nsid, _BOTH, f"/xrpc/{method.nsid}", handle)
+        return Operation(method.nsid, _VERBS, f"/xrpc/{method.nsid}", handle)
 
     def _unknown(self, call: Call) -> Answer:
         """Methods that the server does not have itself go to its AppView, which is not there."""
+        if not re.fullmatch(r"[a-zA-Z0-9.-]+", call.parts["nsid"]):
+            raise xrpc.invalid("invalid xrpc path")
         try:
             self.accounts.authenticate(call, "access")
         except RefusedError as refused:
@@ -111,6 +114,8 @@ class Bluesky:
 
     def refusal(self, status: int, retry_after: int | None) -> Answer:
         """The server's own words for a status; 429 with its rate-limit headers (the reset is a point in time)."""
+        if status in (404, 405):
+            return xrpc.not_found()
         answer = xrpc.error(status).answer
         headers = dict(answer.headers)
         if retry_after is not None:

@@ -169,14 +169,11 @@ class Accounts:
         """The claims of the call's token, or the server's refusal of it."""
         if auth in ("none", "optional"):
             return None
-        scheme, _, token = call.headers.get("authorization", "").partition(" ")
+        scheme, token = _authorization(call)
         if auth == "admin":
             _require_admin(scheme, token)
             return None
-        if not scheme:
-            raise error(401, "AuthMissing")
-        if scheme.lower() != "bearer":
-            raise error(400, "InvalidToken", "Unexpected authorization type")
+        _require_bearer(scheme, auth)
         if auth in ("refresh", "spent"):
             return self._refresh_claims(token, may_be_spent=auth == "spent")
         return self._access_claims(token, auth)
@@ -209,9 +206,29 @@ class Accounts:
         return account
 
 
+def _authorization(call: Call) -> tuple[str, str]:
+    """The scheme in lower case and the token; both empty without the header."""
+    header = call.headers.get("authorization", "")
+    parts = header.split(" ") if header else ["", ""]
+    if len(parts) != 2:
+        raise error(400, "InvalidToken", "Malformed authorization header")
+    if parts[0].lower() not in ("", "basic", "bearer", "dpop"):
+        raise error(400, "InvalidToken", f"Unsupported authorization type: {parts[0]}")
+    return parts[0].lower(), parts[1]
+
+
+def _require_bearer(scheme: str, auth: Auth) -> None:
+    if not scheme or (scheme != "bearer" and auth in ("refresh", "spent")):
+        raise error(401, "AuthMissing")
+    if scheme == "dpop":
+        raise error(401, "invalid_token", "Malformed token")  # OAuth is not simulated
+    if scheme != "bearer":
+        raise error(400, "InvalidToken", "Unexpected authorization type")
+
+
 def _require_admin(scheme: str, token: str) -> None:
     expected = base64.b64encode(f"admin:{ADMIN_PASSWORD}".encode()).decode()
-    if scheme.lower() != "basic" or token != expected:
+    if scheme != "basic" or token != expected:
         raise error(401, "AuthenticationRequired", "Authentication Required")
 
 

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 _RAW, _CBOR = b"\x55", b"\x71"  # multicodec codes
+_MAX_SAFE_INTEGER = 2**53 - 1
 _CID = re.compile(r"b[a-z2-7]{58}")
 _CID_PREFIXES = (b"\x01\x55\x12\x20", b"\x01\x71\x12\x20")  # version 1, raw or DAG-CBOR, SHA-256 of 32 bytes
 
@@ -51,7 +52,7 @@ def encode(value: Any) -> bytes:
     """A JSON value as DAG-CBOR."""
     if value is None or isinstance(value, bool):
         return {None: b"\xf6", True: b"\xf5", False: b"\xf4"}[value]
-    if isinstance(value, int):
+    if isinstance(value, int) and abs(value) <= _MAX_SAFE_INTEGER:
         return _head(0, value) if value >= 0 else _head(1, -1 - value)
     if isinstance(value, str):
         return _head(3, len(value.encode())) + value.encode()
@@ -60,6 +61,9 @@ def encode(value: Any) -> bytes:
     if is_link(value):
         packed = b"\x00" + (unpack(value["$link"]) or b"")
         return _head(6, 42) + _head(2, len(packed)) + packed
+    if isinstance(value, dict) and value.keys() == {"$bytes"} and isinstance(value["$bytes"], str):
+        data = base64.b64decode(value["$bytes"] + "=" * (-len(value["$bytes"]) % 4))
+        return _head(2, len(data)) + data
     if isinstance(value, dict):
         pairs = ordered(value).items()
         return _head(5, len(pairs)) + b"".join(encode(key) + encode(item) for key, item in pairs)

@@ -6,8 +6,8 @@ from typing import Any
 
 from socialpub.simulator.bluesky.accounts import Accounts
 from socialpub.simulator.bluesky.records import POST
-from socialpub.simulator.bluesky.xrpc import CORS, Method, Request, error, invalid
-from socialpub.simulator.wire import Answer, Call
+from socialpub.simulator.bluesky.xrpc import CORS, Method, Request, error, invalid, not_found
+from socialpub.simulator.wire import Answer, Call, RefusedError
 
 
 class Identity:
@@ -26,7 +26,8 @@ class Identity:
         wanted = request.params["handle"].lower()
         account = next((account for account in self._accounts if account.handle == wanted), None)
         if account is None:
-            raise error(400, "HandleNotFound", "Unable to resolve handle")
+            own = wanted.endswith(".test")  # for other domains the server asks the DNS
+            raise error(400, "HandleNotFound" if own else "InvalidRequest", "Unable to resolve handle")
         return {"did": account.did}
 
     def _profile(self, request: Request) -> Any:
@@ -49,6 +50,8 @@ class Identity:
     def registry(self, call: Call) -> Answer:
         """The DID document, as plc.directory serves it."""
         did = call.parts["did"]
+        if not did.startswith("did:"):
+            raise RefusedError(not_found())
         account = next((account for account in self._accounts if account.did == did), None)
         if account is None:
             return Answer(404, {"message": f"DID not registered: {did}"}, CORS)

@@ -127,7 +127,7 @@ class Records:
     def _describe(self, request: Request) -> Any:
         account = self._reader(request)
         if account is None:
-            raise invalid(f"Could not find user: {request.params['repo']}")
+            raise error(400, "RepoNotFound", f"Could not find repo for DID: {request.params['repo']}")
         return {
             "handle": account.handle,
             "did": account.did,

@@ -5,6 +5,7 @@ Source: @atproto/pds 0.5.35, api/com/atproto/repo/*, actor-store/repo/transactor
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -92,7 +93,7 @@ class Repo:
         """A validated write of `collection`, `rkey` and `record`; `place` is how messages name the record."""
         collection, record = fields["collection"], fields["record"]
         if record.get("$type", collection) != collection:
-            raise invalid(f"Invalid $type: expected {collection}, got {record['$type']}")
+            raise invalid(f"Invalid $type: expected {collection}, got {_spelt(record['$type'])}")
         record = {**record, "$type": collection}
         rkey = fields.get("rkey") or self.next_tid()
         status = _validate(record, rkey, fields.get("validate"), place)
@@ -155,6 +156,10 @@ class Repo:
         if cursor is not None:
             found = [pair for pair in found if (pair[0] > cursor if reverse else pair[0] < cursor)]
         return [record for _, record in found]
+
+
+def _spelt(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def cid_of(blob: Mapping[str, Any]) -> str:

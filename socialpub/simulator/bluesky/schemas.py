@@ -96,12 +96,17 @@ _FACET = Object(
     },
     required=("index", "features"),
 )
+_ENTITY = Object(
+    {"index": Object({"start": _BYTE, "end": _BYTE}, required=("start", "end")), "type": _TEXT, "value": _TEXT},
+    required=("index", "type", "value"),
+)
 _LABEL = Object({"val": String(max_length=128)}, required=("val",))
 _SELF_LABELS = Object({"values": Array(_LABEL, max_length=10)}, required=("values",))
 
 POST = Object(
     {
         "text": String(max_length=3000, max_graphemes=300),
+        "entities": Array(_ENTITY),
         "facets": Array(_FACET),
         "reply": Object({"root": STRONG_REF, "parent": STRONG_REF}, required=("root", "parent")),
         "embed": _EMBED,

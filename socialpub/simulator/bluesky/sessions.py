@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any, Literal
@@ -12,10 +13,11 @@ from urllib.parse import quote, urlsplit
 from socialpub.base.runtime import Clock, iso
 from socialpub.simulator.bluesky import accounts as identities
 from socialpub.simulator.bluesky.accounts import Account, Accounts
-from socialpub.simulator.bluesky.lexicon import FORMATS
+from socialpub.simulator.bluesky.tokens import APP_PASSWORD
 from socialpub.simulator.bluesky.xrpc import Method, Request, error, invalid
 
 BLOB_LIMIT = 5 * 1024 * 1024  # of a stock server; Bluesky's own take 50 MiB
+_AUDIENCE = re.compile(r"(did:plc:[a-z2-7]{24}|did:web:[a-zA-Z0-9.-]+(%3A\d+)?)(#[a-zA-Z0-9_-]+)?")
 _HOUR, _MINUTE = 3600, 60
 
 
@@ -102,10 +104,11 @@ class Sessions:
 
     def _service_auth(self, request: Request) -> Any:
         aud, exp, lxm = (request.params.get(name) for name in ("aud", "exp", "lxm"))
-        if not FORMATS["did"].test(str(aud).partition("#")[0]):
+        if not _AUDIENCE.fullmatch(str(aud)):
             raise invalid("aud must be a valid atproto DID or did#serviceId reference")
         now = self._clock.now_ms() // 1000
         _check_expiry(exp, now, lxm)
+        _check_method(lxm, request)
         claims = {"iat": now, "iss": request.did, "aud": aud, "exp": exp or now + _MINUTE, "lxm": lxm}
         return {"token": _unsigned_token({key: value for key, value in claims.items() if value is not None})}
 
@@ -153,6 +156,12 @@ def _check_expiry(exp: int | None, now: int, lxm: str | None) -> None:
     if lxm is None and exp - now > _MINUTE:
         message = "cannot request a method-less token with an expiration more than a minute in the future"
         raise error(400, "BadExpiration", message)
+
+
+def _check_method(lxm: str | None, request: Request) -> None:
+    privileged = lxm is not None and (lxm.startswith("chat.bsky.") or lxm == "com.atproto.server.createAccount")
+    if privileged and request.claims is not None and request.claims.scope == APP_PASSWORD:
+        raise invalid(f"insufficient access to request a service auth token for the following method: {lxm}")
 
 
 def _unsigned_token(claims: dict[str, Any]) -> str:

@@ -24,7 +24,6 @@ NAMES: Mapping[int, tuple[str, str]] = {
     400: ("InvalidRequest", "Invalid Request"),
     401: ("AuthenticationRequired", "Authentication Required"),
     403: ("Forbidden", "Forbidden"),
-    404: ("XRPCNotSupported", "XRPC Not Supported"),
     413: ("PayloadTooLarge", "request entity too large"),
     415: ("UnsupportedMediaType", "Unsupported Media Type"),
     429: ("RateLimitExceeded", "Rate Limit Exceeded"),
@@ -42,6 +41,12 @@ def error(status: int, name: str | None = None, message: str | None = None) -> R
     usual_name, usual_message = NAMES.get(status, ("Unknown", "Unknown Error"))
     body = {"error": name or usual_name, "message": usual_message if message is None else message}
     return RefusedError(Answer(status, body, OPEN))
+
+
+def not_found() -> Answer:
+    """The answer to an address that is none of the server's."""
+    page = '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Error</title>\n</head>\n'
+    return Answer(404, page + "<body>\n<pre>Not Found</pre>\n</body>\n</html>\n", CORS, "text/html; charset=utf-8")
 
 
 def invalid(message: str) -> RefusedError:
@@ -83,6 +88,8 @@ class Method:
 
 def serve(method: Method, call: Call, authenticate: Callable[[Call, Auth], Claims | None]) -> Answer:
     """Answer one call: method, parameters, authentication, input and handler, in the reference server's order."""
+    if call.method not in ("GET", "POST"):
+        raise invalid("XRPC requests only supports GET and POST")
     if call.method != method.verb:
         raise invalid(f"Incorrect HTTP method ({call.method}) expected {method.verb}")
     params = _params(method.nsid, call)
@@ -127,12 +134,15 @@ def _coerced(schema: Any, text: Any) -> Any:
 
 def _input(method: Method, call: Call) -> dict[str, Any]:
     schema = schemas.INPUTS.get(method.nsid)
-    if schema is None or method.takes_blob:
+    if schema is None and not method.takes_blob:
+        if call.body:
+            raise invalid("A request body was provided when none was expected")
         return {}
-    if "content-length" not in call.headers and "transfer-encoding" not in call.headers:
-        raise invalid("A request body is expected but none was provided")
+    _require_body(call)
+    if schema is None:
+        return {}
     _require_json(call)
-    value = _parsed(call.body)
+    value = _parsed(call.body) if call.body else {}
     try:
         schema.check(value)
     except InvalidError as issue:
@@ -140,26 +150,34 @@ def _input(method: Method, call: Call) -> dict[str, Any]:
     return dict(value)
 
 
-def _require_json(call: Call) -> None:
-    if "content-type" not in call.headers:
+def _require_body(call: Call) -> None:
+    if "content-length" not in call.headers and "transfer-encoding" not in call.headers:
+        raise invalid("A request body is expected but none was provided")
+    if "/" not in content_type(call):
         raise invalid("Request encoding (Content-Type) required but not provided")
+
+
+def _require_json(call: Call) -> None:
     encoding = content_type(call)
     if encoding != "application/json":
         raise invalid(f"Wrong request encoding (Content-Type): {encoding}")
     if len(call.body) > JSON_LIMIT:
-        raise error(413)
+        raise error(413, "PayloadTooLargeError")
 
 
 def content_type(call: Call) -> str:
     """The media type of the body, without parameters; empty when there is none."""
-    return call.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return call.headers.get("content-type", "").partition(";")[0].strip()
 
 
 def _parsed(body: bytes) -> Any:
     try:
-        return json.loads(body, parse_float=_whole, parse_constant=_no_constant)
+        value = json.loads(body, parse_float=_whole, parse_constant=_no_constant)
     except ValueError as fault:
         raise error(400, "SyntaxError", str(fault)) from fault
+    if not isinstance(value, dict | list):
+        raise error(400, "SyntaxError", f"Unexpected token '{body[:1].decode()}', {body.decode()!r} is not valid JSON")
+    return value
 
 
 def _whole(text: str) -> int | float:
