@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from socialpub.platforms.base import KEY, Account, Counter, CredentialField, Draft, Platform, Site
 from socialpub.platforms.bluesky_rules import MIME, RULES
+from socialpub.platforms.options import Options
 from socialpub.platforms.text import graphemes
 
 HOSTS = ("service", "plc_directory", "video_service", "public_api")
@@ -47,10 +47,8 @@ class BlueskySite(Site):
         return values
 
 
-class BlueskyOptions(BaseModel):
+class BlueskyOptions(Options):
     """`targets[].options`: languages, and the post that this one answers."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel)
 
     platform: Literal["bluesky"] = "bluesky"
     langs: list[str] = []
