@@ -60,7 +60,8 @@ def measured(pick: Files, what: str, read: Callable[[Facts], T | None], fits: Ca
 
 
 def _fact(what: str) -> str:
-    return what.partition("{")[0].strip().removesuffix(" of").removeprefix("a ").removeprefix("the ")
+    """The name of a fact, without article and value: bit rate, of "a bit rate of {}"."""
+    return what.partition("{")[0].strip().removesuffix(" of").split(" ", 1)[-1]
 
 
 every_file = files()

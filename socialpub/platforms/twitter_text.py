@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import regex
 
@@ -37,6 +38,7 @@ _EMOJI = regex.compile(
 )
 
 
+@lru_cache(maxsize=64)  # the targets of a batch mostly share a text
 def weighted_length(text: str) -> int:
     """The length that X counts: Latin and other light characters 1, the rest 2, an emoji 2, a link 23."""
     text = unicodedata.normalize("NFC", text)

@@ -1,0 +1,106 @@
+"""Drafts for the rows' tests: a scene is one target as preflight sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from socialpub.platforms import PLATFORMS
+from socialpub.platforms.base import Account, Draft, Facts, Item, Surroundings
+from socialpub.platforms.rules import Findings, findings
+
+ACCOUNTS = {
+    "linkedin": Account("urn:li:person:a1B2-c3_"),
+    "pinterest": Account("77", extra={"defaultBoardId": "123"}),
+}
+AROUND = Surroundings("https://social.example.com")
+
+
+@dataclass(frozen=True)
+class Scene:
+    draft: Draft
+    account: Account | None = None
+    site: Mapping[str, Any] = field(default_factory=dict)
+    around: Surroundings = AROUND
+
+    def judged(self, platform: str, *stages: str) -> Findings:
+        declared = PLATFORMS[platform]
+        site = declared.site(**self.site)
+        account = self.account or ACCOUNTS.get(platform, Account("1"))
+        return findings(declared, site, self.draft, account, self.around, stages or ("cheap",))
+
+    def ids(self, platform: str, *stages: str) -> tuple[list[str], list[str]]:
+        """(the rules of the errors, the codes of the warnings)."""
+        found = self.judged(platform, *stages)
+        return [error.rule.id for error in found.errors], [warning.code for warning in found.warnings]
+
+
+def scene(
+    text: str = "Hello",
+    *items: Item,
+    options: Mapping[str, Any] | None = None,
+    comment: str | None = None,
+    cover: Facts | None = None,
+    account: Account | None = None,
+    site: Mapping[str, Any] | None = None,
+    around: Surroundings = AROUND,
+) -> Scene:
+    draft = Draft(text, items, options or {}, comment, option_facts={"coverUrl": cover} if cover else {})
+    return Scene(draft, account, site or {}, around)
+
+
+def jpeg(**changes: Any) -> Facts:
+    values = {"content_type": "image/jpeg", "size": 100_000, "width": 1000, "height": 1000, "frames": 1}
+    return Facts(**(values | changes))
+
+
+def gif(**changes: Any) -> Facts:
+    return jpeg(**({"content_type": "image/gif", "frames": 10, "width": 100, "height": 100} | changes))
+
+
+def mp4(**changes: Any) -> Facts:
+    values = {
+        "content_type": "video/mp4",
+        "size": 1_000_000,
+        "width": 1280,
+        "height": 720,
+        "duration_ms": 10_000,
+        "frame_rate": 30.0,
+        "bit_rate": 800_000,
+        "video_codec": "h264",
+        "audio_codec": "aac",
+        "has_audio": True,
+    }
+    return Facts(**(values | changes))
+
+
+def image(facts: Facts | None = None, alt: str | None = None, url: str | None = "https://cdn.example.com/a") -> Item:
+    return Item("image", alt, url, facts=facts or jpeg())
+
+
+def video(facts: Facts | None = None, alt: str | None = None, url: str | None = "https://cdn.example.com/b") -> Item:
+    return Item("video", alt, url, facts=facts or mp4())
+
+
+def stored(kind: Any = "image", facts: Facts | None = None, url: str | None = None) -> Item:
+    return Item(kind, url=url, stored=True, facts=facts or (jpeg() if kind == "image" else mp4()))
+
+
+def images(count: int) -> tuple[Item, ...]:
+    return tuple(image() for _ in range(count))
+
+
+def photo(**changes: Any) -> Scene:
+    """One image with these facts."""
+    return scene("Hello", image(jpeg(**changes)))
+
+
+def clip(**changes: Any) -> Scene:
+    """One video with these facts."""
+    return scene("Hello", video(mp4(**changes)))
+
+
+def moving(**changes: Any) -> Scene:
+    """One animated GIF with these facts."""
+    return scene("Hello", image(gif(**changes)))
