@@ -28,6 +28,7 @@ def refers_to(model, name, **options):
 class Instance(Base):
     id = IntegerField(primary_key=True)
     epoch = IntegerField(default=0)
+    beat = IntegerField(default=0)
     mark = TextField(default="")
     paused = TextField(null=True)
     seen_at = BigIntegerField(default=0)
@@ -181,6 +182,9 @@ Post.add_index(
     Post.index(
         Post.organization, Post.error_code, Post.created_at, Post.id, name="post_error_code"
     ).where(SQL("error_code IS NOT NULL"))
+)
+Post.add_index(
+    Post.index(Post.status, name="post_open").where(SQL("status IN ('queued', 'validated', 'publishing')"))
 )
 
 

@@ -200,7 +200,7 @@ def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | 
     try:
         settings = Settings(**{name: dict(values) for name, values in (overrides or {}).items() if values})
     except ValidationError as error:
-        raise ConfigError(_explain(error)) from error
+        raise ConfigError(explain(error)) from error
     finally:
         _file_values.clear()
     if "://" in settings.database.url:
@@ -219,10 +219,11 @@ def _read(path: Path | None) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _explain(error: ValidationError) -> str:
+def explain(error: ValidationError, prefix: str = "") -> str:
+    """Which settings are wrong and why, in one line; never their values."""
     lines = []
     for issue in error.errors(include_url=False, include_input=False):
-        name = ".".join(str(part) for part in issue["loc"])
+        name = prefix + ".".join(str(part) for part in issue["loc"])
         message = "there is no such setting" if issue["type"] == "extra_forbidden" else issue["msg"]
         lines.append(f"{name}: {message}")
     return "; ".join(lines)

@@ -488,8 +488,9 @@ UPSTREAM_BODY_MAX = 16 * 1024
 class ApiError(Exception):
     """Anything that a caller of the API may see; turned into the envelope in one place (`web.app`).
 
-    `status` defaults to the row of `code` (or of a service rule). `outcome` and `stale_token` are for `domain.publish`
-    only: what one upstream call is known to have done, and that the access token needs a refresh.
+    `status` defaults to the row of `code` (or of a service rule). `outcome`, `stale_token` and
+    `retryable` are for `domain.publish` only: what one upstream call is known to have done, that the access token needs
+    a refresh, and whether a scheduled post is tried again.
     """
 
     code: str
@@ -504,6 +505,7 @@ class ApiError(Exception):
     headers: Mapping[str, str] = field(default_factory=dict)
     outcome: Outcome | None = None
     stale_token: bool = False
+    retryable: bool = True  # False: trying again by itself would not help (credits used up, a retired version)
 
     def __post_init__(self) -> None:
         row = ERRORS[self.code]

@@ -105,6 +105,19 @@ def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket for the web server; port 0 takes a free one. OSError when the port is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
 # --- The guard ---------------------------------------------------------------------------------------------------
 
 # Own table and not ipaddress.is_global, which calls several translation and multicast ranges global.
@@ -384,9 +397,7 @@ def _failure(url: str, error: Exception) -> ApiError:
         return _disallowed(url, "its address is private")
     unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL)
     if isinstance(error, unsent):
-        return ApiError(
-            "platform_unavailable", f"{_host(url)} could not be reached.", outcome=Outcome.NOT_SENT
-        )
+        return ApiError("platform_unavailable", f"{_host(url)} could not be reached.", outcome=Outcome.NOT_SENT)
     return _lost(url, "its answer was lost")
 
 

@@ -76,12 +76,12 @@ class Runtime:
 
     def http_policy(self, *, guarded: bool) -> net.Policy:
         """How outbound calls may go: `guarded` for addresses that users name, else for configured hosts."""
-        return net.Policy(
-            guarded=guarded and not self.settings.security.allow_private_networks, resolver=self.resolver
-        )
+        return net.Policy(guarded=guarded and not self.settings.security.allow_private_networks, resolver=self.resolver)
 
 
-def load_vault(settings: config.Settings, entropy: crypto.Entropy = secrets.token_bytes, *, make: bool = True) -> crypto.Vault:
+def load_vault(
+    settings: config.Settings, entropy: crypto.Entropy = secrets.token_bytes, *, make: bool = True
+) -> crypto.Vault:
     """The vault of the configured master keys, or of the key file, which is made when it is missing and `make`.
 
     ConfigError when a key is malformed, the file is readable by others, or it is missing and may not be made.

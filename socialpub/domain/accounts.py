@@ -169,7 +169,9 @@ def refresh(service: Service, account: Row, stale: Tokens) -> Tokens:
     with _refreshing_guard:
         lock = _refreshing.setdefault(account["id"], threading.Lock())
     with lock:
-        sealed = service.read(lambda: Account.select(Account.secret).where(Account.id == account["id"]).scalar()).result()
+        sealed = service.read(
+            lambda: Account.select(Account.secret).where(Account.id == account["id"]).scalar()
+        ).result()
         if sealed is None:
             raise refuse("account.disconnected")
         current = open_tokens(service, account["id"], sealed)
@@ -211,9 +213,11 @@ def _store_tokens(service: Service, account: str, tokens: Tokens) -> None:
 def mark_revoked(service: Service, tx: Tx, account: str, reason: str) -> None:
     """The platform refused the account's authorization: once, with event `token.revoked`."""
     now = service.now_ms
-    if not Account.update(status="revoked", updated_at=now).where(
-        Account.id == account, Account.status != "revoked", Account.disconnected_at.is_null()
-    ).execute():
+    if (
+        not Account.update(status="revoked", updated_at=now)
+        .where(Account.id == account, Account.status != "revoked", Account.disconnected_at.is_null())
+        .execute()
+    ):
         return
     row = Account.select().where(Account.id == account).dicts().get()
     data = {

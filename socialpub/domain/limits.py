@@ -267,5 +267,3 @@ def _month(now_ms: int) -> tuple[str, str]:
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
     following = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
     return f"{now:%Y-%m}", str(iso(int(following.timestamp() * 1000)))
-
-

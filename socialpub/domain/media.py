@@ -246,11 +246,14 @@ class Fetched:
     def _fetch(self, url: str, place: Path) -> None:
         runtime = self._service.runtime
         with runtime.open_http(runtime.http_policy(guarded=True)) as http, _arriving(place) as file:
-            reply = http.download(
-                url, file, max_bytes=runtime.settings.media.max_bytes, deadline=FETCH_SECONDS
-            )
+            reply = http.download(url, file, max_bytes=runtime.settings.media.max_bytes, deadline=FETCH_SECONDS)
             if not reply.ok:
                 raise ApiError("preflight_failed", platform_response={"status": reply.status, "url": url})
+
+    def kept(self) -> list[str]:
+        """The batches whose files are here."""
+        home = self._folder("")
+        return [place.name for place in home.iterdir()] if home.is_dir() else []
 
     def drop(self, batch: str) -> None:
         """Forget a settled batch's files."""
@@ -288,7 +291,9 @@ def _resolved(
     if facts is None:
         facts = Facts("application/octet-stream", path.stat().st_size, sha256)
     elif facts.kind != item.kind:
-        raise _as_deep(refuse("media.kind_mismatch", f"Media item {index + 1} is said to be {item.kind}, it is {facts.kind}."))
+        raise _as_deep(
+            refuse("media.kind_mismatch", f"Media item {index + 1} is said to be {item.kind}, it is {facts.kind}.")
+        )
     return Item(item.kind, item.alt_text, item.url, item.stored, facts, path)
 
 

@@ -41,7 +41,7 @@ MOVES: dict[str, Move] = {
     "fail": _move("publishing", "failed", "post.failed"),
     "wait": _move("publishing", "validated", "post.failed"),  # for the next attempt
     # Before anything was sent.
-    "overdue": _move("queued validated", "failed", "post.failed"),
+    "overdue": _move("queued validated publishing", "failed", "post.failed"),
     "refuse": _move("queued validated", "rejected", "post.rejected"),
     # By a person.
     "reschedule": _move("queued", "queued", "post.rescheduled"),

@@ -25,7 +25,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from socialpub import platforms
-from socialpub.base.errors import ApiError, refuse
+from socialpub.base.errors import ERRORS, ApiError, refuse
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -93,10 +93,13 @@ def _no_nul(text: str) -> str:
 
 
 Instant = Annotated[int, BeforeValidator(parse_instant), WithJsonSchema({"type": "string", "format": "date-time"})]
-Uuid = Annotated[str, StringConstraints(pattern=UUID_PATTERN, to_lower=True), WithJsonSchema({"type": "string", "format": "uuid"})]
+Uuid = Annotated[
+    str, StringConstraints(pattern=UUID_PATTERN, to_lower=True), WithJsonSchema({"type": "string", "format": "uuid"})
+]
 MediaId = Annotated[str, StringConstraints(pattern=MEDIA_ID_PATTERN)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_MAX), AfterValidator(_no_nul)]
 PlatformName = Literal[tuple(platforms.PLATFORMS)]  # type: ignore[valid-type]
+ErrorCode = Literal[tuple(ERRORS)]  # type: ignore[valid-type]
 PostStatus = Literal["queued", "validated", "publishing", "published", "failed", "rejected", "canceled"]
 DateTime = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 
@@ -108,7 +111,12 @@ class Request(BaseModel):
     """A closed body: an unknown field is an error, nothing is coerced, null is not a value."""
 
     model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, alias_generator=to_camel, populate_by_name=False, hide_input_in_errors=True
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=False,
+        hide_input_in_errors=True,
     )
 
 
@@ -139,16 +147,8 @@ MediaEntry = Annotated[
 ]
 
 
-class Options(Request):
-    """`targets[].options`: which platform they are for; the rest is checked by that platform's own model."""
-
-    model_config = ConfigDict(extra="allow")
-
-    platform: PlatformName
-
-    @property
-    def rest(self) -> dict[str, Any]:
-        return dict(self.__pydantic_extra__ or {})
+_OPTIONS = tuple(platform.options for platform in platforms.PLATFORMS.values())
+Options = Annotated[Union[_OPTIONS], Field(discriminator="platform")]  # type: ignore[valid-type]
 
 
 class Target(Request):
@@ -184,6 +184,29 @@ class RescheduleRequest(Request):
 
 class RetryRequest(Request):
     scheduled_at: Maybe[Instant] = absent()
+
+
+class NoQuery(Request):
+    """A route without query parameters."""
+
+
+class PostsQuery(Request):
+    """The query of GET /v1/posts; lists are repeated or comma-separated."""
+
+    platform: Maybe[list[PlatformName]] = absent()
+    status: Maybe[list[PostStatus]] = absent()
+    error_code: Maybe[list[ErrorCode]] = absent()
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    q: Maybe[Annotated[str, StringConstraints(min_length=1, max_length=200)]] = absent()
+    after: Maybe[Instant] = absent()
+    before: Maybe[Instant] = absent()
+    cursor: Maybe[str] = absent()
+    profile_id: Maybe[Uuid] = absent()
+    batch_id: Maybe[Uuid] = absent()
+
+
+class AccountsQuery(Request):
+    profile_id: Maybe[str] = absent()
 
 
 class SettleRequest(Request):
@@ -398,13 +421,27 @@ def validation_failed(model: type[BaseModel], error: ValidationError, at: Sequen
         return refuse("body.json", platform_response=[issue("json_invalid", [], raw[0]["msg"], "JSON", "text")])
     issues, hints = [], []
     for entry in raw:
-        path = [*at, *(part for part in entry["loc"] if not str(part).startswith("<"))]
+        path = [*at, *_plain(entry["loc"])]
+        if entry["type"] == "union_tag_not_found":
+            entry, path = entry | {"type": "missing", "msg": "Field required"}, [*path, "platform"]  # noqa: PLW2901
+        elif entry["type"] == "union_tag_invalid":
+            path.append("platform")
         issues.append(
             issue(entry["type"], path, entry["msg"], _expected(entry["type"], entry.get("ctx", {})), _received(entry))
         )
         if entry["type"] == "extra_forbidden":
             hints.append(_did_you_mean(model, entry["loc"], path))
     return schema_error(issues, " ".join(hints) or None)
+
+
+def _plain(loc: Sequence[str | int]) -> list[str | int]:
+    """pydantic's location without the tags of unions."""
+    path: list[str | int] = []
+    for part in loc:
+        is_tag = str(part).startswith("<") or (path[-1:] == ["options"] and part in platforms.PLATFORMS)
+        if not is_tag:
+            path.append(part)
+    return path
 
 
 def schema_error(issues: list[dict[str, Any]], remediation: str | None = None) -> ApiError:

@@ -25,6 +25,7 @@ class Hub:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: dict[str, set[concurrent.futures.Future[None]]] = defaultdict(set)
+        self._closed = False
 
     def expect(self, name: str) -> concurrent.futures.Future[None]:
         """A future that ends when `name` is rung; take it before looking, so that nothing is missed."""
@@ -35,9 +36,10 @@ class Hub:
 
     def forget(self, name: str, future: concurrent.futures.Future[None]) -> None:
         with self._lock:
-            self._waiting[name].discard(future)
-            if not self._waiting[name]:
-                del self._waiting[name]
+            futures = self._waiting.get(name, set())
+            futures.discard(future)
+            if not futures:
+                self._waiting.pop(name, None)
 
     def ring(self, name: str) -> None:
         with self._lock:
@@ -45,6 +47,12 @@ class Hub:
         for future in futures:
             if not future.done():
                 future.set_result(None)
+
+    def close(self) -> None:
+        """Nobody waits any longer: the server stops."""
+        self._closed = True
+        for name in list(self._waiting):
+            self.ring(name)
 
     async def until(self, name: str, ready: Callable[[], Answer[T | None]], seconds: float) -> T | None:
         """What `ready` reads once it is not None, asked again at each ring; None after `seconds`."""
@@ -54,7 +62,7 @@ class Hub:
             rung = self.expect(name)
             try:
                 found = await ready()
-                if found is not None or loop.time() >= deadline:
+                if found is not None or self._closed or loop.time() >= deadline:
                     return found
                 await asyncio.wait([asyncio.wrap_future(rung)], timeout=deadline - loop.time())
             finally:
@@ -71,7 +79,6 @@ class Service:
     pool: concurrent.futures.ThreadPoolExecutor
     sites: Mapping[str, Site]
     hub: Hub = field(default_factory=Hub)
-    stopping: threading.Event = field(default_factory=threading.Event)
 
     @property
     def now_ms(self) -> int:
@@ -80,6 +87,10 @@ class Service:
     @property
     def base_url(self) -> str:
         return self.runtime.settings.base_url
+
+    def is_busy(self) -> bool:
+        """Whether upstream calls are still under way; the interpreter would wait for them."""
+        return bool(self.jobs.held())
 
     def write(self, run: Callable[[Tx], T]) -> Answer[T]:
         return self.db.write(run)

@@ -18,6 +18,9 @@ from socialpub.simulator.faults import Script
 from socialpub.simulator.ledger import Ledger, Medium
 from socialpub.simulator.wire import Fake
 
+_KEPT_BYTES = 64 * 1024  # of a call's body
+_KEPT_CALLS = 10_000
+
 
 class Settings(BaseModel):
     """How all fake platforms behave until changed."""
@@ -30,6 +33,8 @@ class Settings(BaseModel):
     """How long a new post is missing from lists (not from lookups by id)."""
     list_limit: Annotated[int, Field(ge=1)] | None = None
     """The most items on one page of a list, whatever the client asks for."""
+    rate_limits: bool = False
+    """Whether the platforms enforce their rate limits."""
 
 
 @dataclass
@@ -43,14 +48,13 @@ class ReceivedCall:
     method: str
     path: str  # with the query
     headers: Mapping[str, str]
-    body: bytes
+    body: bytes  # the first 64 KiB of it
+    size: int
     fault: str | None = None
     status: int | None = None
 
     def body_json(self) -> dict[str, Any]:
-        shown = asdict(self)
-        del shown["body"]
-        return {**shown, "body": self.body[:65_536].decode("utf-8", "replace"), "size": len(self.body)}
+        return {**asdict(self), "body": self.body.decode("utf-8", "replace")}
 
 
 @dataclass(frozen=True)
@@ -67,10 +71,11 @@ class Lab:
     ledger_file: Path | None = None
     settings: Settings = field(default_factory=Settings)
     faults: Script = field(default_factory=Script)
-    calls: list[ReceivedCall] = field(default_factory=list)
+    calls: list[ReceivedCall] = field(default_factory=list)  # the last ten thousand
     blobs: dict[str, Blob] = field(default_factory=dict)  # by sha256, for the page
     origins: dict[str, str] = field(default_factory=dict)  # by platform, once it is served
     lock: threading.RLock = field(default_factory=threading.RLock)
+    _arrived: int = 0
 
     def __post_init__(self) -> None:
         self.ledger = Ledger(self.clock, self.ledger_file)
@@ -105,10 +110,20 @@ class Lab:
     ) -> ReceivedCall:
         """Write a call down at its arrival."""
         with self.lock:
+            self._arrived += 1
             call = ReceivedCall(
-                len(self.calls) + 1, self.clock.now_ms(), platform, operation, method, path, headers, body
+                self._arrived,
+                self.clock.now_ms(),
+                platform,
+                operation,
+                method,
+                path,
+                headers,
+                body[:_KEPT_BYTES],
+                len(body),
             )
             self.calls.append(call)
+            del self.calls[:-_KEPT_CALLS]
         return call
 
     def keep(self, content: bytes, content_type: str, alt: str | None = None) -> Medium:

@@ -165,9 +165,7 @@ class Database:
         try:
             self._open_writer()
         except (peewee.PeeweeException, sqlite3.Error, StartError) as error:
-            self._opened.set_exception(
-                error if isinstance(error, StartError) else StartError(f"{self.path}: {error}")
-            )
+            self._opened.set_exception(error if isinstance(error, StartError) else StartError(f"{self.path}: {error}"))
             return
         self._opened.set_result(None)
         while (first := self._inbox.get()) is not None:
@@ -384,6 +382,4 @@ def check_integrity(path: Path) -> None:
     finally:
         database.close()
     if problems != ["ok"]:
-        raise StartError(
-            f"{path} is damaged ({'; '.join(problems)}). Nothing was changed. Put a backup in its place."
-        )
+        raise StartError(f"{path} is damaged ({'; '.join(problems)}). Nothing was changed. Put a backup in its place.")

@@ -23,7 +23,10 @@ class Instance(BaseModel):
 
     id = IntegerField(primary_key=True)
     epoch = IntegerField(default=0)
-    mark = TextField(default="")  # random, also in {data_dir}/instance.state: tells a copied or restored file
+    beat = IntegerField(
+        default=0
+    )  # counted up at each start and hourly; with `mark` also in {data_dir}/instance.state,
+    mark = TextField(default="")  # which tells a copied or restored file
     paused = TextField(null=True)  # why; null: publishing
     seen_at = BigIntegerField(default=0)
     key_id = TextField(null=True)  # of the master key that first sealed something here
@@ -183,10 +186,11 @@ class Post(BaseModel):
 
 
 Post.add_index(
-    Post.index(
-        Post.organization, Post.error_code, Post.created_at, Post.id, name="post_error_code"
-    ).where(SQL("error_code IS NOT NULL"))
+    Post.index(Post.organization, Post.error_code, Post.created_at, Post.id, name="post_error_code").where(
+        SQL("error_code IS NOT NULL")
+    )
 )
+Post.add_index(Post.index(Post.status, name="post_open").where(SQL("status IN ('queued', 'validated', 'publishing')")))
 
 
 class Attempt(BaseModel):
@@ -236,9 +240,7 @@ class Intent(BaseModel):
         indexes = ((("post", "step", "number"), True),)
 
 
-Intent.add_index(
-    Intent.index(Intent.post, Intent.step, unique=True, name="intent_open").where(SQL("outcome IS NULL"))
-)
+Intent.add_index(Intent.index(Intent.post, Intent.step, unique=True, name="intent_open").where(SQL("outcome IS NULL")))
 Intent.add_index(
     Intent.index(Intent.account, Intent.remote_id, unique=True, name="intent_remote").where(
         SQL("remote_id IS NOT NULL")

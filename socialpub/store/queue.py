@@ -113,7 +113,7 @@ class Jobs(Huey):  # type: ignore[misc]
         self.database, self.clock = database, clock
         self.lanes, self.bell = Lanes(clock), Bell()
         self.epoch = 0
-        self.paused: Callable[[str], bool] = lambda kind: False
+        self.paused: Callable[[], tuple[str, ...]] = tuple  # kinds that are not claimed for now
         self.kinds: dict[str, TaskWrapper] = {}
         self._held: dict[str, Claim] = {}
         self._held_lock = threading.Lock()
@@ -155,9 +155,7 @@ class Jobs(Huey):  # type: ignore[misc]
         """Give a claimed job back, to ring again at `at_ms`; False when the claim was lost."""
         tx.after_commit(lambda: self.drop(claim))
         return bool(
-            Job.update(visible_at=at_ms, epoch=None)
-            .where(Job.key == claim.key, Job.claims == claim.claims)
-            .execute()
+            Job.update(visible_at=at_ms, epoch=None).where(Job.key == claim.key, Job.claims == claim.claims).execute()
         )
 
     def free_all(self, tx: Tx, now_ms: int) -> int:
@@ -194,17 +192,17 @@ class Jobs(Huey):  # type: ignore[misc]
         """Claimable jobs in due order, at most one a lane, and how long to wait when there are none."""
         now, held = self.clock.now_ms(), [claim.key for claim in self.held()]
         closed, rest = self.lanes.closed()
-        free = (Job.lane.not_in(list(closed))) & (Job.key.not_in(held))
+        free = Job.lane.not_in(list(closed)) & Job.key.not_in(held) & Job.kind.not_in(self.paused())
         rows = self.database.read(
             lambda: list(
-                Job.select(Job.key, Job.claims, Job.lane, Job.kind)
+                Job.select(Job.key, Job.claims, Job.lane)
                 .where(Job.visible_at <= now, free)
                 .order_by(Job.visible_at, Job.key)
                 .limit(limit * 4)
                 .tuples()
             )
         ).result()
-        claims = [Claim(key, count, lane) for key, count, lane, kind in rows if not self.paused(kind)]
+        claims = [Claim(*row) for row in rows]
         if claims:
             return _one_a_lane(claims)[:limit], 0
         later = self.database.read(

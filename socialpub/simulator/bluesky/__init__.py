@@ -1,8 +1,10 @@
 """The fake Bluesky: a personal data server, the DID registry and the app view, all at one origin.
 
 It follows @atproto/pds 0.5.35 on a stock configuration: sessions (no OAuth), blobs up to 5 MiB, records of posts and
-gates with the whole validation of their lexicons. `com.atproto.admin.updateSubjectStatus` takes accounts down (Basic
-authentication, user `admin`, password `accounts.ADMIN_PASSWORD`).
+gates with the whole validation of their lexicons, rate limits when the lab has them on. No video service.
+Operations are named by their NSID, and `plc.resolve`, `handle.did`, `_health` and `unknown`.
+`com.atproto.admin.updateSubjectStatus` takes accounts down (Basic authentication as `admin`, with
+`accounts.ADMIN_PASSWORD`).
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from pydantic import BaseModel, ConfigDict, field_validator
 from pydantic.alias_generators import to_camel
 
 from socialpub.simulator.bluesky import accounts as identities
-from socialpub.simulator.bluesky import xrpc
+from socialpub.simulator.bluesky import limits, xrpc
 from socialpub.simulator.bluesky.accounts import Accounts
 from socialpub.simulator.bluesky.identity import Identity
 from socialpub.simulator.bluesky.lexicon import FORMATS
+from socialpub.simulator.bluesky.limits import Limiter
 from socialpub.simulator.bluesky.records import Records
 from socialpub.simulator.bluesky.sessions import BLOB_LIMIT, Sessions
 from socialpub.simulator.bluesky.xrpc import Method
@@ -57,6 +60,7 @@ class Bluesky:
         self._lab = lab
         self.accounts = Accounts(lab.clock)
         self._identity = Identity(self.accounts)
+        self._limiter = Limiter(lab.clock)
 
     def operations(self) -> tuple[Operation, ...]:
         """Each XRPC method under its own name, and the registry's and the handle's documents."""
@@ -75,9 +79,14 @@ class Bluesky:
 
     def _operation(self, method: Method) -> Operation:
         def handle(call: Call) -> Answer:
-            return xrpc.serve(method, call, self.accounts.authenticate)
+            return xrpc.serve(method, call, self.accounts.authenticate, lambda request: self._charge(method, request))
 
         return Operation(method.nsid, _VERBS, f"/xrpc/{method.nsid}", handle)
+
+    def _charge(self, method: Method, request: xrpc.Request) -> Mapping[str, str]:
+        if not self._lab.settings.rate_limits:
+            return {}
+        return self._limiter.take(limits.charges(method.nsid, request))
 
     def _unknown(self, call: Call) -> Answer:
         """Methods that the server does not have itself go to its AppView, which is not there."""
@@ -131,5 +140,6 @@ class Bluesky:
         return Answer(status, answer.body, headers)
 
     def reset(self) -> None:
+        self._limiter.clear()
         for account in self.accounts:
             account.repo.clear()

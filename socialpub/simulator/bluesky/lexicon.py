@@ -90,9 +90,12 @@ _DATETIME = (
 )
 
 
+_looks_like_datetime = _like(_DATETIME, 64)
+
+
 def _is_datetime(text: str) -> bool:
     """As the reference server takes it: 30 February passes there, a leap second does not."""
-    return _like(_DATETIME, 64)(text) and not text.endswith("-00:00")
+    return _looks_like_datetime(text) and not text.endswith("-00:00")
 
 
 @dataclass(frozen=True)

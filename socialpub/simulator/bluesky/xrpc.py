@@ -86,20 +86,30 @@ class Method:
     takes_blob: bool = False
 
 
-def serve(method: Method, call: Call, authenticate: Callable[[Call, Auth], Claims | None]) -> Answer:
-    """Answer one call: method, parameters, authentication, input and handler, in the reference server's order."""
+def serve(
+    method: Method,
+    call: Call,
+    authenticate: Callable[[Call, Auth], Claims | None],
+    charge: Callable[[Request], Mapping[str, str]],
+) -> Answer:
+    """Answer one call: method, parameters, authentication, input, rate limits and handler, in the real server's order.
+
+    `charge` counts the call and gives the headers that tell of it.
+    """
     if call.method not in ("GET", "POST"):
         raise invalid("XRPC requests only supports GET and POST")
     if call.method != method.verb:
         raise invalid(f"Incorrect HTTP method ({call.method}) expected {method.verb}")
     params = _params(method.nsid, call)
+    headers: Mapping[str, str] = {}
     try:
-        claims = authenticate(call, method.auth)
-        body = method.handle(Request(call, params, _input(method, call), claims))
+        request = Request(call, params, claims=authenticate(call, method.auth))
+        request = replace(request, input=_input(method, call))
+        headers = charge(request)
+        answer = Answer(200, method.handle(request), OPEN)
     except RefusedError as refused:
         answer = refused.answer
-    else:
-        answer = Answer(200, body, OPEN)
+    answer = replace(answer, headers={**answer.headers, **headers})
     return answer if method.auth == "none" else private(answer)
 
 

@@ -1,0 +1,168 @@
+"""The table of commands; no logic of its own.
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the rules, 4 authentication.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from socialpub import __version__, platforms
+from socialpub.base.config import ConfigError
+from socialpub.base.errors import ApiError
+from socialpub.commands import admin, demo, serve
+from socialpub.store.db import StartError
+
+DONE, FAILED, USAGE, REFUSED, AUTHENTICATION = 0, 1, 2, 3, 4
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    options = parser().parse_args(arguments)
+    try:
+        result = options.run(options)
+    except (ApiError, ConfigError, StartError, serve.RefusedError) as error:
+        return _failed(options, error)
+    except KeyboardInterrupt:
+        return FAILED
+    if result is not None:
+        _show(options, result)
+    return int(getattr(options, "exit_code", DONE))
+
+
+def _failed(options: argparse.Namespace, error: Exception) -> int:
+    if options.json:
+        body = error.body("") if isinstance(error, ApiError) else {"message": str(error)}
+        body.pop("docUrl", None), body.pop("ruleUrl", None)
+        print(json.dumps({"error": body}, ensure_ascii=False))
+    print(f"socialpub: {error}", file=sys.stderr)
+    if isinstance(error, ApiError) and error.remediation:
+        print(f"  {error.remediation}", file=sys.stderr)
+    return _exit_code(error)
+
+
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, serve.RefusedError):
+        return REFUSED
+    if isinstance(error, ApiError):
+        if error.code == "platform_auth_failed":
+            return AUTHENTICATION
+        return REFUSED if error.status in (400, 403, 404, 409) else FAILED
+    return FAILED
+
+
+def _show(options: argparse.Namespace, result: Any) -> None:
+    if options.json:
+        print(json.dumps(result, ensure_ascii=False))
+    else:
+        for line in _lines(result):
+            print(line)
+
+
+def _lines(result: Any) -> list[str]:
+    if isinstance(result, list):
+        return ["  ".join(str(value) for value in row.values() if value is not None) for row in result] or ["none"]
+    width = max(len(name) for name in result)
+    return [f"{name:<{width}}  {_plain(value)}" for name, value in result.items()]
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "-"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+
+
+# --- The table ---------------------------------------------------------------------------------------------------
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every command with its options; --config and --json stand before or after the command."""
+    top = argparse.ArgumentParser(
+        prog="socialpub", description="Publish to social platforms: once, on time, with proof."
+    )
+    top.add_argument("--version", action="version", version=__version__)
+    _common(top, default=True)
+    commands = top.add_subparsers(required=True, metavar="command")
+
+    command = _add(commands, "serve", serve.serve, "migrate, then run API, queue and scheduler in one process")
+    command.add_argument("--host")
+    command.add_argument("--port", type=int)
+
+    command = _add(commands, "demo", demo.demo, "serve on a fresh database with the built-in platform simulator")
+    command.add_argument("--port", type=int)
+    command.add_argument("--once", action="store_true", help="publish one batch, print its result, exit")
+
+    command = _add(commands, "simulator", demo.simulator, "the platform simulator alone")
+    command.add_argument("--host", default="127.0.0.1")
+    command.add_argument("--port", type=int, default=8090)
+    command.add_argument("--ledger", type=Path, help="append what is published to this file, a JSON line each")
+
+    _add(commands, "migrate", admin.migrate, "bring the database to the newest schema")
+    _administration(commands)
+    return top
+
+
+def _administration(commands: Any) -> None:
+    org = _group(commands, "org", "organizations")
+    command = _add(org, "create", admin.org_create, "a new organization with its first profile")
+    command.add_argument("name")
+
+    profile = _group(commands, "profile", "profiles of an organization")
+    command = _add(profile, "create", admin.profile_create, "a new profile")
+    command.add_argument("name")
+    command.add_argument("--org", required=True)
+    command = _add(profile, "list", admin.profile_list, "the profiles of an organization")
+    command.add_argument("--org", required=True)
+
+    key = _group(commands, "key", "API keys")
+    command = _add(key, "create", admin.key_create, "a new API key, shown this once")
+    command.add_argument("--org", required=True)
+    command.add_argument("--profile")
+    command.add_argument("--name", default="command line")
+    command.add_argument("--test", action="store_true", help="label the key as a test key; it does the same")
+    command = _add(key, "revoke", admin.key_revoke, "revoke an API key")
+    command.add_argument("id")
+    command = _add(key, "list", admin.key_list, "every API key, without its secret")
+    command.add_argument("--org")
+
+    account = _group(commands, "account", "connected accounts")
+    command = _add(account, "add", admin.account_add, "an account from tokens: JSON on standard input")
+    command.add_argument("--profile", required=True)
+    command.add_argument("--platform", required=True, choices=sorted(platforms.PLATFORMS))
+    command.add_argument("--platform-account-id", required=True)
+    command.add_argument("--display-name")
+    connect = _group(account, "connect", "connect an account by its credentials; the secret on standard input")
+    for platform in platforms.PLATFORMS.values():
+        if platform.credentials:
+            command = _add(connect, platform.name, admin.account_connect, f"connect a {platform.label} account")
+            command.set_defaults(platform=platform.name)
+            command.add_argument("--profile", required=True)
+            for field in platform.credentials:
+                if not field.secret:
+                    command.add_argument(f"--{field.name}", required=True, help=field.label)
+
+
+def _group(commands: Any, name: str, about: str) -> Any:
+    group = commands.add_parser(name, help=about, description=about)
+    return group.add_subparsers(required=True, metavar="command")
+
+
+def _add(commands: Any, name: str, run: Callable[[argparse.Namespace], Any], about: str) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
+    command.set_defaults(run=run)
+    _common(command, default=False)
+    return command
+
+
+def _common(command: argparse.ArgumentParser, *, default: bool) -> None:
+    # A subcommand's default must not overwrite what stood before the command.
+    missing: Any = None if default else argparse.SUPPRESS
+    command.add_argument("--config", type=Path, default=missing, help="the settings file (default ./socialpub.toml)")
+    command.add_argument("--json", action="store_true", default=False if default else argparse.SUPPRESS)
+    command.add_argument("--database", default=missing, help="the SQLite file")
+    command.add_argument("--data-dir", default=missing, help="media, key file and lock")

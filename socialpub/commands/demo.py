@@ -1,0 +1,145 @@
+"""`socialpub demo`: serve on a fresh database with the built-in platforms, everything connected; and the simulator alone."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from socialpub import platforms
+from socialpub.base.config import Settings
+from socialpub.commands.serve import bind, run, set_up_logging, settings_of, start_service
+from socialpub.domain import accounts, tenancy
+from socialpub.domain.jobs import Engine
+from socialpub.domain.service import Service
+from socialpub.simulator import server as simulator_server
+from socialpub.store.db import StartError, Tx
+from socialpub.web.app import build_app
+from socialpub.web.server import in_thread
+
+TEXT = "Hello from socialpub! https://example.com #hello"
+
+
+def simulator(options: argparse.Namespace) -> None:
+    """Serve the simulator until a signal; prints its addresses first."""
+
+    def ready(running: simulator_server.Running) -> None:
+        shown = {"url": running.url, "platforms": running.origins}
+        print(json.dumps(shown) if options.json else _addresses(shown), flush=True)
+
+    simulator_server.run(options.host, options.port, ledger=options.ledger, ready=ready)
+
+
+def _addresses(shown: dict[str, Any]) -> str:
+    lines = [f"The platform simulator: {shown['url']} shows what was published."]
+    lines += [f"  {name}: api_base = {origin}" for name, origin in shown["platforms"].items()]
+    return "\n".join(lines)
+
+
+def demo(options: argparse.Namespace) -> dict[str, Any] | None:
+    """Serve until a signal, or (`--once`) publish one batch to every platform, and the batch as the API gave it."""
+    set_up_logging()
+    with _folder(options) as folder, simulator_server.SimulatorThread() as lab:
+        options.database = str(folder / "socialpub.db")
+        options.data_dir = str(folder)
+        sock, settings = bind(_settings(options, lab))
+        service = start_service(settings)
+        shown = _furnish(service, lab)
+        if options.once:
+            with in_thread(build_app(service, Engine(service)), sock):
+                batch = _publish_once(shown)
+            options.exit_code = 0 if batch.get("status") == "published" else 1
+            return batch
+        run(service, sock, lambda: _tell(options, shown, lab.url))
+        return None
+
+
+@contextlib.contextmanager
+def _folder(options: argparse.Namespace) -> Iterator[Path]:
+    """Where the demo's database is: a fresh folder, gone afterwards unless it was named."""
+    if options.data_dir is None:
+        with tempfile.TemporaryDirectory(prefix="socialpub-demo-") as name:
+            yield Path(name)
+        return
+    folder = Path(options.data_dir)
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / ".socialpub-demo").exists():
+            raise StartError(f"{folder} is not empty and was not made by a demo; name another folder")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ".socialpub-demo").touch()
+    yield folder
+
+
+def _settings(options: argparse.Namespace, lab: simulator_server.SimulatorThread) -> Settings:
+    sites = {name: {"api_base": lab.origin(name), "enabled": True} for name in platforms.CONNECTORS}
+    return settings_of(
+        options,
+        server={"port": options.port},
+        security={"allow_private_networks": True},
+        platforms=sites,
+    )
+
+
+def _furnish(service: Service, lab: simulator_server.SimulatorThread) -> dict[str, Any]:
+    """An organization, a key and one connected account for each platform: `{url, login, key, accounts}`."""
+    connected = []
+
+    def begin(tx: Tx) -> tuple[str, str, str]:
+        organization = tenancy.create_organization(service, tx, "Demo")["id"]
+        profile = tenancy.list_profiles(tenancy.Scope(organization))[0]["id"]
+        key = tenancy.mint_key(service, tx, organization, profile=None, name="demo", label="live")["key"]
+        return organization, profile, key
+
+    organization, profile, key = service.write(begin).result()
+    for name in platforms.CONNECTORS:
+        made = lab.lab.add_account(name, handle="demo.test")
+        identity, tokens = accounts.login(service, name, {"handle": made["handle"], "password": made["appPassword"]})
+        account, _ = service.write(
+            lambda tx, name=name, identity=identity, tokens=tokens: accounts.connect(
+                service, tx, organization, profile, name, identity, tokens
+            )
+        ).result()
+        connected.append(account)
+    return {"url": service.base_url, "login": None, "key": key, "accounts": connected}
+
+
+def _body(shown: dict[str, Any]) -> dict[str, Any]:
+    return {"targets": [{"accountId": account["id"]} for account in shown["accounts"]], "text": TEXT}
+
+
+def _publish_once(shown: dict[str, Any]) -> dict[str, Any]:
+    headers = {"Authorization": f"Bearer {shown['key']}"}
+    answer = httpx.post(f"{shown['url']}/v1/posts", json=_body(shown), headers=headers, timeout=90, trust_env=False)
+    return dict(answer.json())
+
+
+def _tell(options: argparse.Namespace, shown: dict[str, Any], lab_url: str) -> None:
+    if options.json:
+        print(json.dumps(shown), flush=True)
+        return
+    body = shlex.quote(json.dumps(_body(shown)))
+    line = f"curl -sS {shown['url']}/v1/posts -H 'Authorization: Bearer {shown['key']}' -d {body}"
+    print(
+        f"\nsocialpub is running at {shown['url']} with a made-up {_names()} account.\n\n"
+        f"  API key    {shown['key']}\n"
+        f"  Reference  {shown['url']}/docs\n"
+        f"  Platforms  {lab_url} shows what was published\n\n"
+        f"Publish something:\n\n  {line}\n\n"
+        "Ctrl-C stops it; nothing is kept.",
+        flush=True,
+    )
+    sys.stdout.flush()
+
+
+def _names() -> str:
+    return ", ".join(platforms.platform(name).label for name in platforms.CONNECTORS)

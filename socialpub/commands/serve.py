@@ -1,0 +1,114 @@
+"""`socialpub serve`: one process that answers, publishes and schedules."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from socialpub import platforms
+from socialpub.base import config, net
+from socialpub.base.config import ConfigError, Settings
+from socialpub.base.runtime import Runtime, load_vault
+from socialpub.domain.jobs import Engine
+from socialpub.domain.service import Service, open_service
+from socialpub.store import db
+from socialpub.store.models import Instance
+from socialpub.web.app import build_app
+from socialpub.web.server import serve as run_app
+
+
+class RefusedError(Exception):
+    """The rules say no: another server has this database."""
+
+
+def serve(options: argparse.Namespace) -> None:
+    """Migrate, then serve until a signal."""
+    set_up_logging()
+    sock, settings = bind(settings_of(options, server={"host": options.host, "port": options.port}))
+    lock = db.ServeLock(settings.database_path)
+    if not lock.take():
+        raise RefusedError(f"another socialpub already serves {settings.database_path}")
+    service = start_service(settings)
+    run(service, sock, lambda: print(f"socialpub serves {settings.base_url}", file=sys.stderr))
+    lock.release()
+
+
+def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve until a signal; upstream calls that outlast the drain are abandoned (their posts are looked at next start)."""
+    run_app(build_app(service, Engine(service)), sock, ready)
+    if service.is_busy():
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def settings_of(options: argparse.Namespace, **overrides: Mapping[str, Any]) -> Settings:
+    """The settings with what the command line says on top; platform tables are checked too."""
+    given: dict[str, dict[str, Any]] = {
+        "database": {"url": options.database},
+        "storage": {"data_dir": options.data_dir},
+    }
+    for section, values in overrides.items():
+        given[section] = dict(values)
+    chosen = {
+        section: {name: value for name, value in values.items() if value is not None}
+        for section, values in given.items()
+    }
+    settings = config.load(options.config, chosen)
+    check_platforms(settings)
+    return settings
+
+
+def check_platforms(settings: Settings) -> None:
+    """ConfigError for a platform section that does not exist or cannot be used."""
+    for name, table in settings.platforms.items():
+        if name not in platforms.PLATFORMS:
+            raise ConfigError(f"platforms.{name}: there is no such platform; known: {', '.join(platforms.PLATFORMS)}")
+        try:
+            platforms.site(name, table)
+        except ValidationError as error:
+            raise ConfigError(config.explain(error, f"platforms.{name}.")) from error
+
+
+def bind(settings: Settings) -> tuple[socket.socket, Settings]:
+    """The listening socket, and the settings with the port that it got."""
+    server = settings.server
+    try:
+        sock = net.listen(server.host, server.port)
+    except OSError as error:
+        raise ConfigError(f"server.port: cannot listen on {server.host}:{server.port}: {error.strerror}") from error
+    port = sock.getsockname()[1]
+    return sock, settings.model_copy(update={"server": server.model_copy(update={"port": port})})
+
+
+def start_service(settings: Settings) -> Service:
+    """A service over the migrated database, with its keys; StartError or ConfigError says what is in the way."""
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    existed = settings.database_path.exists()
+    db.migrate(settings.database_path)
+    if existed:
+        db.check_integrity(settings.database_path)
+    # A missing key file is only made anew while nothing has been sealed with the old one.
+    runtime = Runtime(settings, load_vault(settings, make=not (existed and _has_key(settings))))
+    return open_service(runtime)
+
+
+def _has_key(settings: Settings) -> bool:
+    database = db.Database(settings.database_path).open()
+    try:
+        return bool(database.read(lambda: Instance.select().where(Instance.key_id.is_null(False)).exists()).result())
+    finally:
+        database.close()
+
+
+def set_up_logging(level: int = logging.INFO) -> None:
+    """Logs go to standard error, a line each."""
+    logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for noisy in ("httpx", "httpcore", "huey", "huey.consumer", "sanic.root", "sanic.server"):
+        logging.getLogger(noisy).setLevel(max(level, logging.WARNING))

@@ -1,0 +1,1 @@
+"""The front door: HTTP in, verbs of the domain called, answers out."""

@@ -1,0 +1,1 @@
+"""/v1 handlers by resource: who, parse, do, answer."""

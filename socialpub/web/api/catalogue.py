@@ -1,0 +1,90 @@
+"""/v1/platforms, /v1/rules, /v1/errors: the tables that the code checks with, for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from socialpub import platforms
+from socialpub.base.errors import ERRORS, SERVICE_RULES, ServiceRule, doc_url, rule_url
+from socialpub.domain.service import Service
+from socialpub.platforms.base import Account, Draft, Platform, Rule
+from socialpub.web.http import Call, Reply
+
+
+async def list_platforms(call: Call) -> Reply:
+    """GET /v1/platforms."""
+    return Reply({"data": [platform_body(call.service, row) for row in platforms.PLATFORMS.values()]})
+
+
+def platform_body(service: Service, platform: Platform) -> dict[str, Any]:
+    count = platform.count(Draft(""), Account(""))
+    return {
+        "platform": platform.name,
+        "label": platform.label,
+        "state": platform.state,
+        "apiVersion": platform.pinned(service.sites[platform.name]),
+        "sunsetAt": platform.sunset_at,
+        "text": {"limit": count.limit, "unit": count.unit},
+        "media": dict(platform.media),
+        "firstComment": platform.first_comment,
+    }
+
+
+async def list_rules(call: Call) -> Reply:
+    """GET /v1/rules."""
+    return Reply({"data": rule_bodies(call.service.base_url)})
+
+
+def rule_bodies(base_url: str) -> list[dict[str, Any]]:
+    """Every rule of the service and of every platform."""
+    service = [_service_rule(row, base_url) for row in SERVICE_RULES.values()]
+    return service + [_platform_rule(rule, base_url) for rule in platforms.CATALOGUE.values()]
+
+
+def _service_rule(row: ServiceRule, base_url: str) -> dict[str, Any]:
+    return {
+        "rule": row.rule,
+        "platform": None,
+        "stage": "retired" if row.retired else row.stage,
+        "severity": row.severity,
+        "limit": None,
+        "unit": None,
+        "message": row.message,
+        "remediation": row.remediation,
+        "source": "socialpub",
+        "ruleUrl": rule_url(base_url, row.rule),
+    }
+
+
+def _platform_rule(rule: Rule, base_url: str) -> dict[str, Any]:
+    return {
+        "rule": rule.id,
+        "platform": rule.platform,
+        "stage": rule.stage,
+        "severity": rule.severity,
+        "limit": list(rule.limit) if isinstance(rule.limit, tuple) else rule.limit,
+        "unit": rule.unit,
+        "message": rule.message,
+        "remediation": rule.remediation,
+        "source": rule.source,
+        "ruleUrl": rule_url(base_url, rule.id),
+    }
+
+
+async def list_errors(call: Call) -> Reply:
+    """GET /v1/errors."""
+    return Reply({"data": error_bodies(call.service.base_url)})
+
+
+def error_bodies(base_url: str) -> list[dict[str, Any]]:
+    """Every error code."""
+    return [
+        {
+            "code": row.code,
+            "status": row.status,
+            "message": row.message,
+            "remediation": row.remediation,
+            "docUrl": doc_url(base_url, row.code),
+        }
+        for row in ERRORS.values()
+    ]

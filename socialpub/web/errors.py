@@ -1,0 +1,64 @@
+"""Whatever went wrong, of whatever origin, becomes the envelope here and nowhere else."""
+
+from __future__ import annotations
+
+import logging
+
+from sanic import HTTPResponse, Request
+from sanic.exceptions import (
+    MethodNotAllowed,
+    NotFound,
+    PayloadTooLarge,
+    RequestCancelled,
+    RequestTimeout,
+    SanicException,
+    ServiceUnavailable,
+)
+
+from socialpub.base.errors import ApiError, envelope, refuse
+from socialpub.domain.service import Service
+from socialpub.web import http
+from socialpub.web.pages import html
+
+log = logging.getLogger("socialpub.web")
+
+
+def as_api_error(error: BaseException) -> ApiError:
+    """The ApiError that says what `error` means to the caller; anything unknown is `internal_error`."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, NotFound):
+        return ApiError("not_found", "There is nothing at this address.")
+    if isinstance(error, MethodNotAllowed):
+        return refuse("http.method", headers={"Allow": _allowed(error)})
+    if isinstance(error, PayloadTooLarge):
+        return refuse("http.body_size")
+    if isinstance(error, RequestTimeout):
+        return refuse("http.timeout")
+    if isinstance(error, ServiceUnavailable | RequestCancelled):
+        return refuse("storage.unavailable", "The answer took too long.", retry_after=5)
+    if isinstance(error, SanicException) and error.status_code < 500:
+        return refuse("http.request")
+    return ApiError("internal_error")
+
+
+def _allowed(error: MethodNotAllowed) -> str:
+    methods = [method.strip() for method in dict(error.headers or {}).get("Allow", "").split(",") if method.strip()]
+    return ", ".join(sorted(methods))
+
+
+def answer(service: Service, request: Request, error: BaseException) -> HTTPResponse:
+    """The response for an error: the envelope, or a page for a browser outside the API."""
+    found = as_api_error(error)
+    request_id = getattr(request.ctx, "request_id", None) or http.request_id(service, request)
+    request.ctx.request_id = request_id
+    if found.status >= 500 and not isinstance(error, ApiError):
+        log.error("%s %s %s failed", request_id, request.method, ascii(request.path), exc_info=error)
+    body = envelope(found, service.base_url, request_id, http.trace_id(request))
+    headers = dict(found.headers)
+    if found.retry_after is not None:
+        headers["Retry-After"] = str(found.retry_after)
+    if http.wants_html(request):
+        page = html.render("error.html", error=body["error"], status=found.status)
+        return HTTPResponse(page, found.status, headers, "text/html; charset=utf-8")
+    return HTTPResponse(http.dumps(body), found.status, headers, "application/json")

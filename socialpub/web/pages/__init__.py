@@ -1,0 +1,1 @@
+"""Pages for people: the docs from the tables, health for machines that watch."""
