@@ -147,7 +147,12 @@ def test_faults_can_be_read_and_cleared(control: httpx.Client, alice: Alice) -> 
 def test_settings_change_one_by_one(control: httpx.Client) -> None:
     control.post("/lab/settings", json={"listLimit": 50})
     control.post("/lab/settings", json={"listLagMs": 400})
-    assert control.get("/lab/settings").json() == {"latencyMs": 0, "listLagMs": 400, "listLimit": 50}
+    assert control.get("/lab/settings").json() == {
+        "latencyMs": 0,
+        "listLagMs": 400,
+        "listLimit": 50,
+        "rateLimits": False,
+    }
 
 
 def test_tokens_can_be_ended(control: httpx.Client, alice: Alice) -> None:

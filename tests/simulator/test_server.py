@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -10,8 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from socialpub.base.runtime import SystemClock
 from socialpub.simulator.catalogue import FAKES
-from socialpub.simulator.server import SimulatorThread
+from socialpub.simulator.lab import Lab
+from socialpub.simulator.server import SimulatorThread, serve
 
 SERVE = """
 from pathlib import Path
@@ -79,3 +82,11 @@ def test_platforms_take_the_ports_after_the_control_page(tmp_path: Path) -> None
         ports = [int(url.rpartition(":")[2]) for url in process.stdout.readline().split()]
         process.send_signal(signal.SIGTERM)
     assert ports == [port, port + 1]
+
+
+def test_a_taken_port_is_an_error_and_leaves_nothing_listening() -> None:
+    with SimulatorThread() as simulator:
+        port = int(simulator.origin("bluesky").rpartition(":")[2])
+        with pytest.raises(OSError):
+            asyncio.run(serve(Lab(SystemClock()), port=port))
+        assert httpx.get(f"{simulator.origin('bluesky')}/xrpc/_health").status_code == 200
