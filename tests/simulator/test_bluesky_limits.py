@@ -49,8 +49,9 @@ def test_the_5001st_point_of_writes_in_an_hour_is_refused_before_its_effect(limi
 
 
 def test_the_tightest_limit_is_told_of(limited: Alice) -> None:
-    answer = limited.put()
-    assert (answer.headers["ratelimit-policy"], answer.headers["ratelimit-remaining"]) == ("3000;w=300", "2999")
+    for number, answer in enumerate((limited.put(), limited.put(rkey="self")), start=1):
+        told = answer.headers["ratelimit-policy"], answer.headers["ratelimit-remaining"]
+        assert (answer.status_code, told) == ((200, 400)[number - 1], ("3000;w=300", str(3000 - number)))
 
 
 def test_without_limits_no_header_tells_of_them(alice: Alice) -> None:
