@@ -200,6 +200,15 @@ class Identity:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Connected:
+    """One account that a login offers, with the tokens that act for it."""
+
+    identity: Identity
+    tokens: Tokens
+    kind: str = ""  # what a choice shows: page, person, organization
+
+
 # --- The declaration ---------------------------------------------------------------------------------------------
 
 
@@ -354,6 +363,39 @@ class Counter:
 
 
 @dataclass(frozen=True)
+class OAuth:
+    """A platform's authorization-code dance as data; `platforms.oauth` performs it, the hosts come from its Site.
+
+    `scopes` are asked for; of these `required` must be granted, else the connection is refused. What is odder than
+    these fields is a function in the platform's module.
+    """
+
+    scopes: tuple[str, ...]
+    required: tuple[str, ...] = ()
+    separator: str = " "  # between scopes in the authorize URL; answers are split at both space and comma
+    pkce: bool = False  # S256
+    basic: bool = False  # client authentication by HTTP Basic in place of the body
+    client_id_name: str = "client_id"
+    authorize_extra: Mapping[str, str] = field(default_factory=dict)
+    token_extra: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """How a platform's tokens are kept alive, in seconds.
+
+    `refresh_before`: refresh that long before the access token ends. `keep_alive`: refresh at least that often, for
+    tokens that die unused. `renewable` False: only the owner can renew (then `token.expiring` is sent).
+    `rotates`: a refresh token works once, so a lost answer may cost the session.
+    """
+
+    refresh_before: float = 900.0
+    keep_alive: float | None = None
+    renewable: bool = True
+    rotates: bool = False
+
+
+@dataclass(frozen=True)
 class Platform:
     """One platform, declared. Nothing about it is written anywhere else.
 
@@ -379,6 +421,8 @@ class Platform:
     reply_options: tuple[str, ...] = ()
     media: Mapping[str, Any] = field(default_factory=dict)
     account_block: tuple[str, ...] = ()  # fields of `extra` that an Account shows under the platform's name
+    oauth: OAuth | None = None
+    upkeep: Upkeep = Upkeep()
     credentials: tuple[CredentialField, ...] = ()  # connects by these fields; empty: by OAuth
     connects: bool = False  # this build can connect accounts and publish
 
@@ -470,6 +514,16 @@ class Login(Protocol):
     """Extra: a platform whose accounts connect by credentials (`Platform.credentials`)."""
 
     def login(self, up: Upstream, fields: Mapping[str, str], now_ms: int) -> tuple[Identity, Tokens]: ...
+
+
+class Authorizes(Protocol):
+    """Extra: a platform whose accounts connect by OAuth (`Platform.oauth`).
+
+    `identify` gets an Upstream whose tokens are those that the code was exchanged for (`private["scopes"]`: granted)
+    and answers the accounts that they offer, each with its own, long-lived tokens; ApiError when there is none.
+    """
+
+    def identify(self, up: Upstream, now_ms: int) -> tuple[Connected, ...]: ...
 
 
 class Revokes(Protocol):
