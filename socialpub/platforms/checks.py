@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from socialpub.base import net
@@ -167,18 +167,20 @@ not_mixed: Check = holds(lambda subject: not (has_images(subject) and has_video(
 
 
 def media_count(
-    images: int | Callable[[Subject], int] | None = None, videos: int | None = None, total: int | None = None
+    of: Kind | Literal["media item"] = "image",
+    *,
+    videos: int | None = None,
+    images: Callable[[Subject], int] | None = None,
 ) -> Check:
-    """At most this many of each kind, and of all."""
+    """At most the row's number `of` these (what `images` says for this subject instead), and at most so many videos."""
 
-    def check(_: Rule, subject: Subject) -> Iterator[Hit]:
-        most_images = images(subject) if callable(images) else images
-        if most_images is not None and (found := count(subject, "image")) > most_images:
-            yield Hit(f"This post has {found} images; {most_images} are possible.")
+    def check(rule: Rule, subject: Subject) -> Iterator[Hit]:
+        most = images(subject) if images else number(rule)
+        found = len(subject.draft.items) if of == "media item" else count(subject, of)
+        if found > most:
+            yield Hit(f"This post has {found} {of}s, {most} are possible.")
         if videos is not None and (found := count(subject, "video")) > videos:
             yield Hit(f"This post has {found} videos.")
-        if total is not None and (found := len(subject.draft.items)) > total:
-            yield Hit(f"This post has {found} media items.")
 
     return check
 

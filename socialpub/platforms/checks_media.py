@@ -69,7 +69,7 @@ every_file = files()
 
 def types(pick: Files = every_file) -> Check:
     """The sniffed type is one of the row's limit."""
-    return measured(pick, "the type {}", lambda facts: facts.content_type, lambda rule, found: found in choices(rule))
+    return measured(pick, "the type {}", lambda facts: facts.content_type, _is_choice)
 
 
 def size_max(pick: Files, decimal: int | None = None) -> Check:
@@ -110,6 +110,16 @@ def frame_rate(pick: Files, low: float, high: float) -> Check:
     )
 
 
+def frame_rate_max(pick: Files) -> Check:
+    """At most the row's frames a second, within 0.5."""
+    return measured(
+        pick,
+        "a frame rate of {:g}",
+        lambda facts: facts.frame_rate,
+        lambda rule, found: found <= number(rule) + 0.5,
+    )
+
+
 def aspect_ratio(pick: Files, low: float, high: float) -> Check:
     """Width : height between these, within 1 %."""
     return measured(
@@ -133,13 +143,18 @@ def bit_rate_max(pick: Files) -> Check:
     return measured(pick, "a bit rate of {:,}", lambda facts: facts.bit_rate, lambda rule, found: found <= number(rule))
 
 
-def codecs(pick: Files, video: tuple[str, ...], audio: tuple[str, ...] | None = None) -> Check:
-    """Pictures in one of these codecs, sound in one of those or none (`audio` None: any)."""
-    pictures = measured(pick, "the video codec {}", lambda facts: facts.video_codec, lambda _, found: found in video)
-    if audio is None:
-        return pictures
-    sound = measured(pick, "the audio codec {}", _sound, lambda _, found: found in (*audio, ""))
-    return lambda rule, subject: (*pictures(rule, subject), *sound(rule, subject))
+def codecs(pick: Files, *, sound: bool = False) -> Check:
+    """Pictures, and with `sound` what is heard (if anything), are in one of the row's codecs."""
+    checks = [measured(pick, "the video codec {}", lambda facts: facts.video_codec, _is_choice)]
+    if sound:
+        checks.append(
+            measured(pick, "the audio codec {}", _sound, lambda rule, found: not found or _is_choice(rule, found))
+        )
+    return lambda rule, subject: [hit for check in checks for hit in check(rule, subject)]
+
+
+def _is_choice(rule: Rule, found: str) -> bool:
+    return found in choices(rule)
 
 
 def _sound(facts: Facts) -> str | None:

@@ -113,7 +113,7 @@ RULES: tuple[Rule, ...] = (
         "An Instagram post has at most {limit} images and videos.",
         "Remove media.",
         _MEDIA,
-        media_count(total=10),
+        media_count("media item"),
         10,
         "items",
     ),
@@ -216,7 +216,7 @@ RULES: tuple[Rule, ...] = (
         "A video on Instagram is H.264 or HEVC with AAC sound or none.",
         "Encode the video anew as H.264 with AAC.",
         _MEDIA,
-        codecs(files("video"), ("h264", "hevc"), ("aac",)),
+        codecs(files("video"), sound=True),
         ("h264", "hevc", "aac"),
     ),
     Rule(

@@ -107,7 +107,7 @@ RULES: tuple[Rule, ...] = (
         "A LinkedIn post has at most {limit} images, or 1 video.",
         "Remove media.",
         _DOCS + "multiimage-post-api",
-        media_count(images=20, videos=1),
+        media_count("image", videos=1),
         20,
         "items",
     ),

@@ -104,7 +104,7 @@ RULES: tuple[Rule, ...] = (
         "A pin has at most {limit} images, or 1 video.",
         "Remove media.",
         _API,
-        media_count(images=5, videos=1),
+        media_count("image", videos=1),
         5,
         "items",
     ),

@@ -76,7 +76,7 @@ RULES: tuple[Rule, ...] = (
         "A Threads post has at most {limit} images and videos.",
         "Remove media.",
         _POSTS,
-        media_count(total=20),
+        media_count("media item"),
         20,
         "items",
     ),
@@ -152,7 +152,7 @@ RULES: tuple[Rule, ...] = (
         "A video on Threads is H.264 or HEVC with AAC sound or none.",
         "Encode the video anew as H.264 with AAC.",
         _OVERVIEW,
-        codecs(_VIDEOS, ("h264", "hevc"), ("aac",)),
+        codecs(_VIDEOS, sound=True),
         ("h264", "hevc", "aac"),
     ),
     Rule(

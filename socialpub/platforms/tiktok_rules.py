@@ -102,7 +102,7 @@ RULES: tuple[Rule, ...] = (
         "A TikTok post has at most {limit} photos, or 1 video.",
         "Remove media.",
         _PHOTO,
-        media_count(images=35, videos=1),
+        media_count("image", videos=1),
         35,
         "items",
     ),
@@ -224,7 +224,7 @@ RULES: tuple[Rule, ...] = (
         "A video on TikTok is H.264, H.265, VP8 or VP9.",
         "Encode the video anew as H.264.",
         _MEDIA,
-        codecs(_VIDEOS, ("h264", "hevc", "vp8", "vp9")),
+        codecs(_VIDEOS),
         ("h264", "hevc", "vp8", "vp9"),
     ),
     Rule(
