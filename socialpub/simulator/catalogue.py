@@ -1,4 +1,8 @@
-"""The fake platforms, in the order of their ports. Adding one is adding its line."""
+"""The fake platforms, in the order of their ports.
+
+A fake platform is a module (or package) with one class that satisfies `wire.Fake`, and its line below: its accounts,
+tokens and rules are its own, while faults, latency, the record of calls, the page and the ports come with the lab.
+"""
 
 from __future__ import annotations
 

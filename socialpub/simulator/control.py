@@ -20,6 +20,7 @@ from socialpub.simulator.lab import Lab
 
 _FILES = Path(__file__).parent / "page"
 _SHOWN_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "video/mp4"})
+_ON_PAGE = 100  # entries; the JSON has them all
 _SAFE = {
     "content-security-policy": "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'",
     "x-content-type-options": "nosniff",
@@ -135,7 +136,12 @@ def _add_page(app: Sanic[Any, Any], lab: Lab, origins: Mapping[str, str]) -> Non
     async def page(request: Request) -> HTTPResponse:
         entries = list(reversed(lab.ledger.entries()))
         text = templates.get_template("ledger.html").render(
-            entries=entries, calls=list(reversed(lab.calls[-50:])), origins=origins, faults=lab.faults.body(), iso=iso
+            entries=entries[:_ON_PAGE],
+            older=len(entries[_ON_PAGE:]),
+            calls=list(reversed(lab.calls[-50:])),
+            origins=origins,
+            faults=lab.faults.body(),
+            iso=iso,
         )
         return html(text, headers=_SAFE)
 

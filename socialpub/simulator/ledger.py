@@ -50,13 +50,18 @@ class Entry(Publication):
 
 
 class Ledger:
-    """Append-only; safe to read and write from any thread. With a `file`, each entry is a flushed JSON line in it."""
+    """Append-only; safe to read and write from any thread. With a `file`, each entry is a flushed JSON line in it.
+
+    OSError when the file cannot be written.
+    """
 
     def __init__(self, clock: Clock, file: Path | None = None) -> None:
         self._clock = clock
         self._file = file
         self._entries: list[Entry] = []
         self._lock = threading.Condition()
+        if file is not None:
+            file.touch()  # fail now rather than at the first post
 
     def write(self, publication: Publication) -> Entry:
         with self._lock:

@@ -122,10 +122,10 @@ async def _status(performance: Performance, answer: Answer) -> HTTPResponse:
     fault = performance.fault
     status = int(fault.amount) if fault.kind == "status" else 500
     refusal = performance.fake.refusal(status, fault.retry_after)
+    body, kind = refusal.body, refusal.content_type
     if fault.body is not None:
-        kind = "text/html" if isinstance(fault.body, str) else refusal.content_type
-        refusal = Answer(status, fault.body, refusal.headers, kind)
-    return _told(performance, refusal)
+        body, kind = fault.body, "text/html" if isinstance(fault.body, str) else "application/json"
+    return _told(performance, Answer(status, body, refusal.headers, kind))
 
 
 async def _reset(performance: Performance, answer: Answer) -> None:
@@ -142,7 +142,8 @@ async def _late(performance: Performance) -> None:
         await gone.wait()
         return await performance.effect_after(performance.fault.amount)
 
-    performance.spawn(later())
+    if performance.fault.takes_effect:
+        performance.spawn(later())
     try:
         await _until_cut_off()
     finally:

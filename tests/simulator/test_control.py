@@ -45,6 +45,13 @@ def test_the_page_escapes_what_was_posted_and_allows_no_script(control: httpx.Cl
     assert control.get("/lab/page.css").headers["content-type"] == "text/css; charset=utf-8"
 
 
+def test_the_page_shows_a_hundred_entries_and_says_how_many_are_older(control: httpx.Client, alice: Alice) -> None:
+    for number in range(102):
+        alice.write("createRecord", post(f"number {number}"))
+    page = control.get("/").text
+    assert (page.count("<article"), "number 101" in page, "And 2 older" in page) == (100, True, True)
+
+
 def test_a_blob_that_is_no_image_is_not_shown(control: httpx.Client, alice: Alice) -> None:
     medium = alice.simulator.lab.keep(b"<script>", "text/html")
     answers = [control.get(f"/lab/blobs/{name}") for name in (medium.sha256, "unknown")]

@@ -52,6 +52,7 @@ def test_ok_shields_a_call_from_a_later_line(alice: Alice) -> None:
         ("status:502", {}, 502, "UpstreamFailure", 0),
         ("status:400", {}, 400, "InvalidRequest", 0),
         ("status:400", {"body": {"error": "ExpiredToken", "message": "Token has expired"}}, 400, "ExpiredToken", 0),
+        ("status:418", {}, 418, "Unknown", 0),
         ("status:503", {"effect": True}, 503, "NotEnoughResources", 1),
         ("error_after", {}, 500, "InternalServerError", 1),
     ],

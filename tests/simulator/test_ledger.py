@@ -91,6 +91,11 @@ def test_waiting_ends_with_the_entry_that_is_waited_for(ledger: Ledger) -> None:
     assert not ledger.wait(2, timeout=0)
 
 
+def test_a_file_that_cannot_be_written_is_an_error_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(OSError):
+        Ledger(SetClock(), tmp_path / "missing" / "ledger.jsonl")
+
+
 def test_the_file_has_a_line_for_each_entry_and_keeps_it_when_the_ledger_is_cleared(tmp_path: Path) -> None:
     file = tmp_path / "ledger.jsonl"
     ledger = Ledger(SetClock(), file)

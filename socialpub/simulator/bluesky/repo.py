@@ -132,8 +132,10 @@ class Repo:
     ) -> None:
         """Drop the blobs that nothing refers to any more, and check those that are referred to for the first time."""
         changed = [self.records[write.key].value for write in writes if write.key in self.records]
-        still = {cid_of(blob) for record in records.values() for blob in blobs(record.value)}
-        for cid in {cid_of(blob) for value in changed for blob in blobs(value)} - still:
+        dropped = {cid_of(blob) for value in changed for blob in blobs(value)}
+        if dropped:
+            dropped -= {cid_of(blob) for record in records.values() for blob in blobs(record.value)}
+        for cid in dropped:
             kept.pop(cid, None)
         for write in writes:
             for blob in blobs(write.value):
