@@ -1,0 +1,355 @@
+"""What tests through HTTP share: a clock that a test moves, a server on a fresh database, and clients that check every
+answer against the contract (`check_answer`)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from socialpub.base import net
+from socialpub.base.config import Settings
+from socialpub.base.errors import ERRORS
+from socialpub.base.runtime import Runtime, load_vault
+from socialpub.domain import accounts, tenancy
+from socialpub.domain.jobs import Engine
+from socialpub.domain.service import Service, open_service
+from socialpub.platforms.base import Identity, Tokens
+from socialpub.simulator.server import SimulatorThread
+from socialpub.store import db
+from socialpub.store.models import TABLES, Event, Job, Post
+from socialpub.web.app import build_app
+from socialpub.web.server import in_thread
+
+UNKNOWN_ID = "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071"
+UNKNOWN_MEDIA = "med_" + "0" * 21 + "1"
+
+
+# --- Time --------------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """The real time, moved ahead by what tests skip; or standing still, once a test has stopped it."""
+
+    def __init__(self) -> None:
+        self._ahead_ms = 0
+        self._standing: int | None = None
+        self._monotonic_ahead = 0.0
+
+    def now_ms(self) -> int:
+        if self._standing is not None:
+            return self._standing
+        return time.time_ns() // 1_000_000 + self._ahead_ms
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self._monotonic_ahead
+
+    def skip(self, seconds: float) -> None:
+        """Both clocks go ahead. Workers notice at their next look; `Server.skip` wakes them."""
+        self._monotonic_ahead += seconds
+        if self._standing is not None:
+            self._standing += int(seconds * 1000)
+        else:
+            self._ahead_ms += int(seconds * 1000)
+
+    def stop(self, at_ms: int | None = None) -> int:
+        """Wall time stands (at `at_ms`); the instant at which it does."""
+        self._standing = self.now_ms() if at_ms is None else at_ms
+        return self._standing
+
+
+def iso(ms: int) -> str:
+    """An instant as a client would send it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms // 1000)) + f".{ms % 1000:03d}Z"
+
+
+# --- The contract of every answer ----------------------------------------------------------------------------------
+
+ENVELOPE_FIELDS = {
+    "code",
+    "message",
+    "rule",
+    "platform",
+    "platformVersion",
+    "platformResponse",
+    "remediation",
+    "docUrl",
+    "ruleUrl",
+    "requestId",
+    "traceId",
+}
+_WINDOW_HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit-Policy", "RateLimit")
+
+
+def check_answer(response: httpx.Response, *, may_fail: bool = False) -> None:
+    """What holds for every answer of the server; `may_fail`: a 5xx was asked for."""
+    shown = f"{response.request.method} {response.request.url}: {response.status_code} {response.text[:500]}"
+    assert response.status_code < 500 or may_fail, shown
+    assert re.fullmatch(r"[A-Za-z0-9._:-]{1,128}", response.headers["X-Request-Id"]), shown
+    if response.request.url.path.startswith("/v1"):
+        check_rate_headers(response)
+    if response.is_error and "text/html" not in response.headers.get("Content-Type", ""):
+        check_envelope(response)
+
+
+def check_envelope(response: httpx.Response) -> None:
+    """The error body, and what of it the headers repeat."""
+    if response.request.method == "HEAD":
+        assert response.content == b""
+        return
+    assert response.headers["Content-Type"] == "application/json"
+    body = response.json()
+    error = body["error"]
+    assert set(body) == {"error"}
+    assert set(error) <= ENVELOPE_FIELDS, error
+    assert error["code"] in ERRORS
+    assert error["message"]
+    assert error["requestId"] == response.headers["X-Request-Id"]
+    assert error["docUrl"].endswith(f"/docs/errors/{error['code']}")
+    assert ("ruleUrl" in error) == ("rule" in error), error
+    assert "null" not in [type(value).__name__ for value in error.values()]
+    for secret in ("Traceback", "sqlite", "peewee", "/socialpub/", "SELECT "):
+        assert secret not in response.text, response.text
+
+
+def check_rate_headers(response: httpx.Response) -> None:
+    """The static ceiling always; the window, whole and consistent, wherever a caller was counted."""
+    headers = response.headers
+    assert int(headers["X-RateLimit-Limit"]) >= 1
+    there = [name for name in _WINDOW_HEADERS if name in headers]
+    assert there in ([], list(_WINDOW_HEADERS))
+    if there:
+        limit, left, reset = (int(headers[name]) for name in _WINDOW_HEADERS[:3])
+        assert 0 <= left <= limit
+        assert 1 <= reset <= 60
+        assert headers["RateLimit-Policy"] == f'"default";q={limit};w=60'
+        assert headers["RateLimit"] == f'"default";r={left};t={reset}'
+        assert headers["X-RateLimit-Limit"] == str(limit)
+    elif response.status_code < 400 and response.request.method != "OPTIONS":
+        raise AssertionError("an answer of /v1 without its window")
+
+
+class Api(httpx.Client):
+    """A client of one server; every answer is checked. `key`: the API key it sends."""
+
+    def __init__(self, url: str, key: str | None = None, **headers: str) -> None:
+        sent = ({"Authorization": f"Bearer {key}"} if key else {}) | headers
+        super().__init__(
+            base_url=url, headers=sent, trust_env=False, timeout=90, event_hooks={"response": [self._look]}
+        )
+        self.key = key
+        self._may_fail = False
+
+    def _look(self, response: httpx.Response) -> None:
+        response.read()
+        check_answer(response, may_fail=self._may_fail)
+
+    @contextlib.contextmanager
+    def expecting_failure(self) -> Iterator[None]:
+        """Answers of 5xx are what the test wants."""
+        self._may_fail = True
+        try:
+            yield
+        finally:
+            self._may_fail = False
+
+    def publish(self, body: Any, key: str | None = None) -> httpx.Response:
+        """POST /v1/posts; `key`: the Idempotency-Key."""
+        return self.post("/v1/posts", json=body, headers={"Idempotency-Key": key} if key else {})
+
+
+def error_of(response: httpx.Response) -> dict[str, Any]:
+    return dict(response.json()["error"])
+
+
+# --- People and the server -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Person:
+    """Somebody with a key: an organization, a profile, and a client that sends the key.
+
+    `accounts` are their connected accounts by the name they were added under.
+    """
+
+    name: str
+    organization: str
+    profile: str
+    key: str
+    key_id: str
+    api: Api
+    accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def bluesky(self) -> str:
+        """The id of their Bluesky account."""
+        return str(self.accounts["bluesky"]["id"])
+
+
+@dataclass
+class Server:
+    """socialpub over a file in `home`, in this process: one at a time, since a process has one open database."""
+
+    home: Path
+    lab: SimulatorThread
+    clock: Clock
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    url: str = ""
+    service: Service = field(init=False)
+    engine: Engine = field(init=False)
+    _running: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _apis: list[Api] = field(default_factory=list)
+
+    def settings(self, port: int) -> Settings:
+        given: dict[str, dict[str, Any]] = {
+            "server": {"port": port},
+            "database": {"url": str(self.home / "socialpub.db")},
+            "security": {"allow_private_networks": True},
+            "publishing": {"workers": 4, "threads": 64},
+            "platforms": {"bluesky": self.bluesky_site()},
+        }
+        for section, values in self.overrides.items():
+            given[section] = given.get(section, {}) | dict(values)
+        return Settings(**given)
+
+    def bluesky_site(self) -> dict[str, Any]:
+        return {"api_base": self.lab.origin("bluesky")}
+
+    def start(self) -> Server:
+        sock = net.listen("127.0.0.1", 0)
+        settings = self.settings(sock.getsockname()[1])
+        db.migrate(settings.database_path)
+        self.service = open_service(Runtime(settings, load_vault(settings), clock=self.clock))
+        self.engine = Engine(self.service)
+        self._running.enter_context(in_thread(build_app(self.service, self.engine), sock))
+        self.url = settings.base_url
+        return self
+
+    def stop(self) -> None:
+        for api in self._apis:
+            api.close()
+        self._apis.clear()
+        self._running.close()
+
+    def restart(self, *people: Person) -> None:
+        """Stop and start on the same database; the clients of `people` follow to the new port."""
+        self.stop()
+        self.start()
+        for person in people:
+            person.api = self.api(person.key)
+
+    def api(self, key: str | None = None, **headers: str) -> Api:
+        """A client; without a key it is nobody's."""
+        api = Api(self.url, key, **headers)
+        self._apis.append(api)
+        return api
+
+    def skip(self, seconds: float) -> None:
+        """Time passes; whoever waits for a due time looks again."""
+        self.clock.skip(seconds)
+        self.service.jobs.bell.ring()
+
+    # --- Furniture ---
+
+    def person(self, name: str, *, organization: str | None = None, bound: bool = False) -> Person:
+        """Somebody new with a key: of their own organization, or in a profile of their own of an existing one.
+
+        `bound`: the key is bound to that profile.
+        """
+
+        def make(tx: db.Tx) -> tuple[str, str, dict[str, Any]]:
+            if organization is None:
+                home = tenancy.create_organization(self.service, tx, f"{name}'s")["id"]
+                profile = tenancy.list_profiles(tenancy.Scope(home))[0]["id"]
+            else:
+                home = organization
+                profile = tenancy.create_profile(self.service, tx, home, name)["id"]
+            return (
+                home,
+                profile,
+                tenancy.mint_key(self.service, tx, home, profile=profile if bound else None, name=name, label="live"),
+            )
+
+        home, profile, key = self.service.write(make).result()
+        return Person(name, home, profile, key["key"], key["id"], self.api(key["key"]))
+
+    def connect_bluesky(self, person: Person, name: str = "bluesky") -> dict[str, Any]:
+        """A real account at the simulator, connected with its app password."""
+        handle = f"{person.name.lower()}-{self.service.runtime.entropy(4).hex()}.test"
+        made = self.lab.lab.add_account("bluesky", handle=handle, displayName=person.name)
+        fields = {"handle": made["handle"], "password": made["appPassword"]}
+        identity, tokens = accounts.login(self.service, "bluesky", fields)
+        return self._keep(person, name, "bluesky", identity, tokens)
+
+    def connect(self, person: Person, platform: str, name: str = "", **extra: Any) -> dict[str, Any]:
+        """An account of any platform, with made-up tokens: good for everything but publishing."""
+        number = len(person.accounts) + 1
+        identity = Identity(f"{platform}-{person.name}-{number}", f"{person.name} {number}", extra)
+        return self._keep(person, name or platform, platform, identity, Tokens("made-up-access", "made-up-refresh"))
+
+    def _keep(self, person: Person, name: str, platform: str, identity: Identity, tokens: Tokens) -> dict[str, Any]:
+        account, _ = self.service.write(
+            lambda tx: accounts.connect(
+                self.service, tx, person.organization, person.profile, platform, identity, tokens
+            )
+        ).result()
+        person.accounts[name] = account
+        return account
+
+    # --- Looking ---
+
+    def rows(self, table: Any = Post, **wanted: Any) -> list[dict[str, Any]]:
+        """The rows of a table that have these values, in the order of their making."""
+        query = table.select()
+        for column, value in wanted.items():
+            query = query.where(getattr(table, column) == value)
+        return self.service.read(lambda: list(query.dicts())).result()
+
+    def events(self, post: str | None = None) -> list[tuple[str, dict[str, Any]]]:
+        """(type, data) of every event, or of one post's, in the order of the commits."""
+        rows = self.rows(Event) if post is None else self.rows(Event, post=post)
+        return [(row["type"], json.loads(row["data"])) for row in sorted(rows, key=lambda row: row["number"])]
+
+    def stock(self) -> dict[str, Any]:
+        """Everything that a refused request must leave alone: every row of every table, and the files beside them.
+
+        Without what each request may touch: when a key was last used, and the server's own beat.
+        """
+        tables = {table.__name__: self.rows(table) for table in TABLES if table.__name__ != "Instance"}
+        tables["ApiKey"] = [row | {"last_used_at": None} for row in tables["ApiKey"]]
+        files = sorted(str(path.relative_to(self.home)) for path in self.home.rglob("*") if path.parent != self.home)
+        return {"tables": tables, "files": files}
+
+    def wait(self, post: str, *statuses: str, seconds: float = 10) -> dict[str, Any]:
+        """The row of a post, once it has one of these statuses."""
+        deadline = time.monotonic() + seconds
+        while True:
+            (row,) = self.rows(Post, id=post)
+            if row["status"] in statuses:
+                return row
+            assert time.monotonic() < deadline, f"the post is {row['status']}, not {' or '.join(statuses)}"
+            breathe()
+
+    def jobs(self) -> list[dict[str, Any]]:
+        return self.rows(Job)
+
+
+def breathe() -> None:
+    """A moment for the server's threads: only inside loops that wait for something with a deadline."""
+    time.sleep(0.005)
+
+
+@contextlib.contextmanager
+def untouched(server: Server) -> Iterator[None]:
+    """Nothing is written while the block runs, and nothing is called upstream."""
+    before, calls = server.stock(), len(server.lab.lab.calls)
+    yield
+    assert server.stock() == before
+    assert len(server.lab.lab.calls) == calls
