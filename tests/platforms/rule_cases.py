@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from socialpub.platforms.base import Account, Surroundings
+from socialpub.platforms.base import Account, Item, Surroundings
 
 from .rule_kit import Scene, image, images, scene, stored, video
 
@@ -24,28 +24,28 @@ CID = "bafyreib2rxk3rybk3aobmv5cjuql3bm2twh4jo5uxgf5kpqcsgz7soitae"
 URI = "at://did:plc:abc/app.bsky.feed.post/3k"
 
 
-def alt(text: str, item: object = None) -> Scene:
-    return scene("Hello", replace(item or image(), alt_text=text))  # type: ignore[type-var]
+def alt(text: str, item: Item | None = None) -> Scene:
+    return scene("Hello", replace(item or image(), alt_text=text))
 
 
-def option(name: str, value: object, *items: object) -> Scene:
-    return scene("Hello", *items, options={name: value})  # type: ignore[arg-type]
+def option(name: str, value: object, *items: Item) -> Scene:
+    return scene("Hello", *items, options={name: value})
 
 
 def pending(count: int) -> Scene:
     return scene("Hello", CLIP, around=Surroundings("https://social.example.com", recent_posts=count))
 
 
-def verified(item: object, around: Surroundings, *prefixes: str) -> Scene:
-    return scene("Hello", item, around=around, site={"verified_url_prefixes": prefixes})  # type: ignore[arg-type]
+def verified(item: Item, around: Surroundings, *prefixes: str) -> Scene:
+    return scene("Hello", item, around=around, site={"verified_url_prefixes": prefixes})
 
 
-def text_limit(limit: int, *items: object) -> tuple[list[Scene], list[Scene]]:
+def text_limit(limit: int, *items: Item) -> tuple[list[Scene], list[Scene]]:
     """Clusters at and just past a limit: letters, families, flags, combining marks, CRLF."""
     units = ("a", FAMILY, "🇩🇪", "e\u0301", "\r\n", "\ud800")
     return (
-        [scene(unit * limit, *items) for unit in units],  # type: ignore[arg-type]
-        [scene(unit * (limit + 1), *items) for unit in units],  # type: ignore[arg-type]
+        [scene(unit * limit, *items) for unit in units],
+        [scene(unit * (limit + 1), *items) for unit in units],
     )
 
 

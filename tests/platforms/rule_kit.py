@@ -51,7 +51,7 @@ def scene(
 
 
 def jpeg(**changes: Any) -> Facts:
-    values = {"content_type": "image/jpeg", "size": 100_000, "width": 1000, "height": 1000, "frames": 1}
+    values: dict[str, Any] = {"content_type": "image/jpeg", "size": 100_000, "width": 1000, "height": 1000, "frames": 1}
     return Facts(**(values | changes))
 
 
@@ -60,7 +60,7 @@ def gif(**changes: Any) -> Facts:
 
 
 def mp4(**changes: Any) -> Facts:
-    values = {
+    values: dict[str, Any] = {
         "content_type": "video/mp4",
         "size": 1_000_000,
         "width": 1280,

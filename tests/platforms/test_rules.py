@@ -147,7 +147,7 @@ def test_a_media_url_that_cannot_be_fetched_has_a_row_on_every_platform(platform
 
 @pytest.mark.parametrize("name", PLATFORMS)
 def test_every_platform_has_its_fetch_rows(name: str) -> None:
-    assert {unreachable(PLATFORMS[name], kind).stage for kind in ("image", "video")} == {"deep"}  # type: ignore[arg-type]
+    assert {unreachable(PLATFORMS[name], kind).stage for kind in ("image", "video")} == {"deep"}
 
 
 # --- Grey zones ----------------------------------------------------------------------------------------------------

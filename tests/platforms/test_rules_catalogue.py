@@ -196,6 +196,25 @@ def test_the_codes_that_the_specification_names_are_those_of_the_rows() -> None:
     assert [(rule, CATALOGUE[rule].code) for rule, _ in named] == named
 
 
+def spellings(limit: float) -> set[str]:
+    """A number as the specification may write it."""
+    units = {1024**2: "MB", 1024**3: "GB", 10**6: "MB", 10**9: "GB"}
+    shown = {f"{limit / size:g} {unit}" for size, unit in units.items()}
+    return shown | {f"{limit:,}", f"{limit / 10**6:g} Mbit/s"}
+
+
+@pytest.mark.upstream
+def test_the_numbers_of_the_rows_are_those_of_the_specification() -> None:
+    limits = {rule: cells[2] for cells in table(section(2)) for rule in ids(cells[0])}
+    numbers = {rule.id: rule.limit for rule in CATALOGUE.values() if isinstance(rule.limit, int | float)}
+    assert len(numbers) > 80
+    assert [rule for rule, limit in numbers.items() if not stands_in(limit, limits[rule])] == []
+
+
+def stands_in(limit: float, cell: str) -> bool:
+    return any(re.search(rf"(?<![\d.,]){spelling}(?!\d|,\d)", cell) for spelling in spellings(limit))
+
+
 @pytest.mark.upstream
 def test_the_service_has_exactly_the_other_rows_of_the_specification() -> None:
     other = {rule for number in (3, 5) for cells in table(section(number)) for rule in ids(cells[0])}
