@@ -31,6 +31,7 @@ from socialpub.platforms.base import (
 from socialpub.platforms.bluesky_identity import find, is_handle, resolve_at
 from socialpub.platforms.bluesky_platform import PLATFORM
 from socialpub.platforms.bluesky_xrpc import (
+    LOOK_SECONDS,
     REPLIES,
     blob_of,
     call,
@@ -202,7 +203,7 @@ def _root(up: Upstream, uri: str) -> Json | None:
         return None
     params = dict(zip(("repo", "collection", "rkey"), parts, strict=True))
     try:
-        reply = call(up, "look", "GET", home(up), "com.atproto.repo.getRecord", params=params)
+        reply = call(up, "look", "GET", home(up), "com.atproto.repo.getRecord", params=params, deadline=LOOK_SECONDS)
     except ApiError:
         return None
     value = _under(_under(_under(reply.record(), "value"), "reply"), "root")

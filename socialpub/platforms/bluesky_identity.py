@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.base import Json, Upstream, Verdict
-from socialpub.platforms.bluesky_xrpc import call, door, fault, origin, refused, unusable
+from socialpub.platforms.bluesky_xrpc import LOOK_SECONDS, call, door, fault, origin, refused, unusable
 
 UNVERIFIED = "handle.invalid"
 _LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -65,7 +65,8 @@ def find(up: Upstream, name: str) -> Home:
 def resolve_at(up: Upstream, host: str, handle: str) -> str | None:
     """The DID that one host gives for a handle; None when it knows none."""
     try:
-        reply = call(up, "resolve", "GET", host, "com.atproto.identity.resolveHandle", params={"handle": handle})
+        nsid = "com.atproto.identity.resolveHandle"
+        reply = call(up, "resolve", "GET", host, nsid, params={"handle": handle}, deadline=LOOK_SECONDS)
     except ApiError as error:
         if error.outcome is Outcome.REJECTED:
             return None

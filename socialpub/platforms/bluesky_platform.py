@@ -18,6 +18,8 @@ HOSTS = ("service", "plc_directory", "video_service", "public_api")
 class BlueskySite(Site):
     """The hosts of Bluesky's network; the account's own server (PDS) is found through them."""
 
+    api_base: str = ""
+    """One origin that stands in for each of the next four hosts that is not set itself; empty: none (labs use it)."""
     service: str = "https://bsky.social"
     """The default server (PDS) of accounts."""
     plc_directory: str = "https://plc.directory"
@@ -41,7 +43,6 @@ class BlueskySite(Site):
     @model_validator(mode="before")
     @classmethod
     def _stand_in(cls, values: Any) -> Any:
-        """`api_base` stands in for each of the four hosts that is not set itself (a lab has them on one origin)."""
         if isinstance(values, dict) and values.get("api_base"):
             return dict.fromkeys(HOSTS, values["api_base"]) | values
         return values

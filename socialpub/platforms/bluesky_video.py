@@ -20,6 +20,7 @@ TOTAL_WAIT = 900.0
 MISSES_MAX = 5  # polls in a row without a readable answer
 _AUTH_SECONDS = 1800  # the service uses the token again when it hands the video over; a server allows an hour
 _CHUNK = 1 << 18
+_ENDINGS = {"video/quicktime": "mov", "video/webm": "webm"}
 
 
 def blob(up: Upstream, draft: Draft, saved: Json | None) -> Json | Pending:
@@ -30,7 +31,7 @@ def blob(up: Upstream, draft: Draft, saved: Json | None) -> Json | Pending:
     if not up.site.video_service:
         return _straight(up, item)
     token = _allowed(up)
-    job = _uploaded(up, item, f"{draft.nonce:016x}.mp4", token)
+    job = _uploaded(up, item, f"{draft.nonce:016x}.{_ending(item)}", token)
     return blob_of(job) or _state(up, job, {"job": job.get("jobId"), "waited": 0.0, "wait": FIRST_WAIT, "misses": 0})
 
 
@@ -157,6 +158,10 @@ def _job(reply: Reply) -> Json:
 def _headers(item: Item) -> dict[str, str]:
     kind = item.facts.content_type if item.facts else "video/mp4"
     return {"Content-Type": kind, "Content-Length": str(_path(item).stat().st_size)}
+
+
+def _ending(item: Item) -> str:
+    return _ENDINGS.get(item.facts.content_type, "mp4") if item.facts else "mp4"
 
 
 def _chunks(item: Item) -> Iterator[bytes]:

@@ -18,6 +18,8 @@ from socialpub.platforms.base import Json, Replies, Upstream, Verdict, refusal, 
 from socialpub.platforms.bluesky_platform import HOSTS, PLATFORM
 from socialpub.platforms.bluesky_rules import BY_ID
 
+LOOK_SECONDS = 10.0  # for what a post can do without
+
 Step = Literal[
     "login", "refresh", "revoke", "resolve", "profile", "upload", "grant", "video", "job", "look", "send", "settle"
 ]

@@ -152,5 +152,10 @@ def finished(up: Upstream) -> None:
         script.done()
 
 
+def look(nsid: str, reply: Reply | ApiError, host: str = PDS, **sent: Any) -> Call:
+    """A GET that is not waited for long."""
+    return xrpc("GET", nsid, reply, host, deadline=10.0, **sent)
+
+
 def xrpc(method: str, nsid: str, reply: Reply | ApiError, host: str = PDS, **sent: Any) -> Call:
     return Call(method, f"{host}/xrpc/{nsid}", reply, **sent)

@@ -8,8 +8,9 @@ from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.net import Reply
 from socialpub.platforms import bluesky
 from socialpub.platforms.base import Identity, Tokens
+from socialpub.platforms.bluesky_xrpc import door, origin
 
-from .bluesky_kit import DID, NOW, PDS, PLC, PUBLIC, SERVICE, Call, answer, finished, jwt, refusal, upstream, xrpc
+from .bluesky_kit import DID, NOW, PDS, PLC, PUBLIC, SERVICE, Call, answer, finished, jwt, look, refusal, upstream, xrpc
 
 HANDLE = "alice.example.com"
 PASSWORD = "abcd-efgh-ijkl-mnop"
@@ -26,7 +27,7 @@ def document(pds: Any = PDS, also: Any = (f"at://{HANDLE}",), did: str = DID, **
 
 
 def resolving(reply: Reply | ApiError, host: str = PUBLIC, handle: str = HANDLE) -> Call:
-    return xrpc("GET", RESOLVE, reply, host, params={"handle": handle})
+    return look(RESOLVE, reply, host, params={"handle": handle})
 
 
 def resolved(did: str = DID, host: str = PUBLIC) -> Call:
@@ -350,3 +351,35 @@ def test_an_account_without_a_known_server_is_looked_for_at_the_configured_one()
     up.account.extra.pop("pds")  # type: ignore[attr-defined]
     bluesky.refresh(up, NOW)
     finished(up)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://a.example", "https://a.example"),
+        ("HTTPS://A.Example/path?q#f", "https://a.example"),
+        ("http://localhost:2583/xrpc", "http://localhost:2583"),
+        ("https://[::1]:8443/", "https://[::1]:8443"),
+        ("https://user@a.example", ""),
+        ("ftp://a.example", ""),
+        ("https://", ""),
+        ("https://a:99999", ""),
+        ("https://[bad", ""),
+        ("", ""),
+    ],
+)
+def test_an_origin_is_taken_only_from_a_plain_web_address(url: str, expected: str) -> None:
+    assert origin(url) == expected
+
+
+def test_only_configured_hosts_are_called_without_the_guard() -> None:
+    up = upstream(service="https://a.example", public_api="https://b.example")
+    for url, trusted in (
+        ("https://a.example/x", True),
+        ("https://B.example/", True),
+        ("https://a.example:8443/x", False),
+        ("http://a.example/x", False),
+        ("https://a.example@evil.example/", False),
+        ("https://evil.example/https://a.example", False),
+    ):
+        assert door(up, url) is (up.http if trusted else up.guarded)

@@ -26,6 +26,7 @@ from .bluesky_kit import (
     Download,
     answer,
     finished,
+    look,
     refusal,
     upstream,
     xrpc,
@@ -116,7 +117,7 @@ def test_languages_and_facets_go_into_the_record() -> None:
 
 
 def resolving(handle: str, reply: Reply | ApiError) -> Call:
-    return xrpc("GET", "com.atproto.identity.resolveHandle", reply, params={"handle": handle})
+    return look("com.atproto.identity.resolveHandle", reply, params={"handle": handle})
 
 
 def mentioned(made: dict[str, Any]) -> list[str]:
@@ -128,7 +129,16 @@ def test_a_mention_is_looked_up_once_at_the_accounts_server() -> None:
     assert mentioned(made) == [BOB, BOB]
 
 
-@pytest.mark.parametrize("reply", [refusal(400, "HandleNotFound"), answer(200, {"did": "x"}), answer(200, "<html>")])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        refusal(400, "HandleNotFound"),
+        refusal(401, "AuthMissing"),
+        answer(401, b""),
+        answer(200, {"did": "x"}),
+        answer(200, "<html>"),
+    ],
+)
 def test_a_mention_that_is_not_known_stays_text(reply: Reply) -> None:
     made = record(
         draft("@no.test @bob.test"), resolving("no.test", reply), resolving("bob.test", answer(200, {"did": BOB}))
@@ -222,6 +232,8 @@ REFUSED = [
     (refusal(500, "InternalServerError"), "platform_unavailable", Outcome.NOT_SENT, None, False),
     (answer(200, "<html>"), "platform_unavailable", Outcome.NOT_SENT, None, False),
     (answer(200, {"blob": {"ref": {"$link": "x"}}}), "platform_unavailable", Outcome.NOT_SENT, None, False),
+    (answer(200, {"blob": blob() | {"size": "1"}}), "platform_unavailable", Outcome.NOT_SENT, None, False),
+    (answer(200, {"blob": blob() | {"ref": {"link": "x"}}}), "platform_unavailable", Outcome.NOT_SENT, None, False),
     (answer(200, {"blob": {"cid": "x", "mimeType": "y"}}), "platform_unavailable", Outcome.NOT_SENT, None, False),
 ]
 
@@ -293,7 +305,10 @@ def test_a_picture_that_the_server_refuses_is_a_warning_too(tmp_path: Path) -> N
     assert [warning.code for warning in ready.warnings] == ["link_card_failed"]
 
 
-@pytest.mark.parametrize("reply", [refusal(400, "ExpiredToken"), refusal(500, "InternalServerError"), LOST])
+@pytest.mark.parametrize(
+    "reply",
+    [refusal(400, "ExpiredToken"), refusal(401, "AccountTakedown"), refusal(500, "InternalServerError"), LOST],
+)
 def test_a_picture_that_could_not_be_sent_is_tried_again_with_the_post(tmp_path: Path, reply: Reply | ApiError) -> None:
     item = picture(tmp_path)
     with pytest.raises(ApiError):
@@ -312,7 +327,7 @@ TO_PARENT = {"replyToUri": PARENT["uri"], "replyToCid": PARENT["cid"]}
 
 def looking(reply: Reply | ApiError) -> Call:
     where = {"repo": BOB, "collection": "app.bsky.feed.post", "rkey": "3n2qaial32p6v"}
-    return xrpc("GET", "com.atproto.repo.getRecord", reply, params=where)
+    return look("com.atproto.repo.getRecord", reply, params=where)
 
 
 def test_a_named_root_is_taken_without_looking() -> None:

@@ -198,6 +198,7 @@ def test_another_record_under_the_key_cannot_be_settled_by_looking_again() -> No
         answer(400, "<html>"),
         answer(200, "<html>"),
         answer(200, {"uri": URI, "cid": CID}),
+        answer(500, {"uri": URI, "cid": CID, "value": {}}),
         answer(200, {"uri": "at://other", "cid": CID, "value": RECORD}),
         answer(200, b""),
     ],

@@ -274,6 +274,26 @@ def test_a_server_may_refuse_the_video(item: Item, reply: Reply, rule: str | Non
     assert caught.value.rule == rule
 
 
+@pytest.mark.parametrize("name", ["ExpiredToken", "InvalidToken"])
+def test_an_expired_token_is_refreshed_for_a_direct_upload_too(item: Item, name: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        prepare(item, [straight(refusal(400, name))], [], video_service="")
+    assert (caught.value.stale_token, caught.value.outcome) == (True, Outcome.NOT_SENT)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "name"),
+    [("video/quicktime", "0123456789abcdef.mov"), ("video/webm", "0123456789abcdef.webm")],
+)
+def test_the_service_is_told_what_kind_of_video_comes(item: Item, content_type: str, name: str) -> None:
+    other = Item("video", facts=Facts(content_type, 5), path=item.path)
+    call = uploading(answer(200, DONE))
+    call.params = {"did": DID, "name": name}
+    call.headers = {**call.headers, "Content-Type": content_type}
+    found = prepare(other, [first_token(), second_token()], [limits(ALLOWED), call])
+    assert embed(found) == {"$type": "app.bsky.embed.video", "video": BLOB}
+
+
 def test_a_port_is_escaped_in_a_servers_name(item: Item) -> None:
     host = "http://localhost:2583"
     up = upstream(

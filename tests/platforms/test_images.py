@@ -116,6 +116,11 @@ def test_texts_and_times_go_from_a_png() -> None:
     assert chunk_names(clean) == [b"IHDR", b"IDAT", b"IEND"]
 
 
+def test_the_way_up_stands_in_a_png_before_its_pixels() -> None:
+    names = chunk_names(cleaned(picture("image/png", 6), "image/png").data)
+    assert names == [b"IHDR", b"eXIf", b"IDAT", b"IEND"]
+
+
 def test_what_follows_the_end_of_a_png_goes() -> None:
     plain = cleaned(picture("image/png"), "image/png").data
     assert cleaned(plain + SECRET, "image/png").data == plain
