@@ -145,13 +145,19 @@ def matches(fits: Callable[[str], bool], texts: Texts) -> Check:
     return check
 
 
-def is_web_url(url: str) -> bool:
-    """An absolute http or https URL."""
+def is_absolute_url(url: str) -> bool:
+    """A URL with scheme and host, and no white space or control characters (which `urlsplit` would drop)."""
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname)
+        has_host = bool(parts.scheme and parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         return False
+    return has_host and not any(char.isspace() or not char.isprintable() for char in url)
+
+
+def is_web_url(url: str) -> bool:
+    """An absolute http or https URL."""
+    return is_absolute_url(url) and urlsplit(url).scheme in ("http", "https")
 
 
 # --- Cheap checks: media ---------------------------------------------------------------------------------------------

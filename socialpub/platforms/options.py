@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+from socialpub.platforms.checks import is_absolute_url
 
 
 class Options(BaseModel):
@@ -16,11 +17,7 @@ class Options(BaseModel):
 
 
 def _absolute(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        parts = urlsplit("")
-    if not (parts.scheme and parts.hostname) or any(char.isspace() for char in url):
+    if not is_absolute_url(url):
         raise ValueError("an absolute URL such as https://example.com/page")
     return url
 

@@ -205,7 +205,10 @@ CHEAP: Cases = {
     ),
     "pinterest.destination_url.http": (
         [option("destinationUrl", "http://a.example", PIC)],
-        [option("destinationUrl", "a.example", PIC), option("destinationUrl", "", PIC)],
+        [
+            option("destinationUrl", url, PIC)
+            for url in ("a.example", "", "https://a b", "https://a\n.example", "http://a:99999", "javascript:x", "//a")
+        ],
     ),
     "pinterest.destination_url.max_chars": (
         [option("destinationUrl", "https://a.example/" + "a" * 2030, PIC)],

@@ -56,6 +56,8 @@ INVALID: list[tuple[str, dict[str, Any], str]] = [
     ("facebook", {"link": "https://"}, "link"),
     ("facebook", {"link": "https://["}, "link"),
     ("facebook", {"link": "https://a.example/ x"}, "link"),
+    ("facebook", {"link": "https://a.exa\tmple/x"}, "link"),
+    ("facebook", {"link": "https://a.example:99999/x"}, "link"),
     ("facebook", {"link": URL_MAX + "a"}, "link"),
     ("facebook", {"link": 1}, "link"),
     ("instagram", {"shareToFeed": "true"}, "shareToFeed"),
