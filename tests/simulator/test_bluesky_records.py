@@ -313,6 +313,13 @@ def test_a_reference_must_be_the_one_that_the_upload_gave(
     assert kinds(alice) == []
 
 
+def test_type_and_size_of_a_reference_are_compared_at_the_first_use_only(alice: Alice) -> None:
+    blob = alice.upload(png("dot"))
+    wrong = with_image({**blob, "size": 1, "mimeType": "image/jpeg"})
+    answers = [alice.write("createRecord", record) for record in (wrong, with_image(blob), wrong)]
+    assert [answer.status_code for answer in answers] == [400, 200, 200]
+
+
 def test_a_blob_goes_with_the_last_record_that_uses_it(alice: Alice) -> None:
     blob = alice.upload(png("dot"))
     for rkey in (KEY, OTHER_KEY):
