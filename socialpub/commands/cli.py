@@ -15,7 +15,7 @@ from typing import Any
 from socialpub import __version__, platforms
 from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
-from socialpub.commands import admin, demo, serve
+from socialpub.commands import admin, demo, example, serve
 from socialpub.store.db import StartError
 
 DONE, FAILED, USAGE, REFUSED, AUTHENTICATION = 0, 1, 2, 3, 4
@@ -103,6 +103,8 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--ledger", type=Path, help="append what is published to this file, a JSON line each")
 
     _add(commands, "migrate", admin.migrate, "bring the database to the newest schema")
+    config = _group(commands, "config", "the settings file")
+    _add(config, "example", example.show, "print socialpub.toml.example: every setting with its default")
     _administration(commands)
     return top
 

@@ -1,0 +1,65 @@
+# Everything runs in .venv, which the first command makes from the lock file. Needs make and Python 3.11 or newer.
+#
+#   make demo        a server with made-up accounts, to try it out
+#   make serve       a server on ./socialpub.db, for real
+#   make test        the tests, about a minute, no network
+#   make test-slow   kill and soak tests, the built wheel
+#   make lint        ruff, mypy, import rules, the example settings
+#   make fix         what can be put right by machine
+#   make bench       measurements
+#   make lock        new lock files from pyproject.toml (needs the package registry)
+#
+# Options go in ARGS: make demo ARGS="--port 9000"
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: demo serve test test-slow lint fix bench lock
+
+demo: $(READY)
+	$(BIN)/python -m socialpub demo $(ARGS)
+
+serve: $(READY)
+	$(BIN)/python -m socialpub serve $(ARGS)
+
+test: $(READY)
+	$(BIN)/python -m pytest -rs -m "not slow and not browser" $(ARGS)
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -rs -m slow $(ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m socialpub config example | diff -u socialpub.toml.example -
+
+fix: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/python -m socialpub config example > .venv/example && mv .venv/example socialpub.toml.example
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+COMPILE = .venv-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
+	--no-emit-index-url --no-emit-find-links pyproject.toml $(ARGS)
+
+lock:
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet pip-tools
+	$(COMPILE) --output-file requirements.lock
+	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
+
+.venv/installed: requirements-dev.lock
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; name it: make PYTHON=python3.11")'
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# Without network: the build tool is in the lock file.
+$(READY): .venv/installed pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
+	@touch $@
