@@ -1,7 +1,7 @@
 """Images without what their makers did not mean to publish: metadata cut out of the file, pixels untouched.
 
 Kept is only what changes how the picture looks: colour profile, transparency, animation, and the way up, which is
-written anew where it matters. Formats: JPEG (ITU T.81), PNG (W3C, third edition), WebP (RFC 9649), EXIF 2.3.
+written anew where it matters. Formats: JPEG (ITU T.81), PNG (W3C, third edition), WebP (RFC 9649), GIF89a, EXIF 2.3.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def sniffed(data: bytes) -> str | None:
 
 
 def cleaned(data: bytes, content_type: str) -> Clean:
-    """The image without EXIF, XMP, IPTC, comments and trailing data; formats other than the three stay as they are.
+    """The image without EXIF, XMP, IPTC, comments and trailing data; other formats stay as they are.
 
     Raises `media.unreadable` for a file that cannot be taken apart: what is not understood is not published.
     """
@@ -219,4 +219,52 @@ def _webp_chunk(name: bytes, body: bytes) -> bytes:
     return name + struct.pack("<I", len(body)) + body + b"\0" * (len(body) % 2)
 
 
-_FORMATS: Mapping[str, Callable[[bytes], Clean]] = {"image/jpeg": _jpeg, "image/png": _png, "image/webp": _webp}
+# --- GIF -------------------------------------------------------------------------------------------------------------
+
+_EXTENSION, _IMAGE, _TRAILER, _COMMENT, _APPLICATION = 0x21, 0x2C, 0x3B, 0xFE, 0xFF
+_APPLICATIONS_KEPT = (b"NETSCAPE2.0", b"ANIMEXTS1.0", b"ICCRGBG1012")  # how often it repeats, and its colours
+
+
+def _gif(data: bytes) -> Clean:
+    if not data.startswith(b"GIF8"):
+        raise ValueError("no GIF")
+    start = 13 + _table_size(data[10])
+    blocks = b"".join(block for block in _gif_blocks(data, start) if _gif_kept(block))
+    return Clean(data[:start] + blocks + bytes([_TRAILER]))
+
+
+def _gif_blocks(data: bytes, at: int) -> Iterator[bytes]:
+    """The blocks up to the trailer, or to the end of a file that has none."""
+    while at < len(data) and data[at] != _TRAILER:
+        if data[at] == _EXTENSION:
+            end = _after_parts(data, at + 2)
+        elif data[at] == _IMAGE:
+            end = _after_parts(data, at + 11 + _table_size(data[at + 9]))
+        else:
+            raise ValueError("no block where one must be")
+        yield data[at:end]
+        at = end
+
+
+def _table_size(flags: int) -> int:
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+
+def _after_parts(data: bytes, at: int) -> int:
+    while data[at]:
+        at += data[at] + 1
+    return at + 1
+
+
+def _gif_kept(block: bytes) -> bool:
+    if block[0] == _EXTENSION and block[1] == _APPLICATION:
+        return block[3:14] in _APPLICATIONS_KEPT
+    return block[0] == _IMAGE or block[1] != _COMMENT
+
+
+_FORMATS: Mapping[str, Callable[[bytes], Clean]] = {
+    "image/jpeg": _jpeg,
+    "image/png": _png,
+    "image/webp": _webp,
+    "image/gif": _gif,
+}

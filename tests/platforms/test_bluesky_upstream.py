@@ -141,6 +141,9 @@ def test_the_validator_sees_what_is_wrong(bad: Json) -> None:
 # --- Our records ------------------------------------------------------------------------------------------------------
 
 
+GIF = b"GIF89a\x01\x00\x01\x00\x00\x00\x00\x3b"
+
+
 class Answering(Script):
     """A network where every handle resolves, every blob is taken and every page has a card."""
 
@@ -154,7 +157,7 @@ class Answering(Script):
         return answer(200, {"did": BOB})
 
     def download(self, url: str, into: Any, **sent: Any) -> Reply:
-        into.write(b"<title>T</title>" if sent["max_bytes"] < 1_000_000 else b"GIF89a")
+        into.write(b"<title>T</title>" if sent["max_bytes"] < 1_000_000 else GIF)
         return Reply(200, {}, b"", url)
 
 
@@ -173,8 +176,8 @@ def made(draft: Draft, comment: bool = False, **site: Any) -> Json:
 
 def item(tmp_path: Path, kind: Any, content_type: str, **sizes: int) -> Item:
     path = tmp_path / "file"
-    path.write_bytes(b"GIF89a")
-    return Item(kind, "alt", facts=Facts(content_type, 6, **sizes), path=path)
+    path.write_bytes(GIF)
+    return Item(kind, "alt", facts=Facts(content_type, len(GIF), **sizes), path=path)
 
 
 PIECES = st.one_of(

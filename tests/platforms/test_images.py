@@ -151,10 +151,45 @@ def test_a_webp_says_in_its_header_what_is_left() -> None:
     assert b"EXIF" not in clean
 
 
-def test_a_gif_stays_as_it_is() -> None:
+def gif() -> bytes:
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "green", "blue")]
     into = io.BytesIO()
-    Image.new("P", (4, 4)).save(into, "GIF", comment=b"a comment")
-    assert cleaned(into.getvalue(), "image/gif").data == into.getvalue()
+    frames[0].save(into, "GIF", save_all=True, append_images=frames[1:], loop=3, duration=70, comment=SECRET)
+    return into.getvalue()
+
+
+def test_a_gif_loses_its_comment_and_keeps_its_movement() -> None:
+    assert SECRET in gif()
+    clean = cleaned(gif(), "image/gif").data
+    assert SECRET not in clean
+    before, after = Image.open(io.BytesIO(gif())), Image.open(io.BytesIO(clean))
+    assert (after.n_frames, after.info["loop"], after.info["duration"]) == (3, 3, 70)
+    for frame in range(3):
+        before.seek(frame)
+        after.seek(frame)
+        assert after.convert("RGB").tobytes() == before.convert("RGB").tobytes()
+
+
+def test_xmp_and_what_follows_the_end_go_from_a_gif() -> None:
+    plain = cleaned(gif(), "image/gif").data
+    xmp = b"\x21\xff\x0bXMP DataXMP\x09SecretCam\x00"
+    assert cleaned(plain[:-1] + xmp + plain[-1:] + SECRET, "image/gif").data == plain
+
+
+def test_a_gif_without_its_last_byte_is_closed() -> None:
+    plain = cleaned(gif(), "image/gif").data
+    assert cleaned(plain[:-1], "image/gif").data == plain
+
+
+def test_a_gif_with_tables_of_its_own_for_a_frame_stays_whole() -> None:
+    table = b"\x00" * 6
+    frame = b"\x2c" + b"\x00" * 4 + b"\x01\x00\x01\x00" + b"\x80" + table + b"\x02\x02\x44\x01\x00"
+    data = b"GIF89a\x01\x00\x01\x00\x80\x00\x00" + table + frame + b"\x3b"
+    assert cleaned(data, "image/gif").data == data
+
+
+def test_an_unknown_format_stays_as_it_is() -> None:
+    assert cleaned(b"anything", "image/avif").data == b"anything"
 
 
 BROKEN = [
@@ -169,6 +204,11 @@ BROKEN = [
     ("image/png", b"\xff\xd8\xff"),
     ("image/png", b"\x89PNG\r\n\x1a\n\x00\x00"),
     ("image/png", b"\x89PNG\r\n\x1a\n\xff\xff\xff\xfftEXt"),
+    ("image/gif", b"\x89PNG\r\n\x1a\n"),
+    ("image/gif", b"GIF89a"),
+    ("image/gif", b"GIF89a\x01\x00\x01\x00\x00\x00\x00\x99"),
+    ("image/gif", b"GIF89a\x01\x00\x01\x00\x00\x00\x00\x21\xfe\x20abc"),
+    ("image/gif", b"GIF89a\x01\x00\x01\x00\x00\x00\x00\x2c"),
     ("image/webp", b"RIFF\x04\x00\x00\x00WAVE"),
     ("image/webp", b"RIFF\xff\x00\x00\x00WEBPEXIF\xff\xff\xff\xff"),
 ]
