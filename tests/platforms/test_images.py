@@ -183,7 +183,7 @@ def test_a_gif_without_its_last_byte_is_closed() -> None:
 
 def test_a_gif_with_tables_of_its_own_for_a_frame_stays_whole() -> None:
     table = b"\x00" * 6
-    frame = b"\x2c" + b"\x00" * 4 + b"\x01\x00\x01\x00" + b"\x80" + table + b"\x02\x02\x44\x01\x00"
+    frame = b"\x2c\xfe" + b"\x00" * 3 + b"\x01\x00\x01\x00" + b"\x80" + table + b"\x02\x02\x44\x01\x00"
     data = b"GIF89a\x01\x00\x01\x00\x80\x00\x00" + table + frame + b"\x3b"
     assert cleaned(data, "image/gif").data == data
 
