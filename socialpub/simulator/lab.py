@@ -75,6 +75,7 @@ class Lab:
     blobs: dict[str, Blob] = field(default_factory=dict)  # by sha256, for the page
     origins: dict[str, str] = field(default_factory=dict)  # by platform, once it is served
     lock: threading.RLock = field(default_factory=threading.RLock)
+    resets: int = 0
     _arrived: int = 0
 
     def __post_init__(self) -> None:
@@ -133,8 +134,12 @@ class Lab:
         return Medium(sha256, len(content), content_type, alt)
 
     def reset(self) -> None:
-        """Empty ledger, calls, faults and everything published; settings as at the start. Accounts stay."""
+        """Empty ledger, calls, faults and everything published; settings as at the start. Accounts stay.
+
+        Effects that faults have put off until later do not come any more.
+        """
         with self.lock:
+            self.resets += 1
             self.ledger.clear()
             self.faults.clear()
             self.calls.clear()

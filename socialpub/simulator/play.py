@@ -35,10 +35,13 @@ class Performance:
     received: ReceivedCall
     fault: Fault
     tasks: set[asyncio.Task[Any]]
+    resets: int  # of the lab, when the call arrived
 
     def effect(self) -> Answer:
-        """Do what the call asks; operations run one at a time."""
+        """Do what the call asks, unless the lab has been reset since; operations run one at a time."""
         with self.lab.lock:
+            if self.resets != self.lab.resets:
+                return self.fake.refusal(503, None)
             try:
                 return self.operation.handle(self.call)
             except RefusedError as refused:
@@ -64,7 +67,7 @@ async def perform(
     received = lab.received(fake.name, operation.name, call.method, _path(request), call.headers, call.body)
     fault = lab.faults.next(fake.name, operation.name) or _OK
     received.fault = None if fault is _OK else fault.fault
-    performance = Performance(lab, fake, operation, request, call, received, fault, tasks)
+    performance = Performance(lab, fake, operation, request, call, received, fault, tasks, lab.resets)
     if fault.kind == "late_effect":
         await _late(performance)
     wait = lab.settings.latency_ms / 1000 + (fault.amount if fault.kind == "delay" else 0)

@@ -115,6 +115,14 @@ def test_a_late_effect_comes_after_the_client_gave_up(alice: Alice) -> None:
     assert alice.simulator.lab.calls[-1].status is None
 
 
+def test_a_late_effect_does_not_come_after_a_reset(alice: Alice) -> None:
+    plan(alice, "late_effect:0.1")
+    with pytest.raises(httpx.ReadTimeout):
+        alice.client.post(PUT_URL, json=body(alice), headers=alice.headers(), timeout=0.1)
+    alice.simulator.lab.reset()
+    assert not alice.simulator.lab.ledger.wait(1, timeout=0.4)
+
+
 def test_slow_sends_one_byte_and_makes_the_client_wait(alice: Alice) -> None:
     plan(alice, "slow")
     timeout = httpx.Timeout(5, read=0.3)
