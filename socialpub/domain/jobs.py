@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from peewee import fn
+from peewee import JOIN, fn
 
 from socialpub.base import faults
 from socialpub.domain import instance, limits, media, outcomes, posts, publish
@@ -215,7 +215,7 @@ def sweep(service: Service, fetched: media.Fetched) -> None:
 def _unrung() -> list[tuple[str, str, int]]:
     query = (
         Post.select(Post.id, Post.account, _due_at())
-        .join(Job, "LEFT OUTER", on=(Job.key == Post.id))
+        .join(Job, JOIN.LEFT_OUTER, on=(Job.key == Post.id))
         .where(Post.status.in_(["queued", "validated", "publishing"]), Job.key.is_null())
         .limit(STEP)
     )
