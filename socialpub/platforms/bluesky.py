@@ -33,6 +33,7 @@ from socialpub.platforms.bluesky_platform import PLATFORM
 from socialpub.platforms.bluesky_xrpc import (
     LOOK_SECONDS,
     REPLIES,
+    Step,
     blob_of,
     call,
     claims,
@@ -63,10 +64,9 @@ def login(up: Upstream, fields: Mapping[str, str], now_ms: int) -> tuple[Identit
     reply = call(
         up, "login", "POST", found.pds, "com.atproto.server.createSession", json=body, secrets=(body["password"],)
     )
-    session = reply.record()
-    if session.get("active") is False:
+    if reply.record().get("active") is False:
         raise fault(up, REPLIES["*", 401, "AccountDeactivated"], "This Bluesky account is not active.")
-    tokens = _tokens(up, "login", session, found.did)
+    tokens = _tokens(up, "login", reply, found.did)
     extra = {"handle": found.handle, "pds": found.pds}
     return Identity(found.did, _display_name(up, found.did) or found.handle, extra), tokens
 
@@ -76,7 +76,7 @@ def refresh(up: Upstream, now_ms: int) -> Tokens:
     if not up.tokens.refresh:
         raise fault(up, REPLIES["refresh", 401, None], "This Bluesky account was connected without a refresh token.")
     reply = call(up, "refresh", "POST", home(up), "com.atproto.server.refreshSession", bearer=up.tokens.refresh)
-    return _tokens(up, "refresh", reply.record(), up.account.platform_account_id)
+    return _tokens(up, "refresh", reply, up.account.platform_account_id)
 
 
 def revoke(up: Upstream) -> None:
@@ -90,10 +90,11 @@ def revoke(up: Upstream) -> None:
             raise
 
 
-def _tokens(up: Upstream, step: Any, session: Json, did: str) -> Tokens:
+def _tokens(up: Upstream, step: Step, reply: Reply, did: str) -> Tokens:
+    session = reply.record()
     access, renew = session.get("accessJwt"), session.get("refreshJwt")
     if not isinstance(access, str) or not isinstance(renew, str) or session.get("did") != did:
-        raise unusable(up, step)
+        raise unusable(up, step, reply)
     expires = claims(access).get("exp")
     expires_at_ms = expires * 1000 if isinstance(expires, int) and 0 < expires < 1 << 40 else None
     return Tokens(access, renew, expires_at_ms, up.tokens.private)
@@ -264,7 +265,7 @@ def _upload(up: Upstream, data: bytes, content_type: str) -> Json:
     )
     blob = blob_of(reply.record())
     if blob is None:
-        raise unusable(up, "upload")
+        raise unusable(up, "upload", reply)
     return blob
 
 
@@ -353,5 +354,5 @@ def _where(plan: Json) -> Json:
 def _published(up: Upstream, plan: Json, reply: Reply) -> Published:
     uri, cid = f"at://{plan['repo']}/{plan['collection']}/{plan['rkey']}", reply.record().get("cid")
     if reply.record().get("uri") != uri or not isinstance(cid, str) or not 0 < len(cid) <= 256:
-        raise unusable(up, "send", mutating=True)
+        raise unusable(up, "send", reply, mutating=True)
     return Published(uri, uri, cid, f"https://bsky.app/profile/{plan['repo']}/post/{plan['rkey']}")

@@ -111,7 +111,7 @@ def _document(up: Upstream, did: str) -> Json:
         raise refused(up, "resolve", reply)
     document = reply.record()
     if document.get("id") != did:
-        raise unusable(up, "resolve")
+        raise unusable(up, "resolve", reply)
     return document
 
 

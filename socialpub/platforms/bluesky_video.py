@@ -50,7 +50,7 @@ def _straight(up: Upstream, item: Item) -> Json:
     )
     found = blob_of(reply.record())
     if found is None:
-        raise unusable(up, "video")
+        raise unusable(up, "video", reply)
     return found
 
 
@@ -71,7 +71,7 @@ def _token(up: Upstream, audience: str, method: str, **more: str) -> str:
     reply = call(up, "grant", "GET", home(up), nsid, bearer=up.tokens.access, params=params)
     token = reply.record().get("token")
     if not isinstance(token, str) or not token:
-        raise unusable(up, "grant")
+        raise unusable(up, "grant", reply)
     return token
 
 
@@ -106,7 +106,7 @@ def _uploaded(up: Upstream, item: Item, name: str, token: str) -> Json:
     if blob_of(job) or (reply.ok and isinstance(job.get("jobId"), str)):
         return job
     if reply.ok:
-        raise unusable(up, "video")
+        raise unusable(up, "video", reply)
     raise refused(up, "video", reply, secrets=(token,))
 
 

@@ -188,23 +188,24 @@ def ruled(up: Upstream, rule: str, outcome: Outcome, found: str = "", said: Json
     return BY_ID[rule].error(PLATFORM.pinned(up.site), found, platform_response=said, outcome=outcome)
 
 
-def fault(up: Upstream, found: Verdict, message: str) -> ApiError:
+def fault(up: Upstream, found: Verdict, message: str, said: Json | None = None) -> ApiError:
     """An error that no row and no refusal of Bluesky carries."""
     return ApiError(
         found.code,
         message,
         platform=PLATFORM.name,
         platform_version=PLATFORM.pinned(up.site),
+        platform_response=said,
         remediation=found.remediation,
         outcome=found.outcome,
     )
 
 
-def unusable(up: Upstream, step: Step, *, mutating: bool = False) -> ApiError:
+def unusable(up: Upstream, step: Step, reply: Reply, *, mutating: bool = False) -> ApiError:
     """The error of a 2xx answer that does not hold what it must; its body is not shown, it may hold tokens."""
     outcome = Outcome.AMBIGUOUS if mutating else Outcome.NOT_SENT
     message = f"Bluesky was asked to {WORDS[step]}, but its answer could not be read."
-    return fault(up, Verdict(outcome, "platform_unavailable"), message)
+    return fault(up, Verdict(outcome, "platform_unavailable"), message, {"status": reply.status})
 
 
 def blob_of(body: Json) -> Json | None:

@@ -97,6 +97,15 @@ def test_every_answer_to_a_write_is_sorted(
     assert "access-1" not in repr(vars(error))
 
 
+def test_an_unreadable_answer_counts_as_one_and_is_not_shown() -> None:
+    with pytest.raises(ApiError) as caught:
+        send(put(answer(200, "<html>access-1")))
+    assert caught.value.platform_response == {"status": 200}
+    with pytest.raises(ApiError) as caught:
+        send(put(LOST))
+    assert caught.value.platform_response is None
+
+
 def test_a_refusal_says_what_bluesky_said_and_what_to_do() -> None:
     said = 'Invalid app.bsky.feed.post record: Missing required key "alt" at $.record.embed.images[0]'
     with pytest.raises(ApiError) as caught:
