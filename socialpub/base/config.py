@@ -198,7 +198,8 @@ def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | 
     _file_values.clear()
     _file_values.update(_read(path))
     try:
-        settings = Settings(**{name: dict(values) for name, values in (overrides or {}).items() if values})
+        given: dict[str, Any] = {name: dict(values) for name, values in (overrides or {}).items() if values}
+        settings = Settings(**given)
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
     finally:

@@ -5,7 +5,7 @@
     ├── built by a platform row (`platforms.rules`): `<platform>.<check>`
     └── built by `base.net` and a connector's REPLIES: what an upstream said, with its `outcome`
 
-ERRORS and SERVICE_RULES are the catalogue: the envelope, `/v1/errors`, `/v1/rules`, the docs pages and the tests read them.
+ERRORS and SERVICE_RULES are the catalogue: the envelope, `/v1/errors`, `/v1/rules`, the docs and the tests read it.
 """
 
 from __future__ import annotations

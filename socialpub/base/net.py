@@ -151,7 +151,7 @@ def address_is_public(text: str) -> bool:
 
 
 def check_url(url: str) -> str | None:
-    """Why a URL that a user named may not be called, by its own text; None when it may (addresses are checked later)."""
+    """Why a URL that a user named may not be called, by its text; None when it may (addresses are checked later)."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port

@@ -1,4 +1,4 @@
-"""`socialpub demo`: serve on a fresh database with the built-in platforms, everything connected; and the simulator alone."""
+"""`socialpub demo`: a server on a fresh database with the simulator, everything connected; and the simulator alone."""
 
 from __future__ import annotations
 
@@ -92,7 +92,6 @@ def _settings(options: argparse.Namespace, lab: simulator_server.SimulatorThread
 
 def _furnish(service: Service, lab: simulator_server.SimulatorThread) -> dict[str, Any]:
     """An organization, a key and one connected account for each platform: `{url, login, key, accounts}`."""
-    connected = []
 
     def begin(tx: Tx) -> tuple[str, str, str]:
         organization = tenancy.create_organization(service, tx, "Demo")["id"]
@@ -101,16 +100,18 @@ def _furnish(service: Service, lab: simulator_server.SimulatorThread) -> dict[st
         return organization, profile, key
 
     organization, profile, key = service.write(begin).result()
-    for name in platforms.CONNECTORS:
-        made = lab.lab.add_account(name, handle="demo.test")
-        identity, tokens = accounts.login(service, name, {"handle": made["handle"], "password": made["appPassword"]})
-        account, _ = service.write(
-            lambda tx, name=name, identity=identity, tokens=tokens: accounts.connect(
-                service, tx, organization, profile, name, identity, tokens
-            )
-        ).result()
-        connected.append(account)
+    connected = [_connect(service, lab, organization, profile, name) for name in platforms.CONNECTORS]
     return {"url": service.base_url, "login": None, "key": key, "accounts": connected}
+
+
+def _connect(
+    service: Service, lab: simulator_server.SimulatorThread, organization: str, profile: str, name: str
+) -> dict[str, Any]:
+    made = lab.lab.add_account(name, handle="demo.test")
+    identity, tokens = accounts.login(service, name, {"handle": made["handle"], "password": made["appPassword"]})
+    return service.write(
+        lambda tx: accounts.connect(service, tx, organization, profile, name, identity, tokens)[0]
+    ).result()
 
 
 def _body(shown: dict[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def serve(options: argparse.Namespace) -> None:
 
 
 def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until a signal; upstream calls that outlast the drain are abandoned (their posts are looked at next start)."""
+    """Serve until a signal; upstream calls that outlast the drain are abandoned, and looked at by the next start."""
     run_app(build_app(service, Engine(service)), sock, ready)
     if service.is_busy():
         sys.stderr.flush()

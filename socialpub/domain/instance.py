@@ -1,7 +1,7 @@
 """Which run of the server owns the database, and whether it may publish.
 
 A restored or copied database says `queued` where the world says posted. So a counter and a random mark are written to
-the database and to `{data_dir}/instance.state`; a database that is behind that file, or comes without it, starts paused.
+the database and to `{data_dir}/instance.state`; a database behind that file, or without it, starts paused.
 """
 
 from __future__ import annotations

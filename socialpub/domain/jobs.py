@@ -6,6 +6,7 @@ it does anything.
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -70,7 +71,7 @@ class Engine:
             self._keeper.join(timeout=5)
 
     def publish_now(self, claims: Sequence[Claim]) -> None:
-        """Run the targets of an immediate batch in the I/O pool: concurrently, but one after the other on an account."""
+        """Run the targets of an immediate batch in the I/O pool: all at once, but one after the other on an account."""
         lanes: dict[str, list[Claim]] = {}
         for claim in claims:
             lanes.setdefault(claim.lane, []).append(claim)
@@ -148,8 +149,11 @@ def recover(service: Service, *, paused: bool) -> None:
     if not paused:
         fail_overdue(service)
     for batch in service.read(_interrupted).result():
-        key = f"answer:{batch}"
-        service.write(lambda tx, key=key: service.jobs.put(tx, "answer", key, service.now_ms)).result()
+        _ring(service, "answer", f"answer:{batch}", service.now_ms)
+
+
+def _ring(service: Service, kind: str, key: str, due: int, lane: str = "") -> None:
+    service.write(lambda tx: service.jobs.put(tx, kind, key, due, lane)).result()
 
 
 def fail_overdue(service: Service) -> int:
@@ -157,9 +161,16 @@ def fail_overdue(service: Service) -> int:
     before = service.now_ms - int(service.runtime.settings.scheduling.overdue_grace * 1000)
     rows = service.read(lambda: _overdue(before)).result()
     for start in range(0, len(rows), STEP):
-        part = rows[start : start + STEP]
-        service.write(lambda tx, part=part: [outcomes.overdue(service, tx, row) for row in part]).result()
+        _fail_part(service, rows[start : start + STEP])
     return len(rows)
+
+
+def _fail_part(service: Service, rows: list[dict[str, Any]]) -> None:
+    def fail(tx: Tx) -> None:
+        for row in rows:
+            outcomes.overdue(service, tx, row)
+
+    service.write(fail).result()
 
 
 def _overdue(before: int) -> list[dict[str, Any]]:
@@ -203,12 +214,10 @@ def sweep(service: Service, fetched: media.Fetched) -> None:
     """Ring again for open posts that have no job, and forget what is past its time."""
     for post, lane, due in service.read(_unrung).result():
         log.warning("post %s had no job; it rings again", post)
-        service.write(
-            lambda tx, post=post, lane=lane, due=due: service.jobs.put(tx, "publish", post, due, lane)
-        ).result()
+        _ring(service, "publish", post, due, lane)
     service.write(lambda tx: limits.purge(tx, service.now_ms)).result()
     for batch in fetched.kept():
-        if service.read(lambda batch=batch: posts.is_settled(batch)).result():
+        if service.read(functools.partial(posts.is_settled, batch)).result():
             fetched.drop(batch)
 
 

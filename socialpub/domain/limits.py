@@ -93,8 +93,7 @@ async def _replay(service: Service, key: Key, wait: float) -> Kept | None:
 
 
 def _find(key: Key, now: int) -> dict[str, Any] | None:
-    row = Idempotency.select().where(Idempotency.id == key.id, _alive(now)).dicts().first()
-    return row  # type: ignore[no-any-return]
+    return Idempotency.select().where(Idempotency.id == key.id, _alive(now)).dicts().first()  # type: ignore[no-any-return]
 
 
 def _finished(key: Key, now: int) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ One row moved: the caller owns it. None: somebody else was faster, or the post i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,7 +130,7 @@ def _failed(row: Row) -> dict[str, Any]:
     }
 
 
-_OWN = {
+_OWN: dict[str, Callable[[Row], dict[str, Any]]] = {
     "post.queued": lambda row: {"queuedAt": iso(row["updated_at"])},
     "post.validated": lambda row: {"validatedAt": iso(row["updated_at"])},
     "post.published": _published,

@@ -7,10 +7,11 @@ their events, their jobs and the idempotency record.
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from socialpub import platforms
 from socialpub.base import faults
@@ -21,10 +22,11 @@ from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
 from socialpub.platforms.base import Draft, Item, Warning
 from socialpub.platforms.rules import Findings, findings, warning
-from socialpub.store.db import Tx
+from socialpub.store.db import Answer, Tx
 from socialpub.store.models import Account, Batch, Instance, Intent, Post
 from socialpub.store.queue import Claim
 
+T = TypeVar("T")
 Row = dict[str, Any]
 LEAD_MS = 1000
 DUPLICATE_MS = 24 * 3600 * 1000
@@ -316,7 +318,7 @@ async def _store_inline(service: Service, aims: Sequence[Aim]) -> dict[str, medi
     return await _in_pool(service, lambda: {data: media.store(service, media.decode(data)) for data in inline})
 
 
-async def _in_pool(service: Service, run: Any) -> Any:
+async def _in_pool(service: Service, run: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(service.pool, run)
 
 
@@ -482,13 +484,17 @@ async def settled(service: Service, batch: str, seconds: float) -> bool:
     deadline = service.runtime.clock.monotonic() + seconds
     for post in await service.read(lambda: _open_posts(batch)):
         left = deadline - service.runtime.clock.monotonic()
-        await service.hub.until(f"post:{post}", lambda post=post: service.read(lambda: _ended(post)), max(0.0, left))
+        await service.hub.until(f"post:{post}", functools.partial(_read_ended, service, post), max(0.0, left))
     return await service.read(lambda: is_settled(batch))
 
 
 def _open_posts(batch: str) -> list[str]:
     query = Post.select(Post.id).where(Post.batch == batch, Post.status.not_in(sorted(moves.TERMINAL)))
     return [row[0] for row in query.order_by(Post.position).tuples()]
+
+
+def _read_ended(service: Service, post: str) -> Answer[bool | None]:
+    return service.read(lambda: _ended(post))
 
 
 def _ended(post: str) -> bool | None:
@@ -562,7 +568,7 @@ def retry(service: Service, tx: Tx, scope: Scope, post: str, at_ms: int | None, 
     _check_future(service, at_ms)
     if row["error"] and json.loads(row["error"]).get("rule") == "publish.outcome_unknown":
         raise refuse("post.retry.unsettled")
-    fresh = {
+    fresh: dict[str, Any] = {
         "error": None,
         "error_code": None,
         "tries": 0,

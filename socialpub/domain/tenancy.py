@@ -106,7 +106,7 @@ def create_organization(service: Service, tx: Tx, name: str) -> dict[str, Any]:
 
 
 def create_profile(service: Service, tx: Tx, organization: str, name: str) -> dict[str, Any]:
-    """The new profile as the API shows it; `not_found` for an unknown organization, `profile.slug.unique` for a twin."""
+    """The new profile as the API shows it; `not_found`: no such organization; `profile.slug.unique`: has a twin."""
     if not Organization.select().where(Organization.id == organization).exists():
         raise ApiError("not_found", "There is no organization with this id.")
     slug, now = _slug(name), service.now_ms

@@ -73,7 +73,7 @@ def in_thread(app: Sanic[Any, Any], sock: socket.socket) -> Iterator[None]:
     async def main() -> None:
         asked_to_stop, loop = asyncio.Event(), asyncio.get_running_loop()
         async with running(app, sock):
-            stops.append(lambda: loop.call_soon_threadsafe(asked_to_stop.set))  # type: ignore[arg-type,return-value]
+            stops.append(lambda: loop.call_soon_threadsafe(asked_to_stop.set))  # type: ignore[arg-type]
             ready.set()
             await asked_to_stop.wait()
 
