@@ -116,7 +116,7 @@ def connect(
 
 
 def login(service: Service, platform: str, fields: Mapping[str, str]) -> tuple[Identity, Tokens]:
-    """Who these credentials belong to, checked at the platform; ApiError `platform_not_enabled` where there is no way."""
+    """Who these credentials belong to, as the platform says; ApiError `platform_not_enabled` where there is no way."""
     connector = platforms.CONNECTORS.get(platform)
     enabled(service, platforms.platform(platform))
     log_in: Login | None = getattr(connector, "login", None) and connector  # type: ignore[assignment]
@@ -154,6 +154,17 @@ def open_tokens(service: Service, account: str, sealed: str) -> Tokens:
     except crypto.SealError as error:
         raise refuse("account.reconnect_required", "The account's stored authorization cannot be read.") from error
     return Tokens(secret["access"], secret["refresh"], secret["expiresAtMs"], secret["private"])
+
+
+def ends_before(service: Service, row: Row, at_ms: int) -> bool:
+    """Whether the account's authorization ends before an instant and cannot be refreshed by itself."""
+    ends = row["token_expires_at"]
+    if ends is None or ends >= at_ms or row["secret"] is None:
+        return False
+    try:
+        return open_tokens(service, row["id"], row["secret"]).refresh is None
+    except ApiError:
+        return True  # sealed with a key that is gone: it is over already
 
 
 _refreshing: dict[str, threading.Lock] = {}

@@ -15,7 +15,7 @@ from typing import Any
 from peewee import JOIN, fn
 
 from socialpub.base import faults
-from socialpub.domain import instance, limits, media, outcomes, posts, publish
+from socialpub.domain import batches, instance, limits, media, outcomes, publish
 from socialpub.domain.service import Service
 from socialpub.store.db import Tx
 from socialpub.store.models import Idempotency, Intent, Post
@@ -197,9 +197,9 @@ def answer(service: Service, claim: Claim) -> None:
     batch = claim.key.removeprefix("answer:")
 
     def finish(tx: Tx) -> None:
-        if posts.is_settled(batch):
+        if batches.is_settled(batch):
             key = Idempotency.select(Idempotency.id).where(Idempotency.batch == batch).scalar()
-            posts.complete(service, tx, batch, key)
+            batches.complete(service, tx, batch, key)
             service.jobs.finish(tx, claim)
         else:
             service.jobs.again(tx, claim, service.now_ms + ANSWER_EVERY_MS)
@@ -217,7 +217,7 @@ def sweep(service: Service, fetched: media.Fetched) -> None:
         _ring(service, "publish", post, due, lane)
     service.write(lambda tx: limits.purge(tx, service.now_ms)).result()
     for batch in fetched.kept():
-        if service.read(functools.partial(posts.is_settled, batch)).result():
+        if service.read(functools.partial(batches.is_settled, batch)).result():
             fetched.drop(batch)
 
 

@@ -13,7 +13,6 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -110,14 +109,6 @@ def file_of(service: Service, sha256: str) -> Path:
     return _home(service) / sha256[:2] / sha256
 
 
-@dataclass(frozen=True)
-class Stored:
-    """A file that is durably in its place, before any row names it."""
-
-    facts: Facts
-    media_id: str
-
-
 def decode(data: str) -> bytes:
     """The bytes of `bytesBase64`; ApiError `media.base64_invalid`."""
     try:
@@ -129,8 +120,8 @@ def decode(data: str) -> bytes:
     return raw
 
 
-def store(service: Service, data: bytes) -> Stored:
-    """Put bytes durably in their place under their hash. The row comes later, in the transaction that needs it.
+def store(service: Service, data: bytes) -> Facts:
+    """Put bytes durably in their place under their hash, before any row names them, and measure them.
 
     Bytes of an unsupported or unreadable kind are kept too: for inline media the platform's own rule says no.
     """
@@ -143,10 +134,7 @@ def store(service: Service, data: bytes) -> Stored:
         facts = measure(place, sha256)
     except ApiError:
         facts = None
-    return Stored(
-        facts or Facts(sniff(data[:SNIFF_BYTES]) or "application/octet-stream", len(data), sha256),
-        service.runtime.ids.prefixed("med_"),
-    )
+    return facts or Facts(sniff(data[:SNIFF_BYTES]) or "application/octet-stream", len(data), sha256)
 
 
 @contextlib.contextmanager
@@ -164,11 +152,11 @@ def _arriving(place: Path) -> Iterator[BinaryIO]:
         raise
 
 
-def insert(service: Service, tx: Tx, organization: str, profile: str | None, stored: Stored, alt: str | None) -> None:
-    """The row of a stored file."""
-    facts = stored.facts
+def insert(service: Service, tx: Tx, organization: str, profile: str | None, facts: Facts, alt: str | None) -> str:
+    """The row of a stored file; its id."""
+    media_id = service.runtime.ids.prefixed("med_")
     Media.insert(
-        id=stored.media_id,
+        id=media_id,
         organization=organization,
         profile=profile,
         content_type=facts.content_type,
@@ -182,6 +170,7 @@ def insert(service: Service, tx: Tx, organization: str, profile: str | None, sto
         alt_text=alt,
         created_at=service.now_ms,
     ).execute()
+    return media_id
 
 
 def find(scope: Scope, profile: str | None, media_id: str) -> Row:
@@ -196,6 +185,19 @@ def find(scope: Scope, profile: str | None, media_id: str) -> Row:
     if row is None:
         raise refuse("media.unknown", f"The scope holds no media with the id {media_id}.")
     return row  # type: ignore[no-any-return]
+
+
+def facts_of(row: Row) -> Facts:
+    """What is known of an asset without opening its file."""
+    return Facts(
+        row["content_type"],
+        row["size_bytes"],
+        row["sha256"],
+        row["width"],
+        row["height"],
+        row["frames"],
+        row["duration_ms"],
+    )
 
 
 def public_url(service: Service, media_id: str, content_type: str) -> str:
@@ -250,6 +252,16 @@ class Fetched:
             if not reply.ok:
                 raise ApiError("preflight_failed", platform_response={"status": reply.status, "url": url})
 
+    def put(self, batch: str, data: bytes) -> tuple[Path, str]:
+        """Inline bytes of a batch that is only validated: their file and hash."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        place = self._folder(batch) / sha256
+        with self._lock(str(place)):
+            if not place.exists():
+                with _arriving(place) as file:
+                    file.write(data)
+        return place, sha256
+
     def kept(self) -> list[str]:
         """The batches whose files are here."""
         home = self._folder("")
@@ -275,13 +287,20 @@ def with_bytes(
 ) -> tuple[Item, ...]:
     """The items with their bytes and facts, in an I/O thread; `preflight_failed` for what cannot be had or read."""
     return tuple(
-        _resolved(service, fetched, batch, platform, index, ref, assets) for index, ref in enumerate(json.loads(refs))
+        resolved(service, fetched, batch, platform, index, ref, assets) for index, ref in enumerate(json.loads(refs))
     )
 
 
-def _resolved(
-    service: Service, fetched: Fetched, batch: str, platform: str, index: int, ref: Row, assets: Mapping[str, Row]
+def resolved(
+    service: Service,
+    fetched: Fetched,
+    batch: str,
+    platform: str,
+    index: int,
+    ref: Mapping[str, Any],
+    assets: Mapping[str, Row],
 ) -> Item:
+    """One item with its bytes and facts; `preflight_failed` when it cannot be had or read."""
     item = _item(service, ref, assets)
     try:
         path, sha256 = _bytes_of(service, fetched, batch, ref, assets)
@@ -297,10 +316,14 @@ def _resolved(
     return Item(item.kind, item.alt_text, item.url, item.stored, facts, path)
 
 
-def _bytes_of(service: Service, fetched: Fetched, batch: str, ref: Row, assets: Mapping[str, Row]) -> tuple[Path, str]:
+def _bytes_of(
+    service: Service, fetched: Fetched, batch: str, ref: Mapping[str, Any], assets: Mapping[str, Row]
+) -> tuple[Path, str]:
     if "mediaId" in ref:
         sha256 = assets[ref["mediaId"]]["sha256"]
         return file_of(service, sha256), sha256
+    if "bytesBase64" in ref:
+        return fetched.put(batch, decode(ref["bytesBase64"]))
     path = fetched.get(batch, ref["url"])
     return path, hashlib.sha256(path.read_bytes()).hexdigest()
 

@@ -135,6 +135,7 @@ class Upstream:
     site: Any  # the platform's own Site subclass
     account: Account
     tokens: Tokens
+    bound: frozenset[str] = frozenset()  # remote ids that belong to other posts of ours: `settle` never answers one
 
 
 # --- What comes out ----------------------------------------------------------------------------------------------
@@ -345,6 +346,18 @@ class Notice:
 
 
 @dataclass(frozen=True)
+class Cap:
+    """How many posts the platform takes in `seconds`, from one account or (`shared`) from the whole app.
+
+    Only a warning: what the platform really counts (calls, other apps' posts) is not known here.
+    """
+
+    posts: int
+    seconds: int
+    shared: bool = False
+
+
+@dataclass(frozen=True)
 class CredentialField:
     """One field of a credentials form."""
 
@@ -415,6 +428,7 @@ class Platform:
     sunset_at: str | None = None
     first_comment: bool = False
     alt_text: tuple[Kind, ...] = ("image", "video")  # the kinds of media whose alt text is published
+    caps: tuple[Cap, ...] = ()  # above four fifths of one: warning `daily_cap_near`
     notices: tuple[Notice, ...] = ()  # warnings of the platform's own, beside its rules
     option_images: tuple[str, ...] = ()  # options that name an image; its facts come in `Draft.option_facts`
     unreachable: Mapping[Kind, str] = field(default_factory=dict)  # rule of a failed fetch; default: media.reachable

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from socialpub.platforms.base import KEY, Account, Counter, CredentialField, Draft, Platform, Site
+from socialpub.platforms.base import KEY, Account, Cap, Counter, CredentialField, Draft, Platform, Site
 from socialpub.platforms.bluesky_rules import MIME, RULES
 from socialpub.platforms.options import Options
 from socialpub.platforms.text import graphemes
@@ -80,6 +80,7 @@ PLATFORM = Platform(
     send_class=KEY,
     options=BlueskyOptions,
     rules=RULES,
+    caps=(Cap(1_666, 3600), Cap(11_666, 86_400)),
     count=_count,
     site=BlueskySite,
     version="atproto-xrpc-2026-08-20",

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from socialpub.platforms.base import CONTAINER, Account, Counter, Draft, Platform, Site
+from socialpub.platforms.base import CONTAINER, Account, Cap, Counter, Draft, Platform, Site
 from socialpub.platforms.instagram_rules import RULES, TEXT_MAX
 from socialpub.platforms.options import AbsoluteUrl, Options
 from socialpub.platforms.rules import ignored_option
@@ -46,6 +46,7 @@ PLATFORM = Platform(
     send_class=CONTAINER,
     options=InstagramOptions,
     rules=RULES,
+    caps=(Cap(50, 86_400),),
     count=_count,
     site=InstagramSite,
     version="v26.0",

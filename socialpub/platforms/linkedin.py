@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from socialpub.platforms.base import NO_KEY, Account, Counter, Draft, Platform, Site
+from socialpub.platforms.base import NO_KEY, Account, Cap, Counter, Draft, Platform, Site
 from socialpub.platforms.linkedin_rules import RULES, TEXT_MAX, text_length
 from socialpub.platforms.options import Options
 
@@ -35,6 +35,7 @@ PLATFORM = Platform(
     send_class=NO_KEY,
     options=LinkedinOptions,
     rules=RULES,
+    caps=(Cap(150, 86_400),),
     count=_count,
     site=LinkedinSite,
     version="202609",

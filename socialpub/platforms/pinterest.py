@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from socialpub.platforms.base import NO_KEY, Account, Counter, Draft, Notice, Platform, Site
+from socialpub.platforms.base import NO_KEY, Account, Cap, Counter, Draft, Notice, Platform, Site
 from socialpub.platforms.options import AbsoluteUrl, Options
 from socialpub.platforms.pinterest_rules import RULES, TEXT_MAX
 from socialpub.platforms.rules import ignored_option
@@ -48,6 +48,7 @@ PLATFORM = Platform(
     send_class=NO_KEY,
     options=PinterestOptions,
     rules=RULES,
+    caps=(Cap(1_000, 86_400),),
     count=_count,
     site=PinterestSite,
     version="v5",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from socialpub.platforms.base import CONTAINER, Account, Counter, Draft, Platform, Site
+from socialpub.platforms.base import CONTAINER, Account, Cap, Counter, Draft, Platform, Site
 from socialpub.platforms.options import DigitId, Options
 from socialpub.platforms.text import threads_length
 from socialpub.platforms.threads_rules import RULES, TEXT_MAX
@@ -36,6 +36,7 @@ PLATFORM = Platform(
     send_class=CONTAINER,
     options=ThreadsOptions,
     rules=RULES,
+    caps=(Cap(250, 86_400),),
     count=_count,
     site=ThreadsSite,
     version="v1.0",

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from socialpub.platforms.base import NO_KEY, Account, Counter, Draft, Platform, Site
+from socialpub.platforms.base import NO_KEY, Account, Cap, Counter, Draft, Platform, Site
 from socialpub.platforms.options import DigitId, Options
 from socialpub.platforms.twitter_rules import RULES, text_max
 from socialpub.platforms.twitter_text import weighted_length
@@ -45,6 +45,7 @@ PLATFORM = Platform(
     send_class=NO_KEY,
     options=TwitterOptions,
     rules=RULES,
+    caps=(Cap(100, 900), Cap(10_000, 86_400, shared=True)),
     count=_count,
     site=TwitterSite,
     version="v2",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from socialpub.base import faults
-from socialpub.domain import limits, postlog, posts, schemas
+from socialpub.domain import accept, batches, limits, postlog, posts, preflight, schemas
 from socialpub.store.db import Tx
 from socialpub.web.api.writes import commit
 from socialpub.web.http import Call, Reply, kept
@@ -18,14 +18,20 @@ async def publish(call: Call) -> Reply:
 
 async def _publish(call: Call) -> limits.Kept:
     request = call.parsed(schemas.PublishRequest)
-    accepted = await posts.accept(call.service, call.scope, request, call.key, call.request_id)
+    accepted = await accept.accept(call.service, call.scope, request, call.key, call.request_id)
     if accepted.answer is not None:
         return accepted.answer
     call.engine.publish_now(accepted.claims)
     wait = call.service.runtime.settings.publishing.immediate_wait
-    await posts.settled(call.service, accepted.batch, wait)
+    await batches.settled(call.service, accepted.batch, wait)
     key = accepted.key.id if accepted.key else None
-    return await call.service.write(lambda tx: posts.complete(call.service, tx, accepted.batch, key))
+    return await call.service.write(lambda tx: batches.complete(call.service, tx, accepted.batch, key))
+
+
+async def validate(call: Call) -> Reply:
+    """POST /v1/posts/validate."""
+    request = call.parsed(schemas.ValidateRequest)
+    return Reply(await preflight.validate(call.service, call.engine.fetched, call.scope, request))
 
 
 async def listing(call: Call) -> Reply:

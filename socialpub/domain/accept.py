@@ -1,0 +1,228 @@
+"""Accepting a batch. `accept` reads top to bottom: the batch's rules, targets, preflight, quota, and one transaction
+that holds the rows, their events, their jobs and the idempotency record."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from socialpub import platforms
+from socialpub.base import faults
+from socialpub.base.errors import ApiError, refuse
+from socialpub.domain import batches, events, limits, media, moves, preflight, schemas, tenancy
+from socialpub.domain.service import Service
+from socialpub.domain.targets import Aim, check_batch, check_future, resolve
+from socialpub.domain.tenancy import Scope
+from socialpub.platforms.base import Facts, Warning
+from socialpub.store.db import Tx
+from socialpub.store.models import Account, Batch, Instance, Post
+from socialpub.store.queue import Claim
+
+Row = dict[str, Any]
+Inline = tuple[str, str, str | None]  # inline media: its text, its target's profile, its alt text
+PAUSED_RETRY_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A batch that is committed; `claims` are the immediate targets, already leased to this process."""
+
+    batch: str
+    key: limits.Key | None
+    claims: tuple[Claim, ...] = ()
+    answer: limits.Kept | None = None  # scheduled: the answer is complete
+
+
+@dataclass(frozen=True)
+class _Target:
+    """A target that passed preflight: its row's id and what it warns of."""
+
+    aim: Aim
+    post: str
+    warnings: tuple[Warning, ...]
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Everything that one transaction needs to write the batch."""
+
+    scope: Scope
+    request: schemas.PublishRequest
+    key: limits.Key | None
+    request_id: str
+    batch: str
+    targets: Sequence[_Target]
+    stored: Mapping[str, Facts]  # inline media, kept, by its text
+
+    @property
+    def at_ms(self) -> int | None:
+        return self.request.scheduled_at
+
+
+async def accept(
+    service: Service, scope: Scope, request: schemas.PublishRequest, key: limits.Key | None, request_id: str
+) -> Accepted:
+    """Check a publish request and commit it; ApiError, and nothing written, when any check says no."""
+    check_batch(service, request, scope)
+    targets = await service.read(lambda: _checked(service, scope, request))
+    stored = await _store_inline(service, [target.aim for target in targets])
+    if request.scheduled_at is not None:
+        targets = [_forewarned(service, target, stored) for target in targets]
+    order = _Order(scope, request, key, request_id, service.runtime.ids.uuid(), targets, stored)
+    accepted = await service.write(lambda tx: _insert(service, tx, order))
+    faults.hit("sched.after_commit" if order.at_ms is not None else "now.after_commit")
+    return accepted
+
+
+def _checked(service: Service, scope: Scope, request: schemas.PublishRequest) -> list[_Target]:
+    """On one read snapshot: resolve the targets, run the cheap checks, look at the quota."""
+    if request.scheduled_at is None and Instance.select(Instance.paused).where(Instance.id == 1).scalar():
+        raise refuse("service.paused", retry_after=PAUSED_RETRY_SECONDS)
+    aims = resolve(service, scope, request)
+    checked = [preflight.check_cheap(service, aim) for aim in aims]
+    if error := preflight.refused(service, aims, checked):
+        raise error
+    limits.check_quota(service, scope.organization, len(aims))
+    posts = [service.runtime.ids.uuid() for _ in aims]
+    notes = preflight.notes(service, aims, request.scheduled_at, [f"post {post}" for post in posts])
+    return [
+        _Target(aim, post, tuple(dict.fromkeys((*found.warnings, *noted))))
+        for aim, post, found, noted in zip(aims, posts, checked, notes, strict=True)
+    ]
+
+
+async def _store_inline(service: Service, aims: Sequence[Aim]) -> dict[str, Facts]:
+    """Inline bytes, durably in their place before any row names them; equal ones once."""
+    inline = {ref["bytesBase64"] for aim in aims for ref in aim.refs if "bytesBase64" in ref}
+    if not inline:
+        return {}
+
+    def store() -> dict[str, Facts]:
+        return {data: media.store(service, media.decode(data)) for data in inline}
+
+    return await asyncio.get_running_loop().run_in_executor(service.pool, store)
+
+
+def _forewarned(service: Service, target: _Target, stored: Mapping[str, Facts]) -> _Target:
+    """A scheduled target with what its stored media will be refused for, as warnings."""
+    known = preflight.known_breaches(service, target.aim, stored)
+    return _Target(target.aim, target.post, tuple(dict.fromkeys((*target.warnings, *known))))
+
+
+# --- The transaction -------------------------------------------------------------------------------------------------
+
+
+def _insert(service: Service, tx: Tx, order: _Order) -> Accepted:
+    tenancy.check_key(order.scope)
+    limits.claim(service, tx, order.key, order.batch)
+    _recheck(service, order)
+    crossings = limits.take_quota(service, tx, order.scope.organization, len(order.targets))
+    _insert_batch(service, order)
+    media_ids = _insert_media(service, tx, order)
+    claims = [_insert_target(service, tx, order, target, media_ids) for target in order.targets]
+    for crossing in crossings:
+        events.emit(service, crossing.type, order.scope.organization, crossing.data, request_id=order.request_id)
+    answer = _scheduled_answer(service, tx, order)
+    faults.hit("sched.before_commit" if order.at_ms is not None else "now.before_commit")
+    return Accepted(order.batch, order.key, tuple(claim for claim in claims if claim), answer)
+
+
+def _recheck(service: Service, order: _Order) -> None:
+    """What may have changed since the snapshot: the time, the accounts, the media."""
+    check_future(service, order.at_ms)
+    wanted = {target.aim.account["id"] for target in order.targets}
+    there = Account.select().where(Account.id.in_(sorted(wanted)), Account.disconnected_at.is_null()).count()
+    if there != len(wanted):
+        raise ApiError("not_found", "An account of this batch was disconnected meanwhile.")
+    for target in order.targets:
+        for asset in target.aim.assets:
+            media.find(order.scope, target.aim.account["profile"], asset)
+
+
+def _insert_batch(service: Service, order: _Order) -> None:
+    Batch.insert(
+        id=order.batch,
+        organization=order.scope.organization,
+        request_id=order.request_id,
+        created_at=service.now_ms,
+        scheduled_at=order.at_ms,
+    ).execute()
+
+
+def _insert_media(service: Service, tx: Tx, order: _Order) -> dict[Inline, str]:
+    """Rows for the inline media: their ids. Targets of one profile share them."""
+    ids: dict[Inline, str] = {}
+    for target in order.targets:
+        profile = target.aim.account["profile"]
+        for ref in target.aim.refs:
+            inline = _inline(ref, profile)
+            if inline is not None and inline not in ids:
+                data, alt = order.stored[ref["bytesBase64"]], ref.get("altText")
+                ids[inline] = media.insert(service, tx, order.scope.organization, profile, data, alt)
+    return ids
+
+
+def _inline(ref: Row, profile: str) -> Inline | None:
+    return (ref["bytesBase64"], profile, ref.get("altText")) if "bytesBase64" in ref else None
+
+
+def _insert_target(
+    service: Service, tx: Tx, order: _Order, target: _Target, media_ids: Mapping[Inline, str]
+) -> Claim | None:
+    """A target's row, its events and its job; the claim when it is published at once."""
+    row = _row(service, order, target, media_ids)
+    Post.insert(**row).execute()
+    account = target.aim.account["id"]
+    claim = None
+    if order.at_ms is None:
+        claim = service.jobs.put_held(tx, "publish", target.post, account)
+    else:
+        service.jobs.put(tx, "publish", target.post, order.at_ms, account)
+        moves.tell(service, "post.queued", row, {}, order.request_id)
+    moves.tell(service, "post.validated", row, {}, order.request_id)
+    return claim
+
+
+def _row(service: Service, order: _Order, target: _Target, media_ids: Mapping[Inline, str]) -> Row:
+    aim, now = target.aim, service.now_ms
+    refs = [_saved_ref(ref, aim.account["profile"], media_ids) for ref in aim.refs]
+    return {
+        "id": target.post,
+        "organization": aim.account["organization"],
+        "profile": aim.account["profile"],
+        "account": aim.account["id"],
+        "platform": aim.platform,
+        "batch": order.batch,
+        "position": aim.index,
+        "status": "validated" if order.at_ms is None else "queued",
+        "text": aim.draft.text,
+        "text_fold": aim.draft.text.casefold(),
+        "media": json.dumps(refs, ensure_ascii=False),
+        "options": json.dumps(aim.draft.options, ensure_ascii=False),
+        "first_comment": aim.draft.first_comment if platforms.platform(aim.platform).first_comment else None,
+        "scheduled_at": order.at_ms,
+        "warnings": json.dumps([note.body() for note in target.warnings], ensure_ascii=False),
+        "created_at": now,
+        "updated_at": now,
+    }
+
+
+def _saved_ref(ref: Row, profile: str, media_ids: Mapping[Inline, str]) -> Row:
+    """A mediaRef as it is kept and shown: inline bytes have become an asset."""
+    inline = _inline(ref, profile)
+    if inline is None:
+        return ref
+    named = {"kind": ref["kind"], "mediaId": media_ids[inline]}
+    return named | ({"altText": ref["altText"]} if "altText" in ref else {})
+
+
+def _scheduled_answer(service: Service, tx: Tx, order: _Order) -> limits.Kept | None:
+    if order.at_ms is None:
+        return None
+    answer = limits.Kept(202, batches.dumps(batches.batch_body(service, order.batch)))
+    if order.key:
+        limits.keep(service, tx, order.key.id, answer)
+    return answer
