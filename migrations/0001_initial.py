@@ -217,6 +217,7 @@ class Intent(Base):
     sends = IntegerField(default=0)
     looks = IntegerField(default=0)
     answered = BooleanField(default=False)
+    refusal = TextField(null=True)
     outcome = TextField(null=True)
     remote_id = TextField(null=True)
     result = TextField(null=True)

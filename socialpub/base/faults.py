@@ -1,12 +1,14 @@
 """Named points where a test may make the program fail; inert unless switched on.
 
 `SOCIALPUB_FAULTS="pub.after_send=kill@3,db.commit=enospc"` with `SOCIALPUB_TEST=1` in the environment: at the third
-passing of `pub.after_send` the process kills itself with SIGKILL. Actions: `kill`, `raise`, `enospc`, `hang`, `sleep:SECONDS`.
+passing of `pub.after_send` the process kills itself with SIGKILL; `@3-7` is each passing from the third to the seventh.
+Actions: `kill`, `raise`, `enospc`, `hang`, `sleep:SECONDS`.
 """
 
 from __future__ import annotations
 
 import errno
+import math
 import os
 import signal
 import threading
@@ -21,14 +23,15 @@ class FaultInjectedError(RuntimeError):
 @dataclass
 class _Fault:
     action: str
-    at: int  # the passing that fires; 0 = every one
+    first: int = 1  # the passings that fire
+    last: float = math.inf
     passed: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def due(self) -> bool:
         with self.lock:
             self.passed += 1
-            return self.at in (0, self.passed)
+            return self.first <= self.passed <= self.last
 
 
 def _kill() -> None:
@@ -57,7 +60,8 @@ def _parse(text: str) -> dict[str, _Fault]:
         action, _, at = action.partition("@")
         if action not in _ACTIONS and not action.startswith("sleep:"):
             raise ValueError(f"SOCIALPUB_FAULTS: unknown action {action!r} in {part!r}")
-        faults[name] = _Fault(action, int(at or 0))
+        first, _, last = at.partition("-")
+        faults[name] = _Fault(action, int(first), int(last or first)) if at else _Fault(action)
     return faults
 
 

@@ -1,45 +1,25 @@
-"""The transactions of publishing one post: claim it, write down an intent, record what became of it.
+"""The transactions of publishing one post: claim it, record what became of it.
 
-Each is one write function, and each says `jobs.owns(claim)` first: a run whose lease was taken over changes nothing.
+Each is one write function, and each says `owned` first: a run whose lease was taken over changes nothing.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from socialpub.base.errors import ERRORS, ApiError, Outcome, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain import accounts, media, moves
+from socialpub.domain.intents import Row, Snapshot, add_warnings, capped, close, owned, published_of
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Published, Warning
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Attempt, Intent, Post
 from socialpub.store.queue import Claim
 
-Row = dict[str, Any]
 RETRY_AFTER_MAX = 3600
-RESPONSE_MAX = 16 * 1024
-
-
-class LostClaimError(Exception):
-    """Another run has this post now; nothing was written."""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """Everything one run needs to know, read in the transaction that claimed the post."""
-
-    claim: Claim
-    post: Row
-    account: Row
-    attempt: Row
-    assets: dict[str, Row]
-    open_intent: Row | None = None  # sent, perhaps: look before anything else
-    published: Published | None = None  # by this attempt already; only the first comment is missing
-    plan: dict[str, Any] | None = None  # of what is published
 
 
 def claim(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
@@ -67,7 +47,7 @@ def claim(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
         attempt,
         media.assets_of(json.loads(post["media"])),
         open_intent=next((row for row in intents if row["outcome"] is None), None),
-        published=_published(done) if done else None,
+        published=published_of(done) if done else None,
         plan=json.loads(done["plan"]) if done else None,
     )
 
@@ -121,104 +101,13 @@ def _finish_attempt(service: Service, post: str, number: int, error: ApiError | 
     ).where(Attempt.post == post, Attempt.number == number).execute()
 
 
-def _owned(service: Service, snapshot: Snapshot) -> None:
-    if not service.jobs.owns(snapshot.claim):
-        raise LostClaimError(snapshot.post["id"])
-
-
-# --- Intents -----------------------------------------------------------------------------------------------------
-
-
-def intend(
-    service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning] = ()
-) -> Row:
-    """Write down what is about to be sent; committed before the first mutating byte."""
-    _owned(service, snapshot)
-    post, now = snapshot.post["id"], service.now_ms
-    row = {
-        "id": service.runtime.ids.uuid(),
-        "post": post,
-        "attempt": snapshot.attempt["id"],
-        "account": snapshot.account["id"],
-        "step": step,
-        "number": Intent.select().where(Intent.post == post, Intent.step == step).count() + 1,
-        "plan": json.dumps(plan, ensure_ascii=False),
-        "epoch": service.jobs.epoch,
-        "intent_at": now,
-        "sent_at": now,
-        "sends": 1,
-        "looks": 0,
-        "answered": False,
-    }
-    Intent.insert(**row).execute()
-    if warnings:
-        _add_warnings(post, warnings)
-    return row
-
-
-def has_open_intent(post: str) -> bool:
-    """Whether something of this post may have been sent and is not settled."""
-    return bool(Intent.select().where(Intent.post == post, Intent.outcome.is_null()).exists())
-
-
-def intend_again(service: Service, tx: Tx, snapshot: Snapshot, intent: Row) -> Row:
-    """The same plan is about to be sent once more."""
-    _owned(service, snapshot)
-    return _change(intent, sent_at=service.now_ms, sends=intent["sends"] + 1, answered=False)
-
-
-def looked(service: Service, tx: Tx, snapshot: Snapshot, intent: Row, evidence: Any, next_at: int | None) -> Row:
-    """Looking did not settle it; with `next_at` the post is given back until then."""
-    _owned(service, snapshot)
-    changed = _change(intent, looks=intent["looks"] + 1, evidence=capped(evidence))
-    if next_at is not None:
-        service.jobs.again(tx, snapshot.claim, next_at)
-    return changed
-
-
-def answered(service: Service, tx: Tx, snapshot: Snapshot, intent: Row, error: ApiError) -> Row:
-    """The send got an answer, only not a clear one: that call is over, nothing of it is still on its way."""
-    _owned(service, snapshot)
-    return _change(intent, answered=True, evidence=capped(error.platform_response))
-
-
-def _change(intent: Row, **columns: Any) -> Row:
-    Intent.update(**columns).where(Intent.id == intent["id"], Intent.outcome.is_null()).execute()
-    return intent | columns
-
-
-def close_intent(service: Service, intent: Row, outcome: str, published: Published | None = None) -> None:
-    """Settle an open intent; `published` binds the remote post to it."""
-    Intent.update(
-        outcome=outcome,
-        settled_at=service.now_ms,
-        remote_id=published.remote_id if published else None,
-        result=json.dumps(_published_body(published)) if published else None,
-    ).where(Intent.id == intent["id"], Intent.outcome.is_null()).execute()
-
-
-def _published_body(published: Published) -> dict[str, Any]:
-    return {
-        "remote_id": published.remote_id,
-        "uri": published.uri,
-        "cid": published.cid,
-        "url": published.url,
-        "warnings": [warning.body() for warning in published.warnings],
-    }
-
-
-def _published(intent: Row) -> Published:
-    found = json.loads(intent["result"])
-    return Published(**(found | {"warnings": tuple(Warning(**warning) for warning in found["warnings"])}))
-
-
 # --- Ends --------------------------------------------------------------------------------------------------------
 
 
 def sent(service: Service, tx: Tx, snapshot: Snapshot, intent: Row, published: Published, *, last: bool) -> None:
     """The platform has the post. `last`: no first comment follows, so the row is published in the same transaction."""
-    _owned(service, snapshot)
-    close_intent(service, intent, Outcome.OK, published)
+    owned(service, snapshot)
+    close(service, intent, Outcome.OK, published)
     if last:
         _publish(service, tx, snapshot, published, None, ())
 
@@ -227,8 +116,8 @@ def commented(
     service: Service, tx: Tx, snapshot: Snapshot, intent: Row, published: Published, comment: Published
 ) -> None:
     """The first comment is there too."""
-    _owned(service, snapshot)
-    close_intent(service, intent, Outcome.OK, comment)
+    owned(service, snapshot)
+    close(service, intent, Outcome.OK, comment)
     _publish(service, tx, snapshot, published, comment, ())
 
 
@@ -242,9 +131,9 @@ def uncommented(
     outcome: str,
 ) -> None:
     """The post is out, its first comment is not: a warning, never a failure."""
-    _owned(service, snapshot)
+    owned(service, snapshot)
     if intent:
-        close_intent(service, intent, outcome)
+        close(service, intent, outcome)
     _publish(service, tx, snapshot, published, None, (warning,))
 
 
@@ -257,7 +146,7 @@ def _publish(
     warnings: Sequence[Warning],
 ) -> None:
     post = snapshot.post["id"]
-    _add_warnings(post, (*published.warnings, *warnings))
+    add_warnings(post, (*published.warnings, *warnings))
     moves.move(
         service,
         tx,
@@ -279,7 +168,7 @@ def _publish(
 
 def pending(service: Service, tx: Tx, snapshot: Snapshot, saved: dict[str, Any], seconds: float) -> None:
     """Preparing goes on later; the post keeps its place and rings again."""
-    _owned(service, snapshot)
+    owned(service, snapshot)
     Post.update(saved=json.dumps(saved)).where(Post.id == snapshot.post["id"]).execute()
     service.jobs.again(tx, snapshot.claim, service.now_ms + int(seconds * 1000))
 
@@ -288,9 +177,9 @@ def failed(
     service: Service, tx: Tx, snapshot: Snapshot, error: ApiError, intent: Row | None = None, outcome: str = ""
 ) -> None:
     """The attempt is over without a post. Scheduled posts are tried again after `platform_unavailable`."""
-    _owned(service, snapshot)
+    owned(service, snapshot)
     if intent:
-        close_intent(service, intent, outcome)
+        close(service, intent, outcome)
     post = snapshot.post
     _finish_attempt(service, post["id"], snapshot.attempt["number"], error)
     if error.rule == "account.reconnect_required":
@@ -336,18 +225,3 @@ def error_columns(service: Service, error: ApiError, platform: str) -> dict[str,
     if "platformResponse" in shown:
         shown["platformResponse"] = json.loads(capped(shown["platformResponse"]))
     return {"error": json.dumps(shown, ensure_ascii=False), "error_code": error.code, "next_attempt_at": None}
-
-
-def capped(value: Any) -> str:
-    """A raw upstream answer as JSON of at most 16 KiB."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    if len(text.encode("utf-8", "replace")) <= RESPONSE_MAX:
-        return text
-    return json.dumps({"truncated": text[: RESPONSE_MAX // 4]}, ensure_ascii=False)
-
-
-def _add_warnings(post: str, warnings: Sequence[Warning]) -> None:
-    kept = json.loads(Post.select(Post.warnings).where(Post.id == post).scalar())
-    added = [body for body in (warning.body() for warning in warnings) if body not in kept]
-    if added:
-        Post.update(warnings=json.dumps(kept + added, ensure_ascii=False)).where(Post.id == post).execute()

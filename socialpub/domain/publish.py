@@ -11,30 +11,17 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from socialpub import platforms
 from socialpub.base import faults
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.runtime import iso
-from socialpub.domain import accounts, media, outcomes
-from socialpub.domain.outcomes import LostClaimError, Row, Snapshot
+from socialpub.domain import accounts, horizon, intents, media, outcomes
+from socialpub.domain.calling import Caller, StorageError
+from socialpub.domain.intents import LostClaimError, Row, Snapshot, TakenError
 from socialpub.domain.service import Service
-from socialpub.platforms.base import (
-    KEY,
-    Absent,
-    Connector,
-    Draft,
-    Pending,
-    Published,
-    SendClass,
-    Surroundings,
-    Tokens,
-    Unknown,
-    Upstream,
-    Warning,
-)
+from socialpub.platforms.base import Absent, Draft, Pending, Published, Surroundings, Unknown, Warning
 from socialpub.platforms.rules import findings, warning
 from socialpub.store.db import Tx
 from socialpub.store.queue import Claim
@@ -42,13 +29,8 @@ from socialpub.store.queue import Claim
 log = logging.getLogger("socialpub.publish")
 
 T = TypeVar("T")
-TOKEN_MARGIN_MS = 60_000
-COMMENT_CHECKS = (0.0, 1.0, 5.0)
 LANE_SECONDS = 120.0
-
-
-class StorageError(Exception):
-    """A result could not be written; the post is taken up again when its lease has run out."""
+RECORD_WAITS = (0.5, 1.0, 2.0, 5.0)
 
 
 def run(service: Service, fetched: media.Fetched, claim: Claim) -> None:
@@ -68,16 +50,18 @@ def run(service: Service, fetched: media.Fetched, claim: Claim) -> None:
 def run_lane(service: Service, fetched: media.Fetched, claims: Sequence[Claim]) -> None:
     """The targets of one account in an immediate batch, one after the other."""
     for claim in claims:
-        if service.jobs.lanes.enter(claim.lane, LANE_SECONDS):
-            try:
-                run(service, fetched, claim)
-            except Exception:  # noqa: BLE001 - a thread of the pool has no caller; the lease brings the post back
-                log.exception("publishing post %s stopped", claim.key)
-            finally:
-                service.jobs.lanes.leave(claim.lane)
-                service.jobs.drop(claim)
-        else:
-            _give_back(service, claim)
+        try:
+            if service.jobs.lanes.enter(claim.lane, LANE_SECONDS):
+                try:
+                    run(service, fetched, claim)
+                finally:
+                    service.jobs.lanes.leave(claim.lane)
+            else:
+                _give_back(service, claim)
+        except Exception:  # noqa: BLE001 - a thread of the pool has no caller; the lease brings the post back
+            log.exception("publishing post %s stopped", claim.key)
+        finally:
+            service.jobs.drop(claim)
 
 
 def _give_back(service: Service, claim: Claim) -> None:
@@ -91,24 +75,35 @@ class _Run:
     service: Service
     fetched: media.Fetched
     snapshot: Snapshot
-    tokens: Tokens | None = None  # opened by the first call
     notes: tuple[Warning, ...] = ()
+    up: Caller = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.up = Caller(self.service, self.snapshot.account)
 
     def go(self) -> None:
         try:
             if self.snapshot.open_intent:
-                self._settle(self.snapshot.open_intent)
+                self._wait_or_settle(self.snapshot.open_intent)
             elif self.snapshot.published:
                 self._comment(self.snapshot.published)
             else:
                 self._publish()
-        except ApiError as error:
-            self._fail(error)
         except (LostClaimError, StorageError):
             raise
+        except ApiError as error:
+            self._stopped(error)
         except Exception:  # noqa: BLE001 - a bug must not lose the post
             log.exception("post %s: a bug in publishing", self.post["id"])
-            self._crashed()
+            self._stopped(ApiError("internal_error"))
+
+    def _stopped(self, error: ApiError) -> None:
+        """The run cannot go on: what was not sent fails, what may have been sent is looked for."""
+        intent = self.service.read(lambda: intents.open_intent(self.post["id"])).result()
+        if intent is None:
+            self._fail(error)
+        else:
+            self._unsettled(intent, Unknown({"error": error.message}))
 
     # --- The steps ---
 
@@ -116,92 +111,106 @@ class _Run:
         draft = self._draft()
         faults.hit("pub.after_media")
         saved = json.loads(self.post["saved"]) if self.post["saved"] else None
-        prepared = self._call(lambda up: self._connector().prepare(up, draft, saved))
+        prepared = self.up.call(lambda up: self.up.connector.prepare(up, draft, saved))
         if isinstance(prepared, Pending):
+            faults.hit("cont.after_create_before_save")
             self._write(lambda tx: outcomes.pending(self.service, tx, self.snapshot, prepared.saved, prepared.seconds))
             return
-        notes = (*self.notes, *prepared.warnings)
-        self._send(self._intend("publish", prepared.plan, notes))
+        self._send(self._intend("publish", prepared.plan, (*self.notes, *prepared.warnings)))
 
     def _draft(self) -> Draft:
         """The frozen content with its bytes; deep rules are checked here."""
         post = self.post
-        platform = platforms.platform(post["platform"])
         items = media.with_bytes(
             self.service, self.fetched, post["batch"], post["platform"], post["media"], self.snapshot.assets
         )
-        draft = Draft(
+        draft = replace(self._bare_draft(), items=items)
+        who, around = accounts.who(self.snapshot.account), surroundings(self.service)
+        found = findings(self.up.platform, self.up.site, draft, who, around, ("deep",))
+        if found.errors:
+            raise found.errors[0].error(self.up.platform.pinned(self.up.site))
+        self.notes = found.warnings
+        return draft
+
+    def _bare_draft(self) -> Draft:
+        post = self.post
+        return Draft(
             text=post["text"],
-            items=items,
             options=json.loads(post["options"]),
             first_comment=post["first_comment"],
             now_ms=post["draft_at"],
             nonce=post["draft_nonce"],
         )
-        found = findings(
-            platform, self._site, draft, accounts.who(self.snapshot.account), surroundings(self.service), ("deep",)
-        )
-        if found.errors:
-            raise found.errors[0].error(platform.pinned(self._site))
-        self.notes = found.warnings
-        return draft
 
-    def _intend(self, step: str, plan: dict[str, Any], notes: Sequence[Any] = ()) -> Row:
-        intent = self._write(lambda tx: outcomes.intend(self.service, tx, self.snapshot, step, plan, notes))
-        faults.hit("pub.after_intent" if step == "publish" else "comment.after_intent")
+    def _intend(self, step: str, plan: dict[str, Any], notes: Sequence[Warning] = ()) -> Row:
+        intent = self._write(lambda tx: intents.intend(self.service, tx, self.snapshot, step, plan, notes))
+        _hit(intent, "after_intent")
         return intent
 
-    def _send(self, intent: Row, *, all_answered: bool = True) -> None:
-        """The one public call, and what its answer means."""
+    def _send(self, intent: Row, *, earlier_over: bool = True) -> None:
+        """The one public call, and what its answer means. `earlier_over`: no earlier call can still take effect."""
         try:
-            published = self._call(lambda up: self._connector().send(up, json.loads(intent["plan"])))
-            faults.hit("pub.after_reply")
+            published = self.up.call(lambda up: self.up.connector.send(up, json.loads(intent["plan"])))
         except ApiError as error:
-            faults.hit("pub.after_reply")
-            self._sent_badly(intent, error, all_answered)
+            _hit(intent, "after_reply")
+            self._sent_badly(intent, error, earlier_over)
             return
-        self._sent(intent, published)
+        _hit(intent, "after_reply")
+        self._found(intent, published)
 
-    def _sent_badly(self, intent: Row, error: ApiError, all_answered: bool) -> None:
-        ambiguous = error.outcome in (None, Outcome.AMBIGUOUS)
-        # A container that was asked to publish and answers "later" may have done it: it is asked, not trusted.
-        if error.outcome == Outcome.THROTTLED and self._class.name == "container":
-            ambiguous = True
-        if not ambiguous:
+    def _sent_badly(self, intent: Row, error: ApiError, earlier_over: bool) -> None:
+        refused = error.outcome in (Outcome.REJECTED, Outcome.THROTTLED)
+        clear = refused or error.outcome is Outcome.NOT_SENT
+        # A container that was asked to publish may have done it whatever it says: it is asked, not trusted.
+        asked = refused and self.up.send_class.name == "container"
+        if clear and earlier_over and not asked:
             self._end(intent, error, str(error.outcome))
             return
         log.warning("post %s: the answer to its send is unclear: %s", self.post["id"], error.message)
-        if error.platform_response is not None and all_answered:
-            intent = self._write(lambda tx: outcomes.answered(self.service, tx, self.snapshot, intent, error))
+        kept = asked or error.outcome is Outcome.REJECTED
+        over = earlier_over and error.platform_response is not None
+        if over or kept:
+            error.platform_response = self.up.scrubbed(error.platform_response)
+            intent = self._record(
+                lambda tx: intents.answered(self.service, tx, self.snapshot, intent, error, over=over, refused=kept)
+            )
         self._wait_or_settle(intent)
 
-    def _sent(self, intent: Row, published: Published) -> None:
-        faults.hit("pub.before_result")
+    def _found(self, intent: Row, published: Published, *, by_content: bool = False) -> None:
+        """The platform has it, by its own word or because it was found there."""
+        try:
+            self._sent(intent, published, by_content)
+        except TakenError:
+            log.warning("post %s: what was found belongs to another post", self.post["id"])
+            self._unsettled(intent, Unknown({"found": published.uri or published.remote_id, "bound": True}))
+
+    def _sent(self, intent: Row, published: Published, by_content: bool) -> None:
+        _hit(intent, "before_result")
         if intent["step"] == "comment":
             post = self.snapshot.published
             assert post is not None, "a comment follows a published post"
-            self._write(lambda tx: outcomes.commented(self.service, tx, self.snapshot, intent, post, published))
+            self._record(lambda tx: outcomes.commented(self.service, tx, self.snapshot, intent, post, published))
+            _hit(intent, "after_result")
             return
-        last = not (self.post["first_comment"] and hasattr(self._connector(), "comment"))
-        self._write(lambda tx: outcomes.sent(self.service, tx, self.snapshot, intent, published, last=last))
-        faults.hit("pub.after_result")
+        last = not (self.post["first_comment"] and hasattr(self.up.connector, "comment"))
+        self._record(lambda tx: self._write_sent(tx, intent, published, last, by_content))
+        _hit(intent, "after_result")
         if not last:
             plan = json.loads(intent["plan"])
             self.snapshot = replace(self.snapshot, published=published, plan=plan, open_intent=None)
             self._comment(published)
 
+    def _write_sent(self, tx: Tx, intent: Row, published: Published, last: bool, by_content: bool) -> None:
+        if by_content:
+            intents.check_twins(intent)
+        outcomes.sent(self.service, tx, self.snapshot, intent, published, last=last)
+
     def _comment(self, published: Published) -> None:
         """The first comment: its own step; the main post is never sent again for it."""
-        connector: Any = self._connector()
+        connector: Any = self.up.connector
+        draft = self._bare_draft()
         try:
-            draft = Draft(
-                text=self.post["text"],
-                first_comment=self.post["first_comment"],
-                options=json.loads(self.post["options"]),
-                now_ms=self.post["draft_at"],
-                nonce=self.post["draft_nonce"],
-            )
-            plan = self._call(lambda up: connector.comment(up, draft, published, self.snapshot.plan))
+            plan = self.up.call(lambda up: connector.comment(up, draft, published, self.snapshot.plan))
         except ApiError as error:
             self._uncommented(None, error)
             return
@@ -211,70 +220,51 @@ class _Run:
 
     def _wait_or_settle(self, intent: Row) -> None:
         """Look now if it is time to, else ring again when it is."""
-        at = self._next_look(intent)
-        if at is None:
-            self._unsettled(intent, Unknown())
-        elif at <= self.service.now_ms:
+        at = horizon.next_look(self._checks(intent), intent, self.service.now_ms)
+        if at is None or at <= self.service.now_ms:
             self._settle(intent)
         else:
             self._write(lambda tx: self.service.jobs.again(tx, self.snapshot.claim, at))
 
     def _settle(self, intent: Row) -> None:
         """Look for what the send may have done. Finding is proof; not finding is not, until the horizon has passed."""
-        try:
-            found = self._call(
-                lambda up: self._connector().settle(up, json.loads(intent["plan"]), intent["intent_at"]), looking=True
-            )
-        except ApiError as error:
-            found = Unknown({"error": error.message, "answer": error.platform_response})
+        found = self._look(intent)
+        class_, checks, now = self.up.send_class, self._checks(intent), self.service.now_ms
         if isinstance(found, Published):
-            self._sent(intent, found)
-        elif isinstance(found, Absent) and self._may_resend(intent):
+            self._found(intent, found, by_content=class_.name == "none")
+        elif isinstance(found, Absent) and horizon.may_resend(class_, checks, intent, now):
             again = self._write(lambda tx: self._looked_and_again(tx, intent, found))
-            self._send(again, all_answered=intent["answered"])
-        elif isinstance(found, Absent) and self._known_absent(intent):
-            self._end(intent, self._not_there(), "absent")
+            self._send(again, earlier_over=intent["answered"])
+        elif isinstance(found, Absent) and horizon.is_absent(class_, checks, intent, now):
+            error = intents.refusal(intent)
+            self._end(intent, error or self._not_there(), str(error.outcome) if error else "absent")
         else:
             self._unsettled(intent, found)
 
+    def _look(self, intent: Row) -> Published | Absent | Unknown:
+        bound = self.service.read(lambda: intents.bound(intent)).result()
+        plan, since = json.loads(intent["plan"]), intent["intent_at"]
+        try:
+            return self.up.call(lambda up: self.up.connector.settle(up, plan, since), looking=True, bound=bound)
+        except ApiError as error:
+            return Unknown({"error": error.message, "answer": self.up.scrubbed(error.platform_response)})
+
     def _looked_and_again(self, tx: Tx, intent: Row, found: Absent) -> Row:
-        seen = outcomes.looked(self.service, tx, self.snapshot, intent, found.evidence, None)
-        return outcomes.intend_again(self.service, tx, self.snapshot, seen)
+        seen = intents.looked(self.service, tx, self.snapshot, intent, found.evidence, None)
+        return intents.intend_again(self.service, tx, self.snapshot, seen)
 
     def _unsettled(self, intent: Row, found: Absent | Unknown) -> None:
         final = isinstance(found, Unknown) and found.final
-        at = None if final else self._next_look(intent | {"looks": intent["looks"] + 1})
+        counted = intent | {"looks": intent["looks"] + 1}
+        at = None if final else horizon.next_look(self._checks(intent), counted, self.service.now_ms)
         if at is None:
             self._end(intent, self._unknown(intent, found), "unknown")
             return
-        self._write(lambda tx: outcomes.looked(self.service, tx, self.snapshot, intent, found.evidence, at))
+        self._record(lambda tx: intents.looked(self.service, tx, self.snapshot, intent, found.evidence, at))
 
-    def _next_look(self, intent: Row) -> int | None:
-        checks = COMMENT_CHECKS if intent["step"] == "comment" else self._checks
-        if intent["looks"] >= len(checks):
-            return None
-        return int(intent["intent_at"] + checks[intent["looks"]] * 1000)
-
-    @property
-    def _checks(self) -> tuple[float, ...]:
-        checks = self._class.checks
-        if self._class.name == "none":
-            horizon = self.service.runtime.settings.publishing.settle_horizon
-            checks = (*(check for check in checks if check < horizon), horizon)
-        return checks
-
-    def _may_resend(self, intent: Row) -> bool:
-        allowed = self._class.answered_resends if intent["answered"] else self._class.resends
-        last = self._next_look(intent | {"looks": intent["looks"] + 1}) is None
-        return intent["sends"] <= allowed and not last
-
-    def _known_absent(self, intent: Row) -> bool:
-        """Absent is proof: every call is over, and the place that was looked at is the post's own."""
-        if self._class.resends == 0:
-            return False
-        return bool(intent["answered"]) or (
-            self._class == KEY and self._next_look(intent | {"looks": intent["looks"] + 1}) is None
-        )
+    def _checks(self, intent: Row) -> tuple[float, ...]:
+        settle_horizon = self.service.runtime.settings.publishing.settle_horizon
+        return horizon.checks_of(self.up.send_class, intent["step"], settle_horizon)
 
     # --- Ends ---
 
@@ -288,69 +278,44 @@ class _Run:
         if self.snapshot.published:
             self._uncommented(intent, error, outcome)
             return
-        platform = platforms.platform(self.post["platform"])
-        error.platform_version = error.platform_version or platform.pinned(self._site) or None
-        error.platform_response = self._scrubbed(error.platform_response)
+        error.platform_version = error.platform_version or self.up.platform.pinned(self.up.site) or None
+        error.platform_response = self.up.scrubbed(error.platform_response)
         if error.code == "platform_auth_failed" and error.rule is None:
             error.rule, error.remediation = "account.reconnect_required", "Reconnect the account, then try again."
         faults.hit("pub.before_result")
-        self._write(lambda tx: outcomes.failed(self.service, tx, self.snapshot, error, intent, outcome))
+        self._record(lambda tx: outcomes.failed(self.service, tx, self.snapshot, error, intent, outcome))
         faults.hit("pub.after_result")
 
     def _uncommented(self, intent: Row | None, error: ApiError, outcome: str = "") -> None:
         published = self.snapshot.published
         assert published is not None, "a comment follows a published post"
         note = warning("first_comment_failed", error.message)
-        self._write(lambda tx: outcomes.uncommented(self.service, tx, self.snapshot, intent, published, note, outcome))
-
-    def _crashed(self) -> None:
-        """A bug: what was not sent fails; what may have been sent is looked for later."""
-        if self._write(lambda tx: self._leave_open(tx)):
-            return
-        self._fail(ApiError("internal_error"))
-
-    def _leave_open(self, tx: Tx) -> bool:
-        if not outcomes.has_open_intent(self.post["id"]):
-            return False
-        return self.service.jobs.again(tx, self.snapshot.claim, self.service.now_ms + 60_000)
+        self._record(lambda tx: outcomes.uncommented(self.service, tx, self.snapshot, intent, published, note, outcome))
 
     def _not_there(self) -> ApiError:
-        label = platforms.platform(self.post["platform"]).label
         return ApiError(
-            "platform_unavailable", f"{label} did not take the post; it was looked for afterwards and is not there."
+            "platform_unavailable",
+            f"{self.up.platform.label} did not take the post; it was looked for afterwards and is not there.",
         )
 
     def _unknown(self, intent: Row, found: Absent | Unknown) -> ApiError:
-        platform = platforms.platform(self.post["platform"])
+        label = self.up.platform.label
         name = self.snapshot.account["display_name"] or self.snapshot.account["platform_account_id"]
         return refuse(
             "publish.outcome_unknown",
-            f"The post was sent to {platform.label} at {iso(intent['sent_at'])} and no answer came. It may be live.",
+            f"The post was sent to {label} at {iso(intent['sent_at'])} and no answer came. It may be live.",
             remediation=(
-                f'Look at {name} on {platform.label}. If the post is there, send {{"published": true}} to '
+                f'Look at {name} on {label}. If the post is there, send {{"published": true}} to '
                 f'POST /v1/posts/{self.post["id"]}/settle; if it is not, {{"published": false}}, then retry it.'
             ),
             platform_response=found.evidence or None,
         )
 
-    # --- Tools ---
+    # --- Writing ---
 
     @property
     def post(self) -> Row:
         return self.snapshot.post
-
-    @property
-    def _site(self) -> Any:
-        return self.service.sites[self.post["platform"]]
-
-    @property
-    def _class(self) -> SendClass:
-        return platforms.platform(self.post["platform"]).send_class
-
-    def _connector(self) -> Connector:
-        platform = platforms.platform(self.post["platform"])
-        accounts.enabled(self.service, platform)
-        return platforms.CONNECTORS[platform.name]
 
     def _write(self, run: Callable[[Tx], T]) -> T:
         try:
@@ -359,47 +324,20 @@ class _Run:
             # Never taken for an answer of the platform: the lease runs out and the rows tell how to go on.
             raise StorageError(error.message) from error
 
-    def _call(self, step: Callable[[Upstream], T], *, looking: bool = False) -> T:
-        """One connector function over a fresh line; an expired access token is refreshed once, and the step repeated.
+    def _record(self, run: Callable[[Tx], T]) -> T:
+        """Write what is now known, which nobody else knows: as often as it takes, while this process lives."""
+        for number in range(10_000):
+            try:
+                return self._write(run)
+            except StorageError:
+                wait = RECORD_WAITS[min(number, len(RECORD_WAITS) - 1)]
+                if self.service.db.fenced.is_set() or self.service.stopping.wait(wait):
+                    raise
+        raise StorageError("the result could not be written for hours")
 
-        `looking`: goes on with a token that cannot be refreshed (some platforms let anybody look).
-        """
-        if self.tokens is None:
-            self.tokens = self._unsent(lambda: self._open_tokens(refresh=not looking))
-        tokens = self.tokens
-        try:
-            return self._over_a_line(step, tokens)
-        except ApiError as error:
-            if not error.stale_token or not tokens.refresh:
-                raise
-        self.tokens = self._unsent(lambda: accounts.refresh(self.service, self.snapshot.account, tokens))
-        return self._over_a_line(step, self.tokens)
 
-    def _unsent(self, run: Callable[[], Tokens]) -> Tokens:
-        """Whatever happens while getting tokens, nothing of the post was sent by it."""
-        try:
-            return run()
-        except ApiError as error:
-            error.outcome = Outcome.NOT_SENT
-            raise
-
-    def _open_tokens(self, *, refresh: bool) -> Tokens:
-        account = self.snapshot.account
-        if account["secret"] is None:
-            raise refuse("account.disconnected")
-        tokens = accounts.open_tokens(self.service, account["id"], account["secret"])
-        ends = tokens.expires_at_ms
-        if refresh and tokens.refresh and ends is not None and ends - TOKEN_MARGIN_MS < self.service.now_ms:
-            tokens = accounts.refresh(self.service, account, tokens)
-        return tokens
-
-    def _over_a_line(self, step: Callable[[Upstream], T], tokens: Tokens) -> T:
-        account = accounts.who(self.snapshot.account)
-        with accounts.line(self.service, self.post["platform"], account, tokens) as up:
-            return step(up)
-
-    def _scrubbed(self, response: Any) -> Any:
-        return accounts.scrub(response, self.tokens or Tokens(""))
+def _hit(intent: Row, point: str) -> None:
+    faults.hit(f"{'comment' if intent['step'] == 'comment' else 'pub'}.{point}")
 
 
 def surroundings(service: Service, recent_posts: int = 0) -> Surroundings:

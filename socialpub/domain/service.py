@@ -79,6 +79,7 @@ class Service:
     pool: concurrent.futures.ThreadPoolExecutor
     sites: Mapping[str, Site]
     hub: Hub = field(default_factory=Hub)
+    stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end
 
     @property
     def now_ms(self) -> int:

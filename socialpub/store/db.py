@@ -78,7 +78,10 @@ class Tx:
 
     def committed(self) -> None:
         for callback in self._callbacks:
-            callback()
+            try:
+                callback()
+            except Exception:  # noqa: BLE001 - it is durable already; the writer thread must live on
+                log.exception("a callback after a commit failed")
 
 
 class Answer(Generic[T]):
@@ -119,7 +122,7 @@ class Database:
         self._readers = concurrent.futures.ThreadPoolExecutor(READERS, "db-reader", initializer=self._open_reader)
         self._lock_file = _open_lock(write_lock_path(path))
         self._opened: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self._closed = False
+        self._closed, self._closing = False, threading.Lock()
         self.fenced = threading.Event()  # set once another server has taken over: nothing is written any more
 
     def open(self) -> Database:
@@ -131,9 +134,10 @@ class Database:
 
     def close(self) -> None:
         """Finish what was asked for, then close every connection."""
-        if self._closed:
-            return
-        self._closed = True
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
         barrier = threading.Barrier(READERS)
         for done in [self._readers.submit(_close_reader, barrier) for _ in range(READERS)]:
             done.result()
@@ -149,15 +153,21 @@ class Database:
         The function must be short and must not wait for anything.
         """
         item = _Write(run)
-        if self._closed:
-            item.future.set_exception(_unavailable())
-        else:
-            self._inbox.put(item)
+        with self._closing:  # nothing may be put behind the last of the inbox: nobody would answer it
+            if self._closed:
+                item.future.set_exception(_unavailable())
+            else:
+                self._inbox.put(item)
         return Answer(item.future)
 
     def read(self, run: Callable[[], T]) -> Answer[T]:
-        """Run a function on one consistent snapshot."""
-        return Answer(self._readers.submit(_in_snapshot, run))
+        """Run a function on one consistent snapshot; ApiError `storage.unavailable` when nothing can be read."""
+        with self._closing:
+            if not self._closed:
+                return Answer(self._readers.submit(_in_snapshot, run))
+        refused: concurrent.futures.Future[T] = concurrent.futures.Future()
+        refused.set_exception(_unavailable())
+        return Answer(refused)
 
     # --- The writer thread ---
 
@@ -203,6 +213,9 @@ class Database:
         except (peewee.PeeweeException, sqlite3.Error, OSError) as error:
             log.error("nothing can be written to %s: %s", self.path, error)
             _fail(group, _unavailable())
+        except Exception:  # noqa: BLE001 - whatever it was, the writer thread must live on and every caller be told
+            log.exception("a transaction on %s stopped", self.path)
+            _fail(group, _unavailable())
         else:
             for item in done:
                 item.succeed()
@@ -232,9 +245,10 @@ class Database:
                 raise peewee.OperationalError(str(error)) from error
             connection.execute("ROLLBACK TO one")
             connection.execute("RELEASE one")
-            item.future.set_exception(_unavailable() if isinstance(error, peewee.OperationalError) else error)
-            if isinstance(error, peewee.OperationalError):
+            if _is_storage(error):
                 log.error("a write failed: %s", error)
+                error = _unavailable()
+            item.future.set_exception(error)
             return False
         connection.execute("RELEASE one")
         return True
@@ -255,17 +269,32 @@ def _close_reader(barrier: threading.Barrier) -> None:
 
 def _in_snapshot(run: Callable[[], T]) -> T:
     connection: sqlite3.Connection = proxy.connection()
-    connection.execute("BEGIN")
     try:
-        return run()
-    finally:
-        connection.execute("ROLLBACK")
+        connection.execute("BEGIN")
+        try:
+            return run()
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+    except (peewee.DatabaseError, sqlite3.DatabaseError) as error:
+        if not _is_storage(error):
+            raise
+        log.error("the database cannot be read: %s", error)
+        raise _unavailable() from error
 
 
 def _peewee_database(path: Path) -> peewee.SqliteDatabase:
     return peewee.SqliteDatabase(
         str(path), pragmas=_PRAGMAS, lock_type="IMMEDIATE", autoconnect=False, timeout=LOCK_SECONDS
     )
+
+
+def _is_storage(error: BaseException) -> bool:
+    """Whether it is the disk or the file (full, locked, damaged), and not a mistake in the statement or its values."""
+    if isinstance(error, peewee.OperationalError | sqlite3.OperationalError):
+        return True
+    exact = (peewee.DatabaseError, sqlite3.DatabaseError)  # what a damaged page raises; its subclasses are others
+    return type(error) in exact or isinstance(error, OSError)
 
 
 def _fail(group: list[_Write[Any]], error: Exception) -> None:

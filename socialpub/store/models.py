@@ -228,7 +228,8 @@ class Intent(BaseModel):
     sent_at = BigIntegerField(null=True)  # of the newest send
     sends = IntegerField(default=0)
     looks = IntegerField(default=0)
-    answered = BooleanField(default=False)  # the newest send got an answer, only not a clear one
+    answered = BooleanField(default=False)  # every send so far got an answer, only not a clear one
+    refusal = TextField(null=True)  # the error that it ends with once looking has shown that nothing is there
     outcome = TextField(null=True)  # null: open
     remote_id = TextField(null=True)
     result = TextField(null=True)

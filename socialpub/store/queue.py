@@ -192,7 +192,8 @@ class Jobs(Huey):  # type: ignore[misc]
         """Claimable jobs in due order, at most one a lane, and how long to wait when there are none."""
         now, held = self.clock.now_ms(), [claim.key for claim in self.held()]
         closed, rest = self.lanes.closed()
-        free = Job.lane.not_in(list(closed)) & Job.key.not_in(held) & Job.kind.not_in(self.paused())
+        kinds = sorted(self.kinds.keys() - set(self.paused()))
+        free = Job.lane.not_in(list(closed)) & Job.key.not_in(held) & Job.kind.in_(kinds)
         rows = self.database.read(
             lambda: list(
                 Job.select(Job.key, Job.claims, Job.lane)
