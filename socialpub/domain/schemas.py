@@ -1,4 +1,4 @@
-"""The API's shapes, once: what requests may carry, what answers look like, and how pydantic's issues become ours."""
+"""What requests may carry, once, and how pydantic's issues become ours. (Answers are in `answers`.)"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import types
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -37,7 +37,7 @@ MEDIA_ID_PATTERN = r"^med_[0-9A-Za-z]{22}$"
 
 # `Maybe[str]` may be left out but not be null: for the type checker it is Optional, for pydantic it is str.
 if TYPE_CHECKING:
-    from typing import Optional as Maybe
+    Maybe: TypeAlias = Union[T, None]
 else:
 
     class Maybe:
@@ -98,8 +98,12 @@ Uuid = Annotated[
 ]
 MediaId = Annotated[str, StringConstraints(pattern=MEDIA_ID_PATTERN)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_MAX), AfterValidator(_no_nul)]
-PlatformName = Literal[tuple(platforms.PLATFORMS)]  # type: ignore[valid-type]
-ErrorCode = Literal[tuple(ERRORS)]  # type: ignore[valid-type]
+if TYPE_CHECKING:
+    PlatformName = str
+    ErrorCode = str
+else:
+    PlatformName = Literal[tuple(platforms.PLATFORMS)]
+    ErrorCode = Literal[tuple(ERRORS)]
 PostStatus = Literal["queued", "validated", "publishing", "published", "failed", "rejected", "canceled"]
 DateTime = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 
@@ -117,10 +121,13 @@ class Request(BaseModel):
         alias_generator=to_camel,
         populate_by_name=False,
         hide_input_in_errors=True,
+        use_attribute_docstrings=True,
     )
 
 
 class FirstComment(Request):
+    """A reply that is posted below the new post; Bluesky only, elsewhere ignored with a warning."""
+
     text: Text
 
 
@@ -129,9 +136,13 @@ class MediaItem(Request):
 
     kind: Literal["image", "video"]
     media_id: Maybe[MediaId] = absent()
+    """An uploaded file."""
     url: Maybe[Annotated[str, StringConstraints(min_length=1, max_length=2048), AfterValidator(_no_nul)]] = absent()
+    """A public https address, fetched when the post is published."""
     bytes_base64: Maybe[str] = absent()
+    """The file itself in standard base64; the whole body may have 8 MiB."""
     alt_text: Maybe[Annotated[str, StringConstraints(max_length=TEXT_MAX), AfterValidator(_no_nul)]] = absent()
+    """What the item shows, for those who cannot see it."""
 
     @property
     def sources(self) -> int:
@@ -152,38 +163,59 @@ Options = Annotated[Union[_OPTIONS], Field(discriminator="platform")]  # type: i
 
 
 class Target(Request):
+    """Where to publish, and what is different there. It names an `accountId` or a `platform`."""
+
     account_id: Maybe[Uuid] = absent()
     platform: Maybe[PlatformName] = absent()
+    """Stands for the one connected account of this platform."""
     options: Maybe[Options] = absent()
+    """What only this platform has."""
     text: Maybe[Text] = absent()
+    """In place of the default text."""
     media: Maybe[list[MediaEntry]] = absent()
+    """In place of the default media; an empty list means none."""
     first_comment: Maybe[FirstComment] = absent()
+    """In place of the default first comment."""
 
 
 class PublishRequest(Request):
-    """The body of POST /v1/posts."""
+    """What to publish, where and when. Unknown fields are refused, and so is null."""
 
     targets: list[Target]
+    """1 to 25."""
     text: Maybe[Text] = absent()
+    """The text of every target that has none of its own."""
     media: Maybe[list[MediaEntry]] = absent()
+    """The media of every target that has none of its own: items, or ids of uploaded files."""
     publish_now: Maybe[bool] = absent()
+    """Publish now, and say so; it excludes `scheduledAt`."""
     scheduled_at: Maybe[Instant] = absent()
+    """Publish then: a date-time with a time zone, at least 1 second ahead. Without it the batch is published now."""
     first_comment: Maybe[FirstComment] = absent()
+    """For immediate posts only."""
     profile_id: Maybe[Uuid] = absent()
+    """Look for accounts in this profile only. A key that is bound to a profile needs none."""
 
 
 class ValidateRequest(PublishRequest):
-    """The body of POST /v1/posts/validate."""
+    """What to check: the body of POST /v1/posts, and how deep."""
 
     deep: Maybe[bool] = absent()
+    """False: check only what needs no media bytes."""
 
 
 class RescheduleRequest(Request):
+    """The new time."""
+
     scheduled_at: Instant
+    """A date-time with a time zone, at least 1 second ahead."""
 
 
 class RetryRequest(Request):
+    """When to try again."""
+
     scheduled_at: Maybe[Instant] = absent()
+    """Absent: at once."""
 
 
 class NoQuery(Request):
@@ -197,202 +229,33 @@ class PostsQuery(Request):
     status: Maybe[list[PostStatus]] = absent()
     error_code: Maybe[list[ErrorCode]] = absent()
     limit: Annotated[int, Field(ge=1, le=200)] = 50
+    """Posts a page."""
     q: Maybe[Annotated[str, StringConstraints(min_length=1, max_length=200)]] = absent()
+    """Posts whose text holds this, in upper or lower case; `%` and `_` are ordinary characters."""
     after: Maybe[Instant] = absent()
+    """Posts created after this instant, exclusive."""
     before: Maybe[Instant] = absent()
+    """Posts created before this instant, exclusive."""
     cursor: Maybe[str] = absent()
+    """`nextCursor` of the page before."""
     profile_id: Maybe[Uuid] = absent()
     batch_id: Maybe[Uuid] = absent()
+    """The posts of one batch."""
 
 
 class AccountsQuery(Request):
+    """The query of GET /v1/accounts."""
+
     profile_id: Maybe[str] = absent()
+    """Accounts of this profile; an unknown or malformed one has none."""
 
 
 class SettleRequest(Request):
+    """What you found when you looked at the account."""
+
     published: bool
+    """Whether the post is there."""
     uri: Maybe[Annotated[str, StringConstraints(min_length=1, max_length=2048), AfterValidator(_no_nul)]] = absent()
-
-
-# --- Answers -----------------------------------------------------------------------------------------------------
-
-
-class Answer(BaseModel):
-    """An answer's shape. A field that was never set is left out; one that is set to None is null."""
-
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
-
-    def body(self) -> dict[str, Any]:
-        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
-
-
-class ErrorBody(Answer):
-    """The error object in results, events and posts; the envelope's adds requestId and traceId."""
-
-    code: str
-    message: str
-    rule: str = ""
-    platform: PlatformName = ""
-    platform_version: str = ""
-    platform_response: Any = None
-    remediation: str = ""
-    doc_url: str
-    rule_url: str = ""
-
-
-class EnvelopeError(ErrorBody):
-    request_id: str
-    trace_id: str = ""
-
-
-class ErrorEnvelope(Answer):
-    error: EnvelopeError
-
-
-class WarningBody(Answer):
-    code: str
-    message: str
-
-
-class PostAccount(Answer):
-    id: str
-    platform: PlatformName
-    platform_account_id: str
-    display_name: str | None
-
-
-class PostBody(Answer):
-    """One row of the post log."""
-
-    id: str
-    batch_id: str
-    profile_id: str
-    account_id: str
-    account: PostAccount
-    platform: PlatformName
-    status: PostStatus
-    text: str
-    media_refs: list[Any]
-    scheduled_at: DateTime | None
-    next_attempt_at: DateTime | None
-    published_at: DateTime | None
-    platform_uri: str | None
-    platform_cid: str | None
-    url: str | None
-    error: ErrorBody = Field(default_factory=lambda: None)  # type: ignore[arg-type,return-value]
-    warnings: list[WarningBody]
-    created_at: DateTime
-    updated_at: DateTime
-
-
-class FirstCommentBody(Answer):
-    text: str
-    uri: str | None
-    cid: str | None
-
-
-class AttemptBody(Answer):
-    id: str
-    attempt_number: int
-    started_at: DateTime
-    finished_at: DateTime | None
-    succeeded: bool | None
-    error_code: str | None
-    error_message: str | None
-    platform_response: Any
-
-
-class PostDetail(PostBody):
-    """One post with its first comment and every attempt at publishing it."""
-
-    first_comment: FirstCommentBody | None
-    attempts: list[AttemptBody]
-
-
-class PostPage(Answer):
-    data: list[PostBody]
-    next_cursor: str | None
-
-
-class Result(Answer):
-    """What became of one target."""
-
-    account_id: str
-    platform: PlatformName
-    post_id: str
-    status: PostStatus
-    uri: str = ""
-    cid: str = ""
-    url: str = ""
-    first_comment_uri: str = ""
-    first_comment_cid: str = ""
-    warnings: list[WarningBody] = Field(default_factory=list)
-    error: ErrorBody = Field(default_factory=lambda: None)  # type: ignore[arg-type,return-value]
-
-
-class BatchBody(Answer):
-    """The batch envelope: what POST /v1/posts answers."""
-
-    id: str
-    status: Literal["queued", "published", "partial_failed", "failed"]
-    created_at: DateTime
-    results: list[Result]
-    scheduled_at: DateTime = ""
-
-
-class CanceledBody(Answer):
-    id: str
-    status: Literal["canceled"]
-
-
-class PinterestBlock(Answer):
-    default_board_id: str | None
-    default_board_name: str | None
-
-
-class InstagramBlock(Answer):
-    kind: str | None
-    account_type: str | None
-    granted_scopes: list[str] | None
-
-
-class AccountBody(Answer):
-    id: str
-    profile_id: str
-    platform: PlatformName
-    platform_account_id: str
-    display_name: str | None
-    status: Literal["active", "expiring", "revoked"]
-    created_at: DateTime
-    updated_at: DateTime
-    token_expires_at: DateTime | None
-    pinterest: PinterestBlock = Field(default_factory=lambda: None)  # type: ignore[arg-type,return-value]
-    instagram: InstagramBlock = Field(default_factory=lambda: None)  # type: ignore[arg-type,return-value]
-
-
-class AccountList(Answer):
-    data: list[AccountBody]
-
-
-class TextCount(Answer):
-    length: int
-    limit: int | None
-    unit: Literal["graphemes", "weighted", "utf16", "characters"]
-
-
-class ValidateResult(Answer):
-    target_index: int
-    account_id: str
-    platform: PlatformName
-    valid: bool
-    text: TextCount
-    errors: list[ErrorBody]
-    warnings: list[WarningBody]
-
-
-class ValidateBody(Answer):
-    valid: bool
-    results: list[ValidateResult]
 
 
 # --- Issues → validation_failed ------------------------------------------------------------------------------------

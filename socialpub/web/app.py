@@ -9,6 +9,7 @@ from collections import defaultdict
 from sanic import HTTPResponse, Request, Sanic
 from sanic.config import Config
 
+from socialpub.domain import answers as a
 from socialpub.domain import schemas as s
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service, close_service
@@ -16,131 +17,74 @@ from socialpub.web import errors, http
 from socialpub.web.api import accounts, catalogue, posts, profiles
 from socialpub.web.door import Door, rate_headers
 from socialpub.web.http import Route
-from socialpub.web.pages import docs, health
+from socialpub.web.openapi import Reference
+from socialpub.web.pages import docs, health, reference
 
 log = logging.getLogger("socialpub.web")
 
 POST, GET, PATCH, DELETE = "POST", "GET", "PATCH", "DELETE"
-WRITE, READ = (400, 401, 404, 409, 429), (400, 401, 404, 429)
+BATCH = (
+    "targets.required",
+    "targets.max",
+    "mode_conflict",
+    "scheduledAt.future",
+    "scheduledAt.no_first_comment",
+    "scheduledAt.no_bluesky_reply",
+    "profile.scope_mismatch",
+    "target.account.not_connected",
+    "target.account.ambiguous",
+    "targets.account.platform_mismatch",
+    "targets.options.platform_mismatch",
+    "media.source",
+    "media.base64_invalid",
+    "media.unknown",
+    "not_found",
+    "preflight_failed",
+)
+WINDOW = ("not_found", "post.status", "post.scheduledAt.window", "scheduledAt.future")
 
+# One line each: method, path, handler, who may, which rate limit; then what OpenAPI tells: body, query, answers, and
+# the codes and rules of its own. What follows from guard, limit and body is added there (`openapi.refusals`).
+# fmt: off
 ROUTES: tuple[Route, ...] = (
-    # fmt: off
-    Route(
-        POST,
-        "/v1/posts",
-        posts.publish,
-        "key",
-        "posts",
-        "Publish or schedule",
-        s.PublishRequest,
-        answers={200: s.BatchBody, 202: s.BatchBody},
-        errors=(*WRITE, 402),
-    ),
-    Route(
-        GET,
-        "/v1/posts",
-        posts.listing,
-        "read",
-        "reads",
-        "List the post log",
-        query=s.PostsQuery,
-        answers={200: s.PostPage},
-        errors=READ,
-    ),
-    Route(
-        GET,
-        "/v1/posts/<post_id:str>",
-        posts.read,
-        "read",
-        "reads",
-        "Read one post",
-        answers={200: s.PostDetail},
-        errors=READ,
-    ),
-    Route(
-        PATCH,
-        "/v1/posts/<post_id:str>",
-        posts.reschedule,
-        "key",
-        "writes",
-        "Reschedule a queued post",
-        s.RescheduleRequest,
-        answers={200: s.PostBody},
-        errors=WRITE,
-    ),
-    Route(
-        DELETE,
-        "/v1/posts/<post_id:str>",
-        posts.cancel,
-        "key",
-        "writes",
-        "Cancel a queued post",
-        answers={200: s.CanceledBody},
-        errors=WRITE,
-    ),
-    Route(
-        POST,
-        "/v1/posts/<post_id:str>/retry",
-        posts.retry,
-        "key",
-        "writes",
-        "Try a failed post again",
-        s.RetryRequest,
-        answers={202: s.PostBody},
-        errors=WRITE,
-    ),
-    Route(
-        POST,
-        "/v1/posts/<post_id:str>/settle",
-        posts.settle,
-        "key",
-        "writes",
-        "Say what became of an unknown outcome",
-        s.SettleRequest,
-        answers={200: s.PostBody},
-        errors=WRITE,
-    ),
-    Route(
-        GET,
-        "/v1/accounts",
-        accounts.listing,
-        "read",
-        "reads",
-        "List connected accounts",
-        query=s.AccountsQuery,
-        answers={200: s.AccountList},
-        errors=READ,
-    ),
-    Route(
-        GET,
-        "/v1/accounts/<account_id:str>",
-        accounts.read,
-        "read",
-        "reads",
-        "Read one account",
-        answers={200: s.AccountBody},
-        errors=READ,
-    ),
-    Route(GET, "/v1/profiles", profiles.listing, "read", "reads", "List profiles", answers={200: None}, errors=READ),
-    Route(
-        GET,
-        "/v1/platforms",
-        catalogue.list_platforms,
-        "open",
-        "reads",
-        "Platforms and their limits",
-        answers={200: None},
-    ),
-    Route(GET, "/v1/rules", catalogue.list_rules, "open", "reads", "Every rule", answers={200: None}),
-    Route(GET, "/v1/errors", catalogue.list_errors, "open", "reads", "Every error code", answers={200: None}),
-    Route(GET, "/healthz", health.healthz),
-    Route(GET, "/readyz", health.readyz),
+    Route(POST, "/v1/posts", posts.publish, "key", "posts",
+          body=s.PublishRequest, answers={200: a.BatchBody, 202: a.BatchBody},
+          errors=(*BATCH, "billing.posts.monthly_cap", "service.paused")),
+    Route(GET, "/v1/posts", posts.listing, "read", "reads",
+          query=s.PostsQuery, answers={200: a.PostPage}, errors=("cursor", "not_found", "api_key.profile_scope")),
+    Route(GET, "/v1/posts/<post_id:str>", posts.read, "read", "reads",
+          answers={200: a.PostDetail}, errors=("not_found",)),
+    Route(POST, "/v1/posts/validate", posts.validate, "key", "writes",
+          body=s.ValidateRequest, answers={200: a.ValidationBody}, errors=BATCH[:-1]),
+    Route(PATCH, "/v1/posts/<post_id:str>", posts.reschedule, "key", "writes",
+          body=s.RescheduleRequest, answers={200: a.PostBody}, errors=WINDOW),
+    Route(DELETE, "/v1/posts/<post_id:str>", posts.cancel, "key", "writes",
+          answers={200: a.CanceledBody}, errors=WINDOW[:-1]),
+    Route(POST, "/v1/posts/<post_id:str>/retry", posts.retry, "key", "writes",
+          body=s.RetryRequest, answers={202: a.PostBody},
+          errors=("not_found", "post.retry.status", "post.retry.unsettled", "scheduledAt.future")),
+    Route(POST, "/v1/posts/<post_id:str>/settle", posts.settle, "key", "writes",
+          body=s.SettleRequest, answers={200: a.PostBody}, errors=("not_found", "post.settle.status")),
+    Route(GET, "/v1/accounts", accounts.listing, "read", "reads",
+          query=s.AccountsQuery, answers={200: a.AccountList}),
+    Route(GET, "/v1/accounts/<account_id:str>", accounts.read, "read", "reads",
+          answers={200: a.AccountBody}, errors=("not_found",)),
+    Route(GET, "/v1/profiles", profiles.listing, "read", "reads", answers={200: a.ProfileList}),
+    Route(GET, "/v1/platforms", catalogue.list_platforms, answers={200: a.PlatformList}),
+    Route(GET, "/v1/rules", catalogue.list_rules, answers={200: a.RuleList}),
+    Route(GET, "/v1/errors", catalogue.list_errors, answers={200: a.CodeList}),
+    Route(GET, "/healthz", health.healthz, answers={200: a.HealthBody}),
+    Route(GET, "/readyz", health.readyz, answers={200: a.ReadyBody}, errors=("storage.unavailable",)),
+    Route(GET, "/openapi.json", reference.openapi),
     Route(GET, "/docs", docs.index),
+    Route(GET, "/docs/reference", reference.page),
+    Route(GET, "/docs/events", docs.events),
+    Route(GET, "/docs/settings", docs.settings),
     Route(GET, "/docs/errors/<code:str>", docs.error),
     Route(GET, "/docs/rules/<rule:path>", docs.rule),
     Route(GET, "/static/style.css", docs.stylesheet),
-    # fmt: on
 )
+# fmt: on
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -172,6 +116,7 @@ def build_app(service: Service, engine: Engine, name: str = "socialpub") -> Sani
         }
     )
     app = Sanic(name, config=config, configure_logging=False, strict_slashes=True)
+    app.ctx.reference = Reference(ROUTES, service)
     door = Door(service, engine)
     _add_routes(app, door)
     _add_middleware(app, service)

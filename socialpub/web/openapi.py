@@ -1,0 +1,386 @@
+"""GET /openapi.json: OpenAPI 3.1 of the route table and the pydantic models; nothing is written down twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from socialpub import __version__
+from socialpub.base.config import Limits
+from socialpub.base.errors import ERRORS, SERVICE_RULES
+from socialpub.domain import schemas
+from socialpub.domain.events import EVENTS
+from socialpub.domain.limits import KEY_MAX
+from socialpub.domain.service import Service
+from socialpub.web import samples
+from socialpub.web.http import Route, cookie_name, dumps
+from socialpub.web.openapi_schemas import component_schemas, event_schema, model_name, parameters_of
+from socialpub.web.operations import ABOUT, OPERATIONS, TAGS, Operation
+
+Json = dict[str, Any]
+KEY_HEADER = "idempotencyKey"
+WRITES = ("POST", "PATCH", "PUT", "DELETE")
+
+
+class Reference:
+    """The OpenAPI document of this server, made when it is first asked for."""
+
+    def __init__(self, routes: Sequence[Route], service: Service) -> None:
+        self._routes, self._service = routes, service
+
+    @cached_property
+    def document(self) -> Json:
+        return document(
+            self._routes,
+            self._service.base_url,
+            self._service.runtime.settings.limits,
+            cookie_name(self._service),
+        )
+
+    @cached_property
+    def text(self) -> str:
+        return dumps(self.document)
+
+
+def document(routes: Sequence[Route], base_url: str, limits: Limits, cookie: str) -> Json:
+    """The whole document."""
+    documented = [route for route in routes if route.answers]
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "socialpub",
+            "version": __version__,
+            "summary": "Publish one piece of content to up to 25 social accounts.",
+            "description": ABOUT,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": base_url}],
+        "externalDocs": {"description": "The same for people", "url": f"{base_url}/docs/reference"},
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "paths": _paths(documented, limits),
+        "webhooks": {name: _webhook(name, text) for name, text in EVENTS.items()},
+        "components": _components(documented, cookie),
+    }
+
+
+# --- Operations --------------------------------------------------------------------------------------------------
+
+
+def _paths(routes: Sequence[Route], limits: Limits) -> Json:
+    paths: Json = {}
+    for route in routes:
+        paths.setdefault(public_path(route.path), {})[route.method.lower()] = _operation(route, limits)
+    return paths
+
+
+def public_path(path: str) -> str:
+    """A route's path as callers know it: `/v1/posts/<post_id:str>` is `/v1/posts/{id}`."""
+    return "/".join(_public_part(part) for part in path.split("/"))
+
+
+def _public_part(part: str) -> str:
+    if not part.startswith("<"):
+        return part
+    name = part[1:-1].partition(":")[0]
+    return "{id}" if name.endswith("_id") else f"{{{name}}}"
+
+
+def operation_of(route: Route) -> Operation:
+    """What is said about a route; KeyError when nothing is."""
+    return OPERATIONS[f"{route.method} {public_path(route.path)}"]
+
+
+def _operation(route: Route, limits: Limits) -> Json:
+    said = operation_of(route)
+    operation: Json = {
+        "operationId": said.name,
+        "summary": said.summary,
+        "description": f"{said.about} {_ceiling(route, limits)}".strip(),
+        "tags": [said.tag],
+        "security": _security(route),
+    }
+    if parameters := list(_parameters(route)):
+        operation["parameters"] = parameters
+    if route.body is not None:
+        operation["requestBody"] = _request_body(route, said)
+    operation["responses"] = _successes(route, said) | _failures(route) | {"default": _ref("responses", "Failure")}
+    return operation
+
+
+def _ceiling(route: Route, limits: Limits) -> str:
+    if not route.api:
+        return ""
+    who = "client address" if route.guard == "open" else "key"
+    return f"At most {getattr(limits, route.limit):,} requests a minute for one {who}."
+
+
+def _security(route: Route) -> list[Json]:
+    key: Json = {"apiKey": []}
+    session: Json = {"session": []}
+    return {
+        "key": [key],
+        "read": [key, session],
+        "session": [session | ({"csrf": []} if route.method in WRITES else {})],
+        "open": [],
+    }[route.guard]
+
+
+def _parameters(route: Route) -> Iterator[Json]:
+    for part in public_path(route.path).split("/"):
+        if part.startswith("{"):
+            yield {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
+    yield from parameters_of(route.query)
+    if takes_key(route):
+        yield _ref("parameters", KEY_HEADER)
+
+
+def takes_key(route: Route) -> bool:
+    """Whether the operation takes an Idempotency-Key."""
+    return route.api and route.method in WRITES
+
+
+def _request_body(route: Route, said: Operation) -> Json:
+    assert route.body is not None
+    content: Json = {"schema": _ref("schemas", model_name(route.body))}
+    if said.requests:
+        content["examples"] = {name: {"value": value} for name, value in said.requests.items()}
+    required = any(info.is_required() for info in route.body.model_fields.values())
+    return {"required": required, "content": {"application/json": content}}
+
+
+# --- Answers -----------------------------------------------------------------------------------------------------
+
+
+def _successes(route: Route, said: Operation) -> Json:
+    return {str(status): _success(route, said, status) for status in route.answers}
+
+
+def _success(route: Route, said: Operation, status: int) -> Json:
+    headers = _headers("requestId", *(("rateCeiling", *RATE) if route.api else ()))
+    if takes_key(route):
+        headers |= _headers("replayed")
+    content: Json = {"schema": _ref("schemas", model_name(route.answers[status]))}
+    if status in said.answers:
+        content["example"] = said.answers[status]
+    return {
+        "description": said.outcomes.get(status, "Done."),
+        "headers": headers,
+        "content": {"application/json": content},
+    }
+
+
+def refusals(route: Route) -> dict[int, list[str]]:
+    """By status, the rules and (where no rule is named) codes that a route may answer: its own, and what follows from
+    who may call it, how often, and with what body."""
+    found: dict[int, list[str]] = {}
+    for name in (*_implied(route), *route.errors):
+        names = found.setdefault(status_of(name), [])
+        if name not in names:
+            names.append(name)
+    return dict(sorted(found.items()))
+
+
+def _implied(route: Route) -> Iterator[str]:
+    if route.body is not None:
+        yield from ("validation_failed", "body.json")
+    elif route.query is not schemas.NoQuery:
+        yield "validation_failed"
+    if route.guard != "open":
+        yield "unauthenticated"
+    if route.guard == "session":
+        yield from ("unauthorized", "csrf")
+    if route.api:
+        yield "rate_limited"
+    if takes_key(route):
+        yield from ("idempotency_key.length", "idempotency_key.body_mismatch", "idempotency_key.in_progress")
+        yield from ("http.body_size", "storage.unavailable")
+
+
+def status_of(name: str) -> int:
+    """The HTTP status of a service rule or error code."""
+    rule = SERVICE_RULES.get(name)
+    if rule is None:
+        return ERRORS[name].status
+    return rule.status or ERRORS[rule.code].status
+
+
+def code_of(name: str) -> str:
+    """The error code of a service rule, or the code itself."""
+    return SERVICE_RULES[name].code if name in SERVICE_RULES else name
+
+
+def _failures(route: Route) -> Json:
+    return {str(status): _failure(route, status, names) for status, names in refusals(route).items()}
+
+
+def _failure(route: Route, status: int, names: Sequence[str]) -> Json:
+    headers = _headers("requestId", *(("rateCeiling", *RATE_MAYBE) if route.api else ()))
+    if status in RETRY_AFTER:
+        headers |= _headers("retryAfter")
+    return {
+        "description": "\n".join(_explained(name) for name in names),
+        "headers": headers,
+        "content": {"application/json": {"schema": _ref("schemas", "ErrorEnvelope")}},
+    }
+
+
+def _explained(name: str) -> str:
+    if name in SERVICE_RULES:
+        return f"- `{code_of(name)}`, rule `{name}`: {SERVICE_RULES[name].message}"
+    return f"- `{name}`: {ERRORS[name].message}"
+
+
+# --- Events ------------------------------------------------------------------------------------------------------
+
+
+def _webhook(event: str, text: str) -> Json:
+    return {
+        "post": {
+            "operationId": f"on {event}",
+            "summary": text,
+            "tags": ["Events"],
+            "security": [],
+            "parameters": [_ref("parameters", name) for name in DELIVERY_HEADERS],
+            "requestBody": {"required": True, "content": {"application/json": _event_content(event)}},
+            "responses": {
+                "2XX": {"description": "Delivered."},
+                "3XX": {"description": "Not followed: a permanent failure."},
+                "4XX": {"description": "A permanent failure; it is not tried again."},
+                "5XX": {"description": "Tried again: 8 attempts in all, after 5, 10, 20, 40, 80, 160 and 320 s."},
+            },
+        }
+    }
+
+
+def _event_content(event: str) -> Json:
+    return {"schema": event_schema(event), "example": samples.event(event)}
+
+
+# --- Components --------------------------------------------------------------------------------------------------
+
+RATE = ("windowLimit", "windowRemaining", "windowReset", "windowPolicy", "window")
+RATE_MAYBE = tuple(f"{name}Maybe" for name in RATE)
+RETRY_AFTER = (409, 429, 503)
+
+
+def _ref(kind: str, name: str) -> Json:
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def _headers(*names: str) -> Json:
+    return {HEADERS[name][0]: _ref("headers", name) for name in names}
+
+
+_COUNT = {"type": "integer", "minimum": 0}
+_WINDOW: dict[str, tuple[str, str, Json]] = {
+    "windowLimit": ("RateLimit-Limit", "Requests that fit into a window of 60 s.", {"type": "integer", "minimum": 1}),
+    "windowRemaining": ("RateLimit-Remaining", "Requests that are left in the window.", _COUNT),
+    "windowReset": ("RateLimit-Reset", "Seconds until the oldest request leaves the window.", _COUNT),
+    "windowPolicy": (
+        "RateLimit-Policy",
+        "The window in the words of the newer draft.",
+        {"type": "string", "examples": ['"default";q=120;w=60']},
+    ),
+    "window": (
+        "RateLimit",
+        "Where you stand in it, in the words of the newer draft.",
+        {"type": "string", "examples": ['"default";r=119;t=60']},
+    ),
+}
+# Component: (header, description, schema, always there).
+HEADERS: dict[str, tuple[str, str, Json, bool]] = {
+    "requestId": (
+        "X-Request-Id",
+        "The caller's own id when it is well-formed, else a new one.",
+        {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"},
+        True,
+    ),
+    "rateCeiling": (
+        "X-RateLimit-Limit",
+        "The ceiling of this route, a minute.",
+        {"type": "integer", "minimum": 1},
+        True,
+    ),
+    **{name: (*row, True) for name, row in _WINDOW.items()},
+    **{f"{name}Maybe": (*row, False) for name, row in _WINDOW.items()},
+    "replayed": (
+        "Idempotency-Replayed",
+        "There when this is the kept answer of an earlier request with the same Idempotency-Key.",
+        {"type": "string", "const": "true"},
+        False,
+    ),
+    "retryAfter": ("Retry-After", "Seconds to wait.", _COUNT, False),
+}
+
+DELIVERY_HEADERS: dict[str, tuple[str, str, bool]] = {
+    "signature": (
+        "X-Service-Signature",
+        "`sha256=` and the hex HMAC-SHA256 of the raw body, keyed with the endpoint's secret.",
+        True,
+    ),
+    "eventType": ("X-Service-Event", "The event's type.", True),
+    "eventId": ("X-Service-Event-Id", "The event's id; the same in every delivery of the event.", True),
+    "deliveryId": ("X-Service-Delivery-Id", "This attempt's id.", True),
+    "causedBy": ("X-Service-Request-Id", "The id of the request that caused the event, if one did.", False),
+    "webhookId": ("webhook-id", "The event's id (Standard Webhooks).", True),
+    "webhookTimestamp": ("webhook-timestamp", "Seconds since 1970 (Standard Webhooks).", True),
+    "webhookSignature": ("webhook-signature", "`v1,` and the base64 signature (Standard Webhooks).", True),
+}
+
+
+def _components(routes: Sequence[Route], cookie: str) -> Json:
+    key = {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "description": "Makes the write safe to repeat: the same key and body get the same answer for 24 hours, and "
+        "the work is done once. The same key with another body is refused.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MAX, "pattern": "^[ -~]+$"},
+        "example": "3f8a1c1e-launch-post",
+    }
+    return {
+        "schemas": component_schemas(routes),
+        "parameters": {KEY_HEADER: key} | {name: _delivery_header(name) for name in DELIVERY_HEADERS},
+        "headers": {name: _header(name) for name in HEADERS},
+        "responses": {"Failure": _default_failure()},
+        "securitySchemes": _security_schemes(cookie),
+    }
+
+
+def _header(name: str) -> Json:
+    _, description, schema, always = HEADERS[name]
+    return {"description": description, "required": always, "schema": schema}
+
+
+def _delivery_header(name: str) -> Json:
+    header, description, always = DELIVERY_HEADERS[name]
+    return {
+        "name": header,
+        "in": "header",
+        "required": always,
+        "description": description,
+        "schema": {"type": "string"},
+    }
+
+
+def _default_failure() -> Json:
+    return {
+        "description": "Any other failure has the same body: 405 (rule `http.method`, with `Allow`), 408 "
+        "(`http.timeout`), 413 (`http.body_size`), 500 (`internal_error`), 503 (`storage.unavailable`, with "
+        "`Retry-After`).",
+        "headers": _headers("requestId", "retryAfter"),
+        "content": {"application/json": {"schema": _ref("schemas", "ErrorEnvelope")}},
+    }
+
+
+def _security_schemes(cookie: str) -> Json:
+    return {
+        "apiKey": {"type": "http", "scheme": "bearer", "description": "An API key: `svc_live_…` or `svc_test_…`."},
+        "session": {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": cookie,
+            "description": "A signed-in browser; reads only.",
+        },
+        "csrf": {"type": "apiKey", "in": "header", "name": "X-CSRF-Token", "description": "With the session cookie."},
+    }

@@ -1,0 +1,283 @@
+"""The OpenAPI document: valid, complete, and true to what the server answers."""
+
+from __future__ import annotations
+
+import copy
+import json
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
+
+from socialpub import platforms
+from socialpub.base.config import Limits
+from socialpub.base.errors import ERRORS, SERVICE_RULES
+from socialpub.domain import schemas
+from socialpub.domain.event_shapes import EVENT_DATA
+from socialpub.domain.events import EVENTS
+from socialpub.web import openapi, samples
+from socialpub.web.app import ROUTES
+from socialpub.web.http import Route
+from socialpub.web.operations import OPERATIONS, TAGS
+
+Json = dict[str, Any]
+BASE = "https://social.example.org"
+DOCUMENT = openapi.document(ROUTES, BASE, Limits(), "__Host-socialpub_session")
+API_ROUTES = [route for route in ROUTES if route.answers]
+
+
+def name_of(route: Route) -> str:
+    return f"{route.method} {openapi.public_path(route.path)}"
+
+
+def operation(name: str) -> Json:
+    method, path = name.split(" ")
+    return DOCUMENT["paths"][path][method.lower()]  # type: ignore[no-any-return]
+
+
+def errors_in(schema: Json, value: Any, document: Json = DOCUMENT) -> list[str]:
+    """Where a value breaks a schema of the document; the schema's references are the document's."""
+    anchored = json.loads(json.dumps([schema, document]).replace('"#/components', '"doc:#/components'))
+    registry: Registry[Any] = Registry().with_resource("doc:", DRAFT202012.create_resource(anchored[1]))
+    validator = Draft202012Validator(anchored[0], registry=registry, format_checker=FormatChecker())
+    return [f"{list(error.absolute_path)}: {error.message}" for error in validator.iter_errors(value)]
+
+
+# --- Valid and complete --------------------------------------------------------------------------------------------
+
+
+def test_it_is_valid_openapi_3_1() -> None:
+    assert DOCUMENT["openapi"] == "3.1.0"
+    assert [error.message for error in OpenAPIV31SpecValidator(DOCUMENT).iter_errors()] == []
+
+
+def test_every_route_of_the_api_is_in_it_and_nothing_else() -> None:
+    documented = {f"{method.upper()} {path}" for path, methods in DOCUMENT["paths"].items() for method in methods}
+    assert documented == {name_of(route) for route in API_ROUTES}
+    assert {name_of(route) for route in ROUTES if route.api} <= documented
+
+
+@pytest.mark.parametrize("route", API_ROUTES, ids=name_of)
+def test_every_operation_has_words_and_an_example_of_each_answer(route: Route) -> None:
+    said = OPERATIONS[name_of(route)]
+    assert said.summary
+    assert said.tag in TAGS
+    assert set(said.answers) == set(said.outcomes) == set(route.answers)
+    assert bool(said.requests) == (route.body is not None)
+
+
+def test_operation_ids_are_unique() -> None:
+    names = [said.name for said in OPERATIONS.values()]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=name_of)
+def test_the_errors_of_a_route_are_rules_of_the_service_or_codes(route: Route) -> None:
+    assert [name for name in route.errors if name not in SERVICE_RULES and name not in ERRORS] == []
+    assert [name for name in route.errors if name in SERVICE_RULES and SERVICE_RULES[name].retired] == []
+
+
+def test_every_request_rule_of_posts_and_limits_is_documented_where_it_arises() -> None:
+    told = {name for route in ROUTES for names in openapi.refusals(route).values() for name in names}
+    from_the_socket = {"http.method", "http.request", "http.timeout", "service.stopping"}
+    later = ("account.", "connect.", "pinterest.", "webhook.", "profile.delete", "profile.slug")
+    uploads = {
+        "media.type_unsupported", "media.type_mismatch", "media.size_max", "media.pixels_max", "media.unreadable",
+        "media.content_type", "media.parse_failed", "media.missing_file", "media.empty_body", "media.single_file",
+        "media.in_use",
+    }  # fmt: skip
+    expected = {
+        rule.rule
+        for rule in SERVICE_RULES.values()
+        if rule.stage == "request" and not rule.retired and not rule.rule.startswith(later)
+    }
+    assert expected - told - from_the_socket - uploads - {"csrf"} == set()
+
+
+def test_enumerations_are_named_and_used_by_reference() -> None:
+    enums = DOCUMENT["components"]["schemas"]
+    assert enums["Platform"] == {"type": "string", "enum": list(platforms.PLATFORMS)}
+    assert enums["PostStatus"] == {"type": "string", "enum": list(typing.get_args(schemas.PostStatus))}
+    assert enums["ErrorCode"] == {"type": "string", "enum": list(ERRORS)}
+    inline = [part for part in walk(DOCUMENT["paths"]) if part.get("enum") == list(platforms.PLATFORMS)]
+    assert inline == []
+
+
+def walk(value: Any) -> Iterator[Json]:
+    if isinstance(value, dict):
+        yield value
+        for part in value.values():
+            yield from walk(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from walk(part)
+
+
+# --- Requests ----------------------------------------------------------------------------------------------------
+
+
+def test_request_bodies_are_closed_and_offer_no_null() -> None:
+    found = DOCUMENT["components"]["schemas"]
+    requests = ["PublishRequest", "Target", "MediaItem", "FirstComment", "RescheduleRequest", "BlueskyOptions"]
+    for name in requests:
+        assert found[name]["additionalProperties"] is False, name
+        assert '"null"' not in json.dumps(found[name]), name
+        assert [key for key, value in found[name]["properties"].items() if "default" in value] == [], name
+
+
+def test_options_must_name_their_platform() -> None:
+    for name, platform in platforms.PLATFORMS.items():
+        schema = DOCUMENT["components"]["schemas"][platform.options.__name__]
+        assert schema["properties"]["platform"] == {"const": name, "type": "string"}
+        assert "platform" in schema["required"]
+
+
+def test_only_what_is_always_needed_is_required() -> None:
+    assert DOCUMENT["components"]["schemas"]["PublishRequest"]["required"] == ["targets"]
+    assert operation("POST /v1/posts")["requestBody"]["required"] is True
+    assert operation("POST /v1/posts/{id}/retry")["requestBody"]["required"] is False
+    assert "requestBody" not in operation("DELETE /v1/posts/{id}")
+
+
+def test_lists_in_the_query_may_be_repeated() -> None:
+    parameters = {entry["name"]: entry for entry in operation("GET /v1/posts")["parameters"]}
+    assert parameters["platform"]["explode"] is True
+    assert parameters["platform"]["style"] == "form"
+    assert parameters["platform"]["schema"] == {"type": "array", "items": {"$ref": "#/components/schemas/Platform"}}
+    assert parameters["limit"]["schema"] == {"type": "integer", "minimum": 1, "maximum": 200, "default": 50}
+    assert parameters["after"]["schema"] == {"type": "string", "format": "date-time"}
+    assert set(parameters) == {
+        "platform", "status", "errorCode", "limit", "q", "after", "before", "cursor", "profileId", "batchId"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("route", [route for route in API_ROUTES if route.api], ids=name_of)
+def test_writes_take_an_idempotency_key_and_reads_do_not(route: Route) -> None:
+    refs = [entry.get("$ref", "") for entry in operation(name_of(route)).get("parameters", [])]
+    assert ("#/components/parameters/idempotencyKey" in refs) == (route.method != "GET")
+
+
+def test_who_may_call_is_the_guard_of_the_route() -> None:
+    assert operation("POST /v1/posts")["security"] == [{"apiKey": []}]
+    assert operation("GET /v1/posts")["security"] == [{"apiKey": []}, {"session": []}]
+    assert operation("GET /v1/rules")["security"] == []
+    schemes = DOCUMENT["components"]["securitySchemes"]
+    assert (schemes["apiKey"]["type"], schemes["apiKey"]["scheme"]) == ("http", "bearer")
+    assert (schemes["session"]["in"], schemes["session"]["name"]) == ("cookie", "__Host-socialpub_session")
+
+
+# --- Answers -----------------------------------------------------------------------------------------------------
+
+
+def test_a_field_that_is_always_there_is_required_and_one_that_may_be_absent_is_not() -> None:
+    found = DOCUMENT["components"]["schemas"]
+    assert set(found["Post"]["properties"]) - set(found["Post"]["required"]) == {"error"}
+    assert set(found["Batch"]["required"]) == {"id", "status", "createdAt", "results"}
+    assert set(found["Result"]["required"]) == {"accountId", "platform", "postId", "status"}
+    assert set(found["EnvelopeError"]["required"]) == {"code", "message", "docUrl", "requestId"}
+    assert set(found["Account"]["properties"]) - set(found["Account"]["required"]) == {"pinterest", "instagram"}
+
+
+def test_a_nullable_field_says_so_and_no_other_does() -> None:
+    post = DOCUMENT["components"]["schemas"]["Post"]["properties"]
+    nullable = {name for name, schema in post.items() if '"null"' in json.dumps(schema)}
+    assert nullable == {"scheduledAt", "nextAttemptAt", "publishedAt", "platformUri", "platformCid", "url"}
+
+
+@pytest.mark.parametrize("route", API_ROUTES, ids=name_of)
+def test_every_answer_has_its_headers_and_every_failure_the_envelope(route: Route) -> None:
+    answers = operation(name_of(route))["responses"]
+    assert {int(status) for status in answers if status != "default"} == {*route.answers, *openapi.refusals(route)}
+    for status, answer in answers.items():
+        answer = DOCUMENT["components"]["responses"]["Failure"] if status == "default" else answer
+        assert "X-Request-Id" in answer["headers"]
+        if status != "default" and route.api:
+            assert "X-RateLimit-Limit" in answer["headers"]
+            assert "RateLimit-Remaining" in answer["headers"]
+        if status == "default" or int(status) >= 400:
+            schema = answer["content"]["application/json"]["schema"]
+            assert schema == {"$ref": "#/components/schemas/ErrorEnvelope"}
+        if status in ("429", "503"):
+            assert "Retry-After" in answer["headers"]
+
+
+def test_the_statuses_of_publishing() -> None:
+    answers = operation("POST /v1/posts")["responses"]
+    assert set(answers) == {"200", "202", "400", "401", "402", "404", "409", "413", "429", "503", "default"}
+    assert "rule `target.account.ambiguous`" in answers["400"]["description"]
+    assert "rule `billing.posts.monthly_cap`" in answers["402"]["description"]
+    assert "Idempotency-Replayed" in answers["202"]["headers"]
+
+
+# --- Examples ----------------------------------------------------------------------------------------------------
+
+
+def examples() -> Iterator[tuple[str, Json, Any]]:
+    for path, methods in DOCUMENT["paths"].items():
+        for method, entry in methods.items():
+            content = entry.get("requestBody", {}).get("content", {}).get("application/json", {})
+            for title, example in content.get("examples", {}).items():
+                yield f"{method} {path} {title}", content["schema"], example["value"]
+            for status, answer in entry["responses"].items():
+                shown = answer.get("content", {}).get("application/json", {})
+                if "example" in shown:
+                    yield f"{method} {path} {status}", shown["schema"], shown["example"]
+    for event, entry in DOCUMENT["webhooks"].items():
+        content = entry["post"]["requestBody"]["content"]["application/json"]
+        yield event, content["schema"], content["example"]
+
+
+EXAMPLES = list(examples())
+
+
+@pytest.mark.parametrize("schema, value", [case[1:] for case in EXAMPLES], ids=[case[0] for case in EXAMPLES])
+def test_every_example_fits_its_schema(schema: Json, value: Any) -> None:
+    assert errors_in(schema, value, closed(DOCUMENT)) == []
+
+
+def closed(document: Json) -> Json:
+    """The document as this version means it: an answer has no field that its schema does not name."""
+    shut = copy.deepcopy(document)
+    for schema in shut["components"]["schemas"].values():
+        if "properties" in schema:
+            schema["additionalProperties"] = False
+    return shut
+
+
+def test_the_publish_examples_are_accepted_by_the_models() -> None:
+    for name, said in OPERATIONS.items():
+        route = next((route for route in ROUTES if name_of(route) == name), None)
+        for value in said.requests.values() if route and route.body else ():
+            route.body.model_validate_json(json.dumps(value))  # type: ignore[union-attr]
+
+
+# --- Events ------------------------------------------------------------------------------------------------------
+
+
+def test_every_event_is_a_webhook_with_its_data_model_and_an_example() -> None:
+    assert set(DOCUMENT["webhooks"]) == set(EVENTS) == set(EVENT_DATA) == set(samples.EVENT_DATA)
+
+
+def test_a_delivery_names_its_headers() -> None:
+    refs = DOCUMENT["webhooks"]["post.published"]["post"]["parameters"]
+    names = [DOCUMENT["components"]["parameters"][ref["$ref"].rpartition("/")[2]]["name"] for ref in refs]
+    assert names == [
+        "X-Service-Signature",
+        "X-Service-Event",
+        "X-Service-Event-Id",
+        "X-Service-Delivery-Id",
+        "X-Service-Request-Id",
+        "webhook-id",
+        "webhook-timestamp",
+        "webhook-signature",
+    ]
+
+
+def test_an_event_of_one_type_is_not_another() -> None:
+    schema = DOCUMENT["webhooks"]["post.queued"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert errors_in(schema, samples.event("post.canceled")) != []
