@@ -1,0 +1,192 @@
+"""What the source as a whole promises: who may name a platform, where time and chance come from, which ids exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from socialpub.base.errors import ERRORS, SERVICE_RULES
+from socialpub.platforms import CATALOGUE, PLATFORMS
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "socialpub"
+MODULES = {str(path.relative_to(PACKAGE)): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+OUTSIDE_PLATFORMS = [name for name in MODULES if not name.startswith(("platforms/", "simulator/"))]
+OUTSIDE_BASE = [name for name in MODULES if not name.startswith("base/")]
+
+# What the API itself spells out (design/style.md 2.3): two blocks of an account, the boards, one rule.
+SPELT_OUT = {
+    "scheduledAt.no_bluesky_reply",
+    "pinterest.board.unknown",
+    "/v1/accounts/<account_id:str>/pinterest/boards",
+    "/v1/accounts/<account_id:str>/pinterest/default-board",
+}
+ACCOUNT_BLOCKS = {"domain/answers.py": {"pinterest", "instagram", "PinterestBlock", "InstagramBlock"}}
+
+SAMPLES = {"web/samples.py"}  # what the reference shows as examples; like a template, read by people only
+
+CLOCKS_AND_CHANCE = {
+    "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep"},
+    "datetime": {"now", "utcnow", "today"},
+    "date": {"today"},
+    "os": {"urandom", "getrandom"},
+    "uuid": {"uuid1", "uuid4", "uuid7"},
+    "socket": {"create_connection", "create_server", "getaddrinfo", "gethostbyname", "socketpair", "socket"},
+}
+ONLY_IN_BASE = {"httpx", "random", "secrets", "urllib.request", "http.client", "requests", "ssl"}
+ALLOWED_CALLS = {
+    ("store/db.py", "time.monotonic"),  # patience with another process's file lock: nothing is recorded from it
+    ("store/db.py", "time.sleep"),
+    ("simulator/server.py", "socket.create_server"),
+}
+ALLOWED_IMPORTS = {("commands/demo.py", "httpx")}  # the demo is its own server's client
+
+
+def _docstrings(tree: ast.AST) -> set[int]:
+    statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    return {id(value) for value in statements if isinstance(value, ast.Constant)}
+
+
+def _words(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every identifier and every string that is no docstring, with its line."""
+    docstrings = _docstrings(tree)
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield line, node.value
+        for field in ("id", "attr", "name", "arg", "module"):
+            word = getattr(node, field, None)
+            if isinstance(word, str):
+                yield line, word
+
+
+def names_platform(word: str) -> bool:
+    """Whether a word names a platform; `threads` by itself is also what a program has, so only its strings count."""
+    spoken = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).lower()
+    parts = re.split(r"[^a-z]+", spoken)
+    if any(name in parts for name in PLATFORMS if name != "threads"):
+        return True
+    return word == "Threads" or re.fullmatch(r"(platforms\.)?threads\.\w.*", word) is not None
+
+
+@pytest.mark.parametrize("module", [name for name in OUTSIDE_PLATFORMS if name not in SAMPLES])
+def test_no_module_outside_platforms_and_simulator_names_a_platform(module: str) -> None:
+    allowed = SPELT_OUT | ACCOUNT_BLOCKS.get(module, set())
+    named = [(line, word) for line, word in _words(MODULES[module]) if names_platform(word) and word not in allowed]
+    assert named == []
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [
+        ("bluesky", True),
+        ("post_to_facebook", True),
+        ("PinterestBlock", True),
+        ("scheduledAt.no_bluesky_reply", True),
+        ("https://api.twitter.com", True),
+        ("threads.text.max_chars", True),
+        ("Threads", True),
+        ("call_soon_threadsafe", False),
+        ("threads", False),
+        ("linked", False),
+    ],
+)
+def test_a_name_is_found_in_identifiers_addresses_and_ids(word: str, named: bool) -> None:
+    assert names_platform(word) is named
+
+
+def _calls(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        owner = node.func.value
+        owner_name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+        if node.func.attr in CLOCKS_AND_CHANCE.get(owner_name, ()):
+            yield node.lineno, f"{owner_name}.{node.func.attr}"
+
+
+def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            yield node.lineno, node.module or ""
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+@pytest.mark.parametrize("module", OUTSIDE_BASE)
+def test_time_chance_and_sockets_come_from_base(module: str) -> None:
+    found = [(line, call) for line, call in _calls(MODULES[module]) if (module, call) not in ALLOWED_CALLS]
+    assert found == []
+
+
+@pytest.mark.parametrize("module", OUTSIDE_BASE)
+def test_only_base_makes_http_calls_or_draws_random_numbers(module: str) -> None:
+    found = [
+        (line, name)
+        for line, name in _imports(MODULES[module])
+        if name in ONLY_IN_BASE and (module, name) not in ALLOWED_IMPORTS
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("module", OUTSIDE_BASE)
+def test_clocks_are_not_imported_under_a_bare_name(module: str) -> None:
+    bare = {f"{owner}.{name}" for owner in ("time", "os", "uuid", "socket") for name in CLOCKS_AND_CHANCE[owner]}
+    assert [name for _, name in _imports(MODULES[module]) if name in bare - {"socket.socket"}] == []
+
+
+def _literal(node: ast.expr | None) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _calls_of(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", None)) in names:
+            yield node
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_error_code_and_service_rule_that_is_raised_has_a_row(module: str) -> None:
+    missing = []
+    for call in _calls_of(MODULES[module], "ApiError"):
+        code = _literal(call.args[0] if call.args else None)
+        missing += [(call.lineno, code)] if code is not None and code not in ERRORS else []
+        for rule in (_literal(keyword.value) for keyword in call.keywords if keyword.arg == "rule"):
+            missing += [(call.lineno, rule)] if rule is not None and rule not in {*SERVICE_RULES, *CATALOGUE} else []
+    for call in _calls_of(MODULES[module], "refuse"):
+        rule = _literal(call.args[0] if call.args else None)
+        if rule is not None and not module.startswith("simulator/") and rule not in SERVICE_RULES:
+            missing.append((call.lineno, rule))
+    assert missing == []
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("platforms/")])
+def test_every_rule_id_in_a_connector_has_a_row(module: str) -> None:
+    own = next((name for name in PLATFORMS if Path(module).stem.split("_")[0] == name), None)
+    ids = re.compile(rf"{own}\.[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
+    used = {word for _, word in _words(MODULES[module]) if own and ids.fullmatch(word)}
+    assert {rule for rule in used if rule not in CATALOGUE} == set()
+
+
+def test_every_service_rule_has_a_code_with_a_row() -> None:
+    assert {row.code for row in SERVICE_RULES.values()} <= set(ERRORS)
+    assert all(name == row.rule for name, row in SERVICE_RULES.items())
+
+
+def test_no_service_rule_has_the_id_of_a_platform_rule() -> None:
+    both = {"pinterest.board.unknown"}  # said of a default board (400) and by the platform itself (upstream)
+    assert SERVICE_RULES.keys() & CATALOGUE.keys() == both
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("platforms/")])
+def test_a_platform_imports_nothing_of_another_platform(module: str) -> None:
+    owner = Path(module).stem.split("_")[0]
+    if owner not in PLATFORMS:
+        return
+    imported = {name.split(".")[2].split("_")[0] for _, name in _imports(MODULES[module]) if name.count(".") > 1}
+    assert imported & (PLATFORMS.keys() - {owner}) == set()
