@@ -136,7 +136,8 @@ class Batch(Base):
 
 
 class Post(Base):
-    id = TextField(primary_key=True)
+    number = AutoField()
+    id = TextField(unique=True)
     organization = refers_to(Organization, "organization")
     profile = refers_to(Profile, "profile")
     account = refers_to(Account, "account")
@@ -171,18 +172,26 @@ class Post(Base):
     class Meta:
         indexes = (
             (("organization", "created_at", "id"), False),
-            (("organization", "profile", "created_at", "id"), False),
+            (("profile", "created_at", "id"), False),
             (("organization", "status", "platform", "created_at", "id"), False),
+            (("profile", "status", "platform", "created_at", "id"), False),
             (("batch", "position"), True),
             (("account", "created_at"), False),
         )
 
 
-Post.add_index(
-    Post.index(
-        Post.organization, Post.error_code, Post.created_at, Post.id, name="post_error_code"
-    ).where(SQL("error_code IS NOT NULL"))
-)
+for owner in (Post.organization, Post.profile):
+    Post.add_index(
+        Post.index(
+            owner,
+            Post.error_code,
+            Post.status,
+            Post.platform,
+            Post.created_at,
+            Post.id,
+            name=f"post_{owner.column_name}_error_code",
+        ).where(SQL("error_code IS NOT NULL"))
+    )
 Post.add_index(
     Post.index(Post.status, name="post_open").where(SQL("status IN ('queued', 'validated', 'publishing')"))
 )
@@ -190,7 +199,7 @@ Post.add_index(
 
 class Attempt(Base):
     id = TextField(primary_key=True)
-    post = refers_to(Post, "post")
+    post = refers_to(Post, "post", field="id")
     number = IntegerField()
     started_at = BigIntegerField()
     finished_at = BigIntegerField(null=True)
@@ -205,7 +214,7 @@ class Attempt(Base):
 
 class Intent(Base):
     id = TextField(primary_key=True)
-    post = refers_to(Post, "post")
+    post = refers_to(Post, "post", field="id")
     attempt = refers_to(Attempt, "attempt")
     account = refers_to(Account, "account")
     step = TextField()
@@ -245,7 +254,7 @@ class Event(Base):
     organization = refers_to(Organization, "organization")
     profile = refers_to(Profile, "profile", null=True)
     type = TextField()
-    post = refers_to(Post, "post", null=True)
+    post = refers_to(Post, "post", field="id", null=True)
     data = TextField()
     request_id = TextField(null=True)
     created_at = BigIntegerField()

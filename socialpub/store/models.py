@@ -143,7 +143,8 @@ class Batch(BaseModel):
 class Post(BaseModel):
     """One target of one batch: the public row of the post log, and what publishing it needs."""
 
-    id = TextField(primary_key=True)
+    number = AutoField()  # in the order of the commits: the searchable text is filed under it (`search.py`)
+    id = TextField(unique=True)
     organization = refers_to(Organization, "organization")
     profile = refers_to(Profile, "profile")
     account = refers_to(Account, "account")
@@ -178,18 +179,26 @@ class Post(BaseModel):
     class Meta:
         indexes = (
             (("organization", "created_at", "id"), False),
-            (("organization", "profile", "created_at", "id"), False),
+            (("profile", "created_at", "id"), False),
             (("organization", "status", "platform", "created_at", "id"), False),
+            (("profile", "status", "platform", "created_at", "id"), False),
             (("batch", "position"), True),
             (("account", "created_at"), False),
         )
 
 
-Post.add_index(
-    Post.index(Post.organization, Post.error_code, Post.created_at, Post.id, name="post_error_code").where(
-        SQL("error_code IS NOT NULL")
+for _owner in (Post.organization, Post.profile):  # the post log probes one of them for each combination of a filter
+    Post.add_index(
+        Post.index(
+            _owner,
+            Post.error_code,
+            Post.status,
+            Post.platform,
+            Post.created_at,
+            Post.id,
+            name=f"post_{_owner.column_name}_error_code",
+        ).where(SQL("error_code IS NOT NULL"))
     )
-)
 Post.add_index(Post.index(Post.status, name="post_open").where(SQL("status IN ('queued', 'validated', 'publishing')")))
 
 
@@ -197,7 +206,7 @@ class Attempt(BaseModel):
     """One run of the publishing protocol for a post, as GET /v1/posts/{id} shows it."""
 
     id = TextField(primary_key=True)
-    post = refers_to(Post, "post")
+    post = refers_to(Post, "post", field="id")
     number = IntegerField()
     started_at = BigIntegerField()
     finished_at = BigIntegerField(null=True)
@@ -217,7 +226,7 @@ class Intent(BaseModel):
     """
 
     id = TextField(primary_key=True)
-    post = refers_to(Post, "post")
+    post = refers_to(Post, "post", field="id")
     attempt = refers_to(Attempt, "attempt")
     account = refers_to(Account, "account")
     step = TextField()  # publish, comment
@@ -257,7 +266,7 @@ class Event(BaseModel):
     organization = refers_to(Organization, "organization")
     profile = refers_to(Profile, "profile", null=True)
     type = TextField()
-    post = refers_to(Post, "post", null=True)
+    post = refers_to(Post, "post", field="id", null=True)
     data = TextField()
     request_id = TextField(null=True)
     created_at = BigIntegerField()
