@@ -1,0 +1,41 @@
+"""What a call carries beside JSON: parameters, forms and credentials."""
+
+from __future__ import annotations
+
+import base64
+from urllib.parse import parse_qsl, unquote
+
+from socialpub.simulator.wire import Call
+
+
+def fields(call: Call) -> dict[str, str]:
+    """The call's parameters, from its query and its form; of several values the last."""
+    found = {name: values[-1] for name, values in call.query.items() if values}
+    return found | dict(_pairs(call))
+
+
+def values_of(call: Call, name: str) -> list[str]:
+    """Every value that the form has for a name."""
+    return [value for key, value in _pairs(call) if key == name]
+
+
+def bearer(call: Call) -> str:
+    """The bearer token, from the header or (as Meta takes it too) from the parameters; empty when there is none."""
+    scheme, _, token = call.headers.get("authorization", "").partition(" ")
+    return token if scheme.lower() == "bearer" else fields(call).get("access_token", "")
+
+
+def basic(call: Call) -> tuple[str, str]:
+    """Name and password of HTTP Basic; two empty texts when there are none."""
+    scheme, _, encoded = call.headers.get("authorization", "").partition(" ")
+    try:
+        name, _, secret = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except ValueError:
+        return "", ""
+    return (unquote(name), unquote(secret)) if scheme.lower() == "basic" else ("", "")
+
+
+def _pairs(call: Call) -> list[tuple[str, str]]:
+    if "x-www-form-urlencoded" not in call.headers.get("content-type", ""):
+        return []
+    return parse_qsl(call.body.decode("utf-8", "replace"), keep_blank_values=True)

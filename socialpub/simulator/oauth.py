@@ -1,0 +1,385 @@
+"""An authorization server for fake platforms: consent page, codes, tokens, refreshing and revoking.
+
+A fake holds one `OAuthServer`, adds its `operations()` to its own, and asks `access` who a bearer token stands for.
+How a platform behaves is a `Manners`; how its answers look are two functions in it. Consent is given at once unless
+`consent` says otherwise: `consent.mode = "form"` shows a page with buttons, `"deny"` refuses.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import quote, urlencode
+
+from socialpub.base.runtime import Clock
+from socialpub.simulator.forms import basic, fields, values_of
+from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+
+CLIENT_ID = "simulator-app"
+CLIENT_SECRET = "simulator-app-secret"
+
+Refreshing = Literal["none", "same", "rotating", "fatal"]
+State = Literal["alive", "expired", "revoked", "unknown"]
+
+
+# --- How a platform behaves ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Issue:
+    """Tokens that have just been given out. Lifetimes are in seconds; None: the platform tells none."""
+
+    account: str
+    access: str
+    expires_in: int | None
+    refresh: str | None
+    refresh_expires_in: int | None
+    scopes: tuple[str, ...]
+    first: bool  # for a code; else a refresh
+    now: int  # epoch seconds
+
+
+def flat_issue(issue: Issue) -> Answer:
+    """RFC 6749, 5.1."""
+    body = {
+        "token_type": "bearer",
+        "access_token": issue.access,
+        "expires_in": issue.expires_in,
+        "refresh_token": issue.refresh,
+        "scope": " ".join(issue.scopes),
+    }
+    return Answer(200, {name: value for name, value in body.items() if value is not None})
+
+
+def flat_refusal(name: str, message: str) -> Answer:
+    """RFC 6749, 5.2."""
+    return Answer(401 if name == "invalid_client" else 400, {"error": name, "error_description": message})
+
+
+@dataclass(frozen=True)
+class Manners:
+    """One platform's ways. Names given to `refused` are those of RFC 6749: invalid_client, invalid_grant, ….
+
+    `refreshing`: no refresh tokens; the same one for ever; one use each; one use, and a second one ends the session.
+    """
+
+    authorize_path: str
+    token_path: str
+    revoke_path: str = ""
+    pkce: bool = False  # S256, required
+    basic: bool = False  # client authentication by HTTP Basic only; else in the body only
+    client_id_name: str = "client_id"
+    token_methods: tuple[str, ...] = ("POST",)
+    code_seconds: int = 600
+    access_seconds: int | None = 7200  # None: until revoked
+    refreshing: Refreshing = "none"
+    refresh_seconds: int | None = None
+    denial: Mapping[str, str] = field(default_factory=lambda: {"error": "access_denied"})
+    fragment: str = ""  # after the callback's query: Meta adds "_"
+    scopes_in_callback: bool = False
+    issued: Callable[[Issue], Answer] = flat_issue
+    refused: Callable[[str, str], Answer] = flat_refusal
+    revoked: Answer = Answer(200, {})
+
+
+@dataclass
+class Consent:
+    """What the account's owner does. `account`: who is signed in (None: the newest); `without`: scopes unticked."""
+
+    mode: Literal["approve", "deny", "form"] = "approve"
+    account: str | None = None
+    without: frozenset[str] = frozenset()
+
+
+# --- What it remembers -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Grant:
+    """What one account's owner has allowed; all tokens of it end together."""
+
+    account: str
+    scopes: tuple[str, ...]
+    ended: bool = False
+    renewable: bool = True
+
+
+@dataclass
+class Token:
+    grant: Grant
+    made_at: int
+    ends_at: int | None
+    used: bool = False
+
+
+@dataclass
+class _Code(Token):
+    redirect_uri: str = ""
+    challenge: str = ""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a bearer token stands for; `account` and `scopes` are empty when it is unknown."""
+
+    state: State
+    account: str = ""
+    scopes: tuple[str, ...] = ()
+
+
+@dataclass
+class OAuthServer:
+    """The server of one fake platform. Times are the lab's; nothing here is random."""
+
+    clock: Clock
+    manners: Manners
+    accounts: Callable[[], Iterable[str]]  # the platform's account ids, oldest first
+    client_id: str = CLIENT_ID
+    client_secret: str = CLIENT_SECRET
+    redirect_uris: frozenset[str] = frozenset()  # those registered; empty: any
+    consent: Consent = field(default_factory=Consent)
+    _codes: dict[str, _Code] = field(default_factory=dict)
+    _access: dict[str, Token] = field(default_factory=dict)
+    _refresh: dict[str, Token] = field(default_factory=dict)
+    _made: int = 0
+
+    def operations(self) -> tuple[Operation, ...]:
+        """`oauth.authorize`, `oauth.token` (codes and refreshing) and, where the platform has it, `oauth.revoke`."""
+        manners = self.manners
+        made = (
+            Operation("oauth.authorize", ("GET", "POST"), manners.authorize_path, self.authorize),
+            Operation("oauth.token", manners.token_methods, manners.token_path, self.token),
+        )
+        revoking = Operation("oauth.revoke", ("POST",), manners.revoke_path, self.revoke)
+        return (*made, revoking) if manners.revoke_path else made
+
+    # --- For the fake's own code ---
+
+    def issue(self, account: str, scopes: Iterable[str], seconds: int | None = -1) -> Issue:
+        """Tokens without the dance, for accounts that a test makes; `seconds`: another life than the platform's."""
+        life = self.manners.access_seconds if seconds == -1 else seconds
+        return self._issue(Grant(account, tuple(scopes)), life, first=True)
+
+    def access(self, token: str) -> Access:
+        """Who an access token stands for, and whether it still does."""
+        found = self._access.get(token)
+        if found is None:
+            return Access("unknown")
+        return Access(self._state(found), found.grant.account, found.grant.scopes)
+
+    def renew(self, token: str, seconds: int | None, *, min_age: int = 0) -> Issue | None:
+        """Another access token for the same grant, for platforms that exchange access tokens; the old one lives on.
+
+        None when the token is dead, may not be renewed, or is younger than `min_age` seconds.
+        """
+        found = self._access.get(token)
+        if found is None or self._state(found) != "alive" or not found.grant.renewable:
+            return None
+        if self._now() - found.made_at < min_age:
+            return None
+        return self._issue(found.grant, seconds, first=False, with_refresh=False)
+
+    def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
+        """Access tokens are expired from now on; what would renew them is refused (of one account, or of all)."""
+        now = self._now()
+        for token in self._access.values():
+            if account in (None, token.grant.account):
+                token.ends_at = now if access else token.ends_at
+                token.grant.renewable = token.grant.renewable and not refresh
+        for token in self._refresh.values():
+            if account in (None, token.grant.account):
+                token.grant.renewable = token.grant.renewable and not refresh
+
+    def end_grants(self, account: str | None) -> None:
+        """The owner takes the permission back: every token is revoked at once."""
+        for token in (*self._access.values(), *self._refresh.values()):
+            if account in (None, token.grant.account):
+                token.grant.ended = True
+
+    # --- The consent page ---
+
+    def authorize(self, call: Call) -> Answer:
+        """Straight back to the client, or a page that asks first."""
+        asked = fields(call)
+        problem = self._problem(asked)
+        if problem:
+            return _page(f"<h1>This cannot be approved</h1><p>{html.escape(problem)}</p>", 400)
+        if self.consent.mode == "form" and call.method == "GET":
+            return _page(self._form(call.path, asked))
+        pressed = asked.get("decision", "deny" if self.consent.mode == "deny" else "allow")
+        return self._back(asked, self._denied() if pressed != "allow" else self._approved(asked, call))
+
+    def _problem(self, asked: Mapping[str, str]) -> str:
+        """Errors that a real server shows in place of sending the browser to an address that it cannot trust."""
+        if asked.get(self.manners.client_id_name) != self.client_id:
+            return f"{self.manners.client_id_name} is not that of a registered app"
+        uri = asked.get("redirect_uri", "")
+        if not uri or (self.redirect_uris and uri not in self.redirect_uris):
+            return "redirect_uri is not registered"
+        if asked.get("response_type") != "code":
+            return "response_type is not code"
+        if self.manners.pkce and (asked.get("code_challenge_method") != "S256" or not asked.get("code_challenge")):
+            return "code_challenge is required, with the method S256"
+        return "" if any(True for _ in self.accounts()) else "nobody has an account here yet"
+
+    def _approved(self, asked: Mapping[str, str], call: Call) -> dict[str, str]:
+        ticked = frozenset(values_of(call, "ticked")) if "decision" in asked else None
+        wanted = asked.get("scope", "").replace(",", " ").split()
+        scopes = tuple(
+            scope for scope in wanted if scope not in self.consent.without and (ticked is None or scope in ticked)
+        )
+        account = asked.get("account") or self.consent.account or list(self.accounts())[-1]
+        code = self._new("code")
+        now = self._now()
+        self._codes[code] = _Code(
+            Grant(account, scopes),
+            now,
+            now + self.manners.code_seconds,
+            redirect_uri=asked["redirect_uri"],
+            challenge=asked.get("code_challenge", ""),
+        )
+        return {"code": code} | ({"scopes": ",".join(scopes)} if self.manners.scopes_in_callback else {})
+
+    def _denied(self) -> dict[str, str]:
+        return dict(self.manners.denial)
+
+    def _back(self, asked: Mapping[str, str], params: Mapping[str, str]) -> Answer:
+        uri = asked["redirect_uri"]
+        query = urlencode({**params, "state": asked.get("state", "")}, quote_via=quote)
+        fragment = f"#{self.manners.fragment}" if self.manners.fragment else ""
+        location = f"{uri}{'&' if '?' in uri else '?'}{query}{fragment}"
+        return Answer(302, headers={"location": location, "cache-control": "no-store"})
+
+    def _form(self, path: str, asked: Mapping[str, str]) -> str:
+        hidden = "".join(_input("hidden", name, value) for name, value in asked.items())
+        scopes = asked.get("scope", "").replace(",", " ").split()
+        ticks = "".join(
+            f"<p><label>{_input('checkbox', 'ticked', scope, checked=scope not in self.consent.without)} "
+            f"{html.escape(scope)}</label></p>"
+            for scope in scopes
+        )
+        names = list(self.accounts())
+        chosen = self.consent.account or names[-1]
+        people = "".join(
+            f'<option value="{html.escape(name)}"{" selected" if name == chosen else ""}>{html.escape(name)}</option>'
+            for name in names
+        )
+        return (
+            f'<h1>Allow access?</h1><form method="post" action="{html.escape(path)}">{hidden}'
+            f'<p><label>Account <select name="account">{people}</select></label></p>{ticks}'
+            '<p><button name="decision" value="allow" id="allow">Allow</button> '
+            '<button name="decision" value="deny" id="deny">Deny</button></p></form>'
+        )
+
+    # --- Tokens ---
+
+    def token(self, call: Call) -> Answer:
+        """Both grants of the token endpoint."""
+        asked = fields(call)
+        self.authenticate(call, asked)
+        grants = {"authorization_code": self._exchange, "refresh_token": self._rotate}
+        # A missing grant_type means the code, as Graph's endpoint takes it.
+        run = grants.get(asked.get("grant_type", "authorization_code"))
+        if run is None:
+            raise self._refuse("unsupported_grant_type", "The grant type is not supported.")
+        return self.manners.issued(run(asked))
+
+    def authenticate(self, call: Call, asked: Mapping[str, str]) -> None:
+        """The app's own id and secret, where this platform wants them; its refusal otherwise."""
+        sent = (asked.get(self.manners.client_id_name, ""), asked.get("client_secret", ""))
+        if self.manners.basic:
+            sent = basic(call)
+        if sent != (self.client_id, self.client_secret):
+            raise self._refuse("invalid_client", "Client authentication failed.")
+
+    def _exchange(self, asked: Mapping[str, str]) -> Issue:
+        code = self._codes.get(asked.get("code", ""))
+        if code is None or code.used or self._over(code):
+            raise self._refuse("invalid_grant", "The code is invalid, expired or was used before.")
+        if asked.get("redirect_uri") != code.redirect_uri:
+            raise self._refuse("invalid_grant", "The redirect_uri is not the one that the code was asked for.")
+        if code.challenge and _challenge(asked.get("code_verifier", "")) != code.challenge:
+            raise self._refuse("invalid_grant", "The code_verifier does not match the code_challenge.")
+        code.used = True
+        return self._issue(code.grant, self.manners.access_seconds, first=True)
+
+    def _rotate(self, asked: Mapping[str, str]) -> Issue:
+        refreshing = self.manners.refreshing
+        token = self._refresh.get(asked.get("refresh_token", ""))
+        if token is not None and token.used and refreshing == "fatal":
+            token.grant.ended = True
+        dead = token is None or token.used or token.grant.ended or not token.grant.renewable or self._over(token)
+        if dead or token is None or refreshing == "none":
+            raise self._refuse("invalid_grant", "The refresh token is invalid, expired or revoked.")
+        if refreshing == "same":
+            issue = self._issue(token.grant, self.manners.access_seconds, first=False, with_refresh=False)
+            left = token.ends_at - self._now() if token.ends_at is not None else None
+            return Issue(**{**vars(issue), "refresh": asked["refresh_token"], "refresh_expires_in": left})
+        token.used = True
+        return self._issue(token.grant, self.manners.access_seconds, first=False)
+
+    def revoke(self, call: Call) -> Answer:
+        """Ends the grant of a token; an unknown one is no error (RFC 7009, 2.2)."""
+        asked = fields(call)
+        self.authenticate(call, asked)
+        secret = asked.get("token", "")
+        found = self._access.get(secret) or self._refresh.get(secret)
+        if found is not None:
+            found.grant.ended = True
+        return self.manners.revoked
+
+    def _issue(self, grant: Grant, seconds: int | None, *, first: bool, with_refresh: bool = True) -> Issue:
+        now, manners = self._now(), self.manners
+        access, refresh = self._new("access"), None
+        self._access[access] = Token(grant, now, _later(now, seconds))
+        if with_refresh and manners.refreshing != "none":
+            refresh = self._new("refresh")
+            self._refresh[refresh] = Token(grant, now, _later(now, manners.refresh_seconds))
+        return Issue(grant.account, access, seconds, refresh, manners.refresh_seconds, grant.scopes, first, now)
+
+    # --- Tools ---
+
+    def _refuse(self, name: str, message: str) -> RefusedError:
+        return RefusedError(self.manners.refused(name, message))
+
+    def _state(self, token: Token) -> State:
+        if token.grant.ended:
+            return "revoked"
+        return "expired" if self._over(token) else "alive"
+
+    def _over(self, token: Token) -> bool:
+        return token.ends_at is not None and token.ends_at <= self._now()
+
+    def _now(self) -> int:
+        return self.clock.now_ms() // 1000
+
+    def _new(self, kind: str) -> str:
+        self._made += 1
+        digest = hashlib.sha256(f"{self.manners.token_path} {kind} {self._made}".encode()).digest()
+        return f"lab-{kind}-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
+
+
+# --- Small things ----------------------------------------------------------------------------------------------------
+
+
+def _challenge(verifier: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+def _later(now: int, seconds: int | None) -> int | None:
+    return None if seconds is None else now + seconds
+
+
+def _input(kind: str, name: str, value: str, *, checked: bool = False) -> str:
+    mark = " checked" if checked else ""
+    return f'<input type="{kind}" name="{html.escape(name)}" value="{html.escape(value)}"{mark}>'
+
+
+def _page(body: str, status: int = 200) -> Answer:
+    head = '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Consent</title></head>'
+    text = f"{head}<body>{body}</body></html>"
+    return Answer(status, text, {"cache-control": "no-store"}, "text/html; charset=utf-8")

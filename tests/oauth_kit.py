@@ -1,0 +1,155 @@
+"""An authorization server in memory, and an `Http` that calls it and keeps what was sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, Self
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+
+from socialpub.base.errors import ApiError
+from socialpub.base.net import Reply
+from socialpub.platforms.base import Account, OAuth, Platform, Site, Tokens, Upstream
+from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, Manners, OAuthServer
+from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+
+NOON = 1_795_176_000_000  # 2026-11-20T12:00:00Z
+VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"  # RFC 7636, appendix B
+CALLBACK = "https://pub.example/connect/demo/callback"
+HOST = "https://auth.example"
+
+
+@dataclass
+class SetClock:
+    ms: int = NOON
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic(self) -> float:
+        return self.ms / 1000
+
+
+@dataclass(frozen=True)
+class Sent:
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    form: Mapping[str, str]
+
+
+@dataclass
+class Wire:
+    """Answers what is planned, else what the operations answer."""
+
+    operations: tuple[Operation, ...] = ()
+    planned: list[Reply | ApiError] = field(default_factory=list)
+    sent: list[Sent] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+        data: Mapping[str, str] | None = None,
+        **_: Any,
+    ) -> Reply:
+        self.sent.append(Sent(method, url, dict(headers or {}), dict(data or params or {})))
+        if self.planned:
+            planned = self.planned.pop(0)
+            if isinstance(planned, ApiError):
+                raise planned
+            return planned
+        return reply_of(self.answer(method, url, headers or {}, params or {}, data))
+
+    def answer(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+        data: Mapping[str, str] | None = None,
+    ) -> Answer:
+        parts = urlsplit(url)
+        query = {**parse_qs(parts.query, keep_blank_values=True), **{name: [v] for name, v in (params or {}).items()}}
+        kept = {name.lower(): value for name, value in (headers or {}).items()}
+        if data is not None:
+            kept["content-type"] = "application/x-www-form-urlencoded"
+        body = urlencode(data or {}).encode()
+        (operation,) = [one for one in self.operations if one.path == parts.path and method in one.methods]
+        try:
+            return operation.handle(Call(method, parts.path, HOST, query, kept, body))
+        except RefusedError as refused:
+            return refused.answer
+
+    def download(self, *_: Any, **__: Any) -> Reply:
+        raise AssertionError("nothing here is downloaded")
+
+
+def reply_of(answer: Answer) -> Reply:
+    return Reply(answer.status, dict(answer.headers), answer.content())
+
+
+def reply(status: int, body: Any, **headers: str) -> Reply:
+    content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    return Reply(status, headers, content)
+
+
+def platform(**row: Any) -> Platform:
+    """A platform with nothing but an OAuth row."""
+    oauth = OAuth(**{"scopes": ("read", "write"), **row})
+    made: Any = SimpleNamespace(name="demo", label="Demo", oauth=oauth)
+    return made  # type: ignore[no-any-return]
+
+
+def site(**changes: Any) -> Site:
+    given = {
+        "client_id": CLIENT_ID,
+        "client_secret": CLIENT_SECRET,
+        "authorize_url": f"{HOST}/authorize",
+        "token_url": f"{HOST}/token",
+    }
+    return Site(**{**given, **changes})
+
+
+@dataclass
+class Stage:
+    """A fake authorization server with one account, and its client."""
+
+    clock: SetClock
+    server: OAuthServer
+    wire: Wire
+
+    def press(self, url: str, **form: str) -> dict[str, str]:
+        """The parameters that the browser comes back with; `form`: buttons and fields of the consent page."""
+        answer = self.look(url, **form)
+        assert answer.status == 302, answer
+        where = urlsplit(answer.headers["location"])
+        return dict(parse_qsl(where.query))
+
+    def look(self, url: str, **form: str) -> Answer:
+        if form:
+            asked = dict(parse_qsl(urlsplit(url).query))
+            return self.wire.answer("POST", url.partition("?")[0], data=asked | form)
+        return self.wire.answer("GET", url)
+
+
+def stage(**manners: Any) -> Stage:
+    clock = SetClock()
+    given = {"authorize_path": "/authorize", "token_path": "/token", "revoke_path": "/revoke", **manners}
+    server = OAuthServer(clock, Manners(**given), lambda: ("alice", "bob"))
+    return Stage(clock, server, Wire(server.operations()))
+
+
+def upstream(wire: Wire, tokens: Tokens, **changes: Any) -> Upstream:
+    return Upstream(wire, wire, site(**changes), Account("alice"), tokens)
