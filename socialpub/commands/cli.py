@@ -15,7 +15,7 @@ from typing import Any
 from socialpub import __version__, platforms
 from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
-from socialpub.commands import admin, demo, example, serve
+from socialpub.commands import admin, demo, example, resume, serve
 from socialpub.store.db import StartError
 
 DONE, FAILED, USAGE, REFUSED, AUTHENTICATION = 0, 1, 2, 3, 4
@@ -103,6 +103,12 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--ledger", type=Path, help="append what is published to this file, a JSON line each")
 
     _add(commands, "migrate", admin.migrate, "bring the database to the newest schema")
+
+    command = _add(
+        commands, "resume", resume.resume, "publishing starts again after a pause; says first what is overdue"
+    )
+    command.add_argument("--after-restore", action="store_true", help="yes, also though the database was restored")
+    command.add_argument("--skip-overdue", action="store_true", help="fail every overdue post instead of publishing it")
     config = _group(commands, "config", "the settings file")
     _add(config, "example", example.show, "print socialpub.toml.example: every setting with its default")
     _administration(commands)

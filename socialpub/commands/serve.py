@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -23,6 +24,8 @@ from socialpub.store.models import Instance
 from socialpub.web.app import build_app
 from socialpub.web.server import serve as run_app
 
+REFUSED = 3
+
 
 class RefusedError(Exception):
     """The rules say no: another server has this database."""
@@ -31,10 +34,11 @@ class RefusedError(Exception):
 def serve(options: argparse.Namespace) -> None:
     """Migrate, then serve until a signal."""
     set_up_logging()
-    sock, settings = bind(settings_of(options, server={"host": options.host, "port": options.port}))
+    settings = settings_of(options, server={"host": options.host, "port": options.port})
     lock = db.ServeLock(settings.database_path)
     if not lock.take():
         raise RefusedError(f"another socialpub already serves {settings.database_path}")
+    sock, settings = bind(settings)
     service = start_service(settings)
     run(service, sock, lambda: print(f"socialpub serves {settings.base_url}", file=sys.stderr))
     lock.release()
@@ -42,10 +46,15 @@ def serve(options: argparse.Namespace) -> None:
 
 def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until a signal; upstream calls that outlast the drain are abandoned, and looked at by the next start."""
-    run_app(build_app(service, Engine(service)), sock, ready)
+    engine = Engine(service)
+    engine.on_fenced = lambda: os.kill(os.getpid(), signal.SIGTERM)
+    run_app(build_app(service, engine), sock, ready)
+    lost = service.db.fenced.is_set()
     if service.is_busy():
         sys.stderr.flush()
-        os._exit(0)
+        os._exit(REFUSED if lost else 0)
+    if lost:
+        raise RefusedError(f"another server has taken over {service.db.path}; this one has stopped")
 
 
 def settings_of(options: argparse.Namespace, **overrides: Mapping[str, Any]) -> Settings:
@@ -91,9 +100,9 @@ def start_service(settings: Settings) -> Service:
     """A service over the migrated database, with its keys; StartError or ConfigError says what is in the way."""
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     existed = settings.database_path.exists()
-    db.migrate(settings.database_path)
     if existed:
         db.check_integrity(settings.database_path)
+    db.migrate(settings.database_path)
     # A missing key file is only made anew while nothing has been sealed with the old one.
     runtime = Runtime(settings, load_vault(settings, make=not (existed and _has_key(settings))))
     return open_service(runtime)

@@ -11,11 +11,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+from peewee import fn
+
+from socialpub.base import faults
+from socialpub.domain import clockwatch
 from socialpub.domain.service import Service
 from socialpub.store.db import FencedError, StartError, Tx
-from socialpub.store.models import Instance, Post
+from socialpub.store.models import Event, Instance, Post
 
-RESTORED = "restored"
+RESTORED, CLOCK = "restored", "clock"
 BEAT_SECONDS = 3600.0
 
 
@@ -25,8 +29,10 @@ def take_over(service: Service, tx: Tx) -> dict[str, Any]:
     row = Instance.select().where(Instance.id == 1).dicts().get()
     key = row["key_id"] or service.runtime.vault.key_id
     changes = {"epoch": row["epoch"] + 1, "key_id": key}
-    if row["paused"] is None and _is_a_copy(service, row):
+    if row["paused"] in (None, CLOCK) and _is_a_copy(service, row):
         changes["paused"] = RESTORED
+    elif row["paused"] is None and clockwatch.was_away(row["seen_at"], service.now_ms):
+        changes["paused"] = CLOCK
     Instance.update(**changes).where(Instance.id == 1).execute()
     return dict(row | changes)
 
@@ -40,6 +46,7 @@ def fence(epoch: int) -> None:
 def beat(service: Service) -> None:
     """Count one beat, in the database first: a crash in between leaves the database ahead, which is harmless."""
     number, mark = service.write(lambda tx: _count(service)).result()
+    faults.hit("beat.mid")
     _write_state(_state_file(service), {"beat": number, "mark": mark})
 
 
@@ -81,6 +88,21 @@ def _write_state(path: Path, state: dict[str, Any]) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(fresh, path)
+
+
+def news() -> int:
+    """A number that grows with everything that happens: a beat is due when it has (an idle server writes nothing)."""
+    return int(Event.select(fn.MAX(Event.number)).scalar() or 0)
+
+
+def pause(reason: str) -> None:
+    """Nothing is published, refreshed or delivered from now on, unless there was a reason already."""
+    Instance.update(paused=reason).where(Instance.id == 1, Instance.paused.is_null()).execute()
+
+
+def resume(reason: str | None) -> bool:
+    """End a pause; whether this reason was the one."""
+    return bool(Instance.update(paused=None).where(Instance.id == 1, Instance.paused == reason).execute())
 
 
 def paused() -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 from socialpub.base.errors import ERRORS, ApiError, Outcome, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain import accounts, media, moves
-from socialpub.domain.intents import Row, Snapshot, add_warnings, capped, close, owned, published_of
+from socialpub.domain.intents import Row, Snapshot, add_warnings, capped, close, open_intent, owned, published_of
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Published, Warning
 from socialpub.store.db import Tx
@@ -210,6 +210,8 @@ def _retry_wait(service: Service, post: Row, error: ApiError) -> int | None:
 
 def overdue(service: Service, tx: Tx, post: Row) -> None:
     """A post that was due too long ago, found at start: never dropped in silence, never sent late by surprise."""
+    if open_intent(post["id"]):
+        return
     due = iso(post["next_attempt_at"] or post["scheduled_at"] or post["created_at"])
     error = refuse("schedule.overdue", f"The post was due at {due}, and the server was not running.")
     if post["status"] == "publishing":

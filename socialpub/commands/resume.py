@@ -1,0 +1,63 @@
+"""`socialpub resume`: publishing starts again after a pause, and says first what is overdue."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from socialpub.base.errors import refuse
+from socialpub.base.runtime import iso
+from socialpub.commands.admin import opened
+from socialpub.domain import instance, recovery
+from socialpub.domain.service import Service
+
+_DUE = ("next_attempt_at", "scheduled_at", "created_at")
+
+
+def resume(options: argparse.Namespace) -> dict[str, Any]:
+    """End the pause, a running server's too: `{was, paused, publish, skip}` with the overdue posts of both kinds."""
+    with opened(options) as service:
+        reason = service.read(instance.paused).result()
+        publish, skip = _sorted(service, options.skip_overdue)
+        if not options.json:
+            _tell(publish, skip)
+        if reason == instance.RESTORED and not options.after_restore:
+            raise refuse("service.paused", _WHY, remediation=_HOW)
+        _fail(service, skip)
+        service.write(lambda tx: instance.resume(reason)).result()
+        return {
+            "was": reason,
+            "paused": service.read(instance.paused).result(),
+            "publish": [_body(row) for row in publish],
+            "skip": [_body(row) for row in skip],
+        }
+
+
+_WHY = "This database was restored or copied: posts that it calls queued may have been published since."
+_HOW = "When you have compared it with the platforms: socialpub resume --after-restore [--skip-overdue]"
+
+
+def _sorted(service: Service, skip_all: bool) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The overdue posts that will be published now, and those that will not: too late, or as asked."""
+    late = service.read(lambda: recovery.overdue(service.now_ms)).result()
+    ends = service.now_ms if skip_all else recovery.grace_ends(service)
+    return [row for row in late if _due(row) >= ends], [row for row in late if _due(row) < ends]
+
+
+def _due(row: dict[str, Any]) -> int:
+    return int(next(row[name] for name in _DUE if row[name] is not None))
+
+
+def _fail(service: Service, rows: list[dict[str, Any]]) -> None:
+    for start in range(0, len(rows), recovery.STEP):
+        recovery.fail_part(service, rows[start : start + recovery.STEP])
+
+
+def _tell(publish: list[dict[str, Any]], skip: list[dict[str, Any]]) -> None:
+    for verb, rows in (("will be published now", publish), ("becomes failed (schedule.overdue)", skip)):
+        for row in rows:
+            print(f"{row['id']}  {row['platform']}  due {iso(_due(row))}  {verb}")
+
+
+def _body(row: dict[str, Any]) -> dict[str, Any]:
+    return {"id": row["id"], "platform": row["platform"], "accountId": row["account"], "dueAt": iso(_due(row))}
