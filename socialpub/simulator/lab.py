@@ -35,6 +35,8 @@ class Settings(BaseModel):
     """The most items on one page of a list, whatever the client asks for."""
     rate_limits: bool = False
     """Whether the platforms enforce their rate limits."""
+    processing_ms: Annotated[int, Field(ge=0)] = 300
+    """How long a container or video is being processed before it can be published."""
 
 
 @dataclass

@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from sanic.compat import Header
 
 from socialpub.simulator.faults import Fault
 from socialpub.simulator.lab import Lab, ReceivedCall
+from socialpub.simulator.pulling import pull
 from socialpub.simulator.wire import Answer, Call, Fake, Operation, RefusedError
 
 PRIVATE_URL = "http://169.254.169.254/latest/meta-data/"
@@ -37,19 +38,20 @@ class Performance:
     tasks: set[asyncio.Task[Any]]
     resets: int  # of the lab, when the call arrived
 
-    def effect(self) -> Answer:
+    def effect(self, call: Call) -> Answer:
         """Do what the call asks, unless the lab has been reset since; operations run one at a time."""
         with self.lab.lock:
             if self.resets != self.lab.resets:
                 return self.fake.refusal(503, None)
             try:
-                return self.operation.handle(self.call)
+                return self.operation.handle(call)
             except RefusedError as refused:
                 return refused.answer
 
     async def effect_after(self, seconds: float) -> Answer:
         await asyncio.sleep(seconds)
-        return self.effect()
+        pulls = self.operation.pulls
+        return self.effect(replace(self.call, pulled=await pull(pulls(self.call))) if pulls else self.call)
 
     def spawn(self, work: Awaitable[Answer]) -> asyncio.Task[Answer]:
         """Go on with `work` even when the client hangs up."""

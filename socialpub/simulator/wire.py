@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """What the address of a medium gave: the answer's status (0: none came) and its bytes."""
+
+    status: int
+    content: bytes = b""
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300 and bool(self.content)
 
 
 @dataclass(frozen=True)
@@ -19,6 +31,7 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     parts: Mapping[str, str] = field(default_factory=dict)  # what the path's placeholders matched
+    pulled: Mapping[str, Pulled] = field(default_factory=dict)  # by URL: what `Operation.pulls` asked for
 
     def json(self) -> Any:
         """The body as JSON; ValueError when it is none."""
@@ -54,12 +67,16 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing that the platform's API can do. Faults name it by `name`; `path` may hold `<placeholders>`."""
+    """One thing that the platform's API can do. Faults name it by `name`; `path` may hold `<placeholders>`.
+
+    `pulls`: the URLs in a call whose media the platform fetches before it does anything.
+    """
 
     name: str
     methods: tuple[str, ...]
     path: str
     handle: Callable[[Call], Answer]
+    pulls: Callable[[Call], Iterable[str]] | None = None
 
 
 class Fake(Protocol):

@@ -159,6 +159,7 @@ def test_settings_change_one_by_one(control: httpx.Client) -> None:
         "listLagMs": 400,
         "listLimit": 50,
         "rateLimits": False,
+        "processingMs": 300,
     }
 
 
