@@ -17,6 +17,7 @@ from socialpub.domain.service import Service
 from socialpub.domain.targets import Aim, check_batch, check_future, resolve
 from socialpub.domain.tenancy import Scope
 from socialpub.platforms.base import Facts, Warning
+from socialpub.store import search
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Batch, Instance, Post
 from socialpub.store.queue import Claim
@@ -174,7 +175,7 @@ def _insert_target(
 ) -> Claim | None:
     """A target's row, its events and its job; the claim when it is published at once."""
     row = _row(service, order, target, media_ids)
-    Post.insert(**row).execute()
+    search.add(Post.insert(**row).execute(), row)
     account = target.aim.account["id"]
     claim = None
     if order.at_ms is None:

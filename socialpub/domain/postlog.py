@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
-from socialpub.domain import posts, schemas
+from socialpub.domain import cursors, postlog_query, posts, schemas, tenancy
+from socialpub.domain.postlog_query import Filter
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
 from socialpub.store.models import Account, Attempt, Post
 
 Row = dict[str, Any]
+LISTING = "posts"
 
 
 def body(row: Row, account: Row) -> Row:
@@ -61,11 +65,46 @@ def detail(scope: Scope, post: str) -> Row:
 
 
 def page(service: Service, scope: Scope, query: schemas.PostsQuery) -> Row:
-    """One page of the post log, newest first."""
-    found = Post.select().where(Post.organization == scope.organization)
-    rows = list(found.order_by(Post.created_at.desc(), Post.id.desc()).limit(query.limit).dicts())
-    known = {row["id"]: row for row in Account.select().where(Account.id.in_({row["account"] for row in rows})).dicts()}
-    return {"data": [body(row, known[row["account"]]) for row in rows], "nextCursor": None}
+    """One page of the post log, newest first; ApiError `not_found` for a profile out of scope, 400 `cursor`."""
+    hits = postlog_query.newest(_filter(service, scope, query), query.limit + 1)
+    shown = hits[: query.limit]
+    last = shown[-1] if len(hits) > query.limit else None
+    cursor = last and cursors.seal(service, LISTING, scope.organization, last.created_at, last.id)
+    return {"data": _bodies([hit.number for hit in shown]), "nextCursor": cursor}
+
+
+def _filter(service: Service, scope: Scope, query: schemas.PostsQuery) -> Filter:
+    profile = scope.narrowed(query.profile_id)
+    if query.profile_id is not None and not tenancy.profile_exists(scope, query.profile_id):
+        raise ApiError("not_found", "The organization has no profile with this id.")
+    return Filter(
+        scope.organization,
+        profile,
+        query.batch_id,
+        query.platform or (),
+        query.status or (),
+        query.error_code or (),
+        None if query.q is None else query.q.casefold(),
+        query.after,
+        _below(service, scope, query),
+    )
+
+
+def _below(service: Service, scope: Scope, query: schemas.PostsQuery) -> tuple[int, str] | None:
+    """The lower of the two upper bounds: `before`, and the row that the cursor continues after."""
+    places = []
+    if query.before is not None:
+        places.append((query.before, ""))
+    if query.cursor is not None:
+        places.append(cursors.unseal(service, LISTING, scope.organization, query.cursor))
+    return min(places, default=None)
+
+
+def _bodies(numbers: Sequence[int]) -> list[Row]:
+    rows = {row["number"]: row for row in Post.select().where(Post.number.in_(numbers)).dicts()}
+    used = {row["account"] for row in rows.values()}
+    known = {row["id"]: row for row in Account.select().where(Account.id.in_(used)).dicts()}
+    return [body(rows[number], known[rows[number]["account"]]) for number in numbers]
 
 
 def _attempt(row: Row) -> Row:

@@ -1,0 +1,157 @@
+"""Which posts a page of the post log shows: bounded work for every combination of filters, whatever the rows are.
+
+An index has the log's order only within equal values, so a filter by platform, status or error code becomes one probe
+for each combination of values, merged by the database. Text of three and more characters comes from the search index,
+unless the other filters leave few posts; shorter text is looked for in the rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+from socialpub import platforms
+from socialpub.domain import schemas
+from socialpub.store import search
+from socialpub.store.db import proxy
+from socialpub.store.search import Condition, Hit, Sought
+
+PROBES = 56  # in one statement: each platform with each status
+FEW = 20_000  # posts that are read through rather than searched
+_STATUSES: tuple[str, ...] = get_args(schemas.PostStatus)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What to list. Empty and None: everything; `after` is exclusive, so is `below`, a place in the log."""
+
+    organization: str
+    profile: str | None = None  # of that organization
+    batch: str | None = None
+    platforms: Sequence[str] = ()
+    statuses: Sequence[str] = ()
+    error_codes: Sequence[str] = ()
+    text: str | None = None  # casefolded
+    after: int | None = None
+    below: tuple[int, str] | None = None
+
+
+def newest(wanted: Filter, count: int) -> list[Hit]:
+    """The newest `count` posts of the filter, newest first."""
+    if wanted.text is not None and "\0" in wanted.text:
+        return []  # no post has it, and SQLite would stop reading there
+    if wanted.batch is None and wanted.text is not None and search.is_indexed(wanted.text) and not _are_few(wanted):
+        return _searched(wanted, wanted.text, count)
+    return _walked(wanted, count)
+
+
+# --- Along the log -----------------------------------------------------------------------------------------------
+
+
+def _walked(wanted: Filter, count: int) -> list[Hit]:
+    hits: list[Hit] = []
+    for statement, values in _statements(wanted, "created_at, id, number"):
+        found = proxy.execute_sql(f"{statement} ORDER BY 1 DESC, 2 DESC LIMIT ?", (*values, count))
+        hits += map(Hit._make, found.fetchall())
+    return sorted(hits, reverse=True)[:count]
+
+
+def _are_few(wanted: Filter) -> bool:
+    """Whether status and error code leave so few posts that reading them beats searching everything."""
+    if not wanted.statuses and not wanted.error_codes:
+        return False  # all other filters are in the search index
+    left = FEW
+    for statement, values in _statements(replace(wanted, text=None), "1"):
+        left -= proxy.execute_sql(f"SELECT count(*) FROM ({statement} LIMIT ?)", (*values, left + 1)).fetchone()[0]
+        if left < 0:
+            return False
+    return True
+
+
+def _statements(wanted: Filter, columns: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """SELECTs that find the filter's posts together, each of at most PROBES probes."""
+    probes = iter(_probes(wanted))
+    while some := list(itertools.islice(probes, PROBES)):
+        yield (
+            " UNION ALL ".join(f"SELECT {columns} FROM post WHERE {probe.sql}" for probe in some),
+            tuple(value for probe in some for value in probe.values),
+        )
+
+
+def _probes(wanted: Filter) -> Iterator[Condition]:
+    if wanted.batch is not None:
+        yield _all([_among("batch", [wanted.batch]), *_filters(wanted), *_bounds(wanted), *_text(wanted)])
+        return
+    dimensions = _dimensions(wanted)
+    for values in itertools.product(*dimensions.values()):
+        equal = [_among(name, [value]) for name, value in zip(dimensions, values, strict=True)]
+        yield _all([*_owner(wanted), *equal, *_bounds(wanted), *_text(wanted)])
+
+
+def _dimensions(wanted: Filter) -> dict[str, Sequence[str]]:
+    """The columns that follow the owner in the index that serves the filter, each with the values to probe."""
+    if not (wanted.platforms or wanted.statuses or wanted.error_codes):
+        return {}
+    codes = {"error_code": wanted.error_codes} if wanted.error_codes else {}
+    others = {"status": wanted.statuses or _STATUSES, "platform": wanted.platforms or tuple(platforms.PLATFORMS)}
+    return {name: tuple(dict.fromkeys(values)) for name, values in (codes | others).items()}
+
+
+# --- By the search index -----------------------------------------------------------------------------------------
+
+
+def _searched(wanted: Filter, fold: str, count: int) -> list[Hit]:
+    sought = Sought(
+        fold,
+        wanted.organization,
+        wanted.profile,
+        wanted.platforms,
+        after=wanted.after,
+        upto=wanted.below[0] if wanted.below else None,
+    )
+    return search.newest(sought, _all([*_filters(wanted), *_bounds(wanted)]), count)
+
+
+# --- Conditions --------------------------------------------------------------------------------------------------
+
+
+def _filters(wanted: Filter) -> Iterator[Condition]:
+    yield _among("organization", [wanted.organization])
+    if wanted.profile is not None:
+        yield _among("profile", [wanted.profile])
+    chosen = {"platform": wanted.platforms, "status": wanted.statuses, "error_code": wanted.error_codes}
+    yield from (_among(name, values) for name, values in chosen.items() if values)
+
+
+def _owner(wanted: Filter) -> Iterator[Condition]:
+    """The narrower of the two: a profile is of one organization."""
+    if wanted.profile is None:
+        yield _among("organization", [wanted.organization])
+    else:
+        yield _among("profile", [wanted.profile])
+
+
+def _bounds(wanted: Filter) -> Iterator[Condition]:
+    if wanted.after is not None:
+        yield Condition("post.created_at > ?", (wanted.after,))
+    if wanted.below is not None:
+        yield Condition("(post.created_at, post.id) < (?, ?)", wanted.below)
+
+
+def _text(wanted: Filter) -> Iterator[Condition]:
+    if wanted.text is not None:
+        yield Condition("instr(post.text_fold, ?) > 0", (wanted.text,))
+
+
+def _among(column: str, values: Sequence[str]) -> Condition:
+    marks = ", ".join("?" * len(values))
+    return Condition(f"post.{column} = ?" if len(values) == 1 else f"post.{column} IN ({marks})", tuple(values))
+
+
+def _all(conditions: Sequence[Condition]) -> Condition:
+    return Condition(
+        " AND ".join(condition.sql for condition in conditions),
+        tuple(value for condition in conditions for value in condition.values),
+    )
