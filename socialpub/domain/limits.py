@@ -193,7 +193,7 @@ class Windows:
 
 # --- Monthly quota -----------------------------------------------------------------------------------------------
 
-WARN_AT = 0.8
+WARN_PERCENT = 80
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ def _crossings(here: Any, period: str, reset: str, quota: int) -> list[Crossing]
     posts, warned, exceeded = Usage.select(Usage.posts, Usage.warned, Usage.exceeded).where(here).tuples().get()
     data = {"period": period, "postsCount": posts, "quota": quota}
     told = []
-    if posts >= quota * WARN_AT and not warned:
+    if posts * 100 >= quota * WARN_PERCENT and not warned:
         told.append(Crossing("quota.warning", data | {"percent": round(posts / quota, 4), "resetAt": reset}))
     if posts >= quota and not exceeded:
         told.append(Crossing("quota.exceeded", data | {"resetAt": reset}))

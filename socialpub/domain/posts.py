@@ -35,8 +35,8 @@ def reschedule(service: Service, tx: Tx, scope: Scope, post: str, at_ms: int, re
     Raises 409 `post.status` or `post.scheduledAt.window` unless the post is `queued` and still in the future.
     """
     tenancy.check_key(scope)
-    row = find(scope, post)
     check_future(service, at_ms)
+    row = find(scope, post)
     moved = moves.move(
         service,
         tx,
@@ -73,8 +73,8 @@ def _outside_window(row: Row) -> ApiError:
 def retry(service: Service, tx: Tx, scope: Scope, post: str, at_ms: int | None, request_id: str) -> None:
     """Put a failed or rejected post up again, as a new attempt and at no quota: at `at_ms`, or (None) at once."""
     tenancy.check_key(scope)
-    row = find(scope, post)
     check_future(service, at_ms)
+    row = find(scope, post)
     if row["error"] and json.loads(row["error"]).get("rule") == "publish.outcome_unknown":
         raise refuse("post.retry.unsettled")
     fresh: dict[str, Any] = {

@@ -115,7 +115,7 @@ def build_app(service: Service, engine: Engine, name: str = "socialpub") -> Sani
             "TOUCHUP": False,  # Sanic would rewrite its own classes, which fails for a second app in one process
         }
     )
-    app = Sanic(name, config=config, configure_logging=False, strict_slashes=True)
+    app = Sanic(name, config=config, configure_logging=False, strict_slashes=True, request_class=http.Arrival)
     app.ctx.reference = Reference(ROUTES, service)
     door = Door(service, engine)
     _add_routes(app, door)
@@ -130,10 +130,11 @@ def _add_routes(app: Sanic, door: Door) -> None:  # type: ignore[type-arg]
         handler = door.endpoint(route)
         names = ["GET", "HEAD"] if route.method == "GET" else [route.method]
         methods[route.path] += names
-        stream = route.method != "GET"
-        app.add_route(handler, route.path, methods=names, stream=stream, name=handler.__name__)
+        # A route that is not streamed would gather bodies of up to REQUEST_MAX_SIZE before anybody is asked for a key.
+        app.add_route(handler, route.path, methods=names, stream=True, name=handler.__name__)
     for number, (path, names) in enumerate(methods.items()):
-        app.add_route(_options([*names, "OPTIONS"]), path, methods=["OPTIONS"], name=f"options_{number}")
+        answer = _options([*names, "OPTIONS"])
+        app.add_route(answer, path, methods=["OPTIONS"], stream=True, name=f"options_{number}")
 
 
 def _options(names: list[str]):  # type: ignore[no-untyped-def]
@@ -149,7 +150,7 @@ def _add_middleware(app: Sanic, service: Service) -> None:  # type: ignore[type-
         request.ctx.request_id = http.request_id(service, request)
         request.ctx.began = service.runtime.clock.monotonic()
 
-    @app.on_response
+    @app.on_response  # type: ignore[untyped-decorator]
     async def dress(request: Request, response: HTTPResponse) -> None:
         request_id = getattr(request.ctx, "request_id", None) or http.request_id(service, request)
         response.headers["X-Request-Id"] = request_id
@@ -174,6 +175,7 @@ def _add_lifecycle(app: Sanic, service: Service, engine: Engine, door: Door) -> 
 
     @app.before_server_stop
     async def stop(_: Sanic) -> None:  # type: ignore[type-arg]
+        door.close()
         stopping = asyncio.ensure_future(asyncio.to_thread(engine.stop, DRAIN_SECONDS))
         await door.drained(DRAIN_SECONDS)
         service.hub.close()  # who still waits is answered as if its time were over

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from sanic import HTTPResponse, Request
@@ -23,6 +23,7 @@ from socialpub.web.http import Call, Reply, Route
 log = logging.getLogger("socialpub.web")
 
 NOBODY = Scope("")
+STOPPING_RETRY_SECONDS = 5
 
 
 class Door:
@@ -32,18 +33,21 @@ class Door:
         self.service, self.engine = service, engine
         self.windows = limits.Windows(service.runtime.clock)
         self._running: set[asyncio.Task[Any]] = set()
+        self._closed = False
 
-    def endpoint(self, route: Route) -> Callable[..., Awaitable[HTTPResponse]]:
+    def endpoint(self, route: Route) -> Callable[..., Coroutine[Any, Any, HTTPResponse]]:
         """The Sanic handler of a route."""
 
         async def answer(request: Request, **_: str) -> HTTPResponse:
             request.ctx.route = route
             scope = await self._who(request, route)
             self._rate(request, route, scope)
-            call = Call(request, route, self.service, self.engine, scope)
-            if route.method in ("POST", "PATCH", "PUT", "DELETE"):
-                call.body = await http.read_body(request)
+            self._open(route)
+            call = Call(request, route, self.service, self.engine, scope, await http.read_body(request))
+            if route.method != "GET":
                 call.key = self._key(call)
+            elif route.api:
+                call.query(route.query)
             return (await self._to_its_end(route.handler(call))).response()
 
         answer.__name__ = f"{route.method.lower()}_{route.handler.__module__.rsplit('.')[-1]}_{route.handler.__name__}"
@@ -56,6 +60,14 @@ class Door:
         task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
 
+    def close(self) -> None:
+        """Let no more requests of the API in: the server stops. Those that are in are answered."""
+        self._closed = True
+
+    def _open(self, route: Route) -> None:
+        if self._closed and route.api:
+            raise refuse("service.stopping", retry_after=STOPPING_RETRY_SECONDS)
+
     async def drained(self, seconds: float) -> None:
         """Wait for the handlers that are still running, at most `seconds`."""
         if self._running:
@@ -67,14 +79,15 @@ class Door:
         if route.guard == "open":
             return NOBODY
         presented = http.bearer(request)
-        if route.guard == "session":
-            return await self._session_only(request, route, presented)
         try:
+            if route.guard == "session":
+                return await self._session_only(request, route, presented)
             if presented is not None:
                 return await tenancy.authenticate_key(self.service, presented)
             return await self._by_session(request, route)
-        except ApiError:
-            self._failed_login(request)
+        except ApiError as error:
+            if error.code == "unauthenticated":
+                self._failed_login(request)
             raise
 
     async def _by_session(self, request: Request, route: Route) -> Scope:

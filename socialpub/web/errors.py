@@ -27,12 +27,12 @@ def as_api_error(error: BaseException) -> ApiError:
     """The ApiError that says what `error` means to the caller; anything unknown is `internal_error`."""
     if isinstance(error, ApiError):
         return error
+    if isinstance(error, PayloadTooLarge):
+        return refuse("http.body_size")
     if isinstance(error, NotFound):
         return ApiError("not_found", "There is nothing at this address.")
     if isinstance(error, MethodNotAllowed):
         return refuse("http.method", headers={"Allow": _allowed(error)})
-    if isinstance(error, PayloadTooLarge):
-        return refuse("http.body_size")
     if isinstance(error, RequestTimeout):
         return refuse("http.timeout")
     if isinstance(error, ServiceUnavailable | RequestCancelled):
@@ -47,9 +47,15 @@ def _allowed(error: MethodNotAllowed) -> str:
     return ", ".join(sorted(methods))
 
 
+def _is_unread(request: Request, error: BaseException) -> bool:
+    """Whether no request was read, and why is not that it took too long."""
+    return http.is_broken(request) and not isinstance(error, RequestTimeout)
+
+
 def answer(service: Service, request: Request, error: BaseException) -> HTTPResponse:
     """The response for an error: the envelope, or a page for a browser outside the API."""
-    found = as_api_error(error)
+    found = refuse("http.request") if _is_unread(request, error) else as_api_error(error)
+    http.bound_rest(request)
     request_id = getattr(request.ctx, "request_id", None) or http.request_id(service, request)
     request.ctx.request_id = request_id
     if found.status >= 500 and not isinstance(error, ApiError):

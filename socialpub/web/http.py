@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import json
 import re
@@ -12,6 +13,8 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel
 from sanic import HTTPResponse, Request
+from sanic.exceptions import BadURL
+from sanic.http import Http
 
 from socialpub.base import crypto
 from socialpub.base.errors import refuse
@@ -22,6 +25,7 @@ from socialpub.domain.tenancy import Scope
 
 M = TypeVar("M", bound=BaseModel)
 BODY_MAX = 8 * 1024 * 1024
+BODY_SECONDS = 15.0
 SESSION_COOKIE = "socialpub_session"
 Guard = Literal["key", "read", "session", "open"]
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -72,8 +76,10 @@ class Call:
         return str(self.request.match_info[name])
 
     def parsed(self, model: type[M]) -> M:
-        """The request's JSON body; ApiError `validation_failed`."""
-        return schemas.parse_body(model, self.body)
+        """The request's JSON body; none is `{}` where nothing is required. ApiError `validation_failed`."""
+        self.query(self.route.query)
+        nothing = b"" if any(field.is_required() for field in model.model_fields.values()) else b"{}"
+        return schemas.parse_body(model, self.body or nothing)
 
     def query(self, model: type[M]) -> M:
         """The query parameters; ApiError `validation_failed`, an unknown one included."""
@@ -106,13 +112,54 @@ def dumps(value: Any) -> str:
 # --- Reading a request -------------------------------------------------------------------------------------------
 
 
+class Arrival(Request):
+    """A request whose target may be none: Sanic would drop the connection without an answer."""
+
+    def __init__(self, url_bytes: bytes, *args: Any, **kwargs: Any) -> None:
+        bad = False
+        try:
+            super().__init__(url_bytes, *args, **kwargs)
+        except BadURL:
+            super().__init__(b"*", *args, **kwargs)
+            bad = True
+        self.ctx.bad_target = bad
+
+
+def is_broken(request: Request) -> bool:
+    """Whether the request line or the headers could not be read: then there is no request to speak of."""
+    return request.method == "NONE" or bool(request.ctx.bad_target)
+
+
+def hang_up(request: Request) -> None:
+    """Close the connection after the answer, and do not wait for the rest of the body."""
+    if isinstance(request.stream, Http):
+        request.stream.keep_alive = False
+        request.stream.request_body = None
+
+
+def bound_rest(request: Request) -> None:
+    """Of a body that nobody will read, Sanic takes at most this much before it closes the connection."""
+    if isinstance(request.stream, Http):
+        request.stream.request_max_size = min(request.stream.request_max_size, 2 * BODY_MAX)
+
+
 async def read_body(request: Request) -> bytes:
-    """The whole body, at most 8 MiB; ApiError `http.body_size`."""
+    """The whole body, at most 8 MiB and 15 s; ApiError `http.body_size`, `http.timeout`."""
     if int(request.headers.get("content-length") or 0) > BODY_MAX:
         raise refuse("http.body_size")
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await _whole(request)
+    except TimeoutError:
+        hang_up(request)
+        raise refuse("http.timeout") from None
+
+
+async def _whole(request: Request) -> bytes:
     body = bytearray()
-    if request.stream is not None:
-        async for chunk in request.stream:
+    stream: Any = request.stream  # Sanic calls it a Stream; it is one that can be walked
+    if stream is not None:
+        async for chunk in stream:
             body += chunk
             if len(body) > BODY_MAX:
                 raise refuse("http.body_size")
@@ -123,7 +170,7 @@ def query_values(text: str, model: type[BaseModel]) -> dict[str, Any]:
     """Query parameters as the model takes them: lists repeated, comma-separated, or as name[] and name[0]."""
     fields = {info.alias or name: info.annotation for name, info in model.model_fields.items()}
     values: dict[str, Any] = {}
-    for raw, value in parse_qsl(text, keep_blank_values=True, errors="surrogateescape"):
+    for raw, value in parse_qsl(text, keep_blank_values=True, errors="replace"):
         match = _INDEXED.fullmatch(raw)
         name = match[1] if match and _is_list(fields.get(match[1])) else raw
         if _is_list(fields.get(name)):

@@ -47,14 +47,13 @@ async def read(call: Call) -> Reply:
 
 async def reschedule(call: Call) -> Reply:
     """PATCH /v1/posts/{id}."""
-    request = call.parsed(schemas.RescheduleRequest)
     post = call.path_value("post_id")
 
-    def move(tx: Tx) -> tuple[int, Any]:
+    def move(tx: Tx, request: schemas.RescheduleRequest) -> tuple[int, Any]:
         posts.reschedule(call.service, tx, call.scope, post, request.scheduled_at, call.request_id)
         return 200, postlog.one(call.scope, post)
 
-    reply = await commit(call, move)
+    reply = await commit(call, schemas.RescheduleRequest, move)
     faults.hit("resched.after_commit")
     return reply
 
@@ -62,30 +61,32 @@ async def reschedule(call: Call) -> Reply:
 async def cancel(call: Call) -> Reply:
     """DELETE /v1/posts/{id}."""
     post = call.path_value("post_id")
-    reply = await commit(call, lambda tx: (200, posts.cancel(call.service, tx, call.scope, post, call.request_id)))
+
+    def run(tx: Tx, _: object) -> tuple[int, Any]:
+        return 200, posts.cancel(call.service, tx, call.scope, post, call.request_id)
+
+    reply = await commit(call, None, run)
     faults.hit("cancel.after_commit")
     return reply
 
 
 async def retry(call: Call) -> Reply:
     """POST /v1/posts/{id}/retry."""
-    request = call.parsed(schemas.RetryRequest) if call.body else schemas.RetryRequest()
     post = call.path_value("post_id")
 
-    def again(tx: Tx) -> tuple[int, Any]:
+    def again(tx: Tx, request: schemas.RetryRequest) -> tuple[int, Any]:
         posts.retry(call.service, tx, call.scope, post, request.scheduled_at, call.request_id)
         return 202, postlog.one(call.scope, post)
 
-    return await commit(call, again)
+    return await commit(call, schemas.RetryRequest, again)
 
 
 async def settle(call: Call) -> Reply:
     """POST /v1/posts/{id}/settle."""
-    request = call.parsed(schemas.SettleRequest)
     post = call.path_value("post_id")
 
-    def decide(tx: Tx) -> tuple[int, Any]:
+    def decide(tx: Tx, request: schemas.SettleRequest) -> tuple[int, Any]:
         posts.settle(call.service, tx, call.scope, post, request, call.request_id)
         return 200, postlog.one(call.scope, post)
 
-    return await commit(call, decide)
+    return await commit(call, schemas.SettleRequest, decide)

@@ -1,27 +1,37 @@
-"""A write whose whole work is one transaction: done once for an Idempotency-Key, its answer kept in that transaction."""
+"""A write that is one transaction: done once for an Idempotency-Key, its answer kept in that transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import BaseModel
+
 from socialpub.domain import limits
 from socialpub.store.db import Tx
 from socialpub.web.http import Call, Reply, dumps, kept
 
 
-async def commit(call: Call, run: Callable[[Tx], tuple[int, Any]], *, secret: bool = False) -> Reply:
-    """The answer of `run`, which gets the transaction and returns (status, body); `secret`: the body shows a secret."""
+async def commit(
+    call: Call, model: type[BaseModel] | None, run: Callable[[Tx, Any], tuple[int, Any]], *, secret: bool = False
+) -> Reply:
+    """The answer of `run`, which gets the transaction and the parsed body, and returns (status, body).
 
-    def write(tx: Tx) -> limits.Kept:
-        limits.claim(call.service, tx, call.key)
-        status, body = run(tx)
-        answer = limits.Kept(status, dumps(body))
-        if call.key:
-            limits.keep(call.service, tx, call.key.id, answer, secret=secret)
-        return answer
+    The body is parsed after the key was looked up: a key that was used with another body says so first.
+    `secret`: the answer shows a secret.
+    """
 
     async def once() -> limits.Kept:
-        return await call.service.write(write)
+        request = call.parsed(model) if model else call.query(call.route.query)
+        return await call.service.write(lambda tx: _write(call, tx, lambda tx: run(tx, request), secret))
 
     return kept(await limits.once(call.service, call.key, once))
+
+
+def _write(call: Call, tx: Tx, run: Callable[[Tx], tuple[int, Any]], secret: bool) -> limits.Kept:
+    limits.claim(call.service, tx, call.key)
+    status, body = run(tx)
+    answer = limits.Kept(status, dumps(body))
+    if call.key:
+        limits.keep(call.service, tx, call.key.id, answer, secret=secret)
+    return answer
