@@ -44,6 +44,7 @@ class Server(Section):
     host: str = "127.0.0.1"
     """The address to listen on. Leave it on loopback behind a reverse proxy that does TLS."""
     port: int = Field(8080, ge=0, le=65535)
+    """The port to listen on; 0: any that is free."""
     base_url: str = ""
     """The public address of this server, as users and platforms see it; empty: http://{host}:{port}."""
     trusted_proxies: list[str] = ["127.0.0.1", "::1"]
@@ -127,7 +128,9 @@ class Billing(Section):
     free: int = 50
     """Posts a calendar month (UTC) in tier free."""
     pro: int = 5_000
+    """The same in tier pro."""
     business: int = 25_000
+    """The same in tier business."""
 
 
 class Retention(Section):
@@ -247,19 +250,25 @@ def example(platform_sections: Mapping[str, type[BaseModel]]) -> str:
 def _table(name: str, model: type[BaseModel]) -> str:
     lines = [f"[{name}]"]
     for key, field in model.model_fields.items():
-        if field.description:
-            lines += [f"# {line}" for line in field.description.splitlines()]
-        lines.append(f"#{key} = {_toml(field.get_default(call_default_factory=True))}")
+        lines += [f"# {line}" for line in help_of(model, key).splitlines()]
+        lines.append(f"#{key} = {toml(field.get_default(call_default_factory=True))}")
     return "\n".join(lines) + "\n"
 
 
-def _toml(value: object) -> str:
+def help_of(model: type[BaseModel], key: str) -> str:
+    """What a setting is for, in the words of the section or of the one that it extends."""
+    sections = [part.model_fields for part in model.__mro__ if issubclass(part, BaseModel)]
+    return next((fields[key].description or "" for fields in sections if key in fields and fields[key].description), "")
+
+
+def toml(value: object) -> str:
+    """A setting's value as it stands in the file."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
+        return "[" + ", ".join(toml(item) for item in value) + "]"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)

@@ -118,7 +118,9 @@ class Site(BaseModel):
     api_base: str = ""
     """Where the API is: a bare origin."""
     authorize_url: str = ""
+    """Where people allow this server to act for them."""
     token_url: str = ""
+    """Where codes and refresh tokens become access tokens."""
     api_version: str = ""
     """The pinned version of the platform's API."""
 

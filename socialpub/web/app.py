@@ -78,7 +78,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/openapi.json", reference.openapi),
     Route(GET, "/docs", docs.index),
     Route(GET, "/docs/reference", reference.page),
-    Route(GET, "/docs/events", docs.events),
+    Route(GET, "/docs/events", reference.events),
     Route(GET, "/docs/settings", docs.settings),
     Route(GET, "/docs/errors/<code:str>", docs.error),
     Route(GET, "/docs/rules/<rule:path>", docs.rule),

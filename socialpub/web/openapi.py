@@ -222,7 +222,13 @@ def _failure(route: Route, status: int, names: Sequence[str]) -> Json:
         "description": "\n".join(_explained(name) for name in names),
         "headers": headers,
         "content": {"application/json": {"schema": _ref("schemas", "ErrorEnvelope")}},
+        "x-errors": [_named_error(name) for name in names],
     }
+
+
+def _named_error(name: str) -> Json:
+    """The code, and the rule where there is one, for programs that read this document."""
+    return {"code": code_of(name)} | ({"rule": name} if name in SERVICE_RULES else {})
 
 
 def _explained(name: str) -> str:
@@ -333,6 +339,7 @@ def _components(routes: Sequence[Route], cookie: str) -> Json:
     key = {
         "name": "Idempotency-Key",
         "in": "header",
+        "required": False,
         "description": "Makes the write safe to repeat: the same key and body get the same answer for 24 hours, and "
         "the work is done once. The same key with another body is refused.",
         "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MAX, "pattern": "^[ -~]+$"},

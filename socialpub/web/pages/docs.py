@@ -5,14 +5,33 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
+from pydantic import BaseModel
+
 from socialpub import __version__, platforms
-from socialpub.base.config import shipped
+from socialpub.base.config import Section, Settings, help_of, shipped, toml
 from socialpub.base.errors import ERRORS, SERVICE_RULES, ApiError
+from socialpub.web import samples
 from socialpub.web.api.catalogue import error_bodies, platform_body, rule_bodies
 from socialpub.web.http import Call, Reply
 from socialpub.web.pages import html
+from socialpub.web.pages.reference import curl
 
 FIELD_MAX = 200
+UNITS = {
+    "graphemes": "characters as people see them",
+    "weighted": "weighted characters",
+    "utf16": "UTF-16 units",
+    "characters": "Unicode characters",
+}
+STAGES = {
+    "request": "In the request, before anything is written.",
+    "cheap": "In preflight, before anything is written: one target that breaks it refuses the whole batch.",
+    "deep": "For each target, once its media are here.",
+    "upstream": "By the platform.",
+    "connect": "When an account is connected.",
+    "publish": "While the post is published.",
+    "retired": "Nowhere any more: it is never emitted.",
+}
 
 
 def page(template: str, **values: Any) -> Reply:
@@ -24,10 +43,21 @@ async def index(call: Call) -> Reply:
     base = call.service.base_url
     return page(
         "docs/index.html",
+        first=curl("POST", f"{base}/v1/posts", [{"apiKey": []}], samples.PUBLISH),
         errors=error_bodies(base),
-        rules=rule_bodies(base),
+        units=UNITS,
+        groups=_rules_by_platform(base),
         platforms=[platform_body(call.service, row) for row in platforms.PLATFORMS.values()],
     )
+
+
+def _rules_by_platform(base_url: str) -> list[dict[str, Any]]:
+    rules = rule_bodies(base_url)
+    labels = {None: "This service"} | {name: platform.label for name, platform in platforms.PLATFORMS.items()}
+    return [
+        {"name": name or "service", "label": label, "rules": [rule for rule in rules if rule["platform"] == name]}
+        for name, label in labels.items()
+    ]
 
 
 async def error(call: Call) -> Reply:
@@ -50,7 +80,8 @@ async def rule(call: Call) -> Reply:
     name = unquote(call.path_value("rule"))
     row = next((rule for rule in rule_bodies(call.service.base_url) if rule["rule"] == name), None)
     if row is not None:
-        return page("docs/rule.html", rule=row, code=_code_of(row))
+        label = platforms.PLATFORMS[row["platform"]].label if row["platform"] else ""
+        return page("docs/rule.html", rule=row, code=_code_of(row), label=label, stage=STAGES[row["stage"]])
     if len(name) > FIELD_MAX:
         raise ApiError("not_found", "There is no such rule.")
     shown = ".".join("N" if part.isdigit() else part for part in name.split("."))
@@ -63,11 +94,30 @@ async def stylesheet(call: Call) -> Reply:
     return Reply(text, content_type="text/css; charset=utf-8", headers={"Cache-Control": "public, max-age=3600"})
 
 
-async def events(call: Call) -> Reply:
-    """GET /docs/events: every event and its data."""
-    raise ApiError("not_found")
-
-
 async def settings(call: Call) -> Reply:
     """GET /docs/settings: every setting with its default."""
-    raise ApiError("not_found")
+    return page("docs/settings.html", sections=settings_view())
+
+
+def settings_view() -> list[dict[str, Any]]:
+    """The sections of the configuration, those of the platforms last; never a value in use."""
+    return [{"name": name, "settings": _settings_of(name, model)} for name, model in sections().items()]
+
+
+def _settings_of(section: str, model: type[BaseModel]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "variable": f"SOCIALPUB_{section.replace('.', '__')}__{name}".upper(),
+            "default": toml(info.get_default(call_default_factory=True)),
+            "description": help_of(model, name),
+        }
+        for name, info in model.model_fields.items()
+    ]
+
+
+def sections() -> dict[str, type[BaseModel]]:
+    """The model of every table of the configuration file."""
+    tables = {name: info.annotation for name, info in Settings.model_fields.items()}
+    known = {name: model for name, model in tables.items() if isinstance(model, type) and issubclass(model, Section)}
+    return known | {f"platforms.{name}": platform.site for name, platform in platforms.PLATFORMS.items()}

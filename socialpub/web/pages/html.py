@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from socialpub.base.config import shipped
 
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(shipped("templates")),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {"inline": inline, "prose": prose}
+    return environment
 
 
 def render(template: str, **values: Any) -> str:
     """The page of a template."""
     return _environment().get_template(template).render(**values)
+
+
+def inline(text: str) -> Markup:
+    """Our own plain words with `code` and **strong** set; everything else is escaped."""
+    shown = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    return Markup(re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", shown))
+
+
+def prose(text: str) -> Markup:
+    """The same in paragraphs, which empty lines divide."""
+    return Markup("\n").join(Markup("<p>{}</p>").format(inline(part)) for part in text.split("\n\n") if part.strip())

@@ -1,9 +1,22 @@
-"""The OpenAPI document, for programs and, as a page, for people."""
+"""The OpenAPI document, as it is for programs and as a page for people. The page knows nothing that it does not."""
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from markupsafe import Markup
+
+from socialpub import __version__
 from socialpub.web.http import Call, Reply
 from socialpub.web.openapi import Reference
+from socialpub.web.pages import html
+
+Json = dict[str, Any]
+# What a path's `{id}` stands for in the examples is the id of the example answer.
+HTML = "text/html; charset=utf-8"
 
 
 async def openapi(call: Call) -> Reply:
@@ -13,9 +26,218 @@ async def openapi(call: Call) -> Reply:
 
 async def page(call: Call) -> Reply:
     """GET /docs/reference."""
-    return Reply(_reference(call).text)
+    return Reply(render(_reference(call).document), content_type=HTML)
+
+
+async def events(call: Call) -> Reply:
+    """GET /docs/events: every event, its data and an example."""
+    document = _reference(call).document
+    shown = html.render(
+        "docs/events.html",
+        version=__version__,
+        events=[event_view(document, name, entry["post"]) for name, entry in document["webhooks"].items()],
+        headers=_parameters(document, next(iter(document["webhooks"].values()))["post"]),
+        envelope=schema_view("Event", document["components"]["schemas"]["Event"]),
+    )
+    return Reply(shown, content_type=HTML)
 
 
 def _reference(call: Call) -> Reference:
     reference: Reference = call.request.app.ctx.reference
     return reference
+
+
+def render(document: Json) -> str:
+    """The page of a whole document."""
+    groups = [(tag, list(_operations(document, tag["name"]))) for tag in document["tags"]]
+    return html.render(
+        "docs/reference.html",
+        version=document["info"]["version"],
+        server=document["servers"][0]["url"],
+        about=document["info"]["description"],
+        groups=[{"tag": tag, "operations": operations} for tag, operations in groups if operations],
+        schemas=[schema_view(name, schema) for name, schema in document["components"]["schemas"].items()],
+    )
+
+
+# --- Operations --------------------------------------------------------------------------------------------------
+
+
+def _operations(document: Json, tag: str) -> Iterator[Json]:
+    for path, methods in document["paths"].items():
+        for method, entry in methods.items():
+            if tag in entry["tags"]:
+                yield operation_view(document, method.upper(), path, entry)
+
+
+def operation_view(document: Json, method: str, path: str, entry: Json) -> Json:
+    """What the page shows of one operation."""
+    body = entry.get("requestBody", {}).get("content", {}).get("application/json")
+    return {
+        "id": entry["operationId"],
+        "method": method,
+        "path": path,
+        "summary": entry["summary"],
+        "description": entry["description"],
+        "callers": callers(entry["security"]),
+        "parameters": _parameters(document, entry),
+        "body": shape(body["schema"]) if body else None,
+        "body_required": entry.get("requestBody", {}).get("required", False),
+        "requests": _requests(document, method, path, entry),
+        "answers": list(_answers(entry)),
+        "failures": list(_failures(document, entry)),
+    }
+
+
+def callers(security: list[Json]) -> str:
+    """Who may call, in words."""
+    words = {"apiKey": "API key", "session": "session cookie", "csrf": "CSRF token"}
+    ways = [" with ".join(words[name] for name in way) for way in security]
+    return " or ".join(ways) if ways else "anybody"
+
+
+def _parameters(document: Json, entry: Json) -> list[Json]:
+    found = [_resolved(document, parameter) for parameter in entry.get("parameters", [])]
+    return [
+        {
+            "name": parameter["name"],
+            "where": parameter["in"],
+            "required": parameter["required"],
+            "type": shape(parameter["schema"]),
+            "description": parameter.get("description", ""),
+        }
+        for parameter in found
+    ]
+
+
+def _resolved(document: Json, value: Json) -> Json:
+    if "$ref" not in value:
+        return value
+    found: Json = document
+    for part in value["$ref"].removeprefix("#/").split("/"):
+        found = found[part]
+    return found
+
+
+def _requests(document: Json, method: str, path: str, entry: Json) -> list[Json]:
+    content = entry.get("requestBody", {}).get("content", {}).get("application/json", {})
+    bodies: list[tuple[str, Any]] = [(name, example["value"]) for name, example in content.get("examples", {}).items()]
+    address = document["servers"][0]["url"] + path.replace("{id}", _example_id(entry))
+    return [
+        {"title": title, "curl": curl(method, address, entry["security"], body)}
+        for title, body in bodies or [("", None)]
+    ]
+
+
+def _example_id(entry: Json) -> str:
+    for answer in entry["responses"].values():
+        example = answer.get("content", {}).get("application/json", {}).get("example")
+        if isinstance(example, dict) and "id" in example:
+            return str(example["id"])
+    return "ID"
+
+
+def curl(method: str, address: str, security: list[Json], body: Any = None) -> str:
+    """A command line that makes the call, with the API key in $SOCIALPUB_KEY."""
+    lines = [f"curl -sS {'' if method in ('GET', 'POST') else f'-X {method} '}{shlex.quote(address)}"]
+    if security:
+        lines.append('-H "Authorization: Bearer $SOCIALPUB_KEY"')
+    if method != "GET":
+        lines.append('-H "Idempotency-Key: $(uuidgen)"')
+    if body is not None:
+        lines.append("-d " + shlex.quote(json.dumps(body, indent=2, ensure_ascii=False)))
+    elif method == "POST":
+        lines.append("-d ''")
+    return " \\\n  ".join(lines)
+
+
+def _answers(entry: Json) -> Iterator[Json]:
+    for status, answer in entry["responses"].items():
+        if status.startswith("2"):
+            content = answer["content"]["application/json"]
+            yield {
+                "status": status,
+                "description": answer["description"],
+                "type": shape(content["schema"]),
+                "example": json.dumps(content["example"], indent=2, ensure_ascii=False) if "example" in content else "",
+            }
+
+
+def _failures(document: Json, entry: Json) -> Iterator[Json]:
+    for status, answer in entry["responses"].items():
+        for error in answer.get("x-errors", ()):
+            line = next(line for line in answer["description"].splitlines() if f"`{_name(error)}`:" in line)
+            yield {"status": status, **error, "message": line.partition(": ")[2]}
+
+
+def _name(error: Json) -> str:
+    return str(error.get("rule", error["code"]))
+
+
+# --- Events ------------------------------------------------------------------------------------------------------
+
+
+def event_view(document: Json, name: str, entry: Json) -> Json:
+    """What the page shows of one event."""
+    content = entry["requestBody"]["content"]["application/json"]
+    data = content["schema"]["allOf"][1]["properties"]["data"]["$ref"].rpartition("/")[2]
+    return {
+        "name": name,
+        "summary": entry["summary"],
+        "data": schema_view(data, document["components"]["schemas"][data]),
+        "example": json.dumps(content["example"], indent=2, ensure_ascii=False),
+    }
+
+
+# --- Schemas -----------------------------------------------------------------------------------------------------
+
+
+def schema_view(name: str, schema: Json) -> Json:
+    """What the page shows of one schema: its fields, or its values."""
+    required = schema.get("required", [])
+    return {
+        "name": name,
+        "description": schema.get("description", ""),
+        "values": schema.get("enum"),
+        "fields": [
+            {
+                "name": field,
+                "type": shape(value),
+                "required": field in required,
+                "description": value.get("description", ""),
+            }
+            for field, value in schema.get("properties", {}).items()
+        ],
+    }
+
+
+def shape(schema: Json) -> Markup:
+    """A schema in a few words; names are links to where the page shows them."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return Markup('<a href="/docs/reference#{0}">{0}</a>').format(name)
+    for union in ("anyOf", "oneOf"):
+        if union in schema:
+            return Markup(" or ").join(shape(part) for part in schema[union])
+    if "enum" in schema or "const" in schema:
+        values = schema.get("enum") or [schema["const"]]
+        return Markup(" or ").join(Markup("<code>{}</code>").format(json.dumps(value)) for value in values)
+    if schema.get("type") == "array":
+        return Markup("array of {}").format(shape(schema.get("items", {})))
+    return Markup("{}{}").format(schema.get("type", "any value"), _bounds(schema))
+
+
+def _bounds(schema: Json) -> str:
+    if "format" in schema:
+        return f" ({schema['format']})"
+    low = schema.get("minimum", schema.get("minLength"))
+    high = schema.get("maximum", schema.get("maxLength"))
+    unit = " characters" if schema.get("type") == "string" else ""
+    default = f", default {schema['default']}" if "default" in schema else ""
+    if low is not None and high is not None:
+        return f", {low:,} to {high:,}{unit}{default}"
+    if high is not None:
+        return f", at most {high:,}{unit}{default}"
+    if low is not None:
+        return f", at least {low:,}{unit}{default}"
+    return default
