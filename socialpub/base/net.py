@@ -1,44 +1,39 @@
 """The one door out: every outbound HTTP call of the program goes through `Http`.
 
 One deadline for a whole call (httpx's timeouts are per operation), a cap on decoded bytes, no environment proxies, no
-redirects but where asked for, and for addresses that users name a guard: resolve once, check every answer, connect to
-the checked address. Failures become ApiError with the outcome that is known: nothing was sent, or nobody can tell.
+cookies, no redirects but where asked for, and for addresses that users name a guard (`base.guard`): resolve once, check
+every answer, connect to the checked address. Failures become ApiError with the outcome that is known: nothing was sent,
+or nobody can tell.
 """
 
 from __future__ import annotations
 
-import ipaddress
+import http.cookiejar
 import json
-import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol, Self
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import httpcore
 import httpx
 
 from socialpub.base.errors import ApiError, Outcome, refuse
+from socialpub.base.guard import check_url as check_url
+from socialpub.base.sockets import CHUNK, CONNECT_SECONDS, Backend, Deadline, PrivateAddressError
+from socialpub.base.sockets import Policy as Policy
+from socialpub.base.sockets import Resolver as Resolver
+from socialpub.base.sockets import listen as listen
+from socialpub.base.sockets import resolve as resolve
 
 CALL_SECONDS = 30.0
 UPLOAD_SECONDS = 300.0
-CONNECT_SECONDS = 10.0
 BODY_MAX = 1024 * 1024
 USER_AGENT = "socialpub/0.1 (+https://github.com/socialpub/socialpub)"
-
-Resolver = Callable[[str, int], list[str]]
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-
-@dataclass(frozen=True)
-class Policy:
-    """How calls of one client may go. `guarded`: https to public addresses only."""
-
-    guarded: bool
-    resolver: Resolver
 
 
 @dataclass(frozen=True)
@@ -99,84 +94,7 @@ class Http(Protocol):
     def download(self, url: str, into: BinaryIO, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply: ...
 
 
-def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a host, as the system resolves it."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A bound socket for the web server; port 0 takes a free one. OSError when the port is taken."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((host, port))
-    except OSError:
-        bound.close()
-        raise
-    return bound
-
-
-# --- The guard ---------------------------------------------------------------------------------------------------
-
-# Own table and not ipaddress.is_global, which calls several translation and multicast ranges global.
-_DENIED = tuple(
-    ipaddress.ip_network(text)
-    for text in (
-        "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 "
-        "192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 "
-        "198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4"
-    ).split()
-)
-# IPv6 is the other way round: only 2000::/3 is public, and not all of it.
-_PUBLIC6 = ipaddress.ip_network("2000::/3")
-_DENIED6 = tuple(
-    ipaddress.ip_network(text)
-    for text in "2001::/23 2001:db8::/32 2002::/16 2620:4f:8000::/48 3fff::/20 5f00::/16".split()
-)
-_DENIED_NAMES = ("localhost", "metadata", "metadata.google.internal", "instance-data")
-_DENIED_SUFFIXES = (".localhost", ".local", ".internal", ".localdomain", ".home.arpa", ".onion")
-
-
-def address_is_public(text: str) -> bool:
-    """Whether an outbound call steered by a user may connect to this address."""
-    try:
-        address: Address = ipaddress.ip_address(text.split("%")[0])
-    except ValueError:
-        return False
-    if isinstance(address, ipaddress.IPv4Address):
-        return not any(address in network for network in _DENIED)
-    return address in _PUBLIC6 and not any(address in network for network in _DENIED6)
-
-
-def check_url(url: str) -> str | None:
-    """Why a URL that a user named may not be called, by its text; None when it may (addresses are checked later)."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        return "it is not a URL"
-    if parts.scheme != "https":
-        return "it is not https"
-    if parts.username is not None or parts.password is not None:
-        return "it carries credentials"
-    if port is not None and port != 443 and port < 1024:
-        return "its port is reserved"
-    return _check_host(host)
-
-
-def _check_host(host: str) -> str | None:
-    name = host.rstrip(".").lower()
-    if not name or any(ord(char) <= 32 for char in name):
-        return "it has no host"
-    if name in _DENIED_NAMES or name.endswith(_DENIED_SUFFIXES):
-        return "its host is private"
-    try:
-        ipaddress.ip_address(name.split("%")[0])
-    except ValueError:
-        return None
-    return None if address_is_public(name) else "its address is private"
+# --- Refusals ------------------------------------------------------------------------------------------------------
 
 
 def _disallowed(url: str, reason: str) -> ApiError:
@@ -194,79 +112,7 @@ def _shown(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"[:200]
 
 
-# --- The network backend: one deadline, checked and pinned addresses -----------------------------------------------
-
-
-@dataclass
-class _Deadline:
-    at: float = float("inf")
-    connected: bool = False
-
-    def cut(self, timeout: float | None, error: type[Exception]) -> float:
-        """The time left for one operation; raises `error` when the whole call's time is over."""
-        left = self.at - time.monotonic()
-        if left <= 0:
-            raise error("the call's deadline is over")
-        return left if timeout is None else min(timeout, left)
-
-
-class _Stream(httpcore.NetworkStream):
-    def __init__(self, inner: httpcore.NetworkStream, deadline: _Deadline) -> None:
-        self._inner, self._deadline = inner, deadline
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._inner.read(max_bytes, self._deadline.cut(timeout, httpcore.ReadTimeout))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, self._deadline.cut(timeout, httpcore.WriteTimeout))
-
-    def close(self) -> None:
-        self._inner.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        left = self._deadline.cut(timeout, httpcore.ConnectTimeout)
-        return _Stream(self._inner.start_tls(ssl_context, server_hostname, left), self._deadline)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._inner.get_extra_info(info)
-
-
-class _Backend(httpcore.NetworkBackend):
-    def __init__(self, policy: Policy, deadline: _Deadline) -> None:
-        self._policy, self._deadline, self._inner = policy, deadline, httpcore.SyncBackend()
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Any = None,
-    ) -> httpcore.NetworkStream:
-        failure: Exception = httpcore.ConnectError("the host has no address")
-        for address in self._addresses(host, port):
-            try:
-                left = self._deadline.cut(timeout, httpcore.ConnectTimeout)
-                stream = self._inner.connect_tcp(address, port, left, local_address, socket_options)
-                return _Stream(stream, self._deadline)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-        raise failure
-
-    def _addresses(self, host: str, port: int) -> list[str]:
-        try:
-            found = self._policy.resolver(host, port)
-        except (OSError, UnicodeError) as error:
-            raise httpcore.ConnectError(str(error)) from error
-        if self._policy.guarded and not all(address_is_public(address) for address in found):
-            raise _PrivateAddressError(host)
-        return found
-
-
-class _PrivateAddressError(Exception):
-    """A name that a user gave resolves to an address that must not be called."""
+# --- The client ----------------------------------------------------------------------------------------------------
 
 
 _ssl_context: ssl.SSLContext | None = None
@@ -288,14 +134,14 @@ def open_http(policy: Policy) -> Http:
 @dataclass
 class _Client:
     policy: Policy
-    _deadline: _Deadline = field(default_factory=_Deadline)
+    _deadline: Deadline = field(default_factory=Deadline)
     _client: httpx.Client = field(init=False)
 
     def __post_init__(self) -> None:
         transport = httpx.HTTPTransport(verify=_shared_ssl(), trust_env=False)
         # httpx has no argument for the network backend; its transport is a thin shell around this pool.
         transport._pool = httpcore.ConnectionPool(
-            ssl_context=_shared_ssl(), max_connections=8, network_backend=_Backend(self.policy, self._deadline)
+            ssl_context=_shared_ssl(), max_connections=8, network_backend=Backend(self.policy, self._deadline)
         )
         self._client = httpx.Client(
             transport=transport,
@@ -304,6 +150,8 @@ class _Client:
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
             headers={"User-Agent": USER_AGENT},
         )
+        # What one account's answers set must not go out with another's calls.
+        self._client.cookies.jar.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
 
     def __enter__(self) -> Self:
         return self
@@ -340,13 +188,13 @@ class _Client:
             response = self._client.send(request, stream=True)
             try:
                 body = bytearray()
-                for chunk in response.iter_bytes():
+                for chunk in _decoded(response):
                     body += chunk
                     if len(body) > max_bytes:
                         raise _lost(url, "its answer is too large")
             finally:
                 response.close()
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, _PrivateAddressError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, PrivateAddressError) as error:
             raise _failure(url, error) from error
         return Reply(response.status_code, _lower(response.headers), bytes(body), url)
 
@@ -360,13 +208,13 @@ class _Client:
             self._check(url)
             try:
                 with self._client.stream("GET", url, headers=self._headers(None)) as response:
-                    if response.is_redirect:
-                        url = urljoin(url, response.headers["location"])
+                    if response.has_redirect_location:
+                        url = str(response.url.join(response.headers["location"]))
                         continue
                     if response.is_success:
                         _copy(response, into, max_bytes)
                     return Reply(response.status_code, _lower(response.headers), b"", url)
-            except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, _PrivateAddressError) as error:
+            except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, PrivateAddressError) as error:
                 raise _failure(url, error) from error
         raise _lost(url, "it redirects too often")
 
@@ -380,12 +228,39 @@ class _Client:
 
 
 def _copy(response: httpx.Response, into: BinaryIO, max_bytes: int) -> None:
+    announced = response.headers.get("content-length", "")
+    if announced.isdigit() and int(announced) > max_bytes:
+        raise refuse("media.size_max")
     size = 0
-    for chunk in response.iter_bytes():
+    for chunk in _decoded(response):
         size += len(chunk)
         if size > max_bytes:
             raise refuse("media.size_max")
         into.write(chunk)
+
+
+def _decoded(response: httpx.Response) -> Iterator[bytes]:
+    """The body in small pieces, however small it was packed: httpx would unpack a whole piece of a bomb at once."""
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if encoding in ("", "identity"):
+        yield from response.iter_raw(CHUNK)
+    elif encoding in ("gzip", "x-gzip", "deflate"):
+        yield from _inflated(response.iter_raw(CHUNK))
+    else:
+        raise httpx.DecodingError(f"the answer is encoded as {encoding}, which was not asked for")
+
+
+def _inflated(packed: Iterator[bytes]) -> Iterator[bytes]:
+    inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # takes gzip's header and zlib's
+    for piece in packed:
+        while piece and not inflater.eof:
+            try:
+                yield inflater.decompress(piece, CHUNK)
+            except zlib.error as error:
+                raise httpx.DecodingError(str(error)) from error
+            piece = inflater.unconsumed_tail
+    if not inflater.eof:
+        raise httpx.DecodingError("the packed answer is cut short")
 
 
 def _lower(headers: httpx.Headers) -> dict[str, str]:
@@ -393,7 +268,7 @@ def _lower(headers: httpx.Headers) -> dict[str, str]:
 
 
 def _failure(url: str, error: Exception) -> ApiError:
-    if isinstance(error, _PrivateAddressError):
+    if isinstance(error, PrivateAddressError):
         return _disallowed(url, "its address is private")
     unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL)
     if isinstance(error, unsent):

@@ -1,0 +1,124 @@
+"""Which addresses a call may reach when a user, or an answer, named the address.
+
+Two looks: at the URL's own text, before anything is resolved, and at every address that its host resolves to. The
+second is what protects; the first gives a plain answer early and refuses what only a trick would write.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+
+import httpx
+
+HTTPS = 443
+
+# Own table and not ipaddress.is_global, which calls several translation and multicast ranges global.
+_DENIED = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 "
+        "192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 "
+        "198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4 "
+        "168.63.129.16/32"  # Azure's own services, reachable from each of its machines
+    ).split()
+)
+# IPv6 is the other way round: only 2000::/3 is public, and not all of it.
+_PUBLIC6 = ipaddress.ip_network("2000::/3")
+_DENIED6 = tuple(
+    ipaddress.ip_network(text) for text in "2001::/23 2001:db8::/32 2002::/16 2620:4f:8000::/48 3fff::/20".split()
+)
+_DENIED_NAMES = ("metadata.goog",)
+_DENIED_SUFFIXES = (
+    ".localhost",
+    ".local",
+    ".localdomain",
+    ".internal",
+    ".intranet",
+    ".lan",
+    ".home",
+    ".corp",
+    ".private",
+    ".home.arpa",
+    ".onion",
+    ".svc",
+    ".in-addr.arpa",
+    ".ip6.arpa",
+)
+_HOST_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*\.?", re.ASCII)
+# What the system's resolver takes for an IPv4 address though it is not written as one: 127.1, 2130706433, 0x7f.1
+_NUMERIC_END = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)", re.ASCII)
+_CREDENTIALS = re.compile(r"[^/?#]*//[^/?#]*@")
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def address_is_public(text: str) -> bool:
+    """Whether an outbound call steered by a user may connect to this address."""
+    try:
+        address: Address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv4Address):
+        return not any(address in network for network in _DENIED)
+    if address.scope_id is not None:
+        return False
+    return address in _PUBLIC6 and not any(address in network for network in _DENIED6)
+
+
+def address_is_own(text: str) -> bool:
+    """Whether this machine has the address: then a socket can be bound to it."""
+    family = socket.AF_INET6 if ":" in text else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((text, 0))
+        except OSError:
+            return False
+    return True
+
+
+def may_connect(address: str, port: int) -> bool:
+    """Whether a guarded call may connect there. On this machine's own public address that is https alone: what else
+    listens there (this server included) may be shut to the outside, and open from here."""
+    return address_is_public(address) and (port == HTTPS or not address_is_own(address))
+
+
+def check_url(url: str) -> str | None:
+    """Why a URL that a user named may not be called, by its own text; None when it may, as far as that tells."""
+    if not url.isprintable() or " " in url or "\\" in url:
+        return "it is not a URL"
+    try:
+        # The parser that the call itself will use: with two of them a URL could mean two hosts.
+        parts = httpx.URL(url)
+        host, port = parts.raw_host.decode("ascii"), parts.port
+    except (httpx.InvalidURL, ValueError):
+        return "it is not a URL"
+    if parts.scheme != "https":
+        return "it is not https"
+    if _CREDENTIALS.match(url):
+        return "it carries credentials"
+    if port is not None and port != HTTPS and not 1024 <= port <= 65535:
+        return "its port is reserved"
+    return _check_host(host.lower())
+
+
+def _check_host(host: str) -> str | None:
+    name = host.rstrip(".")
+    if not name:
+        return "it has no host"
+    if ":" in name or _is_ipv4(name):
+        return None if address_is_public(name) else "its address is private"
+    if _NUMERIC_END.fullmatch(name) or not _HOST_NAME.fullmatch(host):
+        return "its host is not a name"
+    if "." not in name or name in _DENIED_NAMES or name.endswith(_DENIED_SUFFIXES):
+        return "its host is private"
+    return None
+
+
+def _is_ipv4(name: str) -> bool:
+    try:
+        ipaddress.IPv4Address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,148 @@
+"""The sockets under a call: one deadline over everything that it does, addresses that were checked and are then used.
+
+Also the socket that the web server listens on.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import httpcore
+
+from socialpub.base import guard
+
+CONNECT_SECONDS = 10.0
+CHUNK = 64 * 1024
+RESOLVERS = 32
+
+Resolver = Callable[[str, int], list[str]]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How calls of one client may go. `guarded`: https to public addresses only."""
+
+    guarded: bool
+    resolver: Resolver
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a host, as the system resolves it."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket for the web server; port 0 takes a free one. OSError when the port is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+_resolvers = concurrent.futures.ThreadPoolExecutor(RESOLVERS, "resolver")
+
+
+@dataclass
+class Deadline:
+    """When the call that is under way must be over, on the monotonic clock."""
+
+    at: float = float("inf")
+
+    def cut(self, timeout: float | None, error: type[Exception]) -> float:
+        """The time left for one operation; raises `error` when the whole call's time is over."""
+        left = self.at - time.monotonic()
+        if left <= 0:
+            raise error("the call's deadline is over")
+        return left if timeout is None else min(timeout, left)
+
+
+class Stream(httpcore.NetworkStream):
+    """A connection whose every read and write ends with the call's deadline."""
+
+    def __init__(self, inner: httpcore.NetworkStream, deadline: Deadline) -> None:
+        self._inner, self._deadline = inner, deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, self._deadline.cut(timeout, httpcore.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        # Not the inner stream's write: its time begins anew with each part that the other side takes.
+        sock, rest = self._inner.get_extra_info("socket"), memoryview(buffer)
+        while rest:
+            sock.settimeout(self._deadline.cut(timeout, httpcore.WriteTimeout))
+            try:
+                rest = rest[sock.send(rest[:CHUNK]) :]
+            except TimeoutError as error:
+                raise httpcore.WriteTimeout("the call's deadline is over") from error
+            except OSError as error:
+                raise httpcore.WriteError(str(error)) from error
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        left = self._deadline.cut(timeout, httpcore.ConnectTimeout)
+        return Stream(self._inner.start_tls(ssl_context, server_hostname, left), self._deadline)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+class Backend(httpcore.NetworkBackend):
+    """Connections by a policy. PrivateAddressError before anything is connected, when one address may not be."""
+
+    def __init__(self, policy: Policy, deadline: Deadline) -> None:
+        self._policy, self._deadline, self._inner = policy, deadline, httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Any = None,
+    ) -> httpcore.NetworkStream:
+        failure: Exception = httpcore.ConnectError("the host has no address")
+        for address in self._addresses(host, port):
+            try:
+                left = self._deadline.cut(timeout, httpcore.ConnectTimeout)
+                stream = self._inner.connect_tcp(address, port, left, local_address, socket_options)
+                return Stream(stream, self._deadline)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+    def _addresses(self, host: str, port: int) -> list[str]:
+        found = self._resolved(host, port)
+        if self._policy.guarded and not all(guard.may_connect(address, port) for address in found):
+            raise PrivateAddressError(host)
+        return found
+
+    def _resolved(self, host: str, port: int) -> list[str]:
+        # The system's resolver takes no timeout, so it is waited for from outside.
+        asked = _resolvers.submit(self._policy.resolver, host, port)
+        try:
+            return asked.result(self._deadline.cut(CONNECT_SECONDS, httpcore.ConnectTimeout))
+        except concurrent.futures.TimeoutError as error:
+            asked.cancel()
+            raise httpcore.ConnectTimeout("the host's address was not found in time") from error
+        except (OSError, UnicodeError) as error:
+            raise httpcore.ConnectError(str(error)) from error
+
+
+class PrivateAddressError(Exception):
+    """A name that a user gave resolves to an address that must not be called."""
