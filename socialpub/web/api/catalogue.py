@@ -36,8 +36,9 @@ async def list_rules(call: Call) -> Reply:
 
 
 def rule_bodies(base_url: str) -> list[dict[str, Any]]:
-    """Every rule of the service and of every platform."""
-    service = [_service_rule(row, base_url) for row in SERVICE_RULES.values()]
+    """Every rule of the service and of every platform; one that both have is listed as the platform's."""
+    own = [row for row in SERVICE_RULES.values() if row.rule not in platforms.CATALOGUE]
+    service = [_service_rule(row, base_url) for row in own]
     return service + [_platform_rule(rule, base_url) for rule in platforms.CATALOGUE.values()]
 
 

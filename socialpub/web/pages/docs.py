@@ -65,14 +65,14 @@ async def error(call: Call) -> Reply:
     row = ERRORS.get(call.path_value("code"))
     if row is None:
         raise ApiError("not_found", "There is no such error code.")
-    rules = [rule for rule in rule_bodies(call.service.base_url) if _code_of(rule) == row.code]
+    rules = [rule for rule in rule_bodies(call.service.base_url) if row.code in codes_of(rule["rule"])]
     return page("docs/error.html", error=row, rules=rules)
 
 
-def _code_of(rule: dict[str, Any]) -> str:
-    if rule["rule"] in SERVICE_RULES:
-        return SERVICE_RULES[rule["rule"]].code
-    return platforms.CATALOGUE[rule["rule"]].code
+def codes_of(rule: str) -> list[str]:
+    """The codes that come with a rule: two where both a platform and this service have it."""
+    rows = (platforms.CATALOGUE.get(rule), SERVICE_RULES.get(rule))
+    return list(dict.fromkeys(row.code for row in rows if row is not None))
 
 
 async def rule(call: Call) -> Reply:
@@ -81,7 +81,7 @@ async def rule(call: Call) -> Reply:
     row = next((rule for rule in rule_bodies(call.service.base_url) if rule["rule"] == name), None)
     if row is not None:
         label = platforms.PLATFORMS[row["platform"]].label if row["platform"] else ""
-        return page("docs/rule.html", rule=row, code=_code_of(row), label=label, stage=STAGES[row["stage"]])
+        return page("docs/rule.html", rule=row, codes=codes_of(name), label=label, stage=STAGES[row["stage"]])
     if len(name) > FIELD_MAX:
         raise ApiError("not_found", "There is no such rule.")
     shown = ".".join("N" if part.isdigit() else part for part in name.split("."))

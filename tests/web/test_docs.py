@@ -1,0 +1,289 @@
+"""The docs pages: an entry for every row of every table, no dead link, nothing foreign, nothing executed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from urllib.parse import quote, urldefrag
+
+import pytest
+
+from socialpub import platforms
+from socialpub.base.config import Settings
+from socialpub.base.errors import ERRORS, SERVICE_RULES
+from socialpub.domain.events import EVENTS
+from socialpub.web.app import ROUTES
+from socialpub.web.pages import docs, html, reference
+from tests.kit import Api, Server
+from tests.web.test_openapi import DOCUMENT, name_of
+
+PAGES = ["/docs", "/docs/reference", "/docs/events", "/docs/settings", "/docs/errors/not_found", "/docs/rules/cursor"]
+BROWSER = {"Accept": "text/html,application/xhtml+xml"}
+
+
+class Page(HTMLParser):
+    """What a page links to, which ids it has, its tags with attributes, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.tags.append((tag, found))
+        self.links += [value for value in (found.get("href"), found.get("src")) if value]
+        self.ids += [found["id"]] if found.get("id") else []  # type: ignore[list-item]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def api(server: Server) -> Api:
+    return server.api()
+
+
+def fetch(api: Api, path: str) -> Page:
+    response = api.get(path, headers=BROWSER)
+    assert response.status_code == 200, path
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+    return Page(response.text)
+
+
+# --- Complete ----------------------------------------------------------------------------------------------------
+
+
+def test_every_error_code_and_every_rule_has_its_page(api: Api) -> None:
+    for code, row in ERRORS.items():
+        assert row.message.replace("`", "") in fetch(api, f"/docs/errors/{code}").text
+    for rule in api.get("/v1/rules").json()["data"]:
+        shown = fetch(api, "/docs/rules/" + rule["rule"])
+        assert rule["message"].replace("`", "") in shown.text, rule["rule"]
+        assert rule["remediation"].replace("`", "") in shown.text, rule["rule"]
+        assert rule["source"] in shown.text, rule["rule"]
+
+
+def test_a_rule_that_a_platform_and_the_service_share_is_listed_once_with_both_codes(api: Api) -> None:
+    rules = [rule["rule"] for rule in api.get("/v1/rules").json()["data"]]
+    assert sorted(rules) == sorted({*SERVICE_RULES, *platforms.CATALOGUE})
+    assert docs.codes_of("pinterest.board.unknown") == ["platform_rejected", "validation_failed"]
+    links = fetch(api, "/docs/rules/pinterest.board.unknown").links
+    assert {"/docs/errors/platform_rejected", "/docs/errors/validation_failed"} <= set(links)
+
+
+def test_every_code_and_rule_stands_in_the_index(api: Api) -> None:
+    links = set(fetch(api, "/docs").links)
+    assert {f"/docs/errors/{code}" for code in ERRORS} <= links
+    assert {f"/docs/rules/{rule}" for rule in (*SERVICE_RULES, *platforms.CATALOGUE)} <= links
+
+
+def test_every_event_has_its_entry(api: Api) -> None:
+    shown = fetch(api, "/docs/events")
+    assert set(EVENTS) <= set(shown.ids)
+    assert [text for text in EVENTS.values() if text.replace("`", "") not in shown.text] == []
+
+
+def test_every_setting_has_its_entry_and_words(api: Api) -> None:
+    ids = fetch(api, "/docs/settings").ids
+    for section in docs.settings_view():
+        for setting in section["settings"]:
+            assert f"{section['name']}.{setting['name']}" in ids
+            assert setting["description"], (section["name"], setting["name"])
+    named = {section["name"] for section in docs.settings_view()}
+    assert {name for name in Settings.model_fields if name != "platforms"} <= named
+    assert {f"platforms.{name}" for name in platforms.PLATFORMS} <= named
+
+
+def test_the_settings_page_shows_no_value_in_use(api: Api, server: Server) -> None:
+    shown = fetch(api, "/docs/settings").text
+    assert str(server.home) not in shown
+    assert "127.0.0.1" in shown  # the default host
+
+
+def test_every_operation_and_schema_stands_in_the_reference(api: Api) -> None:
+    shown = fetch(api, "/docs/reference")
+    operations = [entry for methods in DOCUMENT["paths"].values() for entry in methods.values()]
+    assert {entry["operationId"] for entry in operations} <= set(shown.ids)
+    assert set(DOCUMENT["components"]["schemas"]) <= set(shown.ids)
+    for path in DOCUMENT["paths"]:
+        assert path in shown.text
+
+
+# --- Links -------------------------------------------------------------------------------------------------------
+
+
+def test_every_link_of_every_page_leads_somewhere_on_this_server(api: Api) -> None:
+    pages = dict(walk(api))
+    assert len(pages) > len(ERRORS) + len(SERVICE_RULES) + len(platforms.CATALOGUE)
+    for path, page in pages.items():
+        assert len(page.ids) == len(set(page.ids)), path
+        for link in page.links:
+            target, anchor = urldefrag(link)
+            target = target or path
+            assert target in pages or target in ("/openapi.json", "/static/style.css"), (path, link)
+            assert not anchor or anchor in pages[target].ids, (path, link)
+
+
+def walk(api: Api) -> Iterator[tuple[str, Page]]:
+    """Every page that can be reached from /docs; whatever is linked answers 200."""
+    waiting, seen = ["/docs"], set[str]()
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        response = api.get(path, headers=BROWSER)
+        assert response.status_code == 200, path
+        if response.headers["Content-Type"].startswith("text/html"):
+            page = Page(response.text)
+            yield path, page
+            waiting += [urldefrag(link)[0] for link in page.links if not link.startswith("#")]
+
+
+def test_the_links_of_an_error_answer_200(api: Api) -> None:
+    error = api.get("/v1/posts?limit=0", headers={"Authorization": "Bearer nonsense"}).json()["error"]
+    assert api.get(error["docUrl"]).status_code == 200
+
+
+# --- Fields ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["targets.3.text", "limit", "nächstes", "a b", "x" * 200, "a/b", "ß" * 200])
+def test_a_path_that_is_no_rule_gets_the_page_of_a_field(api: Api, path: str) -> None:
+    shown = fetch(api, "/docs/rules/" + quote(path, safe="."))
+    assert path.replace("3", "N") in shown.text
+
+
+def test_a_path_of_more_than_200_characters_is_unknown(api: Api) -> None:
+    assert api.get("/docs/rules/" + "x" * 201).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "<script>alert(1)</script>",
+        '"><img src=x onerror=alert(1)>',
+        "{{7*7}}",
+        "'onmouseover='x",
+        "</code><b>",
+        "%3Cb%3E",
+    ],
+)
+def test_a_field_page_shows_what_it_was_asked_for_and_runs_nothing(api: Api, path: str) -> None:
+    response = api.get("/docs/rules/" + quote(path, safe=""))
+    page = Page(response.text)
+    assert path in page.text
+    assert [tag for tag, _ in page.tags if tag in ("script", "img", "b")] == []
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+
+
+def test_our_own_markup_escapes_before_it_marks_up() -> None:
+    assert html.inline("a `<b>` **c** <i>") == "a <code>&lt;b&gt;</code> <strong>c</strong> &lt;i&gt;"
+    assert html.prose("one\n\n`two`") == "<p>one</p>\n<p><code>two</code></p>"
+
+
+# --- Form --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_needs_nothing_from_elsewhere_and_has_no_inline_code(api: Api, path: str) -> None:
+    page = fetch(api, path)
+    assert [link for link in page.links if re.match(r"[a-z]+:|//", link)] == []
+    assert [tag for tag, _ in page.tags if tag in ("script", "style", "iframe", "object")] == []
+    inline = [name for _, attributes in page.tags for name in attributes if name == "style" or name.startswith("on")]
+    assert inline == []
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_has_landmarks_one_title_ordered_headings_and_named_tables(api: Api, path: str) -> None:
+    page = fetch(api, path)
+    names = [tag for tag, _ in page.tags]
+    assert ("html", {"lang": "en"}) in page.tags
+    assert [names.count(tag) for tag in ("main", "header", "footer", "h1", "title")] == [1, 1, 1, 1, 1]
+    levels = [int(tag[1]) for tag in names if re.fullmatch("h[1-6]", tag)]
+    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert names.count("caption") == names.count("table")
+    assert [attributes for tag, attributes in page.tags if tag == "th" and "scope" not in attributes] == []
+    for _, attributes in page.tags:
+        if attributes.get("role") == "region":
+            assert attributes.get("aria-label")
+            assert attributes.get("tabindex") == "0"
+
+
+def test_the_pages_work_without_a_key_and_are_not_counted(api: Api) -> None:
+    response = api.get("/docs/reference")
+    assert response.status_code == 200
+    assert "X-RateLimit-Limit" not in response.headers
+
+
+def test_a_browser_gets_an_error_page_and_a_program_the_envelope(api: Api) -> None:
+    response = api.get("/docs/rules/" + "<" * 201, headers=BROWSER)
+    assert response.status_code == 404
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+    page = Page(response.text)
+    assert "There is no such rule." in page.text
+    assert response.headers["X-Request-Id"] in page.text
+    assert "/docs/errors/not_found" in page.links
+    assert api.get("/docs/nothing").json()["error"]["code"] == "not_found"
+    assert api.get("/v1/nothing", headers=BROWSER).json()["error"]["code"] == "not_found"
+
+
+def test_an_error_page_names_the_rule(api: Api) -> None:
+    response = api.post("/docs", headers=BROWSER)
+    assert response.status_code == 405
+    assert "/docs/rules/http.method" in Page(response.text).links
+
+
+# --- Words -------------------------------------------------------------------------------------------------------
+
+
+def test_a_curl_line_carries_the_key_from_the_environment_and_quotes_the_body() -> None:
+    line = reference.curl("POST", "https://x.test/v1/posts", [{"apiKey": []}], {"text": "it's"})
+    assert line == (
+        "curl -sS https://x.test/v1/posts \\\n"
+        '  -H "Authorization: Bearer $SOCIALPUB_KEY" \\\n'
+        '  -H "Idempotency-Key: $(uuidgen)" \\\n'
+        '  -d \'{\n  "text": "it\'"\'"\'s"\n}\''
+    )
+    assert reference.curl("GET", "https://x.test/v1/rules", []) == "curl -sS https://x.test/v1/rules"
+    assert reference.curl("DELETE", "https://x.test/v1/posts/1", [{"apiKey": []}]).startswith("curl -sS -X DELETE ")
+
+
+@pytest.mark.parametrize(
+    "schema, words",
+    [
+        ({"type": "string", "format": "date-time"}, "string (date-time)"),
+        ({"type": "integer", "minimum": 1, "maximum": 200, "default": 50}, "integer, 1 to 200, default 50"),
+        ({"type": "string", "maxLength": 2048}, "string, at most 2,048 characters"),
+        ({"type": "integer", "minimum": 0}, "integer, at least 0"),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "string or null"),
+        ({"type": "array", "items": {"const": "a"}}, "array of <code>&#34;a&#34;</code>"),
+        ({"$ref": "#/components/schemas/Post"}, '<a href="/docs/reference#Post">Post</a>'),
+        ({}, "any value"),
+    ],
+)
+def test_a_schema_in_a_few_words(schema: dict[str, object], words: str) -> None:
+    assert reference.shape(schema) == words
+
+
+def test_who_may_call_in_words() -> None:
+    assert reference.callers([]) == "anybody"
+    assert reference.callers([{"apiKey": []}, {"session": []}]) == "API key or session cookie"
+    assert reference.callers([{"session": [], "csrf": []}]) == "session cookie with CSRF token"
+
+
+def test_every_page_of_the_route_table_is_tested_here() -> None:
+    pages = {name_of(route) for route in ROUTES if route.path.startswith("/docs")}
+    assert pages == {
+        "GET /docs",
+        "GET /docs/reference",
+        "GET /docs/events",
+        "GET /docs/settings",
+        "GET /docs/errors/{code}",
+        "GET /docs/rules/{rule}",
+    }
