@@ -1,0 +1,228 @@
+"""The OpenAPI document holds for what the server really answers: status, headers, content type and body."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from socialpub.store.models import Account, Instance, Organization, Post
+from socialpub.web.app import ROUTES
+from tests.kit import UNKNOWN_ID, Clock, Person, Server, iso
+from tests.web.test_openapi import API_ROUTES, closed, errors_in, name_of
+
+Json = dict[str, Any]
+
+
+class Judge:
+    """Holds answers to the document of the server that gave them, and remembers which it has seen."""
+
+    def __init__(self, server: Server) -> None:
+        self.document = closed(server.api().get("/openapi.json").json())
+        self.seen: set[tuple[str, int]] = set()
+
+    def __call__(self, response: httpx.Response, *, status: int) -> Any:
+        assert response.status_code == status, response.text
+        name, operation = self._operation(response.request)
+        self.seen.add((name, status))
+        assert str(status) in operation["responses"], f"{name} does not document {status}"
+        answer = operation["responses"][str(status)]
+        assert response.headers["Content-Type"] in answer["content"]
+        assert errors_in(answer["content"]["application/json"]["schema"], response.json(), self.document) == []
+        self._headers(answer["headers"], response.headers)
+        if status >= 400:
+            self._named(answer["x-errors"], response.json()["error"])
+        return response.json()
+
+    def _operation(self, request: httpx.Request) -> tuple[str, Json]:
+        for path, methods in sorted(self.document["paths"].items(), key=lambda entry: "{" in entry[0]):
+            if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", path), request.url.path) and request.method.lower() in methods:
+                return f"{request.method} {path}", methods[request.method.lower()]
+        raise AssertionError(f"{request.method} {request.url.path} is not in the document")
+
+    def _headers(self, documented: Json, sent: httpx.Headers) -> None:
+        for name, ref in documented.items():
+            header = self.document["components"]["headers"][ref["$ref"].rpartition("/")[2]]
+            assert name in sent or not header["required"], name
+            if name in sent:
+                value = int(sent[name]) if header["schema"]["type"] == "integer" else sent[name]
+                assert errors_in(header["schema"], value, self.document) == []
+
+    def _named(self, documented: list[Json], error: Json) -> None:
+        """The code stands there, and the rule unless it is a path in the request or a platform's own."""
+        assert error["code"] in {entry["code"] for entry in documented}, error
+        if error["code"] not in ("validation_failed", "preflight_failed") and "rule" in error:
+            assert error["rule"] in {entry.get("rule") for entry in documented}, error
+
+
+@pytest.fixture
+def judge(server: Server) -> Judge:
+    return Judge(server)
+
+
+def scheduled(person: Person, at: str, **more: Any) -> Json:
+    return {"targets": [{"accountId": person.bluesky}], "text": "Later.", "scheduledAt": at, **more}
+
+
+@pytest.fixture
+def tomorrow(wall: Clock) -> Callable[[], str]:
+    return lambda: iso(wall.now_ms() + 24 * 3600 * 1000)
+
+
+def test_what_succeeds_is_what_the_document_says(
+    server: Server, alice: Person, judge: Judge, tomorrow: Callable[[], str]
+) -> None:
+    api = alice.api
+    now = {"targets": [{"accountId": alice.bluesky}], "text": "Now.", "firstComment": {"text": "More."}}
+    published = judge(api.publish(now, "a-key"), status=200)
+    assert api.publish(now, "a-key").headers["Idempotency-Replayed"] == "true"
+    judge(api.publish(now, "a-key"), status=200)
+    queued = judge(api.publish(scheduled(alice, tomorrow())), status=202)
+    judge(api.post("/v1/posts/validate", json=now), status=200)
+    post = queued["results"][0]["postId"]
+    judge(api.patch(f"/v1/posts/{post}", json={"scheduledAt": tomorrow()}), status=200)
+    judge(api.get(f"/v1/posts/{post}"), status=200)
+    judge(api.get(f"/v1/posts/{published['results'][0]['postId']}"), status=200)
+    judge(api.delete(f"/v1/posts/{post}"), status=200)
+    failed = reject(server, alice)
+    judge(api.get(f"/v1/posts/{failed}"), status=200)
+    judge(api.post(f"/v1/posts/{failed}/retry", json={"scheduledAt": tomorrow()}), status=202)
+    judge(
+        api.post(f"/v1/posts/{lose(server, alice)}/settle", json={"published": True, "uri": "at://x/y/z"}), status=200
+    )
+    for path in ("posts", "accounts", f"accounts/{alice.bluesky}", "profiles", "platforms", "rules", "errors"):
+        judge(api.get(f"/v1/{path}"), status=200)
+    for path in ("/healthz", "/readyz"):
+        judge(api.get(path), status=200)
+    judge(api.get("/v1/posts?limit=1"), status=200)
+    assert {(name_of(route), status) for route in API_ROUTES for status in route.answers} - judge.seen == set()
+
+
+def reject(server: Server, person: Person) -> str:
+    """A post that the platform refuses."""
+    return spoil(server, person, "rejected", {"code": "platform_rejected", "message": "No.", "rule": None})
+
+
+def lose(server: Server, person: Person) -> str:
+    """A post of which nobody knows whether it is live."""
+    rule = "publish.outcome_unknown"
+    error = {"code": "platform_unavailable", "message": "Lost.", "rule": rule, "ruleUrl": f"http://x/docs/rules/{rule}"}
+    return spoil(server, person, "failed", error)
+
+
+def spoil(server: Server, person: Person, status: str, error: Json) -> str:
+    body = {"targets": [{"accountId": person.bluesky}], "text": f"To be {status}."}
+    post = str(person.api.publish(body).json()["results"][0]["postId"])
+    shown = {name: value for name, value in error.items() if value is not None}
+    shown["docUrl"] = f"http://x/docs/errors/{error['code']}"
+    columns = {"status": status, "error": json.dumps(shown), "error_code": error["code"], "published_at": None}
+    server.service.write(lambda tx: Post.update(**columns).where(Post.id == post).execute()).result()
+    return post
+
+
+def test_accounts_of_platforms_with_blocks_of_their_own_fit(server: Server, alice: Person, judge: Judge) -> None:
+    server.connect(alice, "pinterest", defaultBoardId="b", defaultBoardName="Board")
+    server.connect(alice, "instagram", "full", kind="business", accountType="BUSINESS", grantedScopes=["a"])
+    server.connect(alice, "instagram", "bare")
+    body = judge(alice.api.get("/v1/accounts"), status=200)
+    assert [account["platform"] for account in body["data"]] == ["bluesky", "pinterest", "instagram", "instagram"]
+
+
+def test_what_is_refused_is_what_the_document_says(
+    server: Server, alice: Person, judge: Judge, tomorrow: Callable[[], str]
+) -> None:
+    api, nobody = alice.api, server.api()
+    now = {"targets": [{"accountId": alice.bluesky}], "text": "Now."}
+    judge(api.post("/v1/posts", content=b"{"), status=400)
+    judge(api.publish({"targets": []}), status=400)
+    judge(api.publish(now | {"text": "x" * 301}), status=400)
+    judge(api.publish(now | {"speed": 1}), status=400)
+    judge(nobody.post("/v1/posts", json=now), status=401)
+    judge(api.publish(now | {"media": ["med_" + "0" * 22]}), status=404)
+    judge(api.publish(now, "twice"), status=200)
+    judge(api.publish(now | {"text": "Other."}, "twice"), status=409)
+    judge(api.post("/v1/posts", content=b" " * (8 * 1024 * 1024 + 1)), status=413)
+    queued = judge(api.publish(scheduled(alice, tomorrow())), status=202)["results"][0]["postId"]
+    judge(api.post(f"/v1/posts/{queued}/retry"), status=409)
+    judge(api.post(f"/v1/posts/{queued}/settle", json={"published": False}), status=409)
+    judge(api.delete(f"/v1/posts/{queued}"), status=200)
+    judge(api.delete(f"/v1/posts/{queued}"), status=409)
+    judge(api.patch(f"/v1/posts/{queued}", json={"scheduledAt": tomorrow()}), status=409)
+    for query in ("limit=0", "cursor=x", "errorCode=x", "colour=red", "after=today"):
+        judge(api.get(f"/v1/posts?{query}"), status=400)
+    judge(api.get("/v1/accounts?colour=red"), status=400)
+    judge(api.get(f"/v1/posts?profileId={UNKNOWN_ID}"), status=404)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.api and "<" in route.path], ids=name_of)
+def test_an_unknown_id_is_a_documented_404(server: Server, alice: Person, judge: Judge, route: Any) -> None:
+    bodies = {"PATCH": {"scheduledAt": "2099-01-01T00:00:00Z"}, "settle": {"published": True}}
+    body = bodies.get(route.path.rpartition("/")[2], bodies.get(route.method))
+    path = re.sub("<[^>]+>", UNKNOWN_ID, route.path)
+    judge(alice.api.request(route.method, path, json=body), status=404)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.api and route.guard != "open"], ids=name_of)
+def test_nobody_gets_a_documented_401(server: Server, judge: Judge, route: Any) -> None:
+    judge(server.api().request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path)), status=401)
+
+
+def test_limits_answer_as_documented(make_server: Callable[..., Server]) -> None:
+    server = make_server(limits={"posts": 2, "reads": 1}, billing={"free": 1})
+    alice, judge = server.person("Alice"), Judge(server)
+    server.connect_bluesky(alice)
+    server.service.write(lambda tx: Organization.update(tier="free").execute()).result()
+    body = {"targets": [{"accountId": alice.bluesky}], "text": "One."}
+    judge(alice.api.publish(body), status=200)
+    judge(alice.api.publish(body), status=402)
+    judge(alice.api.publish(body), status=429)
+    judge(alice.api.get("/v1/posts"), status=200)
+    judge(alice.api.get("/v1/posts"), status=429)
+
+
+def test_a_paused_server_answers_as_documented(server: Server, alice: Person, judge: Judge) -> None:
+    server.service.write(lambda tx: Instance.update(paused="restored").execute()).result()
+    with alice.api.expecting_failure():
+        judge(alice.api.publish({"targets": [{"accountId": alice.bluesky}], "text": "Now."}), status=503)
+
+
+# --- Events ------------------------------------------------------------------------------------------------------
+
+
+def test_the_events_that_are_written_fit_their_documented_data(
+    server: Server, alice: Person, judge: Judge, tomorrow: Callable[[], str]
+) -> None:
+    now = {"targets": [{"accountId": alice.bluesky}], "text": "Now.", "firstComment": {"text": "More."}}
+    alice.api.publish(now)
+    queued = alice.api.publish(scheduled(alice, tomorrow())).json()["results"][0]["postId"]
+    alice.api.patch(f"/v1/posts/{queued}", json={"scheduledAt": tomorrow()})
+    alice.api.delete(f"/v1/posts/{queued}")
+    written = server.events()
+    assert {type_ for type_, _ in written} >= {
+        "post.queued", "post.validated", "post.published", "post.rescheduled", "post.canceled"
+    }  # fmt: skip
+    for type_, data in written:
+        assert event_errors(judge.document, type_, data) == [], type_
+
+
+def event_errors(document: Json, type_: str, data: Json) -> list[str]:
+    content = document["webhooks"][type_]["post"]["requestBody"]["content"]["application/json"]
+    envelope = content["example"] | {"data": data}
+    return errors_in(content["schema"], envelope, document)
+
+
+def refusals_of(server: Server) -> Iterator[tuple[str, Json]]:
+    yield from ((type_, data) for type_, data in server.events() if type_ in ("post.rejected", "post.failed"))
+
+
+def test_the_events_of_failures_fit_too(server: Server, alice: Person, judge: Judge) -> None:
+    server.service.write(lambda tx: Account.update(status="revoked").execute()).result()
+    alice.api.publish({"targets": [{"accountId": alice.bluesky}], "text": "Now."})
+    found = list(refusals_of(server))
+    assert [type_ for type_, _ in found] == ["post.rejected"]
+    for type_, data in found:
+        assert event_errors(judge.document, type_, data) == []
