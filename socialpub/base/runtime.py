@@ -107,7 +107,7 @@ def _key_from_file(path: Path, entropy: crypto.Entropy, make: bool) -> crypto.Ma
             os.fsync(file.fileno())
     if path.stat().st_mode & 0o077:
         raise ValueError("the key file can be read by other users; run: chmod 600 " + str(path))
-    return crypto.read_master_key(path.read_text(encoding="ascii"))
+    return crypto.read_master_key(path.read_text(encoding="ascii", errors="replace"))
 
 
 def iso(ms: int | None) -> str | None:

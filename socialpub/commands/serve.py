@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,7 +21,8 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service, open_service
 from socialpub.store import db
-from socialpub.store.models import Instance
+from socialpub.store.db import StartError
+from socialpub.store.models import Account, Instance
 from socialpub.web.app import build_app
 from socialpub.web.server import serve as run_app
 
@@ -35,13 +37,23 @@ def serve(options: argparse.Namespace) -> None:
     """Migrate, then serve until a signal."""
     set_up_logging()
     settings = settings_of(options, server={"host": options.host, "port": options.port})
+    with only_server(settings):
+        sock, settings = bind(settings)
+        with sock:
+            service = start_service(settings)
+            run(service, sock, lambda: print(f"socialpub serves {settings.base_url}", file=sys.stderr))
+
+
+@contextlib.contextmanager
+def only_server(settings: Settings) -> Iterator[None]:
+    """Be the one server of the database while the block runs; RefusedError when there is one already."""
     lock = db.ServeLock(settings.database_path)
-    if not lock.take():
-        raise RefusedError(f"another socialpub already serves {settings.database_path}")
-    sock, settings = bind(settings)
-    service = start_service(settings)
-    run(service, sock, lambda: print(f"socialpub serves {settings.base_url}", file=sys.stderr))
-    lock.release()
+    try:
+        if not lock.take():
+            raise RefusedError(f"another socialpub already serves {settings.database_path}")
+        yield
+    finally:
+        lock.release()
 
 
 def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> None:
@@ -98,20 +110,25 @@ def bind(settings: Settings) -> tuple[socket.socket, Settings]:
 
 def start_service(settings: Settings) -> Service:
     """A service over the migrated database, with its keys; StartError or ConfigError says what is in the way."""
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StartError(f"{settings.data_dir}: the data directory cannot be made: {error.strerror}") from error
     existed = settings.database_path.exists()
     if existed:
         db.check_integrity(settings.database_path)
     db.migrate(settings.database_path)
     # A missing key file is only made anew while nothing has been sealed with the old one.
-    runtime = Runtime(settings, load_vault(settings, make=not (existed and _has_key(settings))))
+    runtime = Runtime(settings, load_vault(settings, make=not (existed and _has_secrets(settings))))
     return open_service(runtime)
 
 
-def _has_key(settings: Settings) -> bool:
+def _has_secrets(settings: Settings) -> bool:
+    served = Instance.select().where(Instance.key_id.is_null(False))
+    connected = Account.select().where(Account.secret.is_null(False))
     database = db.Database(settings.database_path).open()
     try:
-        return bool(database.read(lambda: Instance.select().where(Instance.key_id.is_null(False)).exists()).result())
+        return bool(database.read(lambda: served.exists() or connected.exists()).result())
     finally:
         database.close()
 

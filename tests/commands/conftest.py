@@ -1,0 +1,144 @@
+"""Running commands: in this process, and as a process of their own."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from socialpub.commands import cli
+from socialpub.simulator.server import SimulatorThread
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> Any:
+        return self.json["error"]
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The empty directory in which the commands run."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process: `run("org", "create", "Acme", stdin="…")`."""
+
+    def run_one(*arguments: str, stdin: str = "") -> Ended:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capsys.readouterr()
+        try:
+            code = cli.main(arguments)
+        except SystemExit as ended:  # argparse
+            code = int(ended.code or 0)
+        return Ended(code, *capsys.readouterr())
+
+    return run_one
+
+
+@pytest.fixture
+def ask(run: Run) -> Callable[..., Any]:
+    """The JSON that a command prints when all is well."""
+
+    def ask_one(*arguments: str, stdin: str = "") -> Any:
+        ended = run("--json", *arguments, stdin=stdin)
+        assert (ended.code, ended.err) == (0, "")
+        return ended.json
+
+    return ask_one
+
+
+@dataclass
+class Process:
+    """A command that runs; `line` reads what it says next on standard output or standard error."""
+
+    popen: subprocess.Popen[str]
+
+    def line(self, stream: str = "stdout") -> str:
+        return str(getattr(self.popen, stream).readline())
+
+    def until(self, text: str) -> str:
+        """The line on standard error that holds `text`."""
+        for line in iter(lambda: self.line("stderr"), ""):
+            if text in line:
+                return line
+        raise AssertionError(f"it ended with {self.popen.wait()} and never said {text!r}")
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.popen.send_signal(number)
+        return self.popen.wait(timeout=20)
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[..., Process]]:
+    """Start a command as a process of its own; killed when the test ends."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start_one(*arguments: str) -> Process:
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "socialpub", *arguments],
+                cwd=folder,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return Process(started[-1])
+
+    yield start_one
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def environment() -> dict[str, str]:
+    """This environment, with the checkout importable from any directory."""
+    root = str(Path(__file__).parents[2])
+    return os.environ | {"PYTHONPATH": root, "PYTHONUNBUFFERED": "1"}
+
+
+def execute(*arguments: str, cwd: Path, command: Sequence[str] = (sys.executable, "-m", "socialpub")) -> Ended:
+    """Run a command as a process to its end."""
+    ended = subprocess.run(
+        [*command, *arguments], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+@pytest.fixture
+def simulator(folder: Path) -> Iterator[SimulatorThread]:
+    """A simulator, with `socialpub.toml` in the directory pointing to it."""
+    with SimulatorThread() as thread:
+        (folder / "socialpub.toml").write_text(
+            f'[security]\nallow_private_networks = true\n[platforms.bluesky]\napi_base = "{thread.origin("bluesky")}"\n'
+        )
+        yield thread

@@ -1,0 +1,154 @@
+"""What stands in the way of a start is named, ends with 1, and nothing is made worse."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.commands.conftest import Ended, Run
+from tests.commands.test_admin import TOKENS, Ask
+
+Damage = Callable[[Path], None]
+SERVE = ("serve", "--port", "0", "--json")
+CREATE = ("org", "create", "Acme", "--json")
+
+
+@pytest.fixture
+def sealed(ask: Ask, folder: Path) -> Path:
+    """The key file of a database that holds an account's tokens."""
+    org = ask("org", "create", "Acme")["id"]
+    profile = ask("profile", "list", "--org", org)[0]["id"]
+    where = ("--profile", profile, "--platform", "bluesky", "--platform-account-id", "did:plc:alice")
+    ask("account", "add", *where, stdin=json.dumps(TOKENS))
+    return folder / "master.key"
+
+
+def failed(ended: Ended, *words: str) -> None:
+    assert ended.code == 1
+    assert all(word in ended.error["message"] for word in words), ended.error["message"]
+    assert ended.err.rstrip().splitlines()[-1] == f"socialpub: {ended.error['message']}"
+
+
+# --- The key file ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [SERVE, CREATE])
+def test_a_missing_key_file_is_not_made_anew_while_secrets_need_the_old_one(
+    run: Run, sealed: Path, command: tuple[str, ...]
+) -> None:
+    sealed.unlink()
+    failed(run(*command), "master.key", "missing", "backup")
+    assert not sealed.exists()
+
+
+def test_a_key_file_is_made_while_there_is_no_secret_yet(run: Run, folder: Path) -> None:
+    assert run("migrate").code == 0
+    assert not (folder / "master.key").exists()
+    assert run(*CREATE).code == 0
+    assert len(base64.b64decode((folder / "master.key").read_text())) == 32
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
+def test_a_key_file_that_others_can_read_is_refused(run: Run, sealed: Path, mode: int) -> None:
+    sealed.chmod(mode)
+    failed(run(*CREATE), "master.key", "chmod 600")
+
+
+@pytest.mark.parametrize("content", ["", "secret", base64.b64encode(b"k" * 31).decode(), "schlüssel"])
+def test_a_key_file_that_holds_no_key_is_refused_and_not_shown(run: Run, sealed: Path, content: str) -> None:
+    sealed.write_text(content)
+    ended = run(*CREATE)
+    failed(ended, "master.key", "32 random bytes in base64")
+    assert not content or content not in ended.out + ended.err
+
+
+def test_keys_of_the_settings_stand_in_for_the_key_file(run: Run, sealed: Path, folder: Path) -> None:
+    (folder / "socialpub.toml").write_text(f'[security]\nencryption_keys = ["{sealed.read_text().strip()}"]\n')
+    sealed.unlink()
+    assert run(*CREATE).code == 0
+    assert not sealed.exists()
+
+
+def test_a_wrong_key_in_the_settings_is_refused_and_not_shown(run: Run, folder: Path) -> None:
+    (folder / "socialpub.toml").write_text('[security]\nencryption_keys = ["correct horse"]\n')
+    ended = run(*CREATE)
+    failed(ended, "security.encryption_keys", "32 random bytes in base64")
+    assert "horse" not in ended.out + ended.err
+
+
+# --- The database ------------------------------------------------------------------------------------------------
+
+
+def overwrite_the_header(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[:100] = b"\xff" * 100
+    path.write_bytes(content)
+
+
+def overwrite_the_middle(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[8192 : len(content) // 2] = b"\xff" * (len(content) // 2 - 8192)
+    path.write_bytes(content)
+
+
+def cut_off_the_end(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-12_000])
+
+
+@pytest.mark.parametrize("damage", [overwrite_the_header, overwrite_the_middle, cut_off_the_end])
+@pytest.mark.parametrize("command", [SERVE, CREATE])
+def test_a_damaged_database_is_refused_and_not_touched(
+    run: Run, sealed: Path, folder: Path, command: tuple[str, ...], damage: Damage
+) -> None:
+    path = folder / "socialpub.db"
+    damage(path)
+    before = path.read_bytes()
+    failed(run(*command), "socialpub.db", "backup")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", [SERVE, CREATE, ("migrate", "--json")])
+def test_a_file_that_is_no_database_is_refused_and_not_touched(
+    run: Run, folder: Path, command: tuple[str, ...]
+) -> None:
+    path = folder / "socialpub.db"
+    path.write_text("my notes, long enough to be no empty database\n" * 50)
+    failed(run(*command), "socialpub.db", "not a database")
+    assert path.read_text().startswith("my notes")
+
+
+@pytest.mark.parametrize("command", [SERVE, CREATE, ("migrate", "--json")])
+def test_a_database_of_a_newer_version_is_refused(run: Run, folder: Path, command: tuple[str, ...]) -> None:
+    assert run("migrate").code == 0
+    with closing(sqlite3.connect(folder / "socialpub.db")) as connection:
+        connection.execute("INSERT INTO schema_migration (name, applied) VALUES ('9999_later', '2030-01-01')")
+        connection.commit()
+    failed(run(*command), "newer socialpub", "9999_later")
+
+
+# --- The directory, the port -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [SERVE, CREATE, ("migrate", "--json")])
+@pytest.mark.parametrize("where", ["a-file/socialpub.db", "/proc/socialpub.db", "/proc/deep/socialpub.db"])
+def test_a_place_where_nothing_can_be_written_is_named(
+    run: Run, folder: Path, command: tuple[str, ...], where: str
+) -> None:
+    (folder / "a-file").touch()
+    failed(run(*command, "--database", where), where.removesuffix("/socialpub.db"))
+
+
+@pytest.mark.parametrize("command", [SERVE, CREATE])
+def test_a_data_directory_that_cannot_be_made_is_named(run: Run, folder: Path, command: tuple[str, ...]) -> None:
+    (folder / "a-file").touch()
+    failed(run(*command, "--data-dir", "a-file/data"), "a-file/data")
+
+
+def test_an_address_that_cannot_be_listened_on_is_named(run: Run) -> None:
+    failed(run("serve", "--host", "203.0.113.1", "--json"), "server.port", "203.0.113.1:8080")
