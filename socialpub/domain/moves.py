@@ -14,7 +14,7 @@ from socialpub.base.runtime import iso
 from socialpub.domain import events
 from socialpub.domain.service import Service
 from socialpub.store.db import Tx
-from socialpub.store.models import Post
+from socialpub.store.models import Batch, Post
 
 Row = dict[str, Any]
 TERMINAL = frozenset({"published", "failed", "rejected", "canceled"})
@@ -85,7 +85,10 @@ def move(
 
 
 def tell(service: Service, type_: str, row: Row, data: Mapping[str, Any], request_id: str | None = None) -> None:
-    """Write one post event: the fields that all have, those of its type, and `data`."""
+    """Write one post event: the fields that all have, those of its type, and `data`.
+
+    Without a `request_id` the event belongs to the request that made the batch.
+    """
     common = {
         "id": row["id"],
         "batchId": row["batch"],
@@ -102,7 +105,7 @@ def tell(service: Service, type_: str, row: Row, data: Mapping[str, Any], reques
         common | own | dict(data),
         profile=row["profile"],
         post=row["id"],
-        request_id=request_id,
+        request_id=request_id or Batch.select(Batch.request_id).where(Batch.id == row["batch"]).scalar(),
     )
 
 

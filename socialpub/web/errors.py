@@ -20,10 +20,11 @@ from socialpub.domain.service import Service
 from socialpub.web import http
 from socialpub.web.pages import html
 
+METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 log = logging.getLogger("socialpub.web")
 
 
-def as_api_error(error: BaseException) -> ApiError:
+def as_api_error(request: Request, error: BaseException) -> ApiError:
     """The ApiError that says what `error` means to the caller; anything unknown is `internal_error`."""
     if isinstance(error, ApiError):
         return error
@@ -32,7 +33,7 @@ def as_api_error(error: BaseException) -> ApiError:
     if isinstance(error, NotFound):
         return ApiError("not_found", "There is nothing at this address.")
     if isinstance(error, MethodNotAllowed):
-        return refuse("http.method", headers={"Allow": _allowed(error)})
+        return refuse("http.method", headers={"Allow": _allowed(request)})
     if isinstance(error, RequestTimeout):
         return refuse("http.timeout")
     if isinstance(error, ServiceUnavailable | RequestCancelled):
@@ -42,9 +43,17 @@ def as_api_error(error: BaseException) -> ApiError:
     return ApiError("internal_error")
 
 
-def _allowed(error: MethodNotAllowed) -> str:
-    methods = [method.strip() for method in dict(error.headers or {}).get("Allow", "").split(",") if method.strip()]
-    return ", ".join(sorted(methods))
+def _allowed(request: Request) -> str:
+    """The methods that the router has for an address: Sanic names them only where the address has no parameters."""
+    return ", ".join(method for method in METHODS if _takes(request, method))
+
+
+def _takes(request: Request, method: str) -> bool:
+    try:
+        request.app.router.get(request.path, method, None)
+    except SanicException:
+        return False
+    return True
 
 
 def _is_unread(request: Request, error: BaseException) -> bool:
@@ -54,7 +63,7 @@ def _is_unread(request: Request, error: BaseException) -> bool:
 
 def answer(service: Service, request: Request, error: BaseException) -> HTTPResponse:
     """The response for an error: the envelope, or a page for a browser outside the API."""
-    found = refuse("http.request") if _is_unread(request, error) else as_api_error(error)
+    found = refuse("http.request") if _is_unread(request, error) else as_api_error(request, error)
     http.bound_rest(request)
     request_id = getattr(request.ctx, "request_id", None) or http.request_id(service, request)
     request.ctx.request_id = request_id

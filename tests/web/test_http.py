@@ -1,0 +1,286 @@
+"""The conventions of HTTP: HEAD, OPTIONS, wrong methods, unknown addresses, sizes, ids, and what a browser gets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from socialpub.store.models import Event
+from socialpub.web import http
+from socialpub.web.app import ROUTES, SECURITY_HEADERS
+from tests.kit import UNKNOWN_ID, Person, Server, breathe, error_of, untouched
+from tests.web import raw
+from tests.web.world import World
+
+PATHS = sorted({route.path for route in ROUTES})
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+
+
+def address(path: str) -> str:
+    """An address of a route, with an id in it that nobody has."""
+    filled = {"<post_id:str>": UNKNOWN_ID, "<account_id:str>": UNKNOWN_ID, "<code:str>": "not_found"}
+    filled |= {"<rule:path>": "post.status"}
+    for placeholder, value in filled.items():
+        path = path.replace(placeholder, value)
+    assert "<" not in path, path
+    return path
+
+
+def allowed(path: str) -> set[str]:
+    methods = {route.method for route in ROUTES if route.path == path} | {"OPTIONS"}
+    return methods | ({"HEAD"} if "GET" in methods else set())
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_options_names_the_methods_without_a_key(path: str, server: Server) -> None:
+    answer = server.api().options(address(path))
+    assert answer.status_code == 204
+    assert answer.content == b""
+    assert answer.headers["Allow"] == ", ".join(sorted(allowed(path)))
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_wrong_method_is_405_with_allow_before_any_key(path: str, server: Server) -> None:
+    for method in set(METHODS) - allowed(path):
+        answer = server.api().request(method, address(path))
+        assert answer.status_code == 405, method
+        assert answer.headers["Allow"] == ", ".join(sorted(allowed(path)))
+        if method != "HEAD":
+            assert (error_of(answer)["code"], error_of(answer)["rule"]) == ("validation_failed", "http.method")
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if "GET" in allowed(path)])
+def test_head_is_get_without_a_body(path: str, alice: Person) -> None:
+    get, head = alice.api.get(address(path)), alice.api.head(address(path))
+    assert head.content == b""
+    assert head.status_code == get.status_code
+    for name in ("Content-Type", "Content-Length"):
+        if get.status_code == 200:
+            assert head.headers[name] == get.headers[name], name
+
+
+UNKNOWN = [
+    "/nothing",
+    "/v1",
+    "/v1/",
+    "/v1/nothing",
+    "/v1/posts/",
+    "//v1/posts",
+    "/v1//posts",
+    "/v1/../v1/posts",
+    "/V1/posts",
+]
+
+
+@pytest.mark.parametrize("path", UNKNOWN)
+def test_an_unknown_address_is_404_with_the_envelope(path: str, server: Server) -> None:
+    answer = raw.exchange(server, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    assert answer.status == 404
+    assert answer.error()["code"] == "not_found"
+    assert ("x-ratelimit-limit" in answer.headers) == path.startswith("/v1")
+
+
+def test_a_browser_outside_the_api_gets_pages_in_place_of_envelopes(server: Server) -> None:
+    browser = server.api(Accept="text/html,application/xhtml+xml")
+    for path, method, status in (("/nothing", "GET", 404), ("/healthz", "POST", 405)):
+        answer = browser.request(method, path)
+        assert answer.status_code == status
+        assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert answer.headers["X-Request-Id"] in answer.text
+    assert error_of(browser.get("/v1/nothing"))["code"] == "not_found"
+    assert error_of(browser.get("/v1/posts"))["code"] == "unauthenticated"
+
+
+def test_every_answer_forbids_what_no_page_of_ours_needs(server: Server, alice: Person) -> None:
+    for path in ("/healthz", "/v1/posts", "/nothing", "/docs"):
+        headers = alice.api.get(path).headers
+        for name, value in SECURITY_HEADERS.items():
+            assert headers[name] == value
+    assert alice.api.get("/v1/posts").headers["Cache-Control"] == "no-store"
+    assert "Server" not in alice.api.get("/healthz").headers
+
+
+# --- Bodies ---
+
+
+def padded(body: dict[str, Any], size: int) -> bytes:
+    text = json.dumps(body).encode()
+    return text + b" " * (size - len(text))
+
+
+def test_8_mib_of_json_are_taken_and_one_byte_more_is_not(world: World) -> None:
+    full = padded(world.body(), http.BODY_MAX)
+    assert world.alice.api.post("/v1/posts", content=full).status_code == 200
+    with untouched(world.server):
+        answer = world.alice.api.post("/v1/posts", content=full + b" ")
+        assert (answer.status_code, error_of(answer)["rule"]) == (413, "http.body_size")
+
+
+def test_a_body_too_large_is_refused_when_it_does_not_say_how_large_it_is(world: World) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield from (b" " * 65536 for _ in range(http.BODY_MAX // 65536))
+        yield b"{}"
+
+    with untouched(world.server):
+        answer = world.alice.api.post("/v1/posts", content=pieces())
+    assert (answer.status_code, error_of(answer)["rule"]) == (413, "http.body_size")
+    assert world.alice.api.get("/v1/posts").status_code == 200
+
+
+def test_a_body_in_pieces_is_taken_whole(world: World) -> None:
+    text = json.dumps(world.body(text="in pieces")).encode()
+    answer = world.alice.api.post("/v1/posts", content=(text[at : at + 5] for at in range(0, len(text), 5)))
+    assert answer.json()["status"] == "published"
+
+
+@pytest.mark.parametrize(
+    "kind", [None, "text/plain", "application/x-www-form-urlencoded", "image/png; charset=x", "???"]
+)
+def test_a_body_is_json_whatever_its_type_says(kind: str | None, world: World) -> None:
+    headers = {} if kind is None else {"Content-Type": kind}
+    answer = world.alice.api.post("/v1/posts", content=json.dumps(world.body()).encode(), headers=headers)
+    assert answer.json()["status"] == "published"
+
+
+def test_a_compressed_body_is_not_json(world: World) -> None:
+    packed = gzip.compress(json.dumps(world.body()).encode())
+    answer = world.alice.api.post("/v1/posts", content=packed, headers={"Content-Encoding": "gzip"})
+    assert error_of(answer)["rule"] == "body.json"
+
+
+def test_a_body_on_a_read_is_not_taken_for_anything(alice: Person) -> None:
+    assert alice.api.request("GET", "/v1/posts", content=b"{").status_code == 200
+    answer = alice.api.request("GET", "/v1/posts", content=b" " * (http.BODY_MAX + 1))
+    assert error_of(answer)["rule"] == "http.body_size"
+
+
+def test_100_continue_is_answered_before_the_body_comes(world: World) -> None:
+    body = json.dumps(world.body()).encode()
+    head = f"POST /v1/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {world.alice.key}\r\nExpect: 100-continue\r\n"
+    with raw.connect(world.server) as line:
+        line.sendall(f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode())
+        assert line.recv(1000).startswith(b"HTTP/1.1 100 Continue")
+        line.sendall(body)
+        assert raw.read(line).status == 200
+
+
+def test_unknown_query_parameters_are_refused_everywhere(world: World) -> None:
+    post = world.scheduled()
+    with untouched(world.server):
+        for method, path, body in (
+            ("POST", "/v1/posts?dryRun=true", world.body()),
+            ("POST", "/v1/posts/validate?deep=false", world.body()),
+            ("PATCH", f"/v1/posts/{post}?x=", {"scheduledAt": "2100-01-01T00:00:00Z"}),
+            ("DELETE", f"/v1/posts/{post}?force=1", None),
+            ("GET", f"/v1/posts/{post}?fields=id", None),
+            ("GET", "/v1/posts?page=2", None),
+            ("GET", "/v1/platforms?x=1", None),
+        ):
+            answer = world.alice.api.request(method, path, json=body)
+            assert answer.status_code == 400, path
+            assert error_of(answer)["rule"] == path.partition("?")[2].partition("=")[0]
+
+
+# --- Ids of requests and traces ---
+
+KEPT_IDS = ["a", "A.b_c:d-9", "x" * 128]
+OTHER_IDS = ["", "x" * 129, "a b", "ä", "a/b", "a\tb", '"a"', "<script>"]
+
+
+@pytest.mark.parametrize("sent", KEPT_IDS)
+def test_a_well_formed_request_id_is_kept_everywhere(sent: str, world: World) -> None:
+    headers = {"X-Request-Id": sent}
+    answer = world.alice.api.post("/v1/posts", json=world.body(), headers=headers)
+    assert answer.headers["X-Request-Id"] == sent
+    assert {row["request_id"] for row in world.server.rows(Event)} == {sent}
+    assert error_of(world.alice.api.get("/v1/nothing", headers=headers))["requestId"] == sent
+
+
+@pytest.mark.parametrize("sent", OTHER_IDS)
+def test_any_other_request_id_is_replaced(sent: str, server: Server) -> None:
+    answer = server.api().get("/v1/nothing", headers=[(b"X-Request-Id", sent.encode())])
+    made = answer.headers["X-Request-Id"]
+    assert made != sent
+    assert made.startswith("req_")
+    assert len(made) == 26
+
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+TRACES = [
+    (f"00-{TRACE}-b7ad6b7169203331-01", TRACE),
+    (f"cc-{TRACE}-b7ad6b7169203331-01-what-the-future-is-like", TRACE),
+    (f"ff-{TRACE}-b7ad6b7169203331-01", None),
+    (f"00-{'0' * 32}-b7ad6b7169203331-01", None),
+    (f"00-{TRACE}-{'0' * 16}-01", None),
+    (f"00-{TRACE.upper()}-b7ad6b7169203331-01", None),
+    (f"00-{TRACE}-b7ad6b7169203331", None),
+    ("garbage", None),
+    ("", None),
+]
+
+
+@pytest.mark.parametrize(("sent", "shown"), TRACES)
+def test_a_valid_trace_is_named_in_errors(sent: str, shown: str | None, server: Server) -> None:
+    error = error_of(server.api().get("/v1/posts", headers={"traceparent": sent}))
+    assert error.get("traceId") == shown
+
+
+def test_without_a_trace_there_is_no_trace_id(server: Server) -> None:
+    assert "traceId" not in error_of(server.api().get("/v1/posts"))
+
+
+# --- Clients that go away, servers that stop ---
+
+
+def test_a_batch_runs_to_its_end_when_its_client_goes_away(world: World) -> None:
+    world.server.lab.lab.faults.add([{"fault": "delay:0.3", "operation": "com.atproto.repo.putRecord"}])
+    world.server.lab.lab.calls.clear()
+    body = json.dumps(world.body(targets=[world.target(), world.target()], text="alone")).encode()
+    head = f"POST /v1/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {world.alice.key}\r\nIdempotency-Key: gone\r\n"
+    with raw.connect(world.server) as line:
+        line.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        wait_for(lambda: bool(world.server.lab.lab.calls))
+        line.shutdown(socket.SHUT_RDWR)
+    assert world.server.lab.lab.ledger.wait(2, 10)
+    answer = world.alice.api.post("/v1/posts", content=body, headers={"Idempotency-Key": "gone"})
+    assert answer.json()["status"] == "published"
+    assert answer.headers["Idempotency-Replayed"] == "true"
+    assert len(world.server.lab.lab.ledger.posts()) == 2
+
+
+def wait_for(done: Callable[[], bool], seconds: float = 10) -> None:
+    for _ in range(int(seconds / 0.005)):
+        if done():
+            return
+        breathe()
+    raise AssertionError("it did not come about in time")
+
+
+def test_a_stopping_server_lets_no_more_requests_of_the_api_in(world: World) -> None:
+    """The request that is under way is answered; a new one on the same connections is sent away."""
+    world.server.lab.lab.faults.add([{"fault": "delay:1", "operation": "com.atproto.repo.putRecord"}])
+    api, slow = world.alice.api, world.server.api(world.alice.key)
+    assert slow.get("/v1/posts").status_code == 200
+    assert api.get("/v1/posts").status_code == 200
+    world.server.lab.lab.calls.clear()
+    answers: list[Any] = []
+    publishing = threading.Thread(target=lambda: answers.append(slow.publish(world.body())))
+    publishing.start()
+    wait_for(lambda: bool(world.server.lab.lab.calls))
+    stopping = threading.Thread(target=world.server._running.close)
+    stopping.start()
+    wait_for(world.server.service.stopping.is_set)
+    with api.expecting_failure():
+        answer = api.get("/v1/posts")
+    publishing.join()
+    stopping.join()
+    assert (answer.status_code, error_of(answer)["rule"]) == (503, "service.stopping")
+    assert answer.headers["Retry-After"] == "5"
+    assert answers[0].json()["status"] == "published"
