@@ -60,6 +60,7 @@ class User(Base):
     organization = refers_to(Organization, "organization", index=True)
     email = TextField(unique=True)
     role = TextField()
+    password = TextField(null=True)
     created_at = BigIntegerField()
 
 

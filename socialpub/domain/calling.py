@@ -10,11 +10,11 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.domain import accounts
 from socialpub.domain.service import Service
+from socialpub.domain.tokens import MARGIN_MS, line, open_tokens, renewed, scrub
 from socialpub.platforms.base import Connector, Platform, SendClass, Tokens, Upstream
 
 T = TypeVar("T")
 Row = dict[str, Any]
-TOKEN_MARGIN_MS = 60_000
 
 
 class StorageError(Exception):
@@ -60,11 +60,11 @@ class Caller:
         except ApiError as error:
             if not error.stale_token or not tokens.refresh:
                 raise
-        self.tokens = self._unsent(lambda: accounts.refresh(self.service, self.account, tokens))
+        self.tokens = self._unsent(lambda: renewed(self.service, self.account["id"], tokens))
         return self._over_a_line(step, self.tokens, bound)
 
     def scrubbed(self, response: Any) -> Any:
-        return accounts.scrub(response, self.tokens or Tokens(""))
+        return scrub(response, self.tokens or Tokens(""))
 
     def _unsent(self, run: Callable[[], Tokens]) -> Tokens:
         """Whatever happens while getting tokens, nothing of the post was sent by it."""
@@ -79,13 +79,13 @@ class Caller:
     def _open(self, *, refresh: bool) -> Tokens:
         if self.account["secret"] is None:
             raise refuse("account.disconnected")
-        tokens = accounts.open_tokens(self.service, self.account["id"], self.account["secret"])
+        tokens = open_tokens(self.service, self.account["id"], self.account["secret"])
         ends = tokens.expires_at_ms
-        if refresh and tokens.refresh and ends is not None and ends - TOKEN_MARGIN_MS < self.service.now_ms:
-            tokens = accounts.refresh(self.service, self.account, tokens)
+        if refresh and tokens.refresh and ends is not None and ends - MARGIN_MS < self.service.now_ms:
+            tokens = renewed(self.service, self.account["id"], tokens)
         return tokens
 
     def _over_a_line(self, step: Callable[[Upstream], T], tokens: Tokens, bound: frozenset[str]) -> T:
         account = accounts.who(self.account)
-        with accounts.line(self.service, self.platform.name, account, tokens) as up:
+        with line(self.service, self.platform.name, account, tokens) as up:
             return step(replace(up, bound=bound))

@@ -11,7 +11,7 @@ from typing import Any
 
 from socialpub.base.errors import ERRORS, ApiError, Outcome, refuse
 from socialpub.base.runtime import iso
-from socialpub.domain import accounts, media, moves
+from socialpub.domain import media, moves, tokens
 from socialpub.domain.intents import Row, Snapshot, add_warnings, capped, close, open_intent, owned, published_of
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Published, Warning
@@ -183,7 +183,7 @@ def failed(
     post = snapshot.post
     _finish_attempt(service, post["id"], snapshot.attempt["number"], error)
     if error.rule == "account.reconnect_required":
-        accounts.mark_revoked(service, tx, snapshot.account["id"], error.message)
+        tokens.mark_revoked(service, tx, snapshot.account["id"], error.message)
     columns = error_columns(service, error, post["platform"])
     wait = _retry_wait(service, post, error)
     if wait is not None:

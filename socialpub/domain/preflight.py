@@ -133,7 +133,7 @@ def _notes(service: Service, aim: Aim, at_ms: int | None, seen: Mapping[tuple[st
         if _is_near(aim, cap, service.now_ms if at_ms is None else at_ms):
             yield warning("daily_cap_near", f"It takes {cap.posts:,} in {_span(cap.seconds)}.")
             break
-    if at_ms is not None and accounts.ends_before(service, aim.account, at_ms):
+    if at_ms is not None and accounts.ends_before(aim.account, at_ms):
         yield warning("token_expires_before_schedule", "Reconnect it before then.")
 
 

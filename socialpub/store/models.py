@@ -57,6 +57,7 @@ class User(BaseModel):
     organization = refers_to(Organization, "organization", index=True)
     email = TextField(unique=True)
     role = TextField()  # owner, admin, member
+    password = TextField(null=True)  # argon2id
     created_at = BigIntegerField()
 
 
@@ -98,6 +99,9 @@ class Account(BaseModel):
     status = TextField(default="active")  # active, expiring, revoked
     secret = TextField(null=True)
     token_expires_at = BigIntegerField(null=True)
+    renewed_at = BigIntegerField(null=True)  # when the tokens came
+    ends_at = BigIntegerField(null=True)  # by then the owner has to connect again; null: the tokens renew themselves
+    renewal_at = BigIntegerField(null=True)  # a refresh was begun then, and its end is not known
     extra = TextField(default="{}")
     created_at = BigIntegerField()
     updated_at = BigIntegerField()
@@ -108,6 +112,24 @@ class Account(BaseModel):
             (("organization", "profile", "platform"), False),
             (("profile", "platform", "platform_account_id"), True),
         )
+
+
+class ConnectAttempt(BaseModel):
+    """An account about to be connected. The id is the SHA-256 of the state that the platform sends back.
+
+    `session` is the SHA-256 of the session's CSRF token; `choices` are sealed accounts, of which the owner picks.
+    """
+
+    id = TextField(primary_key=True)
+    session = TextField()
+    organization = refers_to(Organization, "organization")
+    profile = refers_to(Profile, "profile")
+    platform = TextField()
+    secret = TextField()  # sealed: the PKCE verifier and what else the exchange needs
+    used_at = BigIntegerField(null=True)
+    choices = TextField(null=True)
+    created_at = BigIntegerField()
+    ends_at = BigIntegerField(index=True)
 
 
 class Media(BaseModel):
@@ -311,6 +333,7 @@ TABLES = (
     Session,
     ApiKey,
     Account,
+    ConnectAttempt,
     Media,
     Batch,
     Post,
