@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.commands.serve import settings_of, start_service
-from socialpub.domain import accounts, schemas, tenancy
+from socialpub.domain import accounts, people, schemas, tenancy
 from socialpub.domain.service import Service, close_service
 from socialpub.platforms.base import Identity, Tokens
 from socialpub.store import db
@@ -74,6 +74,21 @@ def key_revoke(options: argparse.Namespace) -> dict[str, Any]:
 def key_list(options: argparse.Namespace) -> list[dict[str, Any]]:
     with opened(options) as service:
         return service.read(lambda: tenancy.list_keys(options.org)).result()
+
+
+def user_create(options: argparse.Namespace) -> dict[str, Any]:
+    """`{id, email, role}`."""
+    secret = people.hashed(_secret())
+    return _write(
+        options,
+        lambda service, tx: people.create_user(service, tx, options.org, options.email, options.role, secret),
+    )
+
+
+def user_set_password(options: argparse.Namespace) -> dict[str, Any]:
+    """`{id, email, role}`; the user's sessions end."""
+    secret = people.hashed(_secret())
+    return _write(options, lambda service, tx: people.set_password(service, tx, options.email, secret))
 
 
 class TokensInput(BaseModel):

@@ -16,6 +16,7 @@ from socialpub import __version__, platforms
 from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
 from socialpub.commands import admin, demo, example, resume, serve
+from socialpub.domain import people
 from socialpub.store.db import StartError
 
 DONE, FAILED, USAGE, REFUSED, AUTHENTICATION = 0, 1, 2, 3, 4
@@ -137,6 +138,14 @@ def _administration(commands: Any) -> None:
     command.add_argument("id")
     command = _add(key, "list", admin.key_list, "every API key, without its secret")
     command.add_argument("--org")
+
+    user = _group(commands, "user", "people who sign in")
+    command = _add(user, "create", admin.user_create, "a new user; the password on standard input")
+    command.add_argument("--org", required=True)
+    command.add_argument("--email", required=True)
+    command.add_argument("--role", required=True, choices=people.ROLES)
+    command = _add(user, "set-password", admin.user_set_password, "another password, on standard input")
+    command.add_argument("--email", required=True)
 
     account = _group(commands, "account", "connected accounts")
     command = _add(account, "add", admin.account_add, "an account from tokens: JSON on standard input")

@@ -18,6 +18,7 @@ from socialpub import platforms
 from socialpub.base import config, net
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.runtime import Runtime, load_vault
+from socialpub.domain import people
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service, open_service
 from socialpub.store import db
@@ -41,7 +42,17 @@ def serve(options: argparse.Namespace) -> None:
         sock, settings = bind(settings)
         with sock:
             service = start_service(settings)
-            run(service, sock, lambda: print(f"socialpub serves {settings.base_url}", file=sys.stderr))
+            token = people.offer_setup(service)
+            run(service, sock, lambda: _say_ready(settings, token))
+
+
+def _say_ready(settings: Settings, setup_token: str | None) -> None:
+    print(f"socialpub serves {settings.base_url}", file=sys.stderr)
+    if setup_token:
+        print(
+            f"Nobody can sign in yet. Make the first owner, once: {settings.base_url}/setup/{setup_token}",
+            file=sys.stderr,
+        )
 
 
 @contextlib.contextmanager

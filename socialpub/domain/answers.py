@@ -277,6 +277,46 @@ class ProfileBody(Answer):
     updated_at: DateTime
 
 
+class DeletedBody(Answer):
+    """Something that is gone."""
+
+    id: str
+    deleted: Literal[True]
+
+
+class KeyBody(Answer):
+    """An API key's record; the key itself is stored nowhere."""
+
+    id: str
+    name: str
+    prefix: str
+    last4: str
+    profile_id: str | None
+    """The profile that the key is bound to; null: the whole organization."""
+    created_at: DateTime
+    last_used_at: DateTime | None
+    revoked_at: DateTime | None
+
+
+class MintedKeyBody(KeyBody):
+    """A new API key, with the key: shown this once."""
+
+    key: str
+
+
+class KeyList(Answer):
+    """The keys of the organization, newest first."""
+
+    data: list[KeyBody]
+
+
+class RevokedKeyBody(Answer):
+    """A key that works no more."""
+
+    id: str
+    revoked_at: DateTime
+
+
 class ProfileList(Answer):
     """The profiles, oldest first."""
 

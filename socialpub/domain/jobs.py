@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from socialpub.domain import clockwatch, instance, media, publish, recovery
+from socialpub.domain import clockwatch, instance, media, people, publish, recovery
 from socialpub.domain.service import Service
 from socialpub.store.models import Post
 from socialpub.store.queue import Claim, EmbeddedConsumer
@@ -29,6 +29,7 @@ class Engine:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.fetched = media.Fetched(service)
+        self.throttle = people.Throttle(service.runtime.clock)
         self._stop = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="keeper", daemon=True)
         self._consumer: EmbeddedConsumer | None = None

@@ -243,6 +243,24 @@ class PostsQuery(Request):
     """The posts of one batch."""
 
 
+class KeyRequest(Request):
+    """The body of POST /v1/api-keys."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(_no_nul)]
+    """What the key is for, in your own words."""
+    prefix: Maybe[str] = absent()
+    """A label only: `svc_live_` (the default) or `svc_test_`, with this server's own word for `svc`."""
+    profile_id: Maybe[Uuid] = absent()
+    """Bind the key to this profile, for good."""
+
+
+class ProfileRequest(Request):
+    """The body of POST /v1/profiles and PATCH /v1/profiles/{id}."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(_no_nul)]
+    """Its slug is made of this name and must be unique in the organization."""
+
+
 class AccountsQuery(Request):
     """The query of GET /v1/accounts."""
 

@@ -79,6 +79,7 @@ class Service:
     pool: concurrent.futures.ThreadPoolExecutor
     sites: Mapping[str, Site]
     hub: Hub = field(default_factory=Hub)
+    setup_digest: str | None = None  # of the one-time link that makes the first owner
     stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end
 
     @property

@@ -11,7 +11,7 @@ from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain.service import Service
 from socialpub.store.db import Tx
-from socialpub.store.models import ApiKey, Organization, Profile, Session, User
+from socialpub.store.models import Account, ApiKey, Organization, Profile, Session, User
 
 USED_EVERY_MS = 60_000
 SESSION_IDLE_MS = 2 * 3600 * 1000
@@ -117,6 +117,40 @@ def create_profile(service: Service, tx: Tx, organization: str, name: str) -> di
     return profile_body(row)
 
 
+def rename_profile(service: Service, tx: Tx, scope: Scope, profile: str, name: str) -> dict[str, Any]:
+    """The profile with its new name and slug; `not_found`, `profile.slug.unique`."""
+    row = _profile(scope, profile)
+    slug, now = _slug(name), service.now_ms
+    twin = (Profile.organization == scope.organization) & (Profile.slug == slug) & (Profile.id != profile)
+    if Profile.select().where(twin).exists():
+        raise refuse("profile.slug.unique")
+    Profile.update(name=name, slug=slug, updated_at=now).where(Profile.id == profile).execute()
+    return profile_body(row | {"name": name, "slug": slug, "updated_at": now})
+
+
+def delete_profile(service: Service, tx: Tx, scope: Scope, profile: str) -> dict[str, Any]:
+    """`{id, deleted}`: the row stays, its keys are revoked; `profile.delete.not_empty` while it owns accounts."""
+    row, now = _profile(scope, profile), service.now_ms
+    if Account.select().where(Account.profile == profile, Account.disconnected_at.is_null()).exists():
+        raise refuse("profile.delete.not_empty")
+    # The slug is free again for another profile of this name.
+    Profile.update(deleted_at=now, updated_at=now, slug=f"{row['slug']}~{profile}").where(
+        Profile.id == profile
+    ).execute()
+    ApiKey.update(revoked_at=now).where(ApiKey.profile == profile, ApiKey.revoked_at.is_null()).execute()
+    return {"id": profile, "deleted": True}
+
+
+def _profile(scope: Scope, profile: str) -> dict[str, Any]:
+    query = Profile.select().where(
+        Profile.id == profile, Profile.organization == scope.organization, Profile.deleted_at.is_null()
+    )
+    row = query.dicts().first()
+    if row is None:
+        raise ApiError("not_found", "There is no profile with this id.")
+    return dict(row)
+
+
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "profile"
 
@@ -156,6 +190,16 @@ def organization_of(profile: str) -> str:
 
 
 # --- Keys --------------------------------------------------------------------------------------------------------
+
+
+def label_of(service: Service, prefix: str | None) -> str:
+    """The label (live, test) of a key prefix; ApiError for a prefix that keys of this server do not have."""
+    known = dict(zip(key_prefixes(service), LABELS, strict=True))
+    if prefix is None:
+        return LABELS[0]
+    if prefix not in known:
+        raise ApiError("validation_failed", f"A prefix is one of {', '.join(known)}.", rule="prefix")
+    return known[prefix]
 
 
 def mint_key(

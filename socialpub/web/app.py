@@ -14,11 +14,11 @@ from socialpub.domain import schemas as s
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service, close_service
 from socialpub.web import errors, http
-from socialpub.web.api import accounts, catalogue, posts, profiles
+from socialpub.web.api import accounts, catalogue, keys, posts, profiles
 from socialpub.web.door import Door, rate_headers
 from socialpub.web.http import Route
 from socialpub.web.openapi import Reference
-from socialpub.web.pages import docs, health, reference
+from socialpub.web.pages import docs, health, people, reference
 
 log = logging.getLogger("socialpub.web")
 
@@ -70,11 +70,31 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/v1/accounts/<account_id:str>", accounts.read, "read", "reads",
           answers={200: a.AccountBody}, errors=("not_found",)),
     Route(GET, "/v1/profiles", profiles.listing, "read", "reads", answers={200: a.ProfileList}),
+    Route(POST, "/v1/profiles", profiles.create, "session", "writes",
+          body=s.ProfileRequest, answers={201: a.ProfileBody}, errors=("profile.slug.unique",)),
+    Route(PATCH, "/v1/profiles/<profile_id:str>", profiles.rename, "session", "writes",
+          body=s.ProfileRequest, answers={200: a.ProfileBody}, errors=("not_found", "profile.slug.unique")),
+    Route(DELETE, "/v1/profiles/<profile_id:str>", profiles.delete, "session", "writes",
+          answers={200: a.DeletedBody}, errors=("not_found", "profile.delete.not_empty")),
+    Route(GET, "/v1/api-keys", keys.listing, "session", "reads", answers={200: a.KeyList}),
+    Route(POST, "/v1/api-keys", keys.mint, "session", "writes",
+          body=s.KeyRequest, answers={201: a.MintedKeyBody}, errors=("not_found",)),
+    Route(DELETE, "/v1/api-keys/<key_id:str>", keys.revoke, "session", "writes",
+          answers={200: a.RevokedKeyBody}, errors=("not_found",)),
     Route(GET, "/v1/platforms", catalogue.list_platforms, answers={200: a.PlatformList}),
     Route(GET, "/v1/rules", catalogue.list_rules, answers={200: a.RuleList}),
     Route(GET, "/v1/errors", catalogue.list_errors, answers={200: a.CodeList}),
     Route(GET, "/healthz", health.healthz, answers={200: a.HealthBody}),
     Route(GET, "/readyz", health.readyz, answers={200: a.ReadyBody}, errors=("storage.unavailable",)),
+    Route(GET, "/", people.home, "page"),
+    Route(GET, "/login", people.login_form),
+    Route(POST, "/login", people.login),
+    Route(POST, "/logout", people.logout, "page"),
+    Route(GET, "/setup/<token:str>", people.setup_form),
+    Route(POST, "/setup/<token:str>", people.setup),
+    Route(POST, "/keys", people.mint_key, "page"),
+    Route(POST, "/keys/<key_id:str>/revoke", people.revoke_key, "page"),
+    Route(POST, "/profiles", people.create_profile, "page"),
     Route(GET, "/openapi.json", reference.openapi),
     Route(GET, "/docs", docs.index),
     Route(GET, "/docs/reference", reference.page),

@@ -17,8 +17,9 @@ from socialpub.domain import limits, tenancy
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
-from socialpub.web import http
+from socialpub.web import forms, http
 from socialpub.web.http import Call, Reply, Route
+from socialpub.web.pages import people
 
 log = logging.getLogger("socialpub.web")
 
@@ -40,11 +41,18 @@ class Door:
 
         async def answer(request: Request, **_: str) -> HTTPResponse:
             request.ctx.route = route
-            scope = await self._who(request, route)
+            try:
+                scope = await self._who(request, route)
+            except ApiError as error:
+                if route.guard != "page" or error.code != "unauthenticated":
+                    raise
+                return people.sign_in_first(request.path).response()
             self._rate(request, route, scope)
             self._open(route)
             call = Call(request, route, self.service, self.engine, scope, await http.read_body(request))
-            if route.method != "GET":
+            if route.guard == "page" and route.method != "GET":
+                forms.checked(call, scope.csrf)
+            elif route.method != "GET" and route.api:
                 call.key = self._key(call)
             elif route.api:
                 call.query(route.query)
@@ -82,17 +90,17 @@ class Door:
         try:
             if route.guard == "session":
                 return await self._session_only(request, route, presented)
-            if presented is not None:
+            if presented is not None and route.guard != "page":
                 return await tenancy.authenticate_key(self.service, presented)
             return await self._by_session(request, route)
         except ApiError as error:
-            if error.code == "unauthenticated":
+            if error.code == "unauthenticated" and route.guard != "page":
                 self._failed_login(request)
             raise
 
     async def _by_session(self, request: Request, route: Route) -> Scope:
         cookie = http.session_cookie(self.service, request)
-        if route.guard != "read" or cookie is None:
+        if route.guard not in ("read", "page") or cookie is None:
             raise ApiError("unauthenticated")
         return await tenancy.authenticate_session(self.service, cookie)
 

@@ -27,7 +27,7 @@ M = TypeVar("M", bound=BaseModel)
 BODY_MAX = 8 * 1024 * 1024
 BODY_SECONDS = 15.0
 SESSION_COOKIE = "socialpub_session"
-Guard = Literal["key", "read", "session", "open"]
+Guard = Literal["key", "read", "session", "page", "open"]
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 _INDEXED = re.compile(r"(.+?)\[\d*\]")
@@ -37,7 +37,8 @@ _INDEXED = re.compile(r"(.+?)\[\d*\]")
 class Route:
     """One line of the route table: address, who may, which rate limit, and the shapes for OpenAPI.
 
-    `guard`: "key" (a Bearer key only), "read" (key or session), "session" (session only), "open" (anybody).
+    `guard`: "key" (a Bearer key only), "read" (key or session), "session" (session only, JSON),
+    "page" (session only, a page or its form), "open" (anybody).
     `errors`: ids of service rules, and codes without a rule. A route without `answers` is a page, or tells of others.
     """
 

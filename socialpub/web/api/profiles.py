@@ -1,11 +1,43 @@
-"""/v1/profiles."""
+"""/v1/profiles: read with a key or a session, changed by signed-in people only."""
 
 from __future__ import annotations
 
-from socialpub.domain import tenancy
+from typing import Any
+
+from socialpub.domain import people, schemas, tenancy
+from socialpub.store.db import Tx
+from socialpub.web.api.writes import commit
 from socialpub.web.http import Call, Reply
 
 
 async def listing(call: Call) -> Reply:
     """GET /v1/profiles."""
     return Reply({"data": await call.service.read(lambda: tenancy.list_profiles(call.scope))})
+
+
+async def create(call: Call) -> Reply:
+    """POST /v1/profiles."""
+    people.require(call.scope.role, "owner", "admin")
+
+    def write(tx: Tx, request: schemas.ProfileRequest) -> tuple[int, Any]:
+        return 201, tenancy.create_profile(call.service, tx, call.scope.organization, request.name)
+
+    return await commit(call, schemas.ProfileRequest, write)
+
+
+async def rename(call: Call) -> Reply:
+    """PATCH /v1/profiles/{id}."""
+    people.require(call.scope.role, "owner", "admin")
+    profile = call.path_value("profile_id")
+
+    def write(tx: Tx, request: schemas.ProfileRequest) -> tuple[int, Any]:
+        return 200, tenancy.rename_profile(call.service, tx, call.scope, profile, request.name)
+
+    return await commit(call, schemas.ProfileRequest, write)
+
+
+async def delete(call: Call) -> Reply:
+    """DELETE /v1/profiles/{id}."""
+    people.require(call.scope.role, "owner", "admin")
+    profile = call.path_value("profile_id")
+    return await commit(call, None, lambda tx, _: (200, tenancy.delete_profile(call.service, tx, call.scope, profile)))
