@@ -25,16 +25,21 @@ def checks_of(class_: SendClass, step: str, settle_horizon: float) -> tuple[floa
     return (*(check for check in class_.checks if check < settle_horizon), settle_horizon)
 
 
+def due_look(checks: Sequence[float], intent: Row) -> int:
+    """The time of the next look by the plan alone, in milliseconds."""
+    return int(intent["intent_at"] + checks[min(intent["looks"], len(checks) - 1)] * 1000)
+
+
 def next_look(checks: Sequence[float], intent: Row, now: int) -> int | None:
-    """When to look next, in milliseconds; None once every look is done, or its time is long over."""
+    """When to look after a send or a look that is just over; None once every look is done, or its time is long over.
+
+    Looks that are behind the plan keep their distance.
+    """
     done = intent["looks"]
     if done >= len(checks) or (done and is_late(checks, intent, now)):
         return None
-    at = int(intent["intent_at"] + checks[done] * 1000)
-    if not done:
-        return at
-    gap = int((checks[done] - checks[done - 1]) * 1000)
-    return max(at, now + min(gap, GAP_MAX_MS))
+    gap = int((checks[done] - checks[done - 1]) * 1000) if done else 0
+    return max(due_look(checks, intent), now + min(gap, GAP_MAX_MS))
 
 
 def is_late(checks: Sequence[float], intent: Row, now: int) -> bool:

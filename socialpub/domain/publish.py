@@ -84,7 +84,8 @@ class _Run:
     def go(self) -> None:
         try:
             if self.snapshot.open_intent:
-                self._wait_or_settle(self.snapshot.open_intent)
+                intent = self.snapshot.open_intent
+                self._settle_at(intent, horizon.due_look(self._checks(intent), intent))
             elif self.snapshot.published:
                 self._comment(self.snapshot.published)
             else:
@@ -174,7 +175,8 @@ class _Run:
             intent = self._record(
                 lambda tx: intents.answered(self.service, tx, self.snapshot, intent, error, over=over, refused=kept)
             )
-        self._wait_or_settle(intent)
+        now = self.service.now_ms
+        self._settle_at(intent, horizon.next_look(self._checks(intent), intent, now) or now)
 
     def _found(self, intent: Row, published: Published, *, by_content: bool = False) -> None:
         """The platform has it, by its own word or because it was found there."""
@@ -218,10 +220,9 @@ class _Run:
 
     # --- Settling ---
 
-    def _wait_or_settle(self, intent: Row) -> None:
+    def _settle_at(self, intent: Row, at: int) -> None:
         """Look now if it is time to, else ring again when it is."""
-        at = horizon.next_look(self._checks(intent), intent, self.service.now_ms)
-        if at is None or at <= self.service.now_ms:
+        if at <= self.service.now_ms:
             self._settle(intent)
         else:
             self._write(lambda tx: self.service.jobs.again(tx, self.snapshot.claim, at))

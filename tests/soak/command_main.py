@@ -1,0 +1,12 @@
+"""Any command of the program, in a process that knows the platforms of the tests too."""
+
+from __future__ import annotations
+
+import sys
+
+from socialpub.commands import cli
+from tests.soak import fakes
+
+if __name__ == "__main__":
+    fakes.register()
+    sys.exit(cli.main(sys.argv[1:]))

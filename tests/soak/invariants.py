@@ -1,0 +1,176 @@
+"""The one checker of every soak: ledger × client journal × database. It reports every broken invariant, with its rows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.soak.world import World
+
+TERMINAL = ("published", "failed", "rejected", "canceled")
+UNKNOWN = "publish.outcome_unknown"
+
+
+@dataclass
+class Said:
+    """What the server acknowledged about one text: its post, what it promised, and every answer to its key."""
+
+    text: str
+    platform: str
+    post: str | None = None
+    not_before: int | None = None  # the newest acknowledged time, milliseconds
+    rescheduled: int = 0
+    canceled: bool = False
+    answers: list[tuple[int, bytes]] = field(default_factory=list)
+
+
+@dataclass
+class Journal:
+    """The client's own memory: what was acknowledged, by text (each text is sent once)."""
+
+    said: dict[str, Said] = field(default_factory=dict)
+
+
+@dataclass
+class Report:
+    posts: int = 0
+    lost: list[Any] = field(default_factory=list)
+    doubled: list[Any] = field(default_factory=list)
+    integrity: list[Any] = field(default_factory=list)
+    broken: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    unknown: int = 0
+    unknown_live: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    by_platform: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+    @property
+    def whole(self) -> bool:
+        return not (self.lost or self.doubled or self.integrity or any(self.broken.values()))
+
+    def lines(self) -> list[str]:
+        head = f"posts {self.posts}  lost {len(self.lost)}  doubled {len(self.doubled)}  "
+        head += f"integrity errors {len(self.integrity)}  unknown {self.unknown} ({self.unknown_live} live)"
+        lines = [head]
+        for platform, counts in sorted(self.by_platform.items()):
+            shown = "  ".join(f"{name} {number}" for name, number in sorted(counts.items()))
+            lines.append(f"  {platform:<8} {shown}")
+        for name, rows in self.broken.items():
+            lines.append(f"  BROKEN {name}: {len(rows)}, first {rows[0]}")
+        for name in ("lost", "doubled", "integrity"):
+            if rows := getattr(self, name):
+                lines.append(f"  BROKEN {name}: first {rows[0]}")
+        return lines
+
+
+def check(world: World, journal: Journal, canaries: tuple[str, ...] = ()) -> Report:
+    """Everything that must hold once no post is under way."""
+    report = Report()
+    posts = world.rows("SELECT * FROM post")
+    ledger: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for entry in world.lab.ledger():
+        ledger[entry["text"]].append(entry)
+    report.posts = len(posts)
+    _check_posts(report, posts, ledger, journal)
+    _check_journal(report, {row["id"]: row for row in posts}, ledger, journal)
+    _check_events(report, world, posts, journal)
+    _check_store(report, world, posts)
+    _check_secrets(report, world, (world.key, "canary-token-", *canaries))
+    return report
+
+
+def _check_posts(report: Report, posts: list[dict[str, Any]], ledger: Any, journal: Journal) -> None:
+    for row in posts:
+        entries, name = ledger.get(row["text"], []), row["status"]
+        rule = json.loads(row["error"]).get("rule") if row["error"] else None
+        unknown = name == "failed" and rule == UNKNOWN
+        report.statuses[name] += 1
+        report.by_platform[row["platform"]]["unknown" if unknown else name] += 1
+        here = (row["id"], row["platform"], name, rule, row["text"], [entry["remote_id"] for entry in entries])
+        if len(entries) > 1:
+            report.doubled.append(here)  # I1
+        if name not in TERMINAL:
+            report.lost.append(here)  # I2
+        if unknown:
+            report.unknown += 1
+            report.unknown_live += bool(entries)
+        elif name == "published":
+            if [entry["remote_id"] for entry in entries] != [row["platform_uri"]]:
+                report.broken["I3 published without its post"].append(here)
+        elif entries:
+            report.broken["I3 known not to be there, and it is"].append(here)
+    known = {row["text"] for row in posts}
+    for text in ledger.keys() - known:
+        report.broken["I3 a post of nobody"].append(text)
+
+
+def _check_journal(report: Report, posts: Any, ledger: Any, journal: Journal) -> None:
+    for said in journal.said.values():
+        if said.post is not None and said.post not in posts:
+            report.lost.append((said.post, said.text, "acknowledged, and there is no such row"))  # I2
+        entries = ledger.get(said.text, [])
+        if said.canceled and (entries or posts[said.post]["status"] != "canceled"):
+            report.broken["I4 canceled, and still posted"].append((said.post, entries))
+        if said.not_before is not None and any(entry["at_ms"] < said.not_before for entry in entries):
+            report.broken["I5 posted before its time"].append((said.post, said.not_before, entries))
+        if len(set(said.answers)) > 1:
+            report.broken["I7 two answers to one key"].append((said.text, said.answers))
+
+
+def _check_events(report: Report, world: World, posts: list[dict[str, Any]], journal: Journal) -> None:
+    """I6: one event for each transition."""
+    told: dict[str, Counter[str]] = defaultdict(Counter)
+    for event in world.rows("SELECT post, type FROM event WHERE post IS NOT NULL"):
+        told[event["post"]][event["type"]] += 1
+    failed = {
+        row["post"]: row["n"]
+        for row in world.rows("SELECT post, count(*) AS n FROM attempt WHERE succeeded = 0 GROUP BY post")
+    }
+    moved = {said.post: said.rescheduled for said in journal.said.values()}
+    for row in posts:
+        events, name = told[row["id"]], row["status"]
+        wanted = {f"post.{status}": int(name == status) for status in ("published", "rejected", "canceled")}
+        wanted |= {"post.validated": 1, "post.queued": int(row["scheduled_at"] is not None)}
+        wanted["post.failed"] = failed.get(row["id"], 0) - (name == "rejected")
+        overdue = row["error"] and json.loads(row["error"]).get("rule") == "schedule.overdue"
+        if overdue:
+            wanted["post.failed"] = events["post.failed"] or 1
+        wrong = {kind: (events[kind], number) for kind, number in wanted.items() if events[kind] != number}
+        if events["post.rescheduled"] < moved.get(row["id"], 0):
+            wrong["post.rescheduled"] = (events["post.rescheduled"], moved[row["id"]])
+        if wrong:
+            report.broken["I6 events (are, should be)"].append((row["id"], name, wrong))
+
+
+def _check_store(report: Report, world: World, posts: list[dict[str, Any]]) -> None:
+    report.integrity += problems(world.database)  # I8
+    for row in world.rows("SELECT id, post FROM intent WHERE outcome IS NULL"):
+        report.broken["I8 an intent is still open"].append(row)
+    for row in world.rows("SELECT j.key FROM job j JOIN post p ON p.id = j.key"):
+        report.broken["I8 a job of a post that has ended"].append(row)
+    for row in world.rows("SELECT id FROM idempotency WHERE status IS NULL"):
+        report.broken["I7 an answer was never completed"].append(row)
+    counted = sum(row["posts"] for row in world.rows("SELECT posts FROM usage"))
+    if counted != len(posts):
+        report.broken["I10 quota"].append((counted, len(posts)))
+
+
+def problems(database: Path) -> list[Any]:
+    """What integrity_check and foreign_key_check say; empty when the file is whole."""
+    with contextlib.closing(sqlite3.connect(database, timeout=10)) as connection:
+        found = [row[0] for row in connection.execute("PRAGMA integrity_check")]
+        keys = connection.execute("PRAGMA foreign_key_check").fetchall()
+    return [line for line in found if line != "ok"] + keys
+
+
+def _check_secrets(report: Report, world: World, secrets: tuple[str, ...]) -> None:
+    """I9: no secret in the clear, in the database, its log or ours."""
+    for path in (world.database, world.database.with_name("socialpub.db-wal"), world.log):
+        content = path.read_bytes() if path.exists() else b""
+        for secret in secrets:
+            if secret.encode() in content:
+                report.broken["I9 a secret in the clear"].append((path.name, secret[:12]))

@@ -1,0 +1,128 @@
+"""Clients that publish, schedule, move and cancel, repeat what was not answered, and write down what was."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from tests.kit import iso
+from tests.soak.invariants import Journal, Said
+from tests.soak.world import World, pause
+
+GIVE_UP_SECONDS = 240.0
+
+
+@dataclass
+class Load:
+    """`each` posts of every class in `world`, sent by `threads` clients; `run` in the background, `finish` waits."""
+
+    world: World
+    each: int
+    seed: int
+    immediate: float = 0.4  # of the posts
+    moved: float = 0.1  # of the scheduled ones
+    canceled: float = 0.1
+    lead: tuple[float, float] = (1.2, 4.0)  # seconds from now to the scheduled time
+    threads: int = 6
+    platforms: tuple[str, ...] = ("bluesky", "crate", "plain")
+    journal: Journal = field(default_factory=Journal)
+    failures: list[str] = field(default_factory=list)
+
+    def start(self) -> Load:
+        self._stop = threading.Event()
+        self._todo = self._plan()
+        self._lock = threading.Lock()
+        self._running = [threading.Thread(target=self._work, args=(n,), daemon=True) for n in range(self.threads)]
+        for thread in self._running:
+            thread.start()
+        return self
+
+    @property
+    def done(self) -> bool:
+        return not any(thread.is_alive() for thread in self._running)
+
+    def finish(self) -> Journal:
+        for thread in self._running:
+            thread.join(GIVE_UP_SECONDS)
+        assert self.done, "the clients did not come to their end"
+        assert not self.failures, self.failures[:3]
+        return self.journal
+
+    def _plan(self) -> list[tuple[str, str]]:
+        texts = [(name, f"soak {self.seed} {name} {number}") for name in self.platforms for number in range(self.each)]
+        random.Random(self.seed).shuffle(texts)
+        return texts
+
+    def _work(self, number: int) -> None:
+        chance = random.Random(self.seed * 1000 + number)
+        with self.world.client() as client:
+            while not self._stop.is_set():
+                with self._lock:
+                    if not self._todo:
+                        return
+                    platform, text = self._todo.pop()
+                try:
+                    self._one(client, chance, platform, text)
+                except AssertionError as error:
+                    self.failures.append(str(error))
+                    return
+
+    def _one(self, client: httpx.Client, chance: random.Random, platform: str, text: str) -> None:
+        account = chance.choice(self.world.accounts[platform])
+        body: dict[str, Any] = {"text": text, "targets": [{"accountId": account}]}
+        said = self.journal.said.setdefault(text, Said(text, platform))
+        if chance.random() >= self.immediate:
+            said.not_before = self._ahead(chance)
+            body["scheduledAt"] = iso(said.not_before)
+        answer = self._send(client, said, "POST", "/v1/posts", body, f"key {text}")
+        if answer is None:
+            return
+        said.post = answer.json()["results"][0]["postId"]
+        if said.not_before is None:
+            return
+        if chance.random() < self.moved:
+            self._move(client, chance, said)
+        elif chance.random() < self.canceled:
+            done = self._send(client, said, "DELETE", f"/v1/posts/{said.post}", None, f"cancel {text}", own=False)
+            said.canceled = done is not None
+
+    def _move(self, client: httpx.Client, chance: random.Random, said: Said) -> None:
+        later = self._ahead(chance) + 500
+        body = {"scheduledAt": iso(later)}
+        before = said.not_before
+        if self._send(client, said, "PATCH", f"/v1/posts/{said.post}", body, f"move {said.text}", own=False):
+            said.not_before, said.rescheduled = later, 1
+        else:
+            said.not_before = min(before or later, later)
+
+    def _ahead(self, chance: random.Random) -> int:
+        return int((time.time() + chance.uniform(*self.lead)) * 1000)
+
+    def _send(
+        self, client: httpx.Client, said: Said, method: str, path: str, body: Any, key: str, *, own: bool = True
+    ) -> httpx.Response | None:
+        """Repeat until it is acknowledged; None when the rules say no (too late to move, a time that is over)."""
+        until = time.monotonic() + GIVE_UP_SECONDS
+        while time.monotonic() < until:
+            try:
+                answer = client.request(method, path, json=body, headers={"Idempotency-Key": key})
+            except httpx.HTTPError:
+                pause(0.02)
+                continue
+            if answer.is_success:
+                if own:
+                    said.answers.append((answer.status_code, answer.content))
+                return answer
+            rule = answer.json()["error"].get("rule")
+            if answer.status_code in (503,) or rule == "idempotency_key.in_progress":
+                pause(0.1)
+                continue
+            if rule in ("scheduledAt.future", "post.status", "post.scheduledAt.window"):
+                return None
+            raise AssertionError(f"{method} {path}: {answer.status_code} {answer.text}")
+        raise AssertionError(f"{method} {path} was not acknowledged in {GIVE_UP_SECONDS} s")

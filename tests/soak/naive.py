@@ -1,0 +1,36 @@
+"""The protocol of a usual at-least-once worker, put in place of ours: after a crash or an unclear answer it sends again.
+
+Runs with it must break the invariants; if they did not, the harness would prove nothing.
+"""
+
+from __future__ import annotations
+
+from socialpub.base.errors import ApiError
+from socialpub.domain import publish
+from socialpub.domain.intents import Row
+from socialpub.domain.publish import _Run
+
+
+def apply() -> None:
+    publish._Run = NaiveRun  # type: ignore[misc]
+
+
+class NaiveRun(_Run):
+    def _settle_at(self, intent: Row, at: int) -> None:
+        """Fresh content, sent once more, without a look."""
+        draft = self._draft()
+        prepared = self.up.call(lambda up: self.up.connector.prepare(up, _fresh(self, draft), None))
+        if not hasattr(prepared, "plan"):
+            prepared = self.up.call(lambda up: self.up.connector.prepare(up, draft, prepared.saved))  # type: ignore[union-attr]
+        try:
+            published = self.up.call(lambda up: self.up.connector.send(up, prepared.plan))  # type: ignore[union-attr]
+        except ApiError as error:
+            self._fail(error, intent, "given up")
+            return
+        self._found(intent, published)
+
+
+def _fresh(run: _Run, draft):  # type: ignore[no-untyped-def]
+    from dataclasses import replace
+
+    return replace(draft, now_ms=run.service.now_ms, nonce=int.from_bytes(run.service.runtime.entropy(7), "big"))

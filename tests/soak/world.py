@@ -1,0 +1,371 @@
+"""One soak's world: the simulator and the server as processes of their own, and the hand that starts and kills them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import random
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from socialpub import platforms
+from socialpub.base.config import Settings
+from socialpub.base.runtime import Runtime, load_vault
+from socialpub.domain import accounts, tenancy
+from socialpub.domain.service import close_service, open_service
+from socialpub.platforms.base import Identity, Tokens
+from socialpub.store import db
+from tests.soak import fakes
+
+ROOT = Path(__file__).parents[2]
+CLASSES = ("bluesky", "crate", "plain")  # key, container, no key
+READY_SECONDS = 20.0
+CALL_DEADLINE = 1.5  # seconds of one upstream call, so that lost answers do not take half a minute each
+
+
+def new_seed() -> int:
+    """The seed of a run: SOAK_SEED, or a fresh one; every report prints it."""
+    return int(os.environ.get("SOAK_SEED") or random.SystemRandom().randrange(2**31))
+
+
+def count(name: str, default: int) -> int:
+    """How often: SOAK_<NAME> overrides, for longer nights."""
+    return int(os.environ.get(f"SOAK_{name.upper()}", default))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# --- Processes -----------------------------------------------------------------------------------------------------
+
+
+class LabProcess:
+    """The simulator; its ledger file is the only truth about what was posted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ledger_file = folder / "ledger.jsonl"
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.soak.lab_main", str(self.ledger_file)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert self._process.stdout is not None
+        told = json.loads(self._process.stdout.readline())
+        self.url, self.origins = told["url"], told["origins"]
+        self._client = httpx.Client(base_url=self.url, trust_env=False, timeout=30)
+
+    def post(self, path: str, body: Any) -> Any:
+        answer = self._client.post(path, json=body)
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+    def faults(self, *lines: dict[str, Any]) -> None:
+        """Replace the script."""
+        assert self._client.delete("/lab/faults").is_success
+        if lines:
+            self.post("/lab/faults", list(lines))
+
+    def calls(self) -> list[dict[str, Any]]:
+        return list(self._client.get("/lab/calls").json())
+
+    def ledger(self) -> list[dict[str, Any]]:
+        if not self.ledger_file.exists():
+            return []
+        entries = [json.loads(line) for line in self.ledger_file.read_text().splitlines()]
+        return [entry for entry in entries if entry["kind"] in ("post", "comment")]
+
+    def close(self) -> None:
+        self._client.close()
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+@dataclass
+class Child:
+    """One server process."""
+
+    pid: int
+    ended: threading.Event = field(default_factory=threading.Event)
+    code: int | None = None
+
+    def signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def wait(self, seconds: float) -> int:
+        assert self.ended.wait(seconds), f"the server (pid {self.pid}) is still there after {seconds} s"
+        assert self.code is not None
+        return self.code
+
+
+class Forker:
+    """The process that forks servers, so that one starts in a fraction of a second."""
+
+    def __init__(self, folder: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.soak.server_main"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "SOCIALPUB_TEST": "1"},
+        )
+        self._born: queue.Queue[int] = queue.Queue()
+        self._children: dict[int, Child] = {}
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            told = json.loads(line)
+            child = self._children.setdefault(told["pid"], Child(told["pid"]))
+            if "code" in told:
+                child.code = told["code"]
+                child.ended.set()
+            else:
+                self._born.put(told["pid"])
+
+    def fork(self, **asked: Any) -> Child:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+        self._process.stdin.flush()
+        return self._children[self._born.get(timeout=30)]
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(20)
+        self._reader.join(10)
+        self._process.stdout.close()
+
+
+# --- The world -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class World:
+    """Folder, simulator, server, an organization with a key, and connected accounts of each class."""
+
+    folder: Path
+    lab: LabProcess
+    forker: Forker
+    port: int = field(default_factory=free_port)
+    key: str = ""
+    accounts: dict[str, list[str]] = field(default_factory=dict)
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    deadline: float | None = CALL_DEADLINE
+    child: Child | None = None
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "socialpub.db"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "server.log"
+
+    def furnish(self, each: int = 1) -> World:
+        """A fresh database with `each` accounts of every class."""
+        tables: dict[str, dict[str, Any]] = {
+            "server": {"port": self.port},
+            "database": {"url": str(self.database)},
+            "security": {"allow_private_networks": True},
+            "limits": {name: 1_000_000 for name in ("posts", "media", "writes", "reads")},
+            "publishing": {"retry_waits": [0.2, 0.4, 0.8], "settle_horizon": 4},
+            "scheduling": {"overdue_spacing": 0},
+        }
+        for name, table in self.settings.items():
+            tables[name] = tables.get(name, {}) | table
+        sites = {name: {"api_base": self.lab.origins[name], "enabled": True} for name in CLASSES}
+        (self.folder / "socialpub.toml").write_text(_toml(tables) + _toml_sites(sites))
+        db.migrate(self.database)
+        settings = Settings(**{**tables, "platforms": sites})
+        service = open_service(Runtime(settings, load_vault(settings)))
+        try:
+            organization, profile, self.key = service.write(lambda tx: _organization(service, tx)).result()
+            for platform in CLASSES:
+                for number in range(each):
+                    identity, tokens = self._made(service, platform, number)
+                    connect = _connecting(service, organization, profile, platform, identity, tokens)
+                    self.accounts.setdefault(platform, []).append(service.write(connect).result())
+        finally:
+            close_service(service)
+        return self
+
+    def _made(self, service: Any, platform: str, number: int) -> tuple[Identity, Tokens]:
+        if platform == "bluesky":
+            handle = f"soak{number}-{random.SystemRandom().randrange(10**9)}.test"
+            made = self.lab.post("/lab/accounts", {"platform": platform, "handle": handle})
+            return accounts.login(service, platform, {"handle": made["handle"], "password": made["appPassword"]})
+        made = self.lab.post("/lab/accounts", {"platform": platform, "id": f"{self.folder.name}-{number}"})
+        return Identity(made["id"], made["id"]), Tokens(made["accessToken"])
+
+    # --- Starting and stopping ---
+
+    def start(self, faults: str = "", *, wait: bool = True, naive: bool = False, arguments: tuple[str, ...] = ()) -> Child:
+        self.child = self.forker.fork(
+            arguments=["serve", "--config", str(self.folder / "socialpub.toml"), *arguments],
+            faults=faults,
+            naive=naive,
+            deadline=self.deadline,
+            log=str(self.log),
+        )
+        if wait:
+            assert self.wait_ready(), self.log.read_text()[-3000:]
+        return self.child
+
+    def wait_ready(self, seconds: float = READY_SECONDS) -> bool:
+        """Whether the port answers in time; False also when the process has ended."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            assert self.child is not None
+            if self.child.ended.is_set():
+                return False
+            try:
+                httpx.get(f"{self.url}/healthz", trust_env=False, timeout=5)
+            except httpx.HTTPError:
+                pause(0.01)
+            else:
+                return True
+        return False
+
+    def kill(self) -> None:
+        assert self.child is not None
+        self.child.signal(signal.SIGKILL)
+        self.child.wait(20)
+
+    def stop(self, seconds: float = 30) -> int:
+        assert self.child is not None
+        self.child.signal(signal.SIGTERM)
+        return self.child.wait(seconds)
+
+    def command(self, *arguments: str) -> tuple[int, Any, str]:
+        """Run another command beside the server: exit code, its JSON, standard error."""
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.soak.command_main", *arguments, "--config", str(self.folder / "socialpub.toml")],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.returncode, json.loads(done.stdout) if "--json" in arguments else done.stdout, done.stderr
+
+    def client(self, timeout: float = 70) -> httpx.Client:
+        return httpx.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {self.key}"},
+            trust_env=False,
+            timeout=timeout,
+            limits=httpx.Limits(max_keepalive_connections=0),
+        )
+
+    # --- Looking ---
+
+    def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
+        """What the database file says, whoever has it open."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=10)) as connection:
+            connection.row_factory = sqlite3.Row
+            return [dict(row) for row in connection.execute(sql, values)]
+
+    def open_posts(self) -> int:
+        sql = "SELECT count(*) AS n FROM post WHERE status IN ('queued', 'validated', 'publishing')"
+        return int(self.rows(sql)[0]["n"])
+
+    def drain(self, seconds: float = 120) -> None:
+        """Without faults, wait until every post and every answer has come to its end."""
+        self.lab.faults()
+        sql = "SELECT count(*) AS n FROM idempotency WHERE status IS NULL"
+        assert wait_for(lambda: not self.open_posts() and not self.rows(sql)[0]["n"], seconds), self._stuck()
+
+    def _stuck(self) -> str:
+        stuck = self.rows(
+            "SELECT p.id, p.platform, p.status, p.scheduled_at, p.next_attempt_at, j.kind, j.visible_at, j.epoch,"
+            " i.step, i.sends, i.looks, i.outcome FROM post p LEFT JOIN job j ON j.key = p.id"
+            " LEFT JOIN intent i ON i.post = p.id AND i.outcome IS NULL"
+            " WHERE p.status IN ('queued', 'validated', 'publishing') LIMIT 5"
+        )
+        return f"not at their end: {stuck}\n{self.log.read_text()[-2000:]}"
+
+
+def _organization(service: Any, tx: Any) -> tuple[str, str, str]:
+    organization = tenancy.create_organization(service, tx, "Soak")["id"]
+    profile = tenancy.list_profiles(tenancy.Scope(organization))[0]["id"]
+    key = tenancy.mint_key(service, tx, organization, profile=None, name="soak", label="live")["key"]
+    return organization, profile, key
+
+
+def _connecting(
+    service: Any, organization: str, profile: str, platform: str, identity: Identity, tokens: Tokens
+) -> Callable[[Any], str]:
+    def connect(tx: Any) -> str:
+        return str(accounts.connect(service, tx, organization, profile, platform, identity, tokens)[0]["id"])
+
+    return connect
+
+
+def _toml(tables: dict[str, dict[str, Any]]) -> str:
+    return "".join(
+        f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
+        for name, table in tables.items()
+    )
+
+
+def _toml_sites(sites: dict[str, dict[str, Any]]) -> str:
+    return _toml({f"platforms.{name}": table for name, table in sites.items()})
+
+
+def pause(seconds: float) -> None:
+    """Wait; other processes are what is waited for, and they tell nothing."""
+    threading.Event().wait(seconds)
+
+
+def wait_for(ready: Callable[[], Any], seconds: float, step: float = 0.05) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if ready():
+            return True
+        pause(step)
+    return bool(ready())
+
+
+@contextlib.contextmanager
+def a_world(folder: Path, each: int = 1, **settings: dict[str, Any]) -> Iterator[World]:
+    """A world without a running server; everything it started is gone afterwards."""
+    fakes.register()
+    assert set(CLASSES) <= set(platforms.CONNECTORS)
+    lab, forker = LabProcess(folder), Forker(folder)
+    world = World(folder, lab, forker, settings=settings)
+    try:
+        yield world.furnish(each)
+    finally:
+        if world.child is not None and not world.child.ended.is_set():
+            world.kill()
+        forker.close()
+        lab.close()
+        fakes.unregister()
