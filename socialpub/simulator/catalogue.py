@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from socialpub.simulator.bluesky import Bluesky
+from socialpub.simulator.instagram import Instagram
+from socialpub.simulator.threads import Threads
 from socialpub.simulator.wire import Fake
 
 if TYPE_CHECKING:
@@ -17,4 +19,6 @@ if TYPE_CHECKING:
 
 FAKES: Mapping[str, Callable[[Lab], Fake]] = {
     "bluesky": Bluesky,
+    "instagram": Instagram,
+    "threads": Threads,
 }

@@ -1,0 +1,223 @@
+"""The fake Instagram: professional accounts, containers that take time, a day's quota (API with Instagram Login)."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from socialpub.simulator.bluesky.sniff import mime_type
+from socialpub.simulator.ledger import Medium
+from socialpub.simulator.meta import graph
+from socialpub.simulator.meta.containers import Container, Containers, Ways
+from socialpub.simulator.meta.graph import People, Person, instant, refuse
+from socialpub.simulator.oauth import Issue, Manners
+from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+
+if TYPE_CHECKING:
+    from socialpub.simulator.lab import Lab
+
+SCOPES = ("instagram_business_basic", "instagram_business_content_publish")
+_CAPTION_MAX, _MENTIONS_MAX, _IMAGE_BYTES_MAX = 2200, 20, 8 * 1024 * 1024
+_LOWEST, _HIGHEST = 4 / 5 * 0.99, 1.91 * 1.01  # of width to height
+
+
+class _Wanted(BaseModel):
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    handle: str = Field("lab", min_length=1)
+    display_name: str | None = None
+    account_type: str = "BUSINESS"
+
+
+def _unready() -> RefusedError:
+    return refuse(
+        9007,
+        "The media is not ready to be published. Please wait a moment.",
+        2207027,
+        user="The media is not ready for publishing, please wait for a moment",
+    )
+
+
+def _check(made: Containers, call: Call, form: Mapping[str, str]) -> tuple[str, tuple[Medium, ...], str]:
+    kind, is_child = form.get("media_type", ""), form.get("is_carousel_item") == "true"
+    _check_caption(form.get("caption", ""))
+    if kind == "CAROUSEL":
+        children = made.children(call, form, 2, 10)
+        return "CAROUSEL_ALBUM", tuple(medium for child in children for medium in child.media), ""
+    if kind == "VIDEO" and not is_child:
+        raise refuse(100, "The VIDEO value for media_type is no longer supported. Use REELS.", 2207067)
+    if kind == "REELS" and is_child:
+        raise refuse(100, "(#100) Reels are not allowed in carousels.", 2207023)
+    if kind in ("VIDEO", "REELS"):
+        return "VIDEO", *_video(made, call, form)
+    if kind:
+        raise refuse(100, "(#100) The media type is unknown.", 2207023)
+    return "IMAGE", (_image(made, call, form, is_child),), ""
+
+
+def _check_caption(caption: str) -> None:
+    if len(caption) > _CAPTION_MAX:
+        raise refuse(36004, "The caption was too long.", 2207010)
+    if len(re.findall(r"(?<!\w)@\w", caption)) > _MENTIONS_MAX:
+        raise refuse(100, "(#100) Cannot use more than 20 tags.", 2207040)
+
+
+def _image(made: Containers, call: Call, form: Mapping[str, str], is_child: bool) -> Medium:
+    if not form.get("image_url"):
+        raise refuse(100, "(#100) The parameter image_url is required")
+    pulled = call.pulled.get(form["image_url"])
+    if pulled is None or not pulled.ok:
+        raise _unreachable()
+    if mime_type(pulled.content, "") != "image/jpeg":
+        raise refuse(36001, "The image format is not supported.", 2207005)
+    if len(pulled.content) > _IMAGE_BYTES_MAX:
+        raise refuse(36000, "The image size is too large.", 2207004)
+    if not is_child:
+        _check_shape(pulled.content)
+    return made.lab.keep(pulled.content, "image/jpeg", form.get("alt_text"))
+
+
+def _check_shape(content: bytes) -> None:
+    try:
+        with Image.open(io.BytesIO(content), formats=["JPEG"]) as image:
+            width, height = image.size
+    except OSError as error:
+        raise refuse(36001, "The image format is not supported.", 2207005) from error
+    if not _LOWEST <= width / height <= _HIGHEST:
+        raise refuse(36003, "The aspect ratio is not supported.", 2207009)
+
+
+def _unreachable() -> RefusedError:
+    words = "The media could not be fetched from this URI"
+    return refuse(9004, "Only photo or video can be accepted as media type.", 2207052, user=words)
+
+
+def _video(made: Containers, call: Call, form: Mapping[str, str]) -> tuple[tuple[Medium, ...], str]:
+    """The video behind the address, which is fetched while it is processed."""
+    if form.get("alt_text"):
+        raise refuse(100, "(#100) alt_text is for images only.")
+    url = form.get("video_url")
+    if not url:
+        raise refuse(100, "(#100) The parameter video_url is required")
+    cover = form.get("cover_url")
+    if cover and (cover not in call.pulled or not call.pulled[cover].ok):
+        raise _unreachable()
+    pulled = call.pulled.get(url)
+    if pulled is None or not pulled.ok:
+        return (), "2207077"
+    found = mime_type(pulled.content, "")
+    if found not in ("video/mp4", "video/quicktime"):
+        return (), "2207026"
+    return (made.lab.keep(pulled.content, found),), ""
+
+
+_SENTENCES = {
+    "IN_PROGRESS": "In Progress: Media is still being processed.",
+    "FINISHED": "Finished: Media has been uploaded and it is ready to be published.",
+    "PUBLISHED": "Published: Media has been successfully published.",
+    "EXPIRED": "Expired: Media was not published within 24 hours.",
+}
+
+
+def _status(container: Container, status: str) -> dict[str, Any]:
+    failed = f"Error: Media upload has failed with error code {container.error}"
+    return {"id": container.id, "status_code": status, "status": _SENTENCES.get(status, failed)}
+
+
+def _node(container: Container, person: Person, id: str, code: str, now_ms: int) -> dict[str, Any]:
+    is_reel = container.kind == "VIDEO"
+    return {
+        "id": id,
+        "caption": container.form.get("caption", ""),
+        "media_type": container.kind,
+        "media_product_type": "REELS" if is_reel else "FEED",
+        "permalink": f"https://www.instagram.com/{'reel' if is_reel else 'p'}/{code}/",
+        "shortcode": code,
+        "timestamp": instant(now_ms),
+        "username": person.username,
+    }
+
+
+def _usage(posts: int, _: int, quota: int) -> dict[str, Any]:
+    return {"quota_usage": posts, "config": {"quota_total": quota, "quota_duration": graph.DAY_SECONDS}}
+
+
+def _me(person: Person) -> dict[str, Any]:
+    return {
+        "id": str(int(person.id) + 9_000_000_000_000_000),  # the app's own id for the account
+        "user_id": person.id,
+        "username": person.username,
+        "name": person.name,
+        "account_type": person.account_type,
+        "profile_picture_url": None,
+    }
+
+
+def _issued(issue: Issue) -> Answer:
+    row = {"access_token": issue.access, "user_id": int(issue.account), "permissions": ",".join(issue.scopes)}
+    return Answer(200, {"data": [row]})
+
+
+_MANNERS = Manners(
+    authorize_path="/oauth/authorize",
+    token_path="/oauth/access_token",
+    code_seconds=3600,
+    access_seconds=3600,
+    denial=graph.DENIAL,
+    fragment="_",
+    issued=_issued,
+    refused=graph.page_refusal,
+)
+
+_WAYS = Ways(
+    name="instagram",
+    make="media",
+    publish="media_publish",
+    limit="content_publishing_limit",
+    posts="media",
+    scope="instagram_business_content_publish",
+    check=_check,
+    status=_status,
+    node=_node,
+    unready=_unready,
+    usage=_usage,
+    me=_me,
+)
+
+
+class Instagram:
+    """The fake platform, as `wire.Fake` describes one. `made` has the knobs for tests."""
+
+    name: str = "instagram"
+    max_body: int = 1024 * 1024
+    ids: tuple[str, ...] = ("id", "user_id", "access_token")
+
+    def __init__(self, lab: Lab) -> None:
+        self.people = People(lab, _MANNERS, SCOPES, 17_841_400_000_000_000)
+        self.made = Containers(lab, self.people, _WAYS, quota=50)
+
+    def operations(self) -> tuple[Operation, ...]:
+        return (*self.people.operations("ig"), *self.made.operations(graph.VERSION))
+
+    def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """An account with a token for 60 days, from `handle` and optionally `displayName` and `accountType`."""
+        asked = _Wanted.model_validate(wanted)
+        person, issue = self.people.add(asked.handle, asked.display_name, asked.account_type)
+        return self.people.credentials(
+            person, issue, kind="instagram_login", accountType=person.account_type, grantedScopes=list(issue.scopes)
+        )
+
+    def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
+        self.people.end_tokens(account, access=access, refresh=refresh)
+
+    def refusal(self, status: int, retry_after: int | None) -> Answer:
+        return graph.refusal(status, retry_after)
+
+    def reset(self) -> None:
+        self.made.reset()

@@ -1,0 +1,204 @@
+"""The fake Threads: profiles, containers that take time, replies, quotas (Threads API v1.0, any version prefix)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from socialpub.simulator.bluesky.sniff import mime_type
+from socialpub.simulator.ledger import Medium
+from socialpub.simulator.meta import graph
+from socialpub.simulator.meta.containers import Container, Containers, Ways
+from socialpub.simulator.meta.graph import People, Person, instant, refuse
+from socialpub.simulator.oauth import Issue, Manners
+from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+
+if TYPE_CHECKING:
+    from socialpub.simulator.lab import Lab
+
+SCOPES = ("threads_basic", "threads_content_publish", "threads_manage_replies")
+_IMAGES, _VIDEOS = ("image/jpeg", "image/png"), ("video/mp4", "video/quicktime")
+_TYPES = {"TEXT": "TEXT_POST", "IMAGE": "IMAGE", "VIDEO": "VIDEO", "CAROUSEL": "CAROUSEL_ALBUM"}
+_TEXT_MAX, _LINKS_MAX, _ALT_MAX = 500, 5, 1000
+
+
+class _Wanted(BaseModel):
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    handle: str = Field("lab", min_length=1)
+    display_name: str | None = None
+
+
+def _unready() -> RefusedError:
+    # Also for containers that exist (fbsamples/threads_api#70).
+    return refuse(
+        24,
+        "The requested resource does not exist",
+        4279009,
+        user="The media with the given id cannot be found. It may not be ready yet.",
+    )
+
+
+def _check(made: Containers, call: Call, form: Mapping[str, str]) -> tuple[str, tuple[Medium, ...], str]:
+    kind = form.get("media_type", "")
+    if kind not in _TYPES:
+        raise refuse(
+            100, "(#100) Param media_type must be one of {TEXT, IMAGE, VIDEO, CAROUSEL}", kind="THApiException"
+        )
+    _check_text(made, form, kind)
+    if kind == "CAROUSEL":
+        children = made.children(call, form, 2, 20)
+        return _TYPES[kind], tuple(medium for child in children for medium in child.media), ""
+    if kind == "TEXT":
+        return _TYPES[kind], (), ""
+    return _TYPES[kind], *_medium(made, call, form, kind)
+
+
+def _check_text(made: Containers, form: Mapping[str, str], kind: str) -> None:
+    text, alt = form.get("text", ""), form.get("alt_text", "")
+    if kind == "TEXT" and not text.strip():
+        raise refuse(100, "(#100) The parameter text is required")
+    if _length(text) > _TEXT_MAX:
+        raise refuse(100, "(#100) Param text must be at most 500 characters long.", kind="THApiException")
+    if len(set(re.findall(r"https?://[^\s]+", text))) > _LINKS_MAX:
+        raise refuse(100, "THREADS_API__LINK_LIMIT_EXCEEDED", kind="THApiException")
+    if alt and (kind not in ("IMAGE", "VIDEO") or len(alt) > _ALT_MAX):
+        raise refuse(100, "(#100) Param alt_text is not allowed here or too long")
+    answered = form.get("reply_to_id")
+    if answered and answered not in made.posts:
+        raise graph.missing(answered)
+
+
+def _length(text: str) -> int:
+    """Emoji count their bytes (posts guide), everything else one; what only changes another character counts none."""
+    return sum(len(char.encode()) if _is_emoji(char) else not unicodedata.combining(char) for char in text)
+
+
+def _is_emoji(char: str) -> bool:
+    return char >= "\U0001f000" or char in "\u200d\ufe0f\u20e3" or "\u2600" <= char <= "\u27bf"
+
+
+def _medium(made: Containers, call: Call, form: Mapping[str, str], kind: str) -> tuple[tuple[Medium, ...], str]:
+    """The medium behind the address. Images are fetched at once, videos while they are processed."""
+    image = kind == "IMAGE"
+    url = form.get("image_url" if image else "video_url", "")
+    pulled = call.pulled.get(url)
+    if pulled is None or not pulled.ok:
+        if image or not url:
+            raise refuse(100, "(#100) The media could not be fetched from this URI.", 2207052)
+        return (), "FAILED_DOWNLOADING_VIDEO"
+    found = mime_type(pulled.content, "application/octet-stream")
+    if found not in (_IMAGES if image else _VIDEOS):
+        return (), "UNKNOWN" if image else "FAILED_PROCESSING_VIDEO"
+    return (made.lab.keep(pulled.content, found, form.get("alt_text")),), ""
+
+
+def _status(container: Container, status: str) -> dict[str, Any]:
+    error = container.error if status == "ERROR" else ""
+    return {"id": container.id, "status": status, "error_message": error}
+
+
+def _node(container: Container, person: Person, id: str, code: str, now_ms: int) -> dict[str, Any]:
+    return {
+        "id": id,
+        "text": container.form.get("text", ""),
+        "media_type": container.kind,
+        "media_product_type": "THREADS",
+        "permalink": f"https://www.threads.com/@{person.username}/post/{code}",
+        "shortcode": code,
+        "timestamp": instant(now_ms),
+        "username": person.username,
+        "is_quote_post": False,
+    }
+
+
+def _usage(posts: int, replies: int, quota: int) -> dict[str, Any]:
+    day = {"quota_duration": graph.DAY_SECONDS}
+    return {
+        "quota_usage": posts,
+        "config": {"quota_total": quota, **day},
+        "reply_quota_usage": replies,
+        "reply_config": {"quota_total": 1000, **day},
+    }
+
+
+def _me(person: Person) -> dict[str, Any]:
+    return {
+        "id": person.id,
+        "username": person.username,
+        "name": person.name,
+        "threads_profile_picture_url": None,
+        "threads_biography": None,
+        "is_verified": False,
+    }
+
+
+def _issued(issue: Issue) -> Answer:
+    return Answer(200, {"access_token": issue.access, "user_id": int(issue.account)})
+
+
+_MANNERS = Manners(
+    authorize_path="/oauth/authorize",
+    token_path="/oauth/access_token",
+    code_seconds=3600,
+    access_seconds=3600,
+    denial=graph.DENIAL,
+    fragment="_",
+    issued=_issued,
+    refused=graph.page_refusal,
+)
+
+_WAYS = Ways(
+    name="threads",
+    make="threads",
+    publish="threads_publish",
+    limit="threads_publishing_limit",
+    posts="threads",
+    scope="threads_content_publish",
+    check=_check,
+    status=_status,
+    node=_node,
+    unready=_unready,
+    usage=_usage,
+    me=_me,
+)
+
+
+class Threads:
+    """The fake platform, as `wire.Fake` describes one. `made` has the knobs for tests."""
+
+    name: str = "threads"
+    max_body: int = 1024 * 1024
+    ids: tuple[str, ...] = ("id", "access_token")
+
+    def __init__(self, lab: Lab) -> None:
+        self.people = People(lab, _MANNERS, SCOPES, 25_100_000_000_000_000)
+        self.made = Containers(lab, self.people, _WAYS)
+
+    def operations(self) -> tuple[Operation, ...]:
+        replies = f"/{graph.VERSION}/<user>/replies"
+        return (
+            *self.people.operations("th"),
+            *self.made.operations(graph.VERSION),
+            Operation("replies.list", ("GET",), replies, lambda call: self.made.page(call, replies=True)),
+        )
+
+    def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """A profile with a token for 60 days, from `handle` and optionally `displayName`."""
+        asked = _Wanted.model_validate(wanted)
+        person, issue = self.people.add(asked.handle, asked.display_name)
+        return self.people.credentials(person, issue, username=person.username)
+
+    def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
+        self.people.end_tokens(account, access=access, refresh=refresh)
+
+    def refusal(self, status: int, retry_after: int | None) -> Answer:
+        return graph.refusal(status, retry_after)
+
+    def reset(self) -> None:
+        self.made.reset()
