@@ -163,11 +163,16 @@ def _success(route: Route, said: Operation, status: int) -> Json:
     content: Json = {"schema": _ref("schemas", model_name(route.answers[status]))}
     if status in said.answers:
         content["example"] = said.answers[status]
-    return {
+    answer = {
         "description": said.outcomes.get(status, "Done."),
         "headers": headers,
         "content": {"application/json": content},
     }
+    return answer | ({"links": {name: _link(name, at) for name, at in said.links.items()}} if said.links else {})
+
+
+def _link(operation: str, pointer: str) -> Json:
+    return {"operationId": operation, "parameters": {"id": f"$response.body#{pointer}"}}
 
 
 def refusals(route: Route) -> dict[int, list[str]]:

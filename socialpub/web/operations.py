@@ -35,6 +35,7 @@ TAGS: dict[str, str] = {
     "Posts": "Publish, schedule, look up, move, cancel, try again.",
     "Accounts": "The connected accounts that posts go to.",
     "Profiles": "The parts of an organization; each owns its accounts.",
+    "API keys": "Made, listed and revoked by signed-in people only: a key cannot make keys.",
     "Catalogue": "Every platform, rule and error code, from the tables that the code checks with. No key is needed.",
     "Health": "For whatever watches the server. No key is needed.",
     "Events": "What a webhook endpoint is sent: signed, at least once, in no promised order.",
@@ -43,7 +44,10 @@ TAGS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Operation:
-    """`requests` and `answers` are examples; `outcomes` says what a status means."""
+    """`requests` and `answers` are examples; `outcomes` says what a status means.
+
+    `links`: where in the answer the `id` of other operations stands.
+    """
 
     tag: str
     name: str
@@ -52,7 +56,10 @@ class Operation:
     requests: Mapping[str, Any] = field(default_factory=dict)
     answers: Mapping[int, Any] = field(default_factory=dict)
     outcomes: Mapping[int, str] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
 
+
+POST_OPERATIONS = ("readPost", "reschedulePost", "cancelPost", "retryPost", "settlePost")
 
 OPERATIONS: dict[str, Operation] = {
     "POST /v1/posts": Operation(
@@ -67,6 +74,7 @@ OPERATIONS: dict[str, Operation] = {
         {"publish now": samples.PUBLISH, "schedule": samples.SCHEDULE, "one target differs": samples.DIFFERENT},
         {200: samples.BATCH, 202: samples.SCHEDULED_BATCH},
         {200: "Every target was tried; `status` and `results` say what became of them.", 202: "Scheduled."},
+        dict.fromkeys(POST_OPERATIONS, "/results/0/postId"),
     ),
     "POST /v1/posts/validate": Operation(
         "Posts",
@@ -85,6 +93,7 @@ OPERATIONS: dict[str, Operation] = {
         "is not null; rows that are added meanwhile are neither skipped nor shown twice.",
         answers={200: samples.POST_PAGE},
         outcomes={200: "One page."},
+        links={"readPost": "/data/0/id"},
     ),
     "GET /v1/posts/{id}": Operation(
         "Posts",
@@ -138,6 +147,7 @@ OPERATIONS: dict[str, Operation] = {
         "List connected accounts",
         answers={200: {"data": [samples.ACCOUNT]}},
         outcomes={200: "The accounts."},
+        links={"readAccount": "/data/0/id"},
     ),
     "GET /v1/accounts/{id}": Operation(
         "Accounts",
@@ -153,6 +163,55 @@ OPERATIONS: dict[str, Operation] = {
         "A key that is bound to a profile sees that one.",
         answers={200: {"data": [samples.PROFILE]}},
         outcomes={200: "The profiles."},
+    ),
+    "POST /v1/profiles": Operation(
+        "Profiles",
+        "createProfile",
+        "Create a profile",
+        requests={"create": {"name": "Corner Bakery"}},
+        answers={201: samples.NEW_PROFILE},
+        outcomes={201: "The new profile."},
+    ),
+    "PATCH /v1/profiles/{id}": Operation(
+        "Profiles",
+        "renameProfile",
+        "Rename a profile",
+        requests={"rename": {"name": "Corner Bakery"}},
+        answers={200: samples.NEW_PROFILE},
+        outcomes={200: "The profile with its new name."},
+    ),
+    "DELETE /v1/profiles/{id}": Operation(
+        "Profiles",
+        "deleteProfile",
+        "Delete a profile",
+        "Only one that owns no accounts; keys that are bound to it are revoked.",
+        answers={200: {"id": samples.PROFILE_ID, "deleted": True}},
+        outcomes={200: "The profile is gone."},
+    ),
+    "GET /v1/api-keys": Operation(
+        "API keys",
+        "listKeys",
+        "List API keys",
+        "The records of the organization's keys; a key itself is stored nowhere.",
+        answers={200: {"data": [samples.KEY]}},
+        outcomes={200: "The keys."},
+    ),
+    "POST /v1/api-keys": Operation(
+        "API keys",
+        "mintKey",
+        "Make an API key",
+        "The key stands in this answer and nowhere else. Its scope is set for good.",
+        requests={"make": {"name": "Newsletter"}, "bind": {"name": "Newsletter", "profileId": samples.PROFILE_ID}},
+        answers={201: samples.MINTED_KEY},
+        outcomes={201: "The new key."},
+    ),
+    "DELETE /v1/api-keys/{id}": Operation(
+        "API keys",
+        "revokeKey",
+        "Revoke an API key",
+        "It stops working with its next request.",
+        answers={200: {"id": samples.KEY_ID, "revokedAt": samples.NOW}},
+        outcomes={200: "The key is revoked."},
     ),
     "GET /v1/platforms": Operation(
         "Catalogue",

@@ -166,6 +166,21 @@ PROFILE: Json = {
     "updatedAt": "2026-09-24T07:14:20.098Z",
 }
 
+NEW_PROFILE: Json = PROFILE | {"name": "Corner Bakery", "slug": "corner-bakery"}
+
+KEY_ID = "01997b30-02c4-7f18-a5d6-8e3b1c9f7024"
+KEY: Json = {
+    "id": KEY_ID,
+    "name": "Newsletter",
+    "prefix": "svc_live_",
+    "last4": "cQ7x",
+    "profileId": None,
+    "createdAt": "2026-09-24T07:16:41.207Z",
+    "lastUsedAt": None,
+    "revokedAt": None,
+}
+MINTED_KEY: Json = KEY | {"key": "svc_live_…cQ7x"}
+
 PLATFORM: Json = {
     "platform": "bluesky",
     "label": "Bluesky",

@@ -256,6 +256,25 @@ def test_the_publish_examples_are_accepted_by_the_models() -> None:
             route.body.model_validate_json(json.dumps(value))  # type: ignore[union-attr]
 
 
+def test_every_link_leads_to_an_operation_and_its_id_stands_in_the_example() -> None:
+    ids = {entry["operationId"] for methods in DOCUMENT["paths"].values() for entry in methods.values()}
+    found = [
+        (name, link, answer)
+        for methods in DOCUMENT["paths"].values()
+        for entry in methods.values()
+        for answer in entry["responses"].values()
+        for name, link in answer.get("links", {}).items()
+    ]
+    assert found
+    for name, link, answer in found:
+        value: Any = answer["content"]["application/json"]["example"]
+        for part in link["parameters"]["id"].removeprefix("$response.body#/").split("/"):
+            value = value[int(part)] if part.isdigit() else value[part]
+        assert name == link["operationId"]
+        assert name in ids
+        assert isinstance(value, str)
+
+
 # --- Events ------------------------------------------------------------------------------------------------------
 
 

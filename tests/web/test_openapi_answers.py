@@ -10,9 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.store.models import Account, Instance, Organization, Post
+from socialpub.base.crypto import digest
+from socialpub.store.db import Tx
+from socialpub.store.models import Account, Instance, Organization, Post, Session, User
 from socialpub.web.app import ROUTES
-from tests.kit import UNKNOWN_ID, Clock, Person, Server, iso
+from socialpub.web.http import Route
+from socialpub.web.operations import OPERATIONS
+from tests.kit import UNKNOWN_ID, Api, Clock, Person, Server, iso
 from tests.web.test_openapi import API_ROUTES, closed, errors_in, name_of
 
 Json = dict[str, Any]
@@ -99,7 +103,53 @@ def test_what_succeeds_is_what_the_document_says(
     for path in ("/healthz", "/readyz"):
         judge(api.get(path), status=200)
     judge(api.get("/v1/posts?limit=1"), status=200)
-    assert {(name_of(route), status) for route in API_ROUTES for status in route.answers} - judge.seen == set()
+    by_key = [route for route in API_ROUTES if route.guard != "session"]
+    assert {(name_of(route), status) for route in by_key for status in route.answers} - judge.seen == set()
+
+
+@pytest.fixture
+def browser(server: Server, alice: Person) -> Api:
+    """Alice, signed in."""
+    now, ids = server.clock.now_ms(), server.service.runtime.ids
+
+    def sign_in(tx: Tx) -> None:
+        user = ids.uuid()
+        User.insert(
+            id=user, organization=alice.organization, email="a@x.test", role="owner", password="", created_at=now
+        ).execute()
+        Session.insert(
+            id=digest("cookie"), user=user, csrf="csrf", created_at=now, seen_at=now, ends_at=now + 3_600_000
+        ).execute()
+
+    server.service.write(sign_in).result()
+    return server.api(**{"Cookie": "socialpub_session=cookie", "X-CSRF-Token": "csrf"})
+
+
+def test_what_a_signed_in_person_does_is_what_the_document_says(server: Server, browser: Api, judge: Judge) -> None:
+    profile = judge(browser.post("/v1/profiles", json={"name": "Bakery"}), status=201)["id"]
+    judge(browser.patch(f"/v1/profiles/{profile}", json={"name": "Corner Bakery"}), status=200)
+    judge(browser.post("/v1/profiles", json={"name": "corner bakery"}), status=409)
+    key = judge(browser.post("/v1/api-keys", json={"name": "K", "profileId": profile}), status=201)["id"]
+    judge(browser.post("/v1/api-keys", json={}), status=400)
+    judge(browser.get("/v1/api-keys"), status=200)
+    judge(browser.delete(f"/v1/api-keys/{key}"), status=200)
+    judge(browser.delete(f"/v1/profiles/{profile}"), status=200)
+    sessions = [route for route in API_ROUTES if route.guard == "session"]
+    assert {(name_of(route), status) for route in sessions for status in route.answers} - judge.seen == set()
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.api and route.guard == "session"], ids=name_of)
+def test_a_key_on_an_operation_of_people_is_a_documented_403(alice: Person, judge: Judge, route: Route) -> None:
+    judge(alice.api.request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path)), status=403)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.api and route.guard == "session"], ids=name_of)
+def test_a_missing_csrf_token_is_a_documented_403(browser: Api, judge: Judge, route: Route) -> None:
+    del browser.headers["X-CSRF-Token"]
+    if route.method == "GET":
+        judge(browser.get(route.path), status=200)
+    else:
+        judge(browser.request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path), json={}), status=403)
 
 
 def reject(server: Server, person: Person) -> str:
@@ -159,15 +209,15 @@ def test_what_is_refused_is_what_the_document_says(
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.api and "<" in route.path], ids=name_of)
-def test_an_unknown_id_is_a_documented_404(server: Server, alice: Person, judge: Judge, route: Any) -> None:
-    bodies = {"PATCH": {"scheduledAt": "2099-01-01T00:00:00Z"}, "settle": {"published": True}}
-    body = bodies.get(route.path.rpartition("/")[2], bodies.get(route.method))
-    path = re.sub("<[^>]+>", UNKNOWN_ID, route.path)
-    judge(alice.api.request(route.method, path, json=body), status=404)
+def test_an_unknown_id_is_a_documented_404(alice: Person, browser: Api, judge: Judge, route: Route) -> None:
+    said = OPERATIONS[name_of(route)]
+    body = next(iter(said.requests.values()), None)
+    caller = browser if route.guard == "session" else alice.api
+    judge(caller.request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path), json=body), status=404)
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.api and route.guard != "open"], ids=name_of)
-def test_nobody_gets_a_documented_401(server: Server, judge: Judge, route: Any) -> None:
+def test_nobody_gets_a_documented_401(server: Server, judge: Judge, route: Route) -> None:
     judge(server.api().request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path)), status=401)
 
 

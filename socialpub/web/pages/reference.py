@@ -138,10 +138,9 @@ def _example_id(entry: Json) -> str:
 
 
 def curl(method: str, address: str, security: list[Json], body: Any = None) -> str:
-    """A command line that makes the call, with the API key in $SOCIALPUB_KEY."""
+    """A command line that makes the call; the caller's secrets stand in the environment."""
     lines = [f"curl -sS {'' if method in ('GET', 'POST') else f'-X {method} '}{shlex.quote(address)}"]
-    if security:
-        lines.append('-H "Authorization: Bearer $SOCIALPUB_KEY"')
+    lines += _credentials(method, security)
     if method != "GET":
         lines.append('-H "Idempotency-Key: $(uuidgen)"')
     if body is not None:
@@ -149,6 +148,17 @@ def curl(method: str, address: str, security: list[Json], body: Any = None) -> s
     elif method == "POST":
         lines.append("-d ''")
     return " \\\n  ".join(lines)
+
+
+def _credentials(method: str, security: list[Json]) -> list[str]:
+    if any("apiKey" in way for way in security):
+        return ['-H "Authorization: Bearer $SOCIALPUB_KEY"']
+    if not security:
+        return []
+    cookie = '-H "Cookie: $SOCIALPUB_COOKIE"'
+    if method == "GET":
+        return [cookie]
+    return [cookie, '-H "X-CSRF-Token: $SOCIALPUB_CSRF"', '-H "Content-Type: application/json"']
 
 
 def _answers(entry: Json) -> Iterator[Json]:
