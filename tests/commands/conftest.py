@@ -90,6 +90,14 @@ class Process:
                 return line
         raise AssertionError(f"it ended with {self.popen.wait()} and never said {text!r}")
 
+    def told(self, last: str) -> str:
+        """What it says on standard output, up to the line that begins with `last`."""
+        lines = [""]
+        while not lines[-1].startswith(last):
+            lines.append(self.line())
+            assert lines[-1], f"it ended with {self.popen.wait()} and said {lines}"
+        return "".join(lines)
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.popen.send_signal(number)
         return self.popen.wait(timeout=20)

@@ -1,0 +1,166 @@
+"""serve, demo and simulator as processes: what they say, one server for a file, commands beside it, signals."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from socialpub.simulator.catalogue import FAKES
+from socialpub.simulator.server import SimulatorThread
+from tests.commands.conftest import Process, Run, execute
+from tests.commands.test_admin import Ask
+
+Start = Callable[..., Process]
+
+
+def address(process: Process) -> str:
+    """Where a server says that it serves."""
+    return process.until("socialpub serves ").split()[-1]
+
+
+def client(url: str, key: str) -> httpx.Client:
+    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, trust_env=False)
+
+
+# --- serve -------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_starts_from_nothing_answers_and_ends_with_a_signal(start: Start, folder: Path) -> None:
+    server = start("serve", "--port", "0")
+    url = address(server)
+    assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
+    assert httpx.get(f"{url}/v1/posts", trust_env=False).json()["error"]["code"] == "unauthenticated"
+    assert server.stop() == 0
+    assert {path.name for path in folder.iterdir()} >= {"socialpub.db", "master.key"}
+
+
+def test_a_second_server_on_the_file_ends_with_3_at_once(start: Start, run: Run) -> None:
+    first = start("serve", "--port", "0")
+    port = address(first).rpartition(":")[2]
+    began = time.monotonic()
+    for arguments in (("--port", "0"), ("--port", port)):
+        ended = run("serve", *arguments, "--json")
+        assert ended.code == 3
+        assert ended.error == {"message": "another socialpub already serves socialpub.db"}
+    assert time.monotonic() - began < 2.0
+    assert first.stop() == 0
+
+
+def test_a_killed_server_does_not_keep_the_next_one_out(start: Start) -> None:
+    first = start("serve", "--port", "0")
+    address(first)
+    assert first.stop(signal.SIGKILL) == -signal.SIGKILL
+    second = start("serve", "--port", "0")
+    assert httpx.get(f"{address(second)}/healthz", trust_env=False).status_code == 200
+    assert second.stop() == 0
+
+
+def test_a_port_that_is_taken_ends_with_1_and_is_named(start: Start, run: Run) -> None:
+    port = address(start("serve", "--port", "0")).rpartition(":")[2]
+    ended = run("serve", "--port", port, "--database", "other.db", "--json")
+    assert ended.code == 1
+    assert ended.error["message"].startswith(f"server.port: cannot listen on 127.0.0.1:{port}: ")
+
+
+def test_keys_made_and_revoked_beside_a_running_server_count_at_the_next_request(
+    start: Start, ask: Ask, folder: Path
+) -> None:
+    server = start("serve", "--port", "0")
+    url = address(server)
+    org = ask("org", "create", "Acme")["id"]
+    made = ask("key", "create", "--org", org)
+    with client(url, made["key"]) as api:
+        assert api.get("/v1/accounts").json() == {"data": []}
+        ask("key", "revoke", made["id"])
+        assert api.get("/v1/accounts").status_code == 401
+    assert server.stop() == 0
+    with closing(sqlite3.connect(folder / "socialpub.db")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_an_account_connected_beside_a_running_server_publishes(
+    start: Start, ask: Ask, simulator: SimulatorThread
+) -> None:
+    alice = simulator.lab.add_account("bluesky", handle="alice.test")
+    url = address(start("serve", "--port", "0"))
+    org = ask("org", "create", "Acme")["id"]
+    profile = ask("profile", "list", "--org", org)[0]["id"]
+    where = ("--profile", profile, "--handle", "alice.test")
+    account = ask("account", "connect", "bluesky", *where, stdin=alice["appPassword"])
+    body = {"targets": [{"accountId": account["id"]}], "text": "Out it goes"}
+    with client(url, ask("key", "create", "--org", org)["key"]) as api:
+        answer = api.post("/v1/posts", json=body)
+    assert (answer.status_code, answer.json()["status"]) == (200, "published")
+    (post,) = simulator.lab.ledger.posts()
+    assert post.text == "Out it goes"
+
+
+# --- demo, simulator ---------------------------------------------------------------------------------------------
+
+
+def test_the_demo_publishes_once_and_ends_with_0(folder: Path) -> None:
+    ended = execute("demo", "--once", "--port", "0", "--json", cwd=folder)
+    assert ended.code == 0
+    assert ended.json["status"] == "published"
+    assert {result["status"] for result in ended.json["results"]} == {"published"}
+    assert list(folder.iterdir()) == []
+
+
+def test_the_demo_prints_a_line_that_publishes(start: Start) -> None:
+    demo = start("demo", "--port", "0", "--json")
+    shown: dict[str, Any] = json.loads(demo.line())
+    assert set(shown) == {"url", "login", "key", "accounts"}
+    targets = [{"accountId": account["id"]} for account in shown["accounts"]]
+    with client(shown["url"], shown["key"]) as api:
+        assert api.post("/v1/posts", json={"targets": targets, "text": "Hello"}).json()["status"] == "published"
+    assert demo.stop(signal.SIGINT) == 0
+
+
+def test_the_demo_tells_people_the_address_the_key_and_a_curl_line(start: Start) -> None:
+    demo = start("demo", "--port", "0")
+    told = demo.told("Ctrl-C stops it")
+    curl = re.search(
+        r"^  curl -sS (http://127\.0\.0\.1:\d+)/v1/posts -H 'Authorization: Bearer (\S+)' -d '(.*)'$", told, re.M
+    )
+    assert curl is not None, told
+    with client(curl[1], curl[2]) as api:
+        assert api.post("/v1/posts", content=curl[3]).json()["status"] == "published"
+    page = re.search(r"(http://\S+) shows what was published", told)
+    assert page is not None, told
+    assert "Hello from socialpub!" in httpx.get(page[1], trust_env=False, follow_redirects=True).text
+    assert demo.stop() == 0
+
+
+def test_the_demo_leaves_a_directory_alone_that_is_not_its_own(folder: Path) -> None:
+    (folder / "data").mkdir()
+    (folder / "data" / "precious").write_text("mine")
+    ended = execute("demo", "--once", "--port", "0", "--data-dir", "data", cwd=folder)
+    assert ended.code == 1
+    assert "data is not empty and was not made by a demo" in ended.err
+    assert (folder / "data" / "precious").read_text() == "mine"
+
+
+def test_the_demo_starts_afresh_in_its_own_directory(folder: Path) -> None:
+    for _ in range(2):
+        assert execute("demo", "--once", "--port", "0", "--data-dir", "data", cwd=folder).code == 0
+    with closing(sqlite3.connect(folder / "data" / "socialpub.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM organization").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_simulator_says_where_it_is_and_ends_with_a_signal(start: Start, number: int) -> None:
+    simulator = start("simulator", "--port", "0", "--json")
+    shown = json.loads(simulator.line())
+    assert set(shown["platforms"]) == set(FAKES)
+    assert httpx.get(shown["url"], trust_env=False, follow_redirects=True).status_code == 200
+    assert simulator.stop(number) == 0
