@@ -65,15 +65,19 @@ def detail(scope: Scope, post: str) -> Row:
 
 
 def page(service: Service, scope: Scope, query: schemas.PostsQuery) -> Row:
-    """One page of the post log, newest first; ApiError `not_found` for a profile out of scope, 400 `cursor`."""
-    hits = postlog_query.newest(_filter(service, scope, query), query.limit + 1)
+    """One page of the post log, newest first.
+
+    ApiError `not_found` for a profile out of scope, `cursor` for a cursor that this list did not make.
+    """
+    hits = postlog_query.newest(filter_of(service, scope, query), query.limit + 1)
     shown = hits[: query.limit]
     last = shown[-1] if len(hits) > query.limit else None
     cursor = last and cursors.seal(service, LISTING, scope.organization, last.created_at, last.id)
     return {"data": _bodies([hit.number for hit in shown]), "nextCursor": cursor}
 
 
-def _filter(service: Service, scope: Scope, query: schemas.PostsQuery) -> Filter:
+def filter_of(service: Service, scope: Scope, query: schemas.PostsQuery) -> Filter:
+    """What the query asks for within the scope."""
     profile = scope.narrowed(query.profile_id)
     if query.profile_id is not None and not tenancy.profile_exists(scope, query.profile_id):
         raise ApiError("not_found", "The organization has no profile with this id.")

@@ -1,0 +1,252 @@
+"""GET /v1/posts at a million posts: every combination of filters, first and hundredth page, and searches.
+
+Two processes hold the large and the small database and are measured in turns, so that the ratio tells how the cost
+grows with the rows whatever else the machine does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from benchmarks import dataset
+from socialpub.base.config import Settings
+from socialpub.base.runtime import Runtime, load_vault
+from socialpub.domain import cursors, postlog, postlog_query, schemas
+from socialpub.domain.service import Service, close_service, open_service
+from socialpub.domain.tenancy import Scope
+
+SMALL_ROWS = 10_000
+LIMIT = 200  # the largest page, so the dearest
+PAGE = 100
+RUNS = 5
+SLOWEST = 12
+BOUNDS_MS = {"filter": 50.0, "search": 150.0, "short": 1000.0}
+Query = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One query, and the kind of bound it has."""
+
+    kind: str
+    name: str
+    query: Query
+    page: int
+
+
+@dataclass
+class Measured:
+    """Milliseconds of each run."""
+
+    case: Case
+    large: list[float] = field(default_factory=list)
+    small: list[float] = field(default_factory=list)
+    rows: int = 0
+
+    @property
+    def over(self) -> bool:
+        return statistics.median(self.large) > BOUNDS_MS[self.case.kind]
+
+    def line(self) -> str:
+        large, small = statistics.median(self.large), statistics.median(self.small)
+        verdict = "OVER" if self.over else "ok"
+        return (
+            f"{self.case.kind:7}{self.case.page:>5}{small:>9.2f}{large:>9.2f}{max(self.large):>9.2f}"
+            f"{large / small:>8.1f}{self.rows:>6}  {verdict:5} {self.case.name}"
+        )
+
+
+HEAD = f"{'kind':7}{'page':>5}{'10k ms':>9}{'1M ms':>9}{'max ms':>9}{'ratio':>8}{'rows':>6}  {'':5} query"
+
+# --- Cases -------------------------------------------------------------------------------------------------------
+
+Choice = tuple[str, Query]
+PLATFORM: tuple[Choice, ...] = (
+    ("", {}),
+    ("one platform", {"platform": ["tiktok"]}),
+    ("8 platforms", {"platform": "bluesky facebook instagram linkedin pinterest threads tiktok twitter".split()}),
+)
+STATUS: tuple[Choice, ...] = (
+    ("", {}),
+    ("common status", {"status": ["published"]}),
+    ("no such status", {"status": ["publishing"]}),
+    ("7 statuses", {"status": "queued validated publishing published failed rejected canceled".split()}),
+)
+CODE: tuple[Choice, ...] = (
+    ("", {}),
+    ("common code", {"errorCode": ["platform_rejected"]}),
+    ("no such code", {"errorCode": ["quota_exceeded"]}),
+    ("13 codes", {"errorCode": list(schemas.ERRORS)}),
+)
+PROFILE: tuple[Choice, ...] = (
+    ("", {}),
+    ("big profile", {"profileId": dataset.BIG}),
+    ("small profile", {"profileId": dataset.SMALL}),
+)
+WINDOW: tuple[Choice, ...] = (("", {}), ("window", {"after": 0.2, "before": 0.4}))  # shares of the whole time
+TEXTS: dict[str, tuple[str, ...]] = {
+    "search": (
+        "onlyothers",  # every second post, none of the big profile
+        "brokenlink",  # failed posts only
+        "oldtimes",  # the oldest twentieth only
+        "needle",  # twenty posts
+        "xyzzyplugh",  # none
+        "onlybig onlyothers",  # none, of two common words
+        "aaa",  # a quarter
+        "aaaaaaa",  # none, of a common trigram
+        "Release 12345678 is out",  # none, of a template
+        "релиз",  # none
+        "ПРИВЕТ",
+        "more of this every week at https://example.com/news thank you for reading",  # none: a template's parts
+        ("Release 12 is out: " + dataset.FOOTER * 4)[:200],  # none, and the longest
+        "100%_\\\"'",
+    ),
+    "short": ("e", "zq", "日本", "%"),
+}
+
+
+def cases() -> Iterator[Case]:
+    for choices in itertools.product(PLATFORM, STATUS, CODE, PROFILE, WINDOW):
+        yield from _paged("filter", *_joined(choices))
+    for kind, texts in TEXTS.items():
+        for text, choices in itertools.product(texts, _search_filters()):
+            name, query = _joined(choices)
+            yield from _paged(kind, f"{text[:40]!r} {name}", query | {"q": text})
+
+
+def _search_filters() -> Iterator[Iterable[Choice]]:
+    yield ()
+    alone = [*PLATFORM[1:], *STATUS[1:], *CODE[1:], *PROFILE[1:], *WINDOW[1:]]
+    yield from ((choice,) for choice in alone)
+    yield PLATFORM[1], STATUS[1], PROFILE[1]
+    yield PLATFORM[1], STATUS[3], PROFILE[1], WINDOW[1]
+
+
+def _joined(choices: Iterable[Choice]) -> tuple[str, Query]:
+    chosen = list(choices)
+    query: Query = {}
+    for _, part in chosen:
+        query |= part
+    return ", ".join(name for name, _ in chosen if name) or "everything", query
+
+
+def _paged(kind: str, name: str, query: Query) -> Iterator[Case]:
+    yield Case(kind, name, query, 1)
+    yield Case(kind, name, query, PAGE)
+
+
+# --- One database, in its own process ----------------------------------------------------------------------------
+
+
+def _serve(pipe: Connection, home: Path, rows: int) -> None:
+    settings = Settings(database={"url": str(home / "socialpub.db")})
+    service = open_service(Runtime(settings, load_vault(settings)))
+    try:
+        while (case := pipe.recv()) is not None:
+            ask = _asking(service, case, rows)
+            pipe.send((len(ask()["data"]), 0.0))
+            while pipe.recv():
+                began = time.perf_counter()
+                ask()
+                pipe.send((0, (time.perf_counter() - began) * 1000))
+    finally:
+        close_service(service)
+
+
+def _asking(service: Service, case: Case, rows: int) -> Callable[[], dict[str, Any]]:
+    given = {name: value for name, value in case.query.items() if name not in ("after", "before")}
+    query = schemas.PostsQuery.model_validate(given | {"limit": LIMIT})
+    bounds = {
+        name: dataset.START_MS + int(case.query[name] * rows * dataset.STEP_MS)
+        for name in ("after", "before")
+        if name in case.query
+    }
+    query = query.model_copy(update=bounds)
+    scope = Scope(dataset.ORGANIZATION)
+    if case.page > 1:
+        query = query.model_copy(update={"cursor": _deep(service, scope, query, case.page)})
+    return lambda: service.read(lambda: postlog.page(service, scope, query)).result()
+
+
+def _deep(service: Service, scope: Scope, query: schemas.PostsQuery, page: int) -> str | None:
+    """The cursor of that page, or of the last one."""
+    count = (page - 1) * query.limit
+    hits = service.read(lambda: postlog_query.newest(postlog.filter_of(service, scope, query), count)).result()
+    hits = hits[: len(hits) // query.limit * query.limit]
+    if not hits:
+        return None
+    return cursors.seal(service, postlog.LISTING, scope.organization, hits[-1].created_at, hits[-1].id)
+
+
+class Side:
+    """The process of one database, as the measuring one sees it."""
+
+    def __init__(self, rows: int, folder: Path | None) -> None:
+        home = dataset.database(rows, folder)
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, home, rows), daemon=True)
+        self.process.start()
+
+    def prepare(self, case: Case) -> int:
+        self.pipe.send(case)
+        return int(self.pipe.recv()[0])
+
+    def once(self) -> float:
+        self.pipe.send(True)
+        return float(self.pipe.recv()[1])
+
+    def done(self) -> None:
+        self.pipe.send(False)
+
+    def close(self) -> None:
+        self.pipe.send(None)
+        self.process.join()
+
+
+# --- The table ---------------------------------------------------------------------------------------------------
+
+
+def run(rows: int, folder: Path | None, *, show_all: bool) -> int:
+    """Measure and print; how many cases were over their number."""
+    large, small = Side(rows, folder), Side(SMALL_ROWS, folder)
+    results = [_measure(case, large, small) for case in cases()]
+    large.close()
+    small.close()
+    print(f"\nPost log: {rows:,} posts beside {SMALL_ROWS:,}; pages of {LIMIT}, median of {RUNS} runs in milliseconds")
+    for kind, bound in BOUNDS_MS.items():
+        _print([result for result in results if result.case.kind == kind], bound, show_all=show_all)
+    return sum(result.over for result in results)
+
+
+def _measure(case: Case, large: Side, small: Side) -> Measured:
+    result = Measured(case)
+    result.rows = large.prepare(case)
+    small.prepare(case)
+    for _ in range(RUNS):
+        result.small.append(small.once())
+        result.large.append(large.once())
+    large.done()
+    small.done()
+    return result
+
+
+def _print(results: list[Measured], bound: float, *, show_all: bool) -> None:
+    by_cost = sorted(results, key=lambda result: -statistics.median(result.large))
+    over = sum(result.over for result in results)
+    medians = [statistics.median(result.large) for result in results]
+    print(
+        f"\n{results[0].case.kind}: {len(results)} cases, {over} over {bound:.0f} ms; "
+        f"median {statistics.median(medians):.2f} ms, slowest {max(medians):.2f} ms"
+    )
+    print(HEAD)
+    for result in by_cost if show_all else by_cost[: max(SLOWEST, over)]:
+        print(result.line())
