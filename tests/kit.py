@@ -222,13 +222,16 @@ class Server:
     def bluesky_site(self) -> dict[str, Any]:
         return {"api_base": self.lab.origin("bluesky")}
 
-    def start(self) -> Server:
+    def start(self, **config: Any) -> Server:
+        """Serve; `config`: settings of Sanic in place of the application's."""
         sock = net.listen("127.0.0.1", 0)
         settings = self.settings(sock.getsockname()[1])
         db.migrate(settings.database_path)
         self.service = open_service(Runtime(settings, load_vault(settings), clock=self.clock))
         self.engine = Engine(self.service)
-        self._running.enter_context(in_thread(build_app(self.service, self.engine), sock))
+        app = build_app(self.service, self.engine)
+        app.config.update(config)
+        self._running.enter_context(in_thread(app, sock))
         self.url = settings.base_url
         return self
 
@@ -238,10 +241,10 @@ class Server:
         self._apis.clear()
         self._running.close()
 
-    def restart(self, *people: Person) -> None:
+    def restart(self, *people: Person, **config: Any) -> None:
         """Stop and start on the same database; the clients of `people` follow to the new port."""
         self.stop()
-        self.start()
+        self.start(**config)
         for person in people:
             person.api = self.api(person.key)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import types
 from collections.abc import Mapping, Sequence
@@ -282,9 +283,18 @@ class SettleRequest(Request):
 def parse_body(model: type[M], body: bytes) -> M:
     """The request in `body`; ApiError `validation_failed` with every issue, or rule `body.json`."""
     try:
-        return model.model_validate_json(body)
+        parsed = model.model_validate_json(body)
     except ValidationError as error:
         raise validation_failed(model, error) from error
+    # A name that stands twice means the one or the other, as the reader pleases: nothing is published on a guess.
+    json.loads(body, object_pairs_hook=_named_once)
+    return parsed
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> None:
+    names = [name for name, _ in pairs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise refuse("body.json", f"The body names `{twice}` twice in one object.")
 
 
 def parse_object(model: type[M], value: Mapping[str, Any], at: Sequence[str | int] = ()) -> M:

@@ -138,14 +138,11 @@ class Door:
 
     def _key(self, call: Call) -> limits.Key | None:
         request = call.request
-        return limits.key_of(
-            call.scope,
-            request.method,
-            request.path,
-            request.headers.get("idempotency-key"),
-            request.query_string,
-            call.body,
-        )
+        named = request.headers.getall("idempotency-key", [])
+        if len(named) > 1:
+            raise refuse("idempotency_key.length", "The request names more than one Idempotency-Key.")
+        header = named[0] if named else None
+        return limits.key_of(call.scope, request.method, request.path, header, request.query_string, call.body)
 
 
 def rate_headers(service: Service, request: Request) -> dict[str, str]:

@@ -263,6 +263,14 @@ def wait_for(done: Callable[[], bool], seconds: float = 10) -> None:
     raise AssertionError("it did not come about in time")
 
 
+def test_headers_that_do_not_come_time_out(server: Server) -> None:
+    server.restart(REQUEST_TIMEOUT=0.3)
+    with raw.connect(server) as line:
+        line.sendall(b"GET /healthz HTTP/1.1\r\nHost")
+        answer = raw.read(line)
+    assert (answer.status, answer.error()["rule"]) == (408, "http.timeout")
+
+
 def test_a_stopping_server_lets_no_more_requests_of_the_api_in(world: World) -> None:
     """The request that is under way is answered; a new one on the same connections is sent away."""
     world.server.lab.lab.faults.add([{"fault": "delay:1", "operation": "com.atproto.repo.putRecord"}])
