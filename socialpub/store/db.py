@@ -119,7 +119,7 @@ class Database:
         self.guard: Callable[[], None] | None = None  # runs first in each transaction; FencedError stops all writing
         self._inbox: queue.SimpleQueue[_Write[Any] | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write_loop, name="db-writer", daemon=True)
-        self._readers = concurrent.futures.ThreadPoolExecutor(READERS, "db-reader", initializer=self._open_reader)
+        self._readers = concurrent.futures.ThreadPoolExecutor(READERS, "db-reader")
         self._lock_file = _open_lock(write_lock_path(path))
         self._opened: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._closed, self._closing = False, threading.Lock()
@@ -253,13 +253,21 @@ class Database:
         connection.execute("RELEASE one")
         return True
 
-    # --- Readers ---
 
-    def _open_reader(self) -> None:
+# --- Readers -----------------------------------------------------------------------------------------------------
+
+
+def _reader() -> sqlite3.Connection:
+    """This reader thread's connection, opened by its first read: one that fails is tried again by the next."""
+    if proxy.is_closed():
         proxy.connect()
-        connection: sqlite3.Connection = proxy.connection()
-        connection.execute("PRAGMA query_only = 1")
-        connection.execute("PRAGMA wal_autocheckpoint = 0")  # only the writer checkpoints
+        try:
+            proxy.connection().execute("PRAGMA query_only = 1")
+            proxy.connection().execute("PRAGMA wal_autocheckpoint = 0")  # only the writer checkpoints
+        except BaseException:
+            proxy.close()
+            raise
+    return proxy.connection()  # type: ignore[no-any-return]
 
 
 def _close_reader(barrier: threading.Barrier) -> None:
@@ -268,8 +276,8 @@ def _close_reader(barrier: threading.Barrier) -> None:
 
 
 def _in_snapshot(run: Callable[[], T]) -> T:
-    connection: sqlite3.Connection = proxy.connection()
     try:
+        connection = _reader()
         connection.execute("BEGIN")
         try:
             return run()

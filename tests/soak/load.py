@@ -76,12 +76,13 @@ class Load:
         account = chance.choice(self.world.accounts[platform])
         body: dict[str, Any] = {"text": text, "targets": [{"accountId": account}]}
         said = self.journal.said.setdefault(text, Said(text, platform))
-        if chance.random() >= self.immediate:
-            said.not_before = self._ahead(chance)
-            body["scheduledAt"] = iso(said.not_before)
-        answer = self._send(client, said, "POST", "/v1/posts", body, f"key {text}")
-        if answer is None:
-            return
+        scheduled, answer, number = chance.random() >= self.immediate, None, 0
+        while answer is None:  # a time that is over before anybody answered needs another
+            number += 1
+            if scheduled:
+                said.not_before = self._ahead(chance)
+                body["scheduledAt"] = iso(said.not_before)
+            answer = self._send(client, said, "POST", "/v1/posts", body, f"key {number} {text}")
         said.post = answer.json()["results"][0]["postId"]
         if said.not_before is None:
             return

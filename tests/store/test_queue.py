@@ -1,0 +1,336 @@
+"""Leased jobs: part of the caller's transaction, claimed once, renewed while held, lost when taken over."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from socialpub.base import faults
+from socialpub.base.errors import ApiError
+from socialpub.store.db import Database, Tx
+from socialpub.store.models import Organization
+from socialpub.store.queue import LEASE_MS, NAP_SECONDS, Claim, EmbeddedConsumer, Job, Jobs
+from tests.simulator.conftest import SetClock
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Ring:
+    """A queue over a clock that stands, and what its jobs were given."""
+
+    database: Database
+    clock: SetClock = field(default_factory=SetClock)
+    answered: list[Claim] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.jobs = Jobs(self.database, self.clock)
+        self.jobs.epoch = 1
+        for kind in ("publish", "answer"):
+            self.jobs.register(kind, self.answered.append)
+
+    def put(self, key: str, at_ms: int | None = None, lane: str = "", kind: str = "publish") -> None:
+        at = self.clock.ms if at_ms is None else at_ms
+        self.database.write(lambda tx: self.jobs.put(tx, kind, key, at, lane)).result()
+
+    def claim(self, limit: int = 10) -> list[Claim]:
+        return [claim for _, claim in self.jobs.claim(self.jobs.due(limit)[0])]
+
+    def write(self, run: Callable[[Tx], Any]) -> Any:
+        return self.database.write(run).result()
+
+    def rows(self) -> list[Row]:
+        return list(self.database.read(lambda: list(Job.select().order_by(Job.key).dicts())).result())
+
+    def keys(self) -> list[str]:
+        return [row["key"] for row in self.rows()]
+
+
+@pytest.fixture
+def ring(database: Database) -> Ring:
+    return Ring(database)
+
+
+# --- In the caller's transaction -------------------------------------------------------------------------------------
+
+
+def test_a_rollback_leaves_neither_row_nor_job(ring: Ring) -> None:
+    def fail(tx: Tx) -> None:
+        Organization.insert(id="one", name="one", created_at=1).execute()
+        ring.jobs.put(tx, "publish", "post", 0)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        ring.write(fail)
+    assert ring.rows() == []
+    assert ring.database.read(lambda: Organization.select().count()).result() == 0
+
+
+def test_a_commit_that_fails_leaves_no_job_and_wakes_nobody(ring: Ring) -> None:
+    ring.jobs.bell.wait(0)
+    faults.plan("db.commit=enospc")
+    with pytest.raises(ApiError):
+        ring.put("post")
+    assert not ring.jobs.bell._rung.is_set()
+    faults.plan("")
+    assert ring.rows() == []
+
+
+def test_put_replaces_the_job_of_its_key_and_frees_its_lease(ring: Ring) -> None:
+    ring.put("post", lane="a")
+    [claim] = ring.claim()
+    ring.put("post", ring.clock.ms + 5000, lane="b")
+    assert ring.rows() == [
+        {"key": "post", "kind": "publish", "lane": "b", "visible_at": ring.clock.ms + 5000, "claims": 2, "epoch": None}
+    ]
+    assert not ring.write(lambda tx: ring.jobs.owns(claim))
+
+
+def test_remove_tells_whether_there_was_a_job(ring: Ring) -> None:
+    ring.put("post")
+    assert ring.write(lambda tx: ring.jobs.remove(tx, "post")) is True
+    assert ring.write(lambda tx: ring.jobs.remove(tx, "post")) is False
+    assert ring.rows() == []
+
+
+def test_a_job_put_held_is_leased_to_this_process_from_the_start(ring: Ring) -> None:
+    claim = ring.write(lambda tx: ring.jobs.put_held(tx, "publish", "post", "lane"))
+    assert claim == Claim("post", 1, "lane")
+    assert ring.jobs.held() == [claim]
+    ring.clock.ms += LEASE_MS + 1
+    assert ring.claim() == []  # ours, whatever the lease says
+
+
+# --- Claiming ------------------------------------------------------------------------------------------------------
+
+
+def test_jobs_are_claimed_in_due_order_and_only_once_due(ring: Ring) -> None:
+    now = ring.clock.ms
+    for key, at in (("late", now + 1), ("second", now), ("first", now - 5)):
+        ring.put(key, at)
+    assert [claim.key for claim in ring.claim()] == ["first", "second"]
+    assert ring.claim() == []
+    ring.clock.ms += 1
+    assert [claim.key for claim in ring.claim()] == ["late"]
+
+
+def test_a_claim_moves_the_lease_ahead_and_counts(ring: Ring) -> None:
+    ring.put("post")
+    [claim] = ring.claim()
+    assert claim.claims == 1
+    assert ring.rows()[0] | {"kind": "", "lane": ""} == {
+        "key": "post",
+        "kind": "",
+        "lane": "",
+        "visible_at": ring.clock.ms + LEASE_MS,
+        "claims": 1,
+        "epoch": 1,
+    }
+
+
+def test_two_that_want_the_same_job_do_not_both_get_it(ring: Ring) -> None:
+    ring.put("post")
+    wanted, _ = ring.jobs.due(10)
+    assert len(ring.jobs.claim(wanted)) == 1
+    assert ring.jobs.claim(wanted) == []
+
+
+def test_a_lost_lease_is_claimed_again_by_another_process(ring: Ring) -> None:
+    ring.put("post")
+    [claim] = ring.claim()
+    ring.jobs.drop(claim)  # as if the process had died
+    ring.clock.ms += LEASE_MS - 1
+    assert ring.claim() == []
+    ring.clock.ms += 1
+    [again] = ring.claim()
+    assert again == Claim("post", 2)
+    assert not ring.write(lambda tx: ring.jobs.owns(claim))
+    assert ring.write(lambda tx: ring.jobs.owns(again))
+
+
+def test_a_lost_claim_neither_ends_nor_moves_the_job(ring: Ring) -> None:
+    ring.put("post")
+    [claim] = ring.claim()
+    ring.put("post", ring.clock.ms + 7)
+    assert ring.write(lambda tx: ring.jobs.finish(tx, claim)) is False
+    assert ring.write(lambda tx: ring.jobs.again(tx, claim, 0)) is False
+    assert [(row["claims"], row["visible_at"]) for row in ring.rows()] == [(2, ring.clock.ms + 7)]
+
+
+def test_a_process_never_claims_what_it_holds_even_when_the_clock_jumps(ring: Ring) -> None:
+    ring.put("post")
+    ring.claim()
+    ring.clock.ms += 365 * 24 * 3600 * 1000
+    assert ring.claim() == []
+
+
+def test_finishing_deletes_and_giving_back_rings_later(ring: Ring) -> None:
+    ring.put("done")
+    ring.put("again")
+    for claim in ring.claim():
+        if claim.key == "done":
+            assert ring.write(lambda tx, claim=claim: ring.jobs.finish(tx, claim))
+        else:
+            assert ring.write(lambda tx, claim=claim: ring.jobs.again(tx, claim, ring.clock.ms + 500))
+    assert ring.jobs.held() == []
+    assert ring.claim() == []
+    ring.clock.ms += 500
+    assert [claim.key for claim in ring.claim()] == ["again"]
+
+
+def test_renewing_moves_the_leases_of_what_is_held_and_of_nothing_else(ring: Ring) -> None:
+    for key in ("held", "dropped", "taken"):
+        ring.put(key)
+    claims = {claim.key: claim for claim in ring.claim()}
+    ring.jobs.drop(claims["dropped"])
+    ring.put("taken", 5)
+    ring.clock.ms += 15_000
+    ring.jobs.renew()
+    visible = {row["key"]: row["visible_at"] for row in ring.rows()}
+    assert visible == {
+        "held": ring.clock.ms + LEASE_MS,
+        "dropped": ring.clock.ms - 15_000 + LEASE_MS,
+        "taken": 5,
+    }
+
+
+def test_the_new_owner_frees_every_lease(ring: Ring) -> None:
+    ring.put("leased")
+    ring.put("future", ring.clock.ms + 99)
+    for claim in ring.claim():
+        ring.jobs.drop(claim)
+    ring.clock.ms += 1
+    assert ring.write(lambda tx: ring.jobs.free_all(tx, ring.clock.ms)) == 1
+    assert [claim.key for claim in ring.claim()] == ["leased"]
+
+
+def test_kinds_that_are_paused_or_unknown_are_not_claimed(ring: Ring) -> None:
+    ring.put("post")
+    ring.put("answer:1", kind="answer")
+    ring.put("strange", kind="from a newer version")
+    ring.jobs.paused = lambda: ("publish",)
+    assert [claim.key for claim in ring.claim()] == ["answer:1"]
+    ring.jobs.paused = tuple
+    assert [claim.key for claim in ring.claim()] == ["post"]
+
+
+def test_a_claim_that_cannot_be_written_leaves_its_lane(ring: Ring) -> None:
+    ring.put("post", lane="a")
+    wanted, _ = ring.jobs.due(1)
+    faults.plan("db.commit=enospc")
+    with pytest.raises(ApiError):
+        ring.jobs.claim(wanted)
+    faults.plan("")
+    assert [claim.key for claim in ring.claim()] == ["post"]
+
+
+# --- Lanes ---------------------------------------------------------------------------------------------------------
+
+
+def test_one_job_of_a_lane_at_a_time(ring: Ring) -> None:
+    for key, lane in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("none1", ""), ("none2", "")):
+        ring.put(key, lane=lane)
+    first = ring.claim()
+    assert [claim.key for claim in first] == ["a1", "b1", "none1", "none2"]
+    assert ring.claim() == []
+    ring.jobs.lanes.leave("a")
+    assert [claim.key for claim in ring.claim()] == ["a2"]
+
+
+def test_a_lane_that_rests_is_closed_until_it_has_rested(ring: Ring) -> None:
+    ring.put("a1", lane="a")
+    ring.claim()
+    ring.put("a2", lane="a")
+    ring.jobs.lanes.leave("a", 2.0)
+    assert ring.jobs.due(10) == ([], 2.0)
+    ring.clock.ms += 1999
+    assert ring.claim() == []
+    ring.clock.ms += 1
+    assert [claim.key for claim in ring.claim()] == ["a2"]
+
+
+def test_entering_waits_for_a_lane_in_use_but_not_for_its_rest(ring: Ring) -> None:
+    lanes = ring.jobs.lanes
+    assert lanes.try_enter("a")
+    assert not lanes.try_enter("a")
+    assert not lanes.enter("a", 0.01)
+    lanes.leave("a", 60)
+    assert not lanes.try_enter("a")
+    assert lanes.enter("a", 0)
+
+
+# --- Waiting -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ahead_ms, seconds", [(1, 0.001), (1500, 1.5), (60_000, NAP_SECONDS)])
+def test_the_wait_ends_with_the_next_due_time(ring: Ring, ahead_ms: int, seconds: float) -> None:
+    ring.put("post", ring.clock.ms + ahead_ms)
+    assert ring.jobs.due(1) == ([], seconds)
+
+
+def test_without_jobs_it_is_a_nap(ring: Ring) -> None:
+    assert ring.jobs.due(1) == ([], NAP_SECONDS)
+
+
+def test_a_commit_wakes_the_worker_that_waits(ring: Ring) -> None:
+    woken = threading.Event()
+
+    def wait() -> None:
+        ring.jobs.bell.wait(30)
+        woken.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    ring.put("post")
+    assert woken.wait(5)
+    thread.join()
+
+
+# --- The consumer --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def running(ring: Ring) -> Iterator[Ring]:
+    consumer = EmbeddedConsumer(ring.jobs, workers=3, periodic=False)
+    consumer.start()
+    yield ring
+    consumer.shutdown_timeout = 5
+    consumer.stop(graceful=True)
+
+
+def test_workers_answer_each_job_once_with_its_claim(running: Ring) -> None:
+    done = threading.Semaphore(0)
+    seen: list[str] = []
+
+    def answer(claim: Claim) -> None:
+        running.write(lambda tx: running.jobs.finish(tx, claim))
+        seen.append(claim.key)
+        done.release()
+
+    running.jobs.register("answer", answer)
+    for number in range(30):
+        running.put(f"job {number:02}", kind="answer")
+    for _ in range(30):
+        assert done.acquire(timeout=10)
+    assert sorted(seen) == [f"job {number:02}" for number in range(30)]
+    assert running.rows() == []
+
+
+def test_workers_go_on_after_the_database_could_not_be_written(running: Ring) -> None:
+    done = threading.Event()
+
+    def answer(claim: Claim) -> None:
+        running.write(lambda tx: running.jobs.finish(tx, claim))
+        done.set()
+
+    running.jobs.register("answer", answer)
+    running.put("job", running.clock.ms + 1, kind="answer")
+    faults.plan("db.commit=enospc@1-3")
+    running.clock.ms += 1
+    running.jobs.bell.ring()
+    assert done.wait(15)
+    assert running.rows() == []
