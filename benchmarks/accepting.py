@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from benchmarks import dataset
 from socialpub.base.config import Settings
@@ -45,16 +47,19 @@ def _insert(service: Service, batch: int, *, indexed: bool) -> float:
     rows = service.read(lambda: list(Post.select().limit(POSTS).dicts())).result()
     for number, row in enumerate(rows):
         del row["number"]
-        row |= {"id": service.runtime.ids.uuid(), "batch": row["batch"], "position": 1000 + number}
-        row["created_at"] = service.now_ms
+        row |= {"id": service.runtime.ids.uuid(), "position": 1000 + number, "created_at": service.now_ms}
 
-    def write(some: list[dict[str, object]]) -> None:
-        for row in some:
+    began = time.perf_counter()
+    for start in range(0, len(rows), batch):
+        service.write(_writing(rows[start : start + batch], indexed=indexed)).result()
+    return time.perf_counter() - began
+
+
+def _writing(rows: list[dict[str, Any]], *, indexed: bool) -> Callable[[db.Tx], None]:
+    def write(tx: db.Tx) -> None:
+        for row in rows:
             number = Post.insert(**row).execute()
             if indexed:
                 search.add(number, row)
 
-    began = time.perf_counter()
-    for start in range(0, len(rows), batch):
-        service.write(lambda tx, start=start: write(rows[start : start + batch])).result()
-    return time.perf_counter() - began
+    return write

@@ -18,6 +18,7 @@ from typing import Any
 
 from benchmarks import dataset
 from socialpub.base.config import Settings
+from socialpub.base.errors import ERRORS
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain import cursors, postlog, postlog_query, schemas
 from socialpub.domain.service import Service, close_service, open_service
@@ -84,7 +85,7 @@ CODE: tuple[Choice, ...] = (
     ("", {}),
     ("common code", {"errorCode": ["platform_rejected"]}),
     ("no such code", {"errorCode": ["quota_exceeded"]}),
-    ("13 codes", {"errorCode": list(schemas.ERRORS)}),
+    ("13 codes", {"errorCode": list(ERRORS)}),
 )
 PROFILE: tuple[Choice, ...] = (
     ("", {}),
@@ -114,8 +115,8 @@ TEXTS: dict[str, tuple[str, ...]] = {
 
 
 def cases() -> Iterator[Case]:
-    for choices in itertools.product(PLATFORM, STATUS, CODE, PROFILE, WINDOW):
-        yield from _paged("filter", *_joined(choices))
+    for combination in itertools.product(PLATFORM, STATUS, CODE, PROFILE, WINDOW):
+        yield from _paged("filter", *_joined(combination))
     for kind, texts in TEXTS.items():
         for text, choices in itertools.product(texts, _search_filters()):
             name, query = _joined(choices)
@@ -164,7 +165,7 @@ def _serve(pipe: Connection, home: Path, rows: int) -> None:
 def _asking(service: Service, case: Case, rows: int) -> Callable[[], dict[str, Any]]:
     given = {name: value for name, value in case.query.items() if name not in ("after", "before")}
     query = schemas.PostsQuery.model_validate(given | {"limit": LIMIT})
-    bounds = {
+    bounds: Query = {
         name: dataset.START_MS + int(case.query[name] * rows * dataset.STEP_MS)
         for name in ("after", "before")
         if name in case.query

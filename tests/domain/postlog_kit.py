@@ -30,7 +30,7 @@ def add(service: Service, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 
 def _whole(service: Service, given: Mapping[str, Any]) -> Row:
-    made = {
+    made: Row = {
         "id": service.runtime.ids.uuid(),
         "batch": service.runtime.ids.uuid(),
         "position": next(_steps),

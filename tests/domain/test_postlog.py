@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from socialpub.domain import cursors
+from socialpub.store.models import Post
 from tests.domain import postlog_kit as kit
 from tests.kit import UNKNOWN_ID, Person, Server, error_of, iso
 
@@ -279,7 +280,7 @@ def test_a_cursor_goes_on_though_its_row_has_changed(server: Server, alice: Pers
     posts = fill(server, alice, *[{"status": "queued"} for _ in range(4)])
     first = alice.api.get("/v1/posts?limit=2&status=queued").json()
     server.service.write(
-        lambda tx: kit.Post.update(status="canceled").where(kit.Post.id == first["data"][1]["id"]).execute()
+        lambda tx: Post.update(status="canceled").where(Post.id == first["data"][1]["id"]).execute()
     ).result()
     assert listed(alice, f"limit=2&status=queued&cursor={first['nextCursor']}") == [posts[1], posts[0]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from socialpub.store import db, search
 from socialpub.store.models import Post
 from tests.domain import postlog_kit as kit
 
-WHERE = {"organization": "0190-org-aaa", "profile": "0190-one-p01"}
+WHERE: dict[str, Any] = {"organization": "0190-org-aaa", "profile": "0190-one-p01"}
 
 
 def _open(path: Path) -> Service:
@@ -34,8 +35,8 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 def _add(service: Service, *texts: str, times: tuple[int, ...] = ()) -> list[str]:
     """The ids of new posts with these texts."""
-    kit.owner(service, *WHERE.values())
-    account = kit.account(service, *WHERE.values(), "bluesky")
+    kit.owner(service, WHERE["organization"], WHERE["profile"])
+    account = kit.account(service, WHERE["organization"], WHERE["profile"], "bluesky")
     rows = [WHERE | {"account": account, "text": text} for text in texts]
     for row, at in zip(rows, times, strict=False):
         row["created_at"] = at

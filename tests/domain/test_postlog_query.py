@@ -20,6 +20,7 @@ from socialpub.domain import postlog_query
 from socialpub.domain.postlog_query import Filter
 from socialpub.domain.service import Service, close_service, open_service
 from socialpub.store import db
+from socialpub.store.search import Hit
 from tests.domain import postlog_kit as kit
 
 ORGANIZATIONS = ("0190-org-aaa", "0190-org-bbb")
@@ -109,6 +110,10 @@ def _read_all(rows: list[dict[str, Any]], wanted: Filter) -> list[str]:
     ]
 
 
+def _newest(service: Service, wanted: Filter, count: int) -> list[Hit]:
+    return service.read(lambda: postlog_query.newest(wanted, count)).result()
+
+
 def _some(values: tuple[str, ...]) -> st.SearchStrategy[list[str]]:
     return st.one_of(st.just([]), st.lists(st.sampled_from(values), max_size=4))
 
@@ -152,7 +157,7 @@ def test_a_page_is_what_reading_every_row_gives(
 ) -> None:
     monkeypatch.setattr(postlog_query, "FEW", few)
     monkeypatch.setattr(postlog_query, "PROBES", probes)
-    found = service.read(lambda: postlog_query.newest(wanted, count)).result()
+    found = _newest(service, wanted, count)
     assert [hit.id for hit in found] == _read_all(rows, wanted)[:count]
 
 
@@ -164,16 +169,16 @@ def test_a_batch_is_listed_with_the_other_filters(
     for statuses in ([], ["failed", "published"]):
         for profile in (None, "0190-one-p01", "0190-two-p02"):
             wanted = Filter(ORGANIZATIONS[0], profile, batch, statuses=statuses, text=text)
-            found = service.read(lambda wanted=wanted: postlog_query.newest(wanted, 50)).result()
+            found = _newest(service, wanted, 50)
             assert [hit.id for hit in found] == _read_all(rows, wanted)
     foreign = Filter(ORGANIZATIONS[1], batch=batch)
-    assert service.read(lambda: postlog_query.newest(foreign, 50)).result() == []
+    assert _newest(service, foreign, 50) == []
 
 
 def test_a_text_with_nul_is_in_no_post(service: Service, rows: list[dict[str, Any]]) -> None:
     for text in ("\0", "aaa\0", "\0aaa"):
         wanted = Filter(ORGANIZATIONS[0], text=text)
-        assert service.read(lambda wanted=wanted: postlog_query.newest(wanted, 5)).result() == []
+        assert _newest(service, wanted, 5) == []
 
 
 # --- Plans -------------------------------------------------------------------------------------------------------
@@ -196,7 +201,7 @@ def test_no_combination_of_filters_reads_every_row_or_sorts(
 ) -> None:
     monkeypatch.setattr(postlog_query, "FEW", few)
     for choice in COMBINATIONS:
-        steps = service.read(lambda choice=choice: _plan(Filter(ORGANIZATIONS[0], **choice))).result()
+        steps = _plan(service, Filter(ORGANIZATIONS[0], **choice))
         bad = [step for step in steps if re.match(r"SCAN post$|SCAN post |.*TEMP B-TREE", step)]
         assert not bad, (choice, bad)
         assert any(step.startswith("SEARCH post USING") for step in steps), (choice, steps)
@@ -205,15 +210,20 @@ def test_no_combination_of_filters_reads_every_row_or_sorts(
 def test_without_text_the_index_alone_decides(service: Service, rows: list[dict[str, Any]]) -> None:
     for choice in COMBINATIONS:
         if choice["text"] is None:
-            steps = service.read(lambda choice=choice: _plan(Filter(ORGANIZATIONS[0], **choice))).result()
+            steps = _plan(service, Filter(ORGANIZATIONS[0], **choice))
             assert all("COVERING INDEX" in step for step in steps if step.startswith("SEARCH post ")), (choice, steps)
 
 
-def _plan(wanted: Filter) -> list[str]:
+def _plan(service: Service, wanted: Filter) -> list[str]:
     """The steps of every statement that the query runs."""
-    connection, statements = db.proxy.connection(), []
-    connection.set_trace_callback(statements.append)
-    postlog_query.newest(wanted, 51)
-    connection.set_trace_callback(None)
-    mine = [text for text in statements if " post" in text and not text.startswith("--")]
-    return [row[3] for text in mine for row in connection.execute(f"EXPLAIN QUERY PLAN {text}")]
+
+    def explain() -> list[str]:
+        connection = db.proxy.connection()
+        statements: list[str] = []
+        connection.set_trace_callback(statements.append)
+        postlog_query.newest(wanted, 51)
+        connection.set_trace_callback(None)
+        mine = [text for text in statements if " post" in text and not text.startswith("--")]
+        return [row[3] for text in mine for row in connection.execute(f"EXPLAIN QUERY PLAN {text}")]
+
+    return service.read(explain).result()
