@@ -110,19 +110,23 @@ def test_what_succeeds_is_what_the_document_says(
 @pytest.fixture
 def browser(server: Server, alice: Person) -> Api:
     """Alice, signed in."""
-    now, ids = server.clock.now_ms(), server.service.runtime.ids
+    return server.api(**sign_in(server, alice))
 
-    def sign_in(tx: Tx) -> None:
-        user = ids.uuid()
+
+def sign_in(server: Server, person: Person) -> dict[str, str]:
+    """The headers of a signed-in owner of the person's organization."""
+    now, user = server.clock.now_ms(), server.service.runtime.ids.uuid()
+
+    def write(tx: Tx) -> None:
         User.insert(
-            id=user, organization=alice.organization, email="a@x.test", role="owner", password="", created_at=now
+            id=user, organization=person.organization, email="a@x.test", role="owner", password="", created_at=now
         ).execute()
         Session.insert(
             id=digest("cookie"), user=user, csrf="csrf", created_at=now, seen_at=now, ends_at=now + 3_600_000
         ).execute()
 
-    server.service.write(sign_in).result()
-    return server.api(**{"Cookie": "socialpub_session=cookie", "X-CSRF-Token": "csrf"})
+    server.service.write(write).result()
+    return {"Cookie": "socialpub_session=cookie", "X-CSRF-Token": "csrf"}
 
 
 def test_what_a_signed_in_person_does_is_what_the_document_says(server: Server, browser: Api, judge: Judge) -> None:
