@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 import re
 import types
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
@@ -33,6 +35,8 @@ M = TypeVar("M", bound=BaseModel)
 
 TEXT_MAX = 100_000
 TARGETS_MAX = 25
+ISSUES_MAX = 1_000  # shown of a request that is nothing but issues
+HINTS_MAX = 10
 UUID_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 MEDIA_ID_PATTERN = r"^med_[0-9A-Za-z]{22}$"
 
@@ -285,16 +289,43 @@ def parse_body(model: type[M], body: bytes) -> M:
     try:
         parsed = model.model_validate_json(body)
     except ValidationError as error:
-        raise validation_failed(model, error) from error
+        raise validation_failed(model, error, more=functools.partial(_shape_of, model, body)) from error
     # A name that stands twice means the one or the other, as the reader pleases: nothing is published on a guess.
     json.loads(body, object_pairs_hook=_named_once)
     return parsed
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> None:
-    names = [name for name, _ in pairs]
-    if twice := next((name for name in names if names.count(name) > 1), None):
+    named = Counter(name for name, _ in pairs)
+    if twice := next((name for name, times in named.items() if times > 1), None):
         raise refuse("body.json", f"The body names `{twice}` twice in one object.")
+
+
+def _shape_of(model: type[BaseModel], body: bytes) -> list[dict[str, Any]]:
+    found = json.loads(body) if issubclass(model, PublishRequest) else None
+    return shape_issues(found) if isinstance(found, dict) else []
+
+
+def shape_issues(request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the schema of a publish request asks across its fields, from the request as it was sent.
+
+    A target names an account or a platform, and there is something to publish on it.
+    """
+    given = request.get("targets")
+    targets = {n: found for n, found in enumerate(given) if isinstance(found, dict)} if isinstance(given, list) else {}
+    issues = [
+        issue("missing", ["targets", n, "accountId"], "Name an accountId or a platform", "a UUID", "nothing")
+        for n, target in targets.items()
+        if "accountId" not in target and "platform" not in target
+    ]
+    if any(_has_nothing(request, target) for target in targets.values()):
+        issues.append(issue("missing", ["text"], "There is nothing to publish", "string", "nothing"))
+    return issues
+
+
+def _has_nothing(request: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
+    media = target.get("media", request.get("media"))
+    return not ("text" in target or "text" in request or media or "options" in target)
 
 
 def parse_object(model: type[M], value: Mapping[str, Any], at: Sequence[str | int] = ()) -> M:
@@ -305,24 +336,35 @@ def parse_object(model: type[M], value: Mapping[str, Any], at: Sequence[str | in
         raise validation_failed(model, error, at) from error
 
 
-def validation_failed(model: type[BaseModel], error: ValidationError, at: Sequence[str | int] = ()) -> ApiError:
-    """pydantic's issues as the API reports them: all of them, and `rule` is the path of the first."""
+def validation_failed(
+    model: type[BaseModel],
+    error: ValidationError,
+    at: Sequence[str | int] = (),
+    more: Callable[[], list[dict[str, Any]]] = list,
+) -> ApiError:
+    """pydantic's issues as the API reports them: all of them, then `more`; `rule` is the path of the first."""
     raw = error.errors(include_url=False)
     if raw[0]["type"] == "json_invalid":
         return refuse("body.json", platform_response=[issue("json_invalid", [], raw[0]["msg"], "JSON", "text")])
-    issues, hints = [], []
-    for entry in raw:
-        path = [*at, *_plain(entry["loc"])]
-        if entry["type"] == "union_tag_not_found":
-            entry, path = entry | {"type": "missing", "msg": "Field required"}, [*path, "platform"]  # noqa: PLW2901
-        elif entry["type"] == "union_tag_invalid":
-            path.append("platform")
-        issues.append(
-            issue(entry["type"], path, entry["msg"], _expected(entry["type"], entry.get("ctx", {})), _received(entry))
-        )
-        if entry["type"] == "extra_forbidden":
-            hints.append(_did_you_mean(model, entry["loc"], path))
-    return schema_error(issues, " ".join(hints) or None)
+    shown = [_issue(entry, at) for entry in raw[:ISSUES_MAX]]
+    unknown = [entry["loc"] for entry in raw if entry["type"] == "extra_forbidden"][:HINTS_MAX]
+    hints = [_did_you_mean(model, loc, [*at, *_plain(loc)]) for loc in unknown]
+    return schema_error([*shown, *more()], " ".join(hints) or None)
+
+
+def _issue(entry: Any, at: Sequence[str | int]) -> dict[str, Any]:
+    """One of pydantic's issues; that the tag of options is missing or unknown is an issue of the tag itself."""
+    kind, path, ctx = entry["type"], [*at, *_plain(entry["loc"])], entry.get("ctx", {})
+    if kind == "union_tag_not_found":
+        return issue("missing", [*path, "platform"], _MESSAGES["missing"], _EXPECTED["missing"], "nothing")
+    if kind == "union_tag_invalid":
+        tags = ctx["expected_tags"]
+        return issue("literal_error", [*path, "platform"], f"Input should be one of {tags}", tags, "string")
+    expected = _expected(kind, ctx)
+    message = _MESSAGES.get(kind, entry["msg"].removeprefix("Value error, "))
+    if kind == "string_pattern_mismatch":
+        message = f"Input should be {expected}"
+    return issue(kind, path, message, expected, _received(entry))
 
 
 def _plain(loc: Sequence[str | int]) -> list[str | int]:
@@ -354,9 +396,7 @@ def issue(code: str, path: Sequence[str | int], message: str, expected: str, rec
 _EXPECTED = {
     "missing": "a value",
     "extra_forbidden": "no such field",
-    "string_pattern_mismatch": "a string of the documented form",
-    "literal_error": "one of the documented values",
-    "union_tag_invalid": "a media id or a media item",
+    "value_error": "what the message says",
     "model_type": "object",
     "model_attributes_type": "object",
     "dict_type": "object",
@@ -366,10 +406,16 @@ _EXPECTED = {
 }
 
 
+_MESSAGES = {"missing": "Field required", "extra_forbidden": "There is no such field"}
+_FORMS = {UUID_PATTERN: "a UUID", MEDIA_ID_PATTERN: "a media id: med_ and 22 letters or digits"}
+
+
 def _expected(kind: str, ctx: Mapping[str, Any]) -> str:
     if "expected" in ctx:
         return str(ctx["expected"])
-    for name in ("min_length", "max_length", "ge", "le", "gt", "lt", "pattern"):
+    if "pattern" in ctx:
+        return _FORMS.get(ctx["pattern"], f"a string that matches {ctx['pattern']}")
+    for name in ("min_length", "max_length", "ge", "le", "gt", "lt"):
         if name in ctx:
             return f"{name.replace('_', ' ')} {ctx[name]}"
     return _EXPECTED.get(kind, kind.split("_")[0])

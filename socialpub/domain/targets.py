@@ -57,27 +57,14 @@ def check_batch(service: Service, request: schemas.PublishRequest, scope: Scope)
 
 
 def _check_shape(request: schemas.PublishRequest) -> None:
-    """What the schema asks across fields: a target names an account or platform, and there is something to publish."""
-    issues = [
-        schemas.issue(
-            "missing", ["targets", index, "accountId"], "Name an accountId or a platform", "a UUID", "nothing"
-        )
-        for index, target in enumerate(request.targets)
-        if target.account_id is None and target.platform is None
-    ]
-    if any(_is_empty(request, target) for target in request.targets):
-        issues.append(schemas.issue("missing", ["text"], "There is nothing to publish", "string", "nothing"))
+    """What the schema asks across fields, and of each media item one source."""
+    issues = schemas.shape_issues(request.model_dump(by_alias=True, exclude_unset=True))
     if issues:
         raise schemas.schema_error(issues)
     for path, entries in _media_lists(request):
         for index, entry in enumerate(entries):
             if isinstance(entry, schemas.MediaItem):
                 _check_source(f"{path}.{index}", entry)
-
-
-def _is_empty(request: schemas.PublishRequest, target: schemas.Target) -> bool:
-    has_media = bool(request.media if target.media is None else target.media)
-    return (target.text or request.text) is None and not has_media and target.options is None
 
 
 def _media_lists(request: schemas.PublishRequest) -> Iterator[tuple[str, Sequence[Any]]]:
