@@ -136,8 +136,13 @@ class FirstComment(Request):
     text: Text
 
 
+MEDIA_SOURCES = ("mediaId", "url", "bytesBase64")
+
+
 class MediaItem(Request):
     """One media item: `kind` and exactly one source."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [name]} for name in MEDIA_SOURCES]})
 
     kind: Literal["image", "video"]
     media_id: Maybe[MediaId] = absent()
@@ -170,6 +175,8 @@ Options = Annotated[Union[_OPTIONS], Field(discriminator="platform")]  # type: i
 class Target(Request):
     """Where to publish, and what is different there. It names an `accountId` or a `platform`."""
 
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["accountId"]}, {"required": ["platform"]}]})
+
     account_id: Maybe[Uuid] = absent()
     platform: Maybe[PlatformName] = absent()
     """Stands for the one connected account of this platform."""
@@ -186,7 +193,8 @@ class Target(Request):
 class PublishRequest(Request):
     """What to publish, where and when. Unknown fields are refused, and so is null."""
 
-    targets: list[Target]
+    # Counted by the rules `targets.required` and `targets.max`, not here; the documented schema says it all the same.
+    targets: Annotated[list[Target], Field(json_schema_extra={"minItems": 1, "maxItems": TARGETS_MAX})]
     """1 to 25."""
     text: Maybe[Text] = absent()
     """The text of every target that has none of its own."""
@@ -246,6 +254,26 @@ class PostsQuery(Request):
     profile_id: Maybe[Uuid] = absent()
     batch_id: Maybe[Uuid] = absent()
     """The posts of one batch."""
+
+
+class MediaFields(Request):
+    """What an upload may say beside its file, in parts or in the query."""
+
+    profile_id: Maybe[Uuid] = absent()
+    """The profile that the file is for; without one it serves every profile."""
+    alt_text: Maybe[Annotated[str, StringConstraints(max_length=TEXT_MAX), AfterValidator(_no_nul)]] = absent()
+    """What the file shows, for those who cannot see it; an item's own alt text goes before it."""
+
+
+class MediaQuery(Request):
+    """The query of GET /v1/media."""
+
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    """Files a page."""
+    cursor: Maybe[str] = absent()
+    """`nextCursor` of the page before."""
+    profile_id: Maybe[Uuid] = absent()
+    """The files that this profile may use."""
 
 
 class KeyRequest(Request):

@@ -144,6 +144,16 @@ def test_only_what_is_always_needed_is_required() -> None:
     assert "requestBody" not in operation("DELETE /v1/posts/{id}")
 
 
+def test_the_schema_says_what_a_target_and_a_media_item_must_name() -> None:
+    publish = operation("POST /v1/posts")["requestBody"]["content"]["application/json"]["schema"]
+    target, item = {"platform": "bluesky"}, {"kind": "image", "url": "https://x.test/a.png"}
+    assert errors_in(publish, {"targets": [target], "media": [item, "med_" + "0" * 22]}) == []
+    for targets in ([], [target] * 26, [{"text": "x"}]):
+        assert errors_in(publish, {"targets": targets, "text": "x"}) != []
+    for wrong in ({"kind": "image"}, item | {"bytesBase64": "eA=="}, "med_1"):
+        assert errors_in(publish, {"targets": [target], "media": [wrong]}) != []
+
+
 def test_lists_in_the_query_may_be_repeated() -> None:
     parameters = {entry["name"]: entry for entry in operation("GET /v1/posts")["parameters"]}
     assert parameters["platform"]["explode"] is True
