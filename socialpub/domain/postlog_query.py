@@ -1,8 +1,8 @@
 """Which posts a page of the post log shows: bounded work for every combination of filters, whatever the rows are.
 
 An index has the log's order only within equal values, so a filter by platform, status or error code becomes one probe
-for each combination of values, merged by the database. Text of three and more characters comes from the search index,
-unless the other filters leave few posts; shorter text is looked for in the rows.
+for each combination of values, merged by the database. Where the filters leave few posts, text is looked for in those;
+else text of three and more characters comes from the search index, and shorter text from reading down the log.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from socialpub.store.search import Condition, Hit, Sought
 PROBES = 56  # in one statement: each platform with each status
 FEW = 20_000  # posts that are read through rather than searched
 _STATUSES: tuple[str, ...] = get_args(schemas.PostStatus)
+_PLACE = "post.created_at, post.id, post.number"
 
 
 @dataclass(frozen=True)
@@ -42,24 +43,30 @@ def newest(wanted: Filter, count: int) -> list[Hit]:
     """The newest `count` posts of the filter, newest first."""
     if wanted.text is not None and "\0" in wanted.text:
         return []  # no post has it, and SQLite would stop reading there
-    if wanted.batch is None and wanted.text is not None and search.is_indexed(wanted.text) and not _are_few(wanted):
+    if wanted.text is None or wanted.batch is not None or _are_few(wanted):
+        return _probed(wanted, count)
+    if search.is_indexed(wanted.text):
         return _searched(wanted, wanted.text, count)
-    return _walked(wanted, count)
+    return _read(wanted, count)
 
 
-# --- Along the log -----------------------------------------------------------------------------------------------
+# --- By probes ---------------------------------------------------------------------------------------------------
 
 
-def _walked(wanted: Filter, count: int) -> list[Hit]:
+def _probed(wanted: Filter, count: int) -> list[Hit]:
     hits: list[Hit] = []
-    for statement, values in _statements(wanted, "created_at, id, number"):
-        found = proxy.execute_sql(f"{statement} ORDER BY 1 DESC, 2 DESC LIMIT ?", (*values, count))
-        hits += map(Hit._make, found.fetchall())
+    for statement, values in _statements(wanted, _PLACE):
+        hits += _fetched(statement, values, count)
     return sorted(hits, reverse=True)[:count]
 
 
+def _fetched(statement: str, values: tuple[Any, ...], count: int) -> list[Hit]:
+    found = proxy.execute_sql(f"{statement} ORDER BY 1 DESC, 2 DESC LIMIT ?", (*values, count))
+    return [Hit._make(row) for row in found.fetchall()]
+
+
 def _are_few(wanted: Filter) -> bool:
-    """Whether status and error code leave so few posts that reading them beats searching everything."""
+    """Whether status and error code leave so few posts that looking into each is cheapest."""
     if not wanted.statuses and not wanted.error_codes:
         return False  # all other filters are in the search index
     left = FEW
@@ -92,14 +99,22 @@ def _probes(wanted: Filter) -> Iterator[Condition]:
 
 def _dimensions(wanted: Filter) -> dict[str, Sequence[str]]:
     """The columns that follow the owner in the index that serves the filter, each with the values to probe."""
-    if not (wanted.platforms or wanted.statuses or wanted.error_codes):
+    if not _chosen(wanted):
         return {}
     codes = {"error_code": wanted.error_codes} if wanted.error_codes else {}
     others = {"status": wanted.statuses or _STATUSES, "platform": wanted.platforms or tuple(platforms.PLATFORMS)}
     return {name: tuple(dict.fromkeys(values)) for name, values in (codes | others).items()}
 
 
-# --- By the search index -----------------------------------------------------------------------------------------
+# --- By text -----------------------------------------------------------------------------------------------------
+
+
+def _read(wanted: Filter, count: int) -> list[Hit]:
+    """Down the log from its newest post, row by row: in the order in which rows are stored, probes are not."""
+    # An expression, so that no index of the column is used.
+    unhelped = [_among(f"{name} || ''", values) for name, values in _chosen(wanted).items()]
+    where = _all([*_owner(wanted), *unhelped, *_bounds(wanted), *_text(wanted)])
+    return _fetched(f"SELECT {_PLACE} FROM post WHERE {where.sql}", where.values, count)
 
 
 def _searched(wanted: Filter, fold: str, count: int) -> list[Hit]:
@@ -121,8 +136,14 @@ def _filters(wanted: Filter) -> Iterator[Condition]:
     yield _among("organization", [wanted.organization])
     if wanted.profile is not None:
         yield _among("profile", [wanted.profile])
+    yield from (_among(name, values) for name, values in _chosen(wanted).items())
+
+
+def _chosen(wanted: Filter) -> dict[str, Sequence[str]]:
+    """The filters by value that leave something out."""
+    everything = {"platform": set(platforms.PLATFORMS), "status": set(_STATUSES), "error_code": None}
     chosen = {"platform": wanted.platforms, "status": wanted.statuses, "error_code": wanted.error_codes}
-    yield from (_among(name, values) for name, values in chosen.items() if values)
+    return {name: values for name, values in chosen.items() if values and set(values) != everything[name]}
 
 
 def _owner(wanted: Filter) -> Iterator[Condition]:

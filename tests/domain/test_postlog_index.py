@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,16 @@ def test_how_far_the_clock_was_set_back_is_kept(service: Service) -> None:
     assert _found(service, "needle") == newest_first
     for count in range(1, 5):
         assert _found(service, "needle", count) == newest_first[:count]
+
+
+def test_bounds_hold_though_the_clock_was_set_back(service: Service) -> None:
+    times = (1000, 2000, 1400, 1900, 3000, 2500, 2600)
+    posts = dict(zip(times, _add(service, *["needle"] * len(times), times=times), strict=True))
+    for after, below in itertools.product(range(900, 3200, 100), repeat=2):
+        wanted = Filter(WHERE["organization"], text="needle", after=after, below=(below, ""))
+        found = service.read(lambda wanted=wanted: postlog_query.newest(wanted, 50)).result()  # type: ignore[misc]
+        expected = [posts[at] for at in sorted(times, reverse=True) if after < at < below]
+        assert [hit.id for hit in found] == expected, (after, below)
 
 
 def test_posts_of_one_millisecond_come_in_the_order_of_their_ids(service: Service) -> None:
