@@ -102,7 +102,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/docs/settings", docs.settings),
     Route(GET, "/docs/errors/<code:str>", docs.error),
     Route(GET, "/docs/rules/<rule:path>", docs.rule),
-    Route(GET, "/static/style.css", docs.stylesheet),
+    Route(GET, "/static/<name:str>", docs.static),
 )
 # fmt: on
 

@@ -88,6 +88,12 @@ def test_every_event_has_its_entry(api: Api) -> None:
     assert [text for text in EVENTS.values() if text.replace("`", "") not in shown.text] == []
 
 
+def test_the_events_page_says_whether_this_version_delivers_them(api: Api) -> None:
+    shown = fetch(api, "/docs/events").text
+    delivers = any(route.path == "/v1/webhook-endpoints" for route in ROUTES)
+    assert ("does not deliver them yet" in shown) != delivers
+
+
 def test_every_setting_has_its_entry_and_words(api: Api) -> None:
     ids = fetch(api, "/docs/settings").ids
     for section in docs.settings_view():
@@ -125,7 +131,7 @@ def test_every_link_of_every_page_leads_somewhere_on_this_server(api: Api) -> No
         for link in page.links:
             target, anchor = urldefrag(link)
             target = target or path
-            assert target in pages or target in ("/openapi.json", "/static/style.css"), (path, link)
+            assert target in pages or target in ("/openapi.json", "/static/style.css", "/static/icon.svg"), (path, link)
             assert not anchor or anchor in pages[target].ids, (path, link)
 
 
@@ -237,6 +243,21 @@ def test_an_error_page_names_the_rule(api: Api) -> None:
     response = api.post("/docs", headers=BROWSER)
     assert response.status_code == 405
     assert "/docs/rules/http.method" in Page(response.text).links
+
+
+@pytest.mark.parametrize("name, type_", [("style.css", "text/css; charset=utf-8"), ("icon.svg", "image/svg+xml")])
+def test_a_static_file_has_its_type_and_may_be_kept(api: Api, name: str, type_: str) -> None:
+    response = api.get(f"/static/{name}")
+    assert response.status_code == 200
+    assert response.headers["Content-Type"] == type_
+    assert response.headers["Cache-Control"] == "public, max-age=3600"
+
+
+@pytest.mark.parametrize(
+    "name", ["nothing.css", "%2e%2e", "%2e%2e%2fbase.html", "..%2fbase.html", "%2fetc%2fpasswd", "style.css%00"]
+)
+def test_only_the_files_of_the_folder_are_served(api: Api, name: str) -> None:
+    assert api.get(f"/static/{name}").status_code == 404
 
 
 # --- Words -------------------------------------------------------------------------------------------------------

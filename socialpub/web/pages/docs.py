@@ -88,10 +88,17 @@ async def rule(call: Call) -> Reply:
     return page("docs/field.html", field=shown)
 
 
-async def stylesheet(call: Call) -> Reply:
-    """GET /static/style.css."""
-    text = (shipped("templates") / "static" / "style.css").read_text(encoding="utf-8")
-    return Reply(text, content_type="text/css; charset=utf-8", headers={"Cache-Control": "public, max-age=3600"})
+STATIC_TYPES = {".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".js": "text/javascript; charset=utf-8"}
+
+
+async def static(call: Call) -> Reply:
+    """GET /static/{name}: one of the files in `templates/static`, and nothing else."""
+    files = {file.name: file for file in (shipped("templates") / "static").iterdir()}
+    file = files.get(call.path_value("name"))
+    if file is None:
+        raise ApiError("not_found", "There is no such file.")
+    headers = {"Cache-Control": "public, max-age=3600"}
+    return Reply(file.read_text(encoding="utf-8"), content_type=STATIC_TYPES[file.suffix], headers=headers)
 
 
 async def settings(call: Call) -> Reply:

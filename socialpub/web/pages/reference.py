@@ -38,6 +38,7 @@ async def events(call: Call) -> Reply:
         events=[event_view(document, name, entry["post"]) for name, entry in document["webhooks"].items()],
         headers=_parameters(document, next(iter(document["webhooks"].values()))["post"]),
         envelope=schema_view("Event", document["components"]["schemas"]["Event"]),
+        delivered="/v1/webhook-endpoints" in document["paths"],
     )
     return Reply(shown, content_type=HTML)
 
