@@ -1,4 +1,4 @@
-"""The one checker of every soak: ledger × client journal × database. It reports every broken invariant, with its rows."""
+"""The checker of every soak: ledger × client journal × database. It reports every broken invariant with its rows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Starts servers for the soaks: one process that has imported everything and forks one server for each line it reads.
 
-A line is JSON: `{"arguments": [...], "faults": "...", "naive": bool, "deadline": seconds, "log": FILE, "preload": FILE}`.
+A line is JSON:
+`{"arguments": [...], "faults": "...", "naive": bool, "deadline": seconds, "log": FILE, "preload": FILE}`.
 It answers `{"pid": N}` at once and `{"pid": N, "code": N}` when that server has ended. The servers run the normal
 command; what only tests need (platforms, short deadlines, the naive protocol) is put in here, from outside.
 """

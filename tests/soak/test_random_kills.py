@@ -24,7 +24,9 @@ def test_random_kills_lose_and_double_nothing(tmp_path: Path, capsys: pytest.Cap
 def test_the_same_run_with_naive_retry_breaks_the_invariants(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = random_kills(tmp_path, new_seed(), kills=count("naive_kills", 50), each=count("naive_posts", 100), naive=True)
+    result = random_kills(
+        tmp_path, new_seed(), kills=count("naive_kills", 50), each=count("naive_posts", 100), naive=True
+    )
     with capsys.disabled():
         print("\n" + result.table("the same with naive retry, which must fail"))
     assert result.report.doubled

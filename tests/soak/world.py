@@ -195,7 +195,7 @@ class World:
             "server": {"port": self.port},
             "database": {"url": str(self.database)},
             "security": {"allow_private_networks": True},
-            "limits": {name: 1_000_000 for name in ("posts", "media", "writes", "reads")},
+            "limits": dict.fromkeys(("posts", "media", "writes", "reads"), 1000000),
             "publishing": {"retry_waits": [0.2, 0.4, 0.8], "settle_horizon": 4},
             "scheduling": {"overdue_spacing": 0},
         }
@@ -227,7 +227,9 @@ class World:
 
     # --- Starting and stopping ---
 
-    def start(self, faults: str = "", *, wait: bool = True, naive: bool = False, arguments: tuple[str, ...] = ()) -> Child:
+    def start(
+        self, faults: str = "", *, wait: bool = True, naive: bool = False, arguments: tuple[str, ...] = ()
+    ) -> Child:
         self.child = self.forker.fork(
             arguments=["serve", "--config", str(self.folder / "socialpub.toml"), *arguments],
             faults=faults,
@@ -267,7 +269,14 @@ class World:
     def command(self, *arguments: str) -> tuple[int, Any, str]:
         """Run another command beside the server: exit code, its JSON, standard error."""
         done = subprocess.run(
-            [sys.executable, "-m", "tests.soak.command_main", *arguments, "--config", str(self.folder / "socialpub.toml")],
+            [
+                sys.executable,
+                "-m",
+                "tests.soak.command_main",
+                *arguments,
+                "--config",
+                str(self.folder / "socialpub.toml"),
+            ],
             cwd=ROOT,
             capture_output=True,
             text=True,
