@@ -1,36 +1,31 @@
-"""Media: what the bytes are, where they are kept, and how a post gets them at publishing time."""
+"""Media: the records of stored files, their public addresses, and how a post gets its bytes at publishing time."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
-import hashlib
 import json
-import os
-import shutil
-import tempfile
-import threading
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from PIL import Image
+from peewee import fn
 
 from socialpub import platforms
-from socialpub.base import net
+from socialpub.base import crypto, net
 from socialpub.base.errors import ApiError, refuse
+from socialpub.base.runtime import iso
+from socialpub.domain import cursors, files, probe, schemas, tenancy
+from socialpub.domain.fetched import Fetched as Fetched
+from socialpub.domain.files import file_of
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
-from socialpub.platforms.base import Facts, Item
+from socialpub.platforms.base import Facts, Item, Kind
 from socialpub.platforms.rules import unreachable
 from socialpub.store.db import Tx
-from socialpub.store.models import Media
+from socialpub.store.models import Media, Post
 
-PIXELS_MAX = 50_000_000
-FETCH_SECONDS = 120.0
-SNIFF_BYTES = 64
 EXTENSIONS = {
     "image/jpeg": "jpg",
     "image/png": "png",
@@ -40,73 +35,12 @@ EXTENSIONS = {
     "video/quicktime": "mov",
     "video/webm": "webm",
 }
+LISTING = "media"
+NEEDING = ("queued", "validated", "publishing")
 Row = dict[str, Any]
 
 
-# --- What the bytes are ------------------------------------------------------------------------------------------
-
-
-def sniff(head: bytes) -> str | None:
-    """The content type that a file's first bytes show; None for anything but the seven kinds that are taken."""
-    if head.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if head.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if head.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "image/webp"
-    if head[4:8] == b"ftyp":
-        return "video/quicktime" if head[8:12] == b"qt  " else "video/mp4"
-    if head.startswith(b"\x1aE\xdf\xa3") and b"webm" in head:
-        return "video/webm"
-    return None
-
-
-def measure(path: Path, sha256: str = "") -> Facts | None:
-    """The facts of a file; None for an unsupported type.
-
-    ApiError `media.unreadable` or `media.pixels_max` for an image that cannot be read or is too large. A video's
-    dimensions and duration are not measured yet: they stay None.
-    """
-    with path.open("rb") as file:
-        content_type = sniff(file.read(SNIFF_BYTES))
-    if content_type is None:
-        return None
-    size = path.stat().st_size
-    if content_type.startswith("video/"):
-        return Facts(content_type, size, sha256)
-    width, height, frames = _image_size(path, content_type)
-    return Facts(content_type, size, sha256, width, height, frames)
-
-
-def _image_size(path: Path, content_type: str) -> tuple[int, int, int]:
-    formats = [content_type.removeprefix("image/").upper()]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path, formats=formats) as image:
-                width, height = image.size
-                frames = int(getattr(image, "n_frames", 1))
-    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
-        raise refuse("media.pixels_max") from error
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
-        raise refuse("media.unreadable") from error
-    if width * height > PIXELS_MAX:
-        raise refuse("media.pixels_max")
-    return width, height, frames
-
-
-# --- Kept files --------------------------------------------------------------------------------------------------
-
-
-def _home(service: Service) -> Path:
-    return service.runtime.settings.data_dir / "media"
-
-
-def file_of(service: Service, sha256: str) -> Path:
-    """Where the bytes with this hash are."""
-    return _home(service) / sha256[:2] / sha256
+# --- Storing -----------------------------------------------------------------------------------------------------
 
 
 def decode(data: str) -> bytes:
@@ -121,35 +55,32 @@ def decode(data: str) -> bytes:
 
 
 def store(service: Service, data: bytes) -> Facts:
-    """Put bytes durably in their place under their hash, before any row names them, and measure them.
+    """Put inline bytes durably in their place under their hash, before any row names them, and measure them.
 
-    Bytes of an unsupported or unreadable kind are kept too: for inline media the platform's own rule says no.
+    Bytes of an unsupported or unreadable kind are kept too: the platform's own rule says no when they are published.
     """
-    sha256 = hashlib.sha256(data).hexdigest()
-    place = file_of(service, sha256)
-    if not place.exists():
-        with _arriving(place) as file:
-            file.write(data)
-    try:
-        facts = measure(place, sha256)
-    except ApiError:
-        facts = None
-    return facts or Facts(sniff(data[:SNIFF_BYTES]) or "application/octet-stream", len(data), sha256)
+    with files.Arriving(files.home(service)) as arriving:
+        arriving.write(data)
+        arriving.finish()
+        kind = probe.sniff(arriving.head) or probe.UNKNOWN
+        try:
+            facts = probe.measure(arriving.path, arriving.sha256)
+        except ApiError as error:
+            if error.code == "internal_error":
+                raise
+            facts = None
+        files.keep(service, arriving)
+    return facts or Facts(kind, arriving.size, arriving.sha256)
 
 
-@contextlib.contextmanager
-def _arriving(place: Path) -> Iterator[BinaryIO]:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=place.parent, prefix=".arriving-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, place)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+def take(service: Service, arriving: files.Arriving) -> Facts:
+    """Keep an uploaded file; ApiError `media.type_unsupported`, `media.unreadable`, `media.pixels_max`."""
+    arriving.finish()
+    facts = probe.measure(arriving.path, arriving.sha256)
+    if facts is None:
+        raise refuse("media.type_unsupported")
+    files.keep(service, arriving)
+    return facts
 
 
 def insert(service: Service, tx: Tx, organization: str, profile: str | None, facts: Facts, alt: str | None) -> str:
@@ -162,48 +93,133 @@ def insert(service: Service, tx: Tx, organization: str, profile: str | None, fac
         content_type=facts.content_type,
         kind=facts.kind,
         size_bytes=facts.size,
-        sha256=facts.sha256,
-        width=facts.width,
-        height=facts.height,
-        frames=facts.frames,
-        duration_ms=facts.duration_ms,
         alt_text=alt,
         created_at=service.now_ms,
+        **{column: getattr(facts, column) for column in FACTS},
     ).execute()
+    tx.after_commit(lambda: files.release(service, facts.sha256))
     return media_id
+
+
+FACTS = (
+    "sha256",
+    "width",
+    "height",
+    "frames",
+    "duration_ms",
+    "frame_rate",
+    "bit_rate",
+    "video_codec",
+    "audio_codec",
+    "has_audio",
+)
+"""Columns that are named like the facts they hold."""
+
+
+def facts_of(row: Row) -> Facts:
+    """What is known of an asset without opening its file."""
+    return Facts(row["content_type"], row["size_bytes"], **{column: row[column] for column in FACTS})
+
+
+# --- Records -----------------------------------------------------------------------------------------------------
 
 
 def find(scope: Scope, profile: str | None, media_id: str) -> Row:
     """The row of an asset that the scope (and profile) may use; ApiError `not_found`, rule `media.unknown`."""
-    query = Media.select().where(
-        Media.id == media_id, Media.organization == scope.organization, Media.deleted_at.is_null()
-    )
-    narrowed = profile or scope.profile
-    if narrowed:
-        query = query.where(Media.profile.is_null() | (Media.profile == narrowed))
-    row = query.dicts().first()
+    row = _usable(scope, profile or scope.profile).where(Media.id == media_id).dicts().first()
     if row is None:
         raise refuse("media.unknown", f"The scope holds no media with the id {media_id}.")
     return row  # type: ignore[no-any-return]
 
 
-def facts_of(row: Row) -> Facts:
-    """What is known of an asset without opening its file."""
-    return Facts(
-        row["content_type"],
-        row["size_bytes"],
-        row["sha256"],
-        row["width"],
-        row["height"],
-        row["frames"],
-        row["duration_ms"],
-    )
+def _usable(scope: Scope, profile: str | None) -> Any:
+    query = Media.select().where(Media.organization == scope.organization, Media.deleted_at.is_null())
+    return query.where(Media.profile.is_null() | (Media.profile == profile)) if profile else query
+
+
+def body(service: Service, row: Row) -> Row:
+    """An asset as the API shows it."""
+    return {
+        "id": row["id"],
+        "url": public_url(service, row["id"], row["content_type"]),
+        "contentType": row["content_type"],
+        "sizeBytes": row["size_bytes"],
+        "sha256": row["sha256"],
+        "kind": row["kind"],
+        "width": row["width"],
+        "height": row["height"],
+        "durationMs": row["duration_ms"],
+        "profileId": row["profile"],
+        "altText": row["alt_text"],
+        "createdAt": iso(row["created_at"]),
+    }
+
+
+def page(service: Service, scope: Scope, query: schemas.MediaQuery) -> Row:
+    """One page of the media that the scope (and profile) may use, newest first.
+
+    ApiError `not_found` for a profile out of scope, `cursor` for a cursor that this list did not make.
+    """
+    profile = scope.narrowed(query.profile_id)
+    check_profile(scope, query.profile_id)
+    found = _usable(scope, profile)
+    if query.cursor is not None:
+        at, last = cursors.unseal(service, LISTING, scope.organization, query.cursor)
+        found = found.where((Media.created_at < at) | ((Media.created_at == at) & (Media.id < last)))
+    rows = list(found.order_by(Media.created_at.desc(), Media.id.desc()).limit(query.limit + 1).dicts())
+    shown = rows[: query.limit]
+    more = shown[-1] if len(rows) > query.limit else None
+    cursor = more and cursors.seal(service, LISTING, scope.organization, more["created_at"], more["id"])
+    return {"data": [body(service, row) for row in shown], "nextCursor": cursor}
+
+
+def check_profile(scope: Scope, profile: str | None) -> None:
+    """ApiError `not_found` for a profile that the organization does not have."""
+    if profile is not None and not tenancy.profile_exists(scope, profile):
+        raise ApiError("not_found", "The organization has no profile with this id.")
+
+
+def delete(service: Service, tx: Tx, scope: Scope, media_id: str) -> Row:
+    """`{id, deleted}`; ApiError `media.in_use` while an open post needs the asset.
+
+    A key that is bound to a profile deletes only what belongs to that profile.
+    """
+    row = find(scope, None, media_id)
+    if scope.profile not in (None, row["profile"]):
+        raise refuse("media.unknown", f"The key's profile owns no media with the id {media_id}.")
+    named = (fn.instr(Post.media, media_id) > 0) | (fn.instr(Post.options, media_id) > 0)
+    post = Post.select(Post.id).where(Post.status.in_(NEEDING), named).limit(1).scalar()
+    if post is not None:
+        raise refuse("media.in_use", f"Post {post} needs this media.")
+    Media.update(deleted_at=service.now_ms).where(Media.id == media_id).execute()
+
+    def remove_bytes() -> None:
+        service.pool.submit(files.remove_unneeded, service, row["sha256"])
+
+    tx.after_commit(remove_bytes)
+    return {"id": media_id, "deleted": True}
+
+
+# --- Public addresses --------------------------------------------------------------------------------------------
 
 
 def public_url(service: Service, media_id: str, content_type: str) -> str:
     """The public, unguessable address of an asset."""
+    return f"{service.base_url}/media/{media_id}/{_file_name(service, media_id, content_type)}"
+
+
+def _file_name(service: Service, media_id: str, content_type: str) -> str:
     mac = service.runtime.vault.sign("media", media_id.encode()).hex()[:32]
-    return f"{service.base_url}/media/{media_id}/{mac}.{EXTENSIONS.get(content_type, 'bin')}"
+    return f"{mac}.{EXTENSIONS.get(content_type, 'bin')}"
+
+
+def public(service: Service, media_id: str, name: str) -> Row:
+    """The row behind a public address; ApiError `not_found` for a wrong address and for deleted media."""
+    row = Media.select().where(Media.id == media_id, Media.deleted_at.is_null()).dicts().first()
+    wanted = _file_name(service, media_id, row["content_type"] if row else "")
+    if row is None or not crypto.same(wanted.encode(), name.encode("utf-8", "surrogatepass")):
+        raise ApiError("not_found", "There is nothing at this address.")
+    return row  # type: ignore[no-any-return]
 
 
 # --- A post's items ----------------------------------------------------------------------------------------------
@@ -229,59 +245,6 @@ def _item(service: Service, ref: Mapping[str, Any], assets: Mapping[str, Row]) -
     return Item(ref["kind"], alt if alt is not None else asset["alt_text"], url, stored=True)
 
 
-class Fetched:
-    """By-URL media of running batches: each URL is fetched once a batch, and kept until its last target settles."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._locks: dict[str, threading.Lock] = {}
-        self._guard = threading.Lock()
-
-    def get(self, batch: str, url: str) -> Path:
-        """The file of a URL. ApiError from the guarded client, or with the upstream's status in `platform_response`."""
-        place = self._folder(batch) / hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
-        with self._lock(str(place)):
-            if not place.exists():
-                self._fetch(url, place)
-        return place
-
-    def _fetch(self, url: str, place: Path) -> None:
-        runtime = self._service.runtime
-        with runtime.open_http(runtime.http_policy(guarded=True)) as http, _arriving(place) as file:
-            reply = http.download(url, file, max_bytes=runtime.settings.media.max_bytes, deadline=FETCH_SECONDS)
-            if not reply.ok:
-                raise ApiError("preflight_failed", platform_response={"status": reply.status, "url": url})
-
-    def put(self, batch: str, data: bytes) -> tuple[Path, str]:
-        """Inline bytes of a batch that is only validated: their file and hash."""
-        sha256 = hashlib.sha256(data).hexdigest()
-        place = self._folder(batch) / sha256
-        with self._lock(str(place)):
-            if not place.exists():
-                with _arriving(place) as file:
-                    file.write(data)
-        return place, sha256
-
-    def kept(self) -> list[str]:
-        """The batches whose files are here."""
-        home = self._folder("")
-        return [place.name for place in home.iterdir()] if home.is_dir() else []
-
-    def drop(self, batch: str) -> None:
-        """Forget a settled batch's files."""
-        shutil.rmtree(self._folder(batch), ignore_errors=True)
-        prefix = str(self._folder(batch))
-        with self._guard:
-            self._locks = {name: lock for name, lock in self._locks.items() if not name.startswith(prefix)}
-
-    def _folder(self, batch: str) -> Path:
-        return self._service.runtime.settings.data_dir / "fetched" / batch
-
-    def _lock(self, name: str) -> threading.Lock:
-        with self._guard:
-            return self._locks.setdefault(name, threading.Lock())
-
-
 def with_bytes(
     service: Service, fetched: Fetched, batch: str, platform: str, refs: str, assets: Mapping[str, Row]
 ) -> tuple[Item, ...]:
@@ -301,39 +264,55 @@ def resolved(
     assets: Mapping[str, Row],
 ) -> Item:
     """One item with its bytes and facts; `preflight_failed` when it cannot be had or read."""
-    item = _item(service, ref, assets)
+    item, name = _item(service, ref, assets), f"Media item {index + 1}"
     try:
-        path, sha256 = _bytes_of(service, fetched, batch, ref, assets)
-        facts = measure(path, sha256)
+        path, facts = _bytes_of(service, fetched, batch, ref, assets)
     except ApiError as error:
-        raise _deep_error(platform, item, index, error) from error
-    if facts is None:
-        facts = Facts("application/octet-stream", path.stat().st_size, sha256)
-    elif facts.kind != item.kind:
-        raise _as_deep(
-            refuse("media.kind_mismatch", f"Media item {index + 1} is said to be {item.kind}, it is {facts.kind}.")
-        )
-    return Item(item.kind, item.alt_text, item.url, item.stored, facts, path)
+        raise _deep_error(platform, item.kind, name, error) from error
+    if facts.kind != item.kind and facts.content_type != probe.UNKNOWN:
+        raise _as_deep(refuse("media.kind_mismatch", f"{name} is said to be {item.kind}, it is {facts.kind}."))
+    return replace(item, facts=facts, path=path)
+
+
+def option_facts(fetched: Fetched, batch: str, platform: str, options: Mapping[str, Any]) -> dict[str, Facts]:
+    """What the images are that options name, in an I/O thread; `preflight_failed` for what cannot be had or read."""
+    found = {}
+    for option in platforms.platform(platform).option_images:
+        if option in options:
+            try:
+                found[option] = fetched.get(batch, options[option])[1]
+            except ApiError as error:
+                raise _deep_error(platform, "image", f"The image of `{option}`", error) from error
+    return found
 
 
 def _bytes_of(
     service: Service, fetched: Fetched, batch: str, ref: Mapping[str, Any], assets: Mapping[str, Row]
-) -> tuple[Path, str]:
+) -> tuple[Path, Facts]:
     if "mediaId" in ref:
-        sha256 = assets[ref["mediaId"]]["sha256"]
-        return file_of(service, sha256), sha256
+        return _stored(service, assets[ref["mediaId"]])
     if "bytesBase64" in ref:
         return fetched.put(batch, decode(ref["bytesBase64"]))
-    path = fetched.get(batch, ref["url"])
-    return path, hashlib.sha256(path.read_bytes()).hexdigest()
+    return fetched.get(batch, ref["url"])
 
 
-def _deep_error(platform: str, item: Item, index: int, error: ApiError) -> ApiError:
+def _stored(service: Service, asset: Row) -> tuple[Path, Facts]:
+    facts, path = facts_of(asset), file_of(service, asset["sha256"])
+    if not path.exists():
+        raise refuse("media.unknown", f"The media {asset['id']} was deleted.")
+    if facts.width is None:  # kept from a request though it could not be read: now it is to be published
+        facts = probe.measure(path, facts.sha256) or facts
+    return path, facts
+
+
+def _deep_error(platform: str, kind: Kind, name: str, error: ApiError) -> ApiError:
     """A media failure as the target reports it: the service's own rule, or the platform's `…reachable`."""
+    if error.code == "internal_error":
+        return error
     if error.rule:
         return _as_deep(error)
-    row = unreachable(platforms.PLATFORMS[platform], item.kind)
-    found = row.error("", f"Media item {index + 1} could not be fetched: {error.message}")
+    row = unreachable(platforms.PLATFORMS[platform], kind)
+    found = row.error("", f"{name} could not be fetched: {error.message}")
     found.platform_response = error.platform_response
     return found
 

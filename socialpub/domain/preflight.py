@@ -194,7 +194,12 @@ def check_deep(service: Service, fetched: media.Fetched, batch: str, aim: Aim) -
             items[index] = media.resolved(service, fetched, batch, aim.platform, index, ref, aim.assets)
         except ApiError as error:
             errors.append(error)
-    found = _findings(service, aim, replace(aim.draft, items=tuple(items)), "deep")
+    pictures: Mapping[str, Facts] = {}
+    try:
+        pictures = media.option_facts(fetched, batch, aim.platform, aim.draft.options)
+    except ApiError as error:
+        errors.append(error)
+    found = _findings(service, aim, replace(aim.draft, items=tuple(items), option_facts=pictures), "deep")
     return Checked((*errors, *_errors(service, aim, found)), found.warnings)
 
 

@@ -129,6 +129,7 @@ def sweep(service: Service, fetched: media.Fetched) -> None:
     for batch in fetched.kept():
         if service.read(functools.partial(batches.is_settled, batch)).result():
             fetched.drop(batch)
+    fetched.tidy()
 
 
 def _unrung() -> list[tuple[str, str, int]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from peewee import SQL, AutoField, BigIntegerField, BooleanField, ForeignKeyField, IntegerField, TextField
+from peewee import SQL, AutoField, BigIntegerField, BooleanField, FloatField, ForeignKeyField, IntegerField, TextField
 
 from socialpub.store.db import BaseModel
 from socialpub.store.queue import Job
@@ -133,7 +133,7 @@ class ConnectAttempt(BaseModel):
 
 
 class Media(BaseModel):
-    """A stored file's record; the bytes are `{data_dir}/media/{sha256}`, shared by equal files."""
+    """A stored file's record; the bytes are `{data_dir}/media/{2 characters}/{sha256}`, shared by equal files."""
 
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization")
@@ -149,6 +149,11 @@ class Media(BaseModel):
     alt_text = TextField(null=True)
     created_at = BigIntegerField()
     deleted_at = BigIntegerField(null=True)
+    frame_rate = FloatField(null=True)
+    bit_rate = BigIntegerField(null=True)
+    video_codec = TextField(null=True)
+    audio_codec = TextField(null=True)
+    has_audio = BooleanField(null=True)
 
     class Meta:
         indexes = ((("organization", "created_at", "id"), False),)

@@ -1,0 +1,293 @@
+"""The process that opens media files: `python -I probe_worker.py TYPE PIXELS_MAX < FILE`, one file, one line of JSON.
+
+Files come from strangers and the libraries that read them are large, so they are read here, under limits of memory,
+processor time and open files, without the program's environment, and never in the server. It imports nothing of
+socialpub. The answer is what was found (a name is missing where it could not be read), or `{"rule", "why"}`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import resource
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+from PIL import Image, MpoImagePlugin, WebPImagePlugin
+from pymediainfo import MediaInfo
+
+MEMORY_MAX = 1024 * 1024 * 1024
+CPU_SECONDS = 8
+FRAMES_MAX = 20_000
+SCANS_MAX = 200
+DECODED_MAX = 16_000_000  # pixels; a larger image is measured by its structure alone
+PEEK = 1024
+TAIL = 65_557  # how far from its end a ZIP's directory record may begin
+_MARKUP = (b"<script", b"<html", b"<svg", b"<!doctype", b"<?php", b"<body", b"<iframe")
+_CODECS = {
+    "avc": "h264",
+    "mpeg-4 visual": "mpeg4",
+    "mpeg video": "mpeg2",
+    "h.263": "h263",
+    "jpeg": "mjpeg",
+    "mpeg audio": "mp3",
+    "ac-3": "ac3",
+    "e-ac-3": "eac3",
+}
+
+# What Image.open would import when it meets such a file.
+PLUGINS = (MpoImagePlugin, WebPImagePlugin)
+
+Found = dict[str, Any]
+
+
+class BadFile(Exception):  # noqa: N818 - a verdict on the file, not an error of the program
+    """The file is refused: a rule's id, and why in a sentence."""
+
+    def __init__(self, why: str, rule: str = "media.unreadable") -> None:
+        super().__init__(why)
+        self.rule = rule
+
+
+def probe(file: BinaryIO, content_type: str, pixels_max: int) -> Found:
+    """What the file is; BadFile when it is refused."""
+    _check_single_nature(file)
+    found = _image(file, content_type, pixels_max) if content_type.startswith("image/") else _video(file)
+    _check_pixels(found.get("width") or 0, found.get("height") or 0, pixels_max)
+    return found
+
+
+def _check_pixels(width: int, height: int, pixels_max: int) -> None:
+    if width * height > pixels_max:
+        raise BadFile(f"It has {width:,} × {height:,} pixels.", "media.pixels_max")
+
+
+# --- Two things at once ----------------------------------------------------------------------------------------------
+
+
+def _check_single_nature(file: BinaryIO) -> None:
+    """No file that other programs would take for a page, a PDF or an archive."""
+    size = file.seek(0, 2)
+    file.seek(0)
+    head = file.read(PEEK).lower()
+    file.seek(max(0, size - TAIL))
+    tail = file.read()
+    file.seek(0)
+    if b"%pdf-" in head:
+        raise BadFile("It is also a PDF.")
+    if any(word in head for word in _MARKUP):
+        raise BadFile("It is also a page with markup.")
+    if _ends_as_zip(tail, size):
+        raise BadFile("It is also a ZIP archive.")
+
+
+def _ends_as_zip(tail: bytes, size: int) -> bool:
+    """Whether a ZIP's end record stands there, with its directory right before it."""
+    at = tail.rfind(b"PK\x05\x06")
+    while at >= 0:
+        if len(tail) - at >= 22:
+            length = struct.unpack_from("<I", tail, at + 12)[0]
+            directory = at - length
+            if length <= size and (directory < 0 or tail[directory : directory + 4] in (b"PK\x01\x02", b"PK\x05\x06")):
+                return True
+        at = tail.rfind(b"PK\x05\x06", 0, at)
+    return False
+
+
+# --- Images ----------------------------------------------------------------------------------------------------------
+
+
+def _image(file: BinaryIO, content_type: str, pixels_max: int) -> Found:
+    name = content_type.removeprefix("image/").upper()
+    if name == "WEBP":
+        _check_webp(file, pixels_max)  # its decoder takes memory for the whole canvas before it says how large that is
+    if name == "JPEG":
+        _check_scans(file)
+    frames = _gif_frames(file, pixels_max) if name == "GIF" else None
+    with Image.open(file, formats=[name]) as image:
+        width, height = image.size
+        _check_pixels(width, height, pixels_max)
+        found = _turned(width, height, name == "JPEG" and image.getexif().get(0x0112, 1) >= 5)
+        # A JPEG's further pictures (depth, a brighter copy) are no frames.
+        found["frames"] = frames or (1 if name == "JPEG" else int(getattr(image, "n_frames", 1)))
+        _decode(image, name)
+    if found["frames"] > FRAMES_MAX:
+        raise BadFile(f"It has more than {FRAMES_MAX:,} frames.")
+    if name == "PNG":
+        _check_png(file)
+    return found
+
+
+def _turned(width: int, height: int, on_its_side: bool) -> Found:
+    return {"width": height, "height": width} if on_its_side else {"width": width, "height": height}
+
+
+def _decode(image: Image.Image, name: str) -> None:
+    """Decode the picture, so that what is cut short or broken is found."""
+    width, height = image.size
+    if name == "JPEG":
+        image.draft("L", (max(1, width // 8), max(1, height // 8)))  # reads all of it at a fraction of the work
+    elif width * height > DECODED_MAX:
+        return
+    image.load()
+
+
+def _check_scans(file: BinaryIO) -> None:
+    """A progressive JPEG is gone through once a scan: thousands of scans are an attack."""
+    scans = sum(piece.count(b"\xff\xda") for piece in iter(lambda: file.read(1 << 20), b""))
+    file.seek(0)
+    if scans > SCANS_MAX:
+        raise BadFile(f"It has more than {SCANS_MAX} scans.")
+
+
+def _check_png(file: BinaryIO) -> None:
+    """Every chunk has the check sum that it says, up to the end chunk."""
+    file.seek(0)
+    with Image.open(file, formats=["PNG"]) as image:
+        image.verify()
+
+
+def _check_webp(file: BinaryIO, pixels_max: int) -> None:
+    head = file.read(30)
+    size = file.seek(0, 2)
+    file.seek(0)
+    if len(head) < 30 or struct.unpack_from("<I", head, 4)[0] + 8 > size:
+        raise BadFile("It is cut short.")
+    if head[12:16] == b"VP8X":
+        width = int.from_bytes(head[24:27], "little") + 1
+        height = int.from_bytes(head[27:30], "little") + 1
+        _check_pixels(width, height, pixels_max)
+
+
+def _gif_frames(file: BinaryIO, pixels_max: int) -> int:
+    """The number of frames; the whole structure is walked, nothing is decoded."""
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        count = 0
+        try:
+            for width, height in _gif_images(data):
+                _check_pixels(width, height, pixels_max)
+                count += 1
+                if count > FRAMES_MAX:
+                    raise BadFile(f"It has more than {FRAMES_MAX:,} frames.")
+        except (IndexError, struct.error) as error:
+            raise BadFile("It is cut short.") from error
+    return count
+
+
+def _gif_images(data: mmap.mmap) -> Iterator[tuple[int, int]]:
+    """Width and height of each image block (GIF89a specification, section 20)."""
+    at = 13 + _color_table(data[10])
+    while at < len(data) and data[at] != 0x3B:
+        if data[at] == 0x2C:
+            width, height = struct.unpack_from("<HH", data, at + 5)
+            yield width, height
+            at += 11 + _color_table(data[at + 9])
+        elif data[at] == 0x21:
+            at += 2
+        else:
+            raise BadFile("A block of it is none that GIF knows.")
+        while data[at]:
+            at += data[at] + 1
+        at += 1
+
+
+def _color_table(flags: int) -> int:
+    return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
+
+
+# --- Videos ----------------------------------------------------------------------------------------------------------
+
+
+def _video(file: BinaryIO) -> Found:
+    if not MediaInfo.can_parse():  # a machine for which the library has no build: nothing can be said
+        return {}
+    tracks = [track.to_data() for track in MediaInfo.parse(file).tracks]
+    whole = _first(tracks, "General")
+    picture = _first(tracks, "Video")
+    if whole.get("istruncated") == "Yes":
+        raise BadFile("It is cut short.")
+    if not picture:
+        raise BadFile("It holds no video.")
+    sound = _first(tracks, "Audio")
+    width, height = _number(picture.get("width"), int), _number(picture.get("height"), int)
+    found = _turned(width, height, round(_number(picture.get("rotation"), float) or 0) % 180 == 90)
+    return found | {
+        "duration_ms": _number(whole.get("duration") or picture.get("duration"), int),
+        "frame_rate": _number(picture.get("frame_rate"), float),
+        "bit_rate": _number(picture.get("bit_rate") or whole.get("overall_bit_rate"), int),
+        "video_codec": _codec(picture),
+        "audio_codec": _codec(sound),
+        "has_audio": bool(sound),
+    }
+
+
+def _first(tracks: list[Found], kind: str) -> Found:
+    return next((track for track in tracks if track["track_type"] == kind), {})
+
+
+def _codec(track: Found) -> str | None:
+    name = str(track.get("format") or "").lower()
+    return _CODECS.get(name, name) or None
+
+
+def _number(value: Any, kind: Callable[[float], Any]) -> Any:
+    """A positive number of the library's, which gives some as text; None for anything else."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return kind(number) if 0 < number < 2**53 else None
+
+
+# --- The process -----------------------------------------------------------------------------------------------------
+
+
+def limit() -> None:
+    """Give up what reading one file does not need."""
+    # When memory runs out, this process is the one to go (Linux).
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+    for what, most in (
+        (resource.RLIMIT_AS, MEMORY_MAX),
+        (resource.RLIMIT_CPU, CPU_SECONDS),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        with contextlib.suppress(OSError, ValueError):  # macOS does not know every limit
+            resource.setrlimit(what, (most, most))
+
+
+def close_the_door(content_type: str) -> None:
+    """No further file and no connection: a video may name others."""
+    most = 4 if content_type == "image/gif" else 3  # a GIF is mapped into memory, which takes a number of its own
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _load(content_type: str) -> None:
+    """Libraries come in before the door is closed."""
+    if content_type.startswith("video/"):
+        MediaInfo.can_parse()
+    else:
+        Image.preinit()
+
+
+def main(content_type: str, pixels_max: str) -> None:
+    limit()
+    Image.MAX_IMAGE_PIXELS = None  # our own limit is looked at before anything is decoded
+    _load(content_type)
+    close_the_door(content_type)
+    try:
+        answer = probe(sys.stdin.buffer, content_type, int(pixels_max))
+    except BadFile as error:
+        answer = {"rule": error.rule, "why": str(error)}
+    except Exception as error:  # noqa: BLE001 - whatever a hostile file brings about: it cannot be read
+        answer = {"rule": "media.unreadable", "why": "", "error": f"{type(error).__name__}: {error}"}
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
