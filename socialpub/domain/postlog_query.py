@@ -163,7 +163,7 @@ def _bounds(wanted: Filter) -> Iterator[Condition]:
 
 def _text(wanted: Filter) -> Iterator[Condition]:
     if wanted.text is not None:
-        yield Condition("instr(post.text_fold, ?) > 0", (wanted.text,))
+        yield search.containing(wanted.text)
 
 
 def _among(column: str, values: Sequence[str]) -> Condition:

@@ -57,6 +57,11 @@ def is_indexed(fold: str) -> bool:
     return len(fold) >= GRAM and not _AMBIGUOUS.intersection(fold)
 
 
+def containing(fold: str) -> Condition:
+    """That a post has this text, told from its row."""
+    return Condition("instr(post.text_fold, ?) > 0", (fold,))
+
+
 def add(number: int, row: Mapping[str, Any]) -> None:
     """File a new post's text; in the transaction that inserts the row."""
     proxy.execute_sql(
@@ -88,12 +93,13 @@ def newest(sought: Sought, condition: Condition, count: int) -> list[Hit]:
     """The newest `count` posts that have the text and meet the condition, newest first."""
     disorder = _one("SELECT disorder FROM post_search_order", ()) or 0
     first, last = _numbers(sought, disorder)
+    has_text = containing(sought.fold)
     found = proxy.execute_sql(
         "SELECT post.created_at, post.id, post.number FROM post_search "
         "CROSS JOIN post ON post.number = post_search.rowid "
         "WHERE post_search MATCH ? AND post_search.rowid > ? AND post_search.rowid < ? "
-        f"AND instr(post.text_fold, ?) > 0 AND {condition.sql} ORDER BY post_search.rowid DESC",
-        (_match(sought), first, last, sought.fold, *condition.values),
+        f"AND {has_text.sql} AND {condition.sql} ORDER BY post_search.rowid DESC",
+        (_match(sought), first, last, *has_text.values, *condition.values),
     )
     with contextlib.closing(found):
         return _best(map(Hit._make, found), count, disorder)
