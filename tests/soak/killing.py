@@ -33,10 +33,11 @@ class Result:
     journal: Journal
     seed: int
     kills: int
+    busy: int  # of them while clients or posts were under way
     seconds: float
 
     def table(self, name: str) -> str:
-        head = f"{name}: seed {self.seed}, {self.kills} kills, {self.seconds:.0f} s"
+        head = f"{name}: seed {self.seed}, {self.kills} kills ({self.busy} with work under way), {self.seconds:.0f} s"
         return "\n".join([head, *self.report.lines()])
 
 
@@ -49,21 +50,23 @@ def random_kills(folder: Path, seed: int, kills: int, each: int, *, naive: bool 
         load = Load(world, each, seed)
         world.start(naive=naive)
         load.start()
-        killed = _kill_often(world, chance, kills, naive)
+        busy = _kill_often(world, load, chance, kills, naive)
         world.start(naive=naive)
         journal = load.finish()
         world.drain()
         assert world.stop() == 0
         report = check(world, journal)
-    return Result(report, journal, seed, killed, time.monotonic() - began)
+    return Result(report, journal, seed, kills, busy, time.monotonic() - began)
 
 
-def _kill_often(world: World, chance: random.Random, kills: int, naive: bool) -> int:
+def _kill_often(world: World, load: Load, chance: random.Random, kills: int, naive: bool) -> int:
+    busy = 0
     for number in range(kills):
         if chance.random() < 0.8:
             world.wait_ready()
         pause(chance.uniform(0.02, 0.4))
         world.kill()
+        busy += not load.done or world.open_posts() > 0
         if number + 1 < kills:
             world.start(wait=False, naive=naive)
-    return kills
+    return busy

@@ -29,6 +29,7 @@ class Load:
     canceled: float = 0.1
     lead: tuple[float, float] = (1.2, 4.0)  # seconds from now to the scheduled time
     threads: int = 6
+    pace: float = 0.0  # seconds between two posts of one client
     platforms: tuple[str, ...] = ("bluesky", "crate", "plain")
     journal: Journal = field(default_factory=Journal)
     failures: list[str] = field(default_factory=list)
@@ -41,6 +42,10 @@ class Load:
         for thread in self._running:
             thread.start()
         return self
+
+    def stop(self) -> None:
+        """No new posts; what was begun goes on until it is acknowledged."""
+        self._stop.set()
 
     @property
     def done(self) -> bool:
@@ -71,6 +76,7 @@ class Load:
                 except AssertionError as error:
                     self.failures.append(str(error))
                     return
+                pause(self.pace)
 
     def _one(self, client: httpx.Client, chance: random.Random, platform: str, text: str) -> None:
         account = chance.choice(self.world.accounts[platform])
