@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from socialpub.simulator.bluesky import Bluesky
+from socialpub.simulator.facebook import Facebook
 from socialpub.simulator.instagram import Instagram
 from socialpub.simulator.threads import Threads
 from socialpub.simulator.wire import Fake
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 FAKES: Mapping[str, Callable[[Lab], Fake]] = {
     "bluesky": Bluesky,
+    "facebook": Facebook,
     "instagram": Instagram,
     "threads": Threads,
 }

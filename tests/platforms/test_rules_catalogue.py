@@ -111,7 +111,7 @@ def test_a_site_takes_a_lab_and_refuses_an_unknown_setting(name: str) -> None:
 
 
 def test_sites_have_the_settings_of_their_own() -> None:
-    assert site("facebook", {}).model_dump()["upload_base"] == "https://rupload.facebook.com"
+    assert site("facebook", {}).model_dump()["upload_base"] == "https://graph-video.facebook.com"
     assert site("instagram", {"hashtags_advised": 9}).model_dump()["hashtags_advised"] == 9
     prefixes = {"verified_url_prefixes": ["https://a.example/"]}
     assert site("tiktok", prefixes).model_dump()["verified_url_prefixes"] == ("https://a.example/",)

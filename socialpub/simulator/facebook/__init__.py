@@ -1,0 +1,87 @@
+"""The fake Facebook: logins with Pages, posts, unpublished photos, and videos in pieces (Graph API, any version).
+
+Reels, stories and comments are not here: no client of this simulator makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from socialpub.simulator.facebook.feed import Feed
+from socialpub.simulator.facebook.pages import Pages
+from socialpub.simulator.facebook.videos import Videos
+from socialpub.simulator.meta import graph
+from socialpub.simulator.meta.graph import VERSION, asked_fields, missing, shown
+from socialpub.simulator.wire import Answer, Call, Operation
+
+if TYPE_CHECKING:
+    from socialpub.simulator.lab import Lab
+
+
+class _Wanted(BaseModel):
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    handle: str = Field("lab", min_length=1)
+    display_name: str | None = None
+    pages: int = Field(1, ge=0)
+    tasks: tuple[str, ...] = ("ADVERTISE", "ANALYZE", "CREATE_CONTENT", "MESSAGING", "MODERATE", "MANAGE")
+
+
+class Facebook:
+    """The fake platform, as `wire.Fake` describes one. `videos.failing` makes the next videos fail."""
+
+    name: str = "facebook"
+    max_body: int = 64 * 1024 * 1024
+    ids: tuple[str, ...] = ("id", "post_id", "video_id", "upload_session_id", "success", "access_token")
+
+    def __init__(self, lab: Lab) -> None:
+        self.pages = Pages(lab)
+        self.feed = Feed(lab, self.pages)
+        self.videos = Videos(lab, self.pages, self.feed)
+
+    def operations(self) -> tuple[Operation, ...]:
+        return (
+            *self.pages.operations(),
+            *self.feed.operations(),
+            *self.videos.operations(),
+            Operation("node", ("GET",), f"/{VERSION}/<node>", self.read),
+        )
+
+    def read(self, call: Call) -> Answer:
+        """A post, photo, video or Page of the caller's."""
+        id = call.parts["node"]
+        account = self.pages.access(call).account
+        found = self.feed.node(id, account) or self.videos.node(id, account) or self.pages.node(id, account)
+        if found is None:
+            raise missing(id)
+        return Answer(200, shown(found, asked_fields(call, "id")))
+
+    def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """A login with Pages and the first one's token: `handle`, and optionally `displayName`, `pages`, `tasks`."""
+        asked = _Wanted.model_validate(wanted)
+        user = self.pages.add(asked.handle, asked.display_name, asked.pages, asked.tasks)
+        token = self.pages.login(user)
+        made: dict[str, Any] = {"userId": user.id, "userToken": token}
+        for page in self.pages.of(user.id)[:1]:
+            made |= {
+                "platformAccountId": page.id,
+                "displayName": page.name,
+                "accessToken": self.pages.token(page, lasting=True),
+                "refreshToken": token,
+                "extra": {"category": page.category},
+            }
+        return made
+
+    def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
+        self.pages.end_tokens(account, access=access, refresh=refresh)
+
+    def refusal(self, status: int, retry_after: int | None) -> Answer:
+        return graph.refusal(status, retry_after)
+
+    def reset(self) -> None:
+        self.feed.reset()
+        self.videos.reset()

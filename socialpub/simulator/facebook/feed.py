@@ -1,0 +1,209 @@
+"""Posts of Pages, and the photos in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from socialpub.simulator.bluesky.sniff import mime_type
+from socialpub.simulator.facebook.pages import Page, Pages
+from socialpub.simulator.forms import fields
+from socialpub.simulator.ledger import Medium, Publication
+from socialpub.simulator.meta.graph import DAY_SECONDS, VERSION, asked_fields, instant, listed, refuse, shown
+from socialpub.simulator.meta.multipart import form_of
+from socialpub.simulator.wire import Answer, Call, Operation
+
+if TYPE_CHECKING:
+    from socialpub.simulator.lab import Lab
+
+WEB = "https://www.facebook.com"
+_MESSAGE_MAX, _PHOTO_MAX = 63_206, 10 * 1024 * 1024
+_DUPLICATE_MS = 60_000
+_TYPES = ("image/jpeg", "image/png", "image/gif", "image/bmp", "image/tiff", "image/webp")
+
+
+@dataclass
+class Photo:
+    id: str
+    page: str
+    medium: Medium
+    at_ms: int
+    used: bool = False
+
+
+@dataclass
+class Post:
+    page: str
+    at_ms: int
+    content: tuple[str, ...]  # by which a second one is known
+    node: dict[str, Any]
+
+
+@dataclass
+class Feed:
+    """Everything that Pages have posted, and what they have uploaded for it."""
+
+    lab: Lab
+    pages: Pages
+    posts: dict[str, Post] = field(default_factory=dict)
+    photos: dict[str, Photo] = field(default_factory=dict)
+    _count: int = 0
+
+    def operations(self) -> tuple[Operation, ...]:
+        home = f"/{VERSION}/<page>"
+        return (
+            Operation("feed.post", ("POST",), f"{home}/feed", self.post, _link),
+            Operation("feed.list", ("GET",), f"{home}/feed", self.latest),
+            Operation("published_posts", ("GET",), f"{home}/published_posts", self.latest),
+            Operation("photos", ("POST",), f"{home}/photos", self.upload, _url),
+        )
+
+    def reset(self) -> None:
+        self.posts.clear()
+        self.photos.clear()
+
+    def new_id(self) -> str:
+        self._count += 1
+        return str(122_000_000_000_000 + 7 * self._count)
+
+    def node(self, id: str, account: str) -> dict[str, Any] | None:
+        """A post, or a photo that is still there."""
+        post, photo = self.posts.get(id), self.photos.get(id)
+        if post is not None and post.page == account:
+            return post.node
+        if photo is not None and photo.page == account and self._is_there(photo):
+            return {"id": id, "alt_text_custom": photo.medium.alt}
+        return None
+
+    # --- Calls ---
+
+    def post(self, call: Call) -> Answer:
+        """The public step."""
+        page, form = self.pages.page(call), fields(call)
+        message, link = form.get("message", ""), form.get("link", "")
+        photos = [self._attached(page, value) for name, value in form.items() if name.startswith("attached_media[")]
+        if not (message.strip() or link or photos):
+            raise refuse(100, "(#100) The parameter message or link is required")
+        if len(message) > _MESSAGE_MAX:
+            raise refuse(100, "(#100) Name parameter too long")
+        _check_link(call, link)
+        content = (message, link, *(photo.id for photo in photos))
+        self._refuse_second(page, content)
+        for photo in photos:
+            photo.used = True
+        node = self._node(page, message, [_attachment(photo) for photo in photos] or _card(link))
+        self.add(page, content, node, message, tuple(photo.medium for photo in photos), form)
+        asked = asked_fields(call, "id")
+        return Answer(200, shown(node, [name for name in asked if name != "id"]))
+
+    def latest(self, call: Call) -> Answer:
+        """The Page's posts, newest first."""
+        page = self.pages.page(call)
+        mine = [(post.at_ms, post.node) for post in self.posts.values() if post.page == page.id]
+        return listed(call, mine, asked_fields(call, "id,message,created_time"), self.lab)
+
+    def upload(self, call: Call) -> Answer:
+        """A photo: on its own with `published`, else waiting a day for a post."""
+        page, form = self.pages.page(call), form_of(call)
+        pulled = call.pulled.get(form.texts.get("url", ""))
+        content = form.files["source"][1] if "source" in form.files else pulled.content if pulled else b""
+        kind = mime_type(content, "")
+        if kind not in _TYPES:
+            raise refuse(324, "(#324) Missing or invalid image file", 2069019)
+        if len(content) > _PHOTO_MAX:
+            raise refuse(1, "The photo is too big", 1366046)
+        medium = self.lab.keep(content, kind, form.texts.get("alt_text_custom"))
+        photo = Photo(self.new_id(), page.id, medium, self.now)
+        self.photos[photo.id] = photo
+        if form.texts.get("published", "true") == "false":
+            return Answer(200, {"id": photo.id})
+        photo.used = True
+        caption = form.texts.get("caption", "")
+        node = self._node(page, caption, [_attachment(photo)])
+        self.add(page, (caption, photo.id), node, caption, (medium,), form.texts)
+        return Answer(200, {"id": photo.id, "post_id": node["id"]})
+
+    # --- Tools ---
+
+    @property
+    def now(self) -> int:
+        return self.lab.clock.now_ms()
+
+    def add(
+        self,
+        page: Page,
+        content: tuple[str, ...],
+        node: dict[str, Any],
+        text: str,
+        media: tuple[Medium, ...],
+        form: dict[str, str],
+        remote_id: str = "",
+    ) -> None:
+        """It is public now. `remote_id`: its name in the ledger, where that is not the post's id."""
+        self.posts[node["id"]] = Post(page.id, self.now, content, node)
+        request = {name: value for name, value in form.items() if name != "access_token"}
+        self.lab.ledger.write(
+            Publication(
+                "facebook", page.id, "post", remote_id or node["id"], node["permalink_url"], text, media, request
+            )
+        )
+
+    def _node(self, page: Page, message: str, attachments: list[dict[str, Any]]) -> dict[str, Any]:
+        number = self.new_id()
+        return {
+            "id": f"{page.id}_{number}",
+            "message": message,
+            "created_time": instant(self.now),
+            "permalink_url": f"{WEB}/{page.id}/posts/{number}",
+            "application": {"id": self.pages.server.client_id, "name": "Lab"},
+            "attachments": {"data": attachments} if attachments else None,
+        }
+
+    def _attached(self, page: Page, value: str) -> Photo:
+        try:
+            photo = self.photos.get(str(json.loads(value)["media_fbid"]))
+        except (ValueError, LookupError, TypeError):
+            photo = None
+        if photo is None or photo.page != page.id or not self._is_there(photo):
+            raise refuse(100, "(#100) Param attached_media must contain ids of unpublished photos of the Page")
+        if photo.used:
+            raise refuse(1, "The photos were posted already", 1366051)
+        return photo
+
+    def _is_there(self, photo: Photo) -> bool:
+        return photo.used or self.now - photo.at_ms < DAY_SECONDS * 1000
+
+    def _refuse_second(self, page: Page, content: tuple[str, ...]) -> None:
+        for post in self.posts.values():
+            if post.page == page.id and post.content == content and self.now - post.at_ms < _DUPLICATE_MS:
+                raise refuse(506, "(#506) Duplicate status message")
+
+
+def _attachment(photo: Photo) -> dict[str, Any]:
+    return {"media_type": "photo", "target": {"id": photo.id}}
+
+
+def _card(link: str) -> list[dict[str, Any]]:
+    return [{"media_type": "link", "unshimmed_url": link}] if link else []
+
+
+def _check_link(call: Call, link: str) -> None:
+    host = urlsplit(link).hostname or ""
+    if link and (host == "facebook.com" or host.endswith(".facebook.com")):
+        raise refuse(100, "(#100) The link is not allowed", 1609008)
+    if link in call.pulled and not call.pulled[link].ok:
+        raise refuse(1, "The URL could not be read", 1609005, user="We could not gather data from the link.")
+
+
+def _link(call: Call) -> Iterable[str]:
+    """Links are read where the lab can read them: on this machine."""
+    link = fields(call).get("link", "")
+    return [link] if link.startswith("http://127.0.0.1") else []
+
+
+def _url(call: Call) -> Iterable[str]:
+    url = form_of(call).texts.get("url", "")
+    return [url] if url.startswith(("http://", "https://")) else []

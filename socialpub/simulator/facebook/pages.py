@@ -1,0 +1,193 @@
+"""Logins, their Pages and the tokens of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from socialpub.simulator.forms import bearer, fields
+from socialpub.simulator.meta.graph import (
+    DENIAL,
+    LONG_SECONDS,
+    VERSION,
+    Person,
+    Tokens,
+    asked_fields,
+    dead_token,
+    listed,
+    refuse,
+    shown,
+)
+from socialpub.simulator.oauth import Access, Issue, Manners, OAuthServer
+from socialpub.simulator.wire import Answer, Call, Operation
+
+if TYPE_CHECKING:
+    from socialpub.simulator.lab import Lab
+
+SCOPES = ("pages_show_list", "pages_read_engagement", "pages_manage_posts")
+
+
+@dataclass(frozen=True)
+class Page:
+    id: str
+    name: str
+    owner: str
+    tasks: tuple[str, ...]
+    category: str = "Software"
+
+
+def _issued(issue: Issue) -> Answer:
+    return Answer(200, {"access_token": issue.access, "token_type": "bearer", "expires_in": issue.expires_in})
+
+
+def _refused(name: str, message: str) -> Answer:
+    if name == "invalid_client":
+        return refuse(1, "Error validating client secret.").answer
+    return refuse(100, message, 36008).answer
+
+
+_MANNERS = Manners(
+    authorize_path=f"/{VERSION}/dialog/oauth",
+    token_path=f"/{VERSION}/oauth/access_token",
+    token_methods=("POST",),
+    access_seconds=5400,
+    denial=DENIAL,
+    fragment="_=_",
+    issued=_issued,
+    refused=_refused,
+)
+
+
+@dataclass
+class Pages:
+    """Who is here. A Page's token has no end when it comes from a login's long-lived one."""
+
+    lab: Lab
+    users: dict[str, Person] = field(default_factory=dict)
+    pages: dict[str, Page] = field(default_factory=dict)
+    _tokens: dict[tuple[str, bool], str] = field(default_factory=dict)
+    _long: set[str] = field(default_factory=set)  # logins' tokens for 60 days
+
+    def __post_init__(self) -> None:
+        self.server = OAuthServer(self.lab.clock, _MANNERS, lambda: tuple(self.users))
+        self._check = Tokens(self.server)
+
+    def operations(self) -> tuple[Operation, ...]:
+        users = f"/{VERSION}/me"
+        return (
+            *self.server.operations(),
+            Operation("token.exchange", ("GET",), f"/{VERSION}/oauth/access_token", self.exchange),
+            Operation("me", ("GET",), users, self.me),
+            Operation("permissions", ("GET",), f"{users}/permissions", self.permissions),
+            Operation("accounts", ("GET",), f"{users}/accounts", self.accounts),
+            Operation("permissions.end", ("DELETE",), f"/{VERSION}/<user>/permissions", self.end),
+        )
+
+    def add(self, handle: str, name: str | None, pages: int, tasks: Sequence[str]) -> Person:
+        """A login with so many Pages; ValueError when the handle is taken."""
+        if any(handle == user.username for user in self.users.values()):
+            raise ValueError(f"the handle {handle} is taken")
+        user = Person(str(10_150_000_000_000_000 + len(self.users)), handle, name)
+        self.users[user.id] = user
+        for number in range(pages):
+            title = name or handle
+            id = str(104_000_000_000_000 + len(self.pages))
+            self.pages[id] = Page(id, title if not number else f"{title} {number + 1}", user.id, tuple(tasks))
+        return user
+
+    def of(self, user: str) -> list[Page]:
+        return [page for page in self.pages.values() if page.owner == user]
+
+    def login(self, user: Person) -> str:
+        """A login's token for 60 days."""
+        token = self.server.issue(user.id, SCOPES, LONG_SECONDS).access
+        self._long.add(token)
+        return token
+
+    def token(self, page: Page, *, lasting: bool) -> str:
+        """The Page's token: the same one while it works."""
+        known = self._tokens.get((page.id, lasting), "")
+        if self.server.access(known).state != "alive":
+            known = self.server.issue(page.id, SCOPES, None if lasting else 5400).access
+            self._tokens[page.id, lasting] = known
+        return known
+
+    def access(self, call: Call, scope: str = "") -> Access:
+        return self._check.access(call, scope)
+
+    def page(self, call: Call) -> Page:
+        """The Page that is calling as itself; a login's own token does not do."""
+        found = self.access(call, "pages_manage_posts")
+        wanted = self.pages.get(call.parts["page"])
+        if wanted is None or found.account != wanted.id:
+            raise refuse(
+                200, "(#200) The permission(s) pages_manage_posts are not available with this token", status=403
+            )
+        if "CREATE_CONTENT" not in wanted.tasks:
+            raise refuse(200, "(#200) The user lacks the task CREATE_CONTENT on the Page", status=403)
+        return wanted
+
+    def node(self, id: str, account: str) -> dict[str, Any] | None:
+        page = self.pages.get(id)
+        if page is None or account not in (page.id, page.owner):
+            return None
+        return {"id": page.id, "name": page.name, "category": page.category}
+
+    # --- Calls ---
+
+    def exchange(self, call: Call) -> Answer:
+        """A login's token for 60 days."""
+        asked = fields(call)
+        if (asked.get("client_id"), asked.get("client_secret")) != (self.server.client_id, self.server.client_secret):
+            raise refuse(1, "Error validating client secret.")
+        token = asked.get("fb_exchange_token", "")
+        made = self.server.renew(token, LONG_SECONDS) if asked.get("grant_type") == "fb_exchange_token" else None
+        if made is None:
+            raise dead_token(self.server.access(token).state)
+        self._long.add(made.access)
+        return _issued(made)
+
+    def me(self, call: Call) -> Answer:
+        account = self.access(call).account
+        name = self.users[account].name or self.users[account].username if account in self.users else None
+        node = self.node(account, account) or {"id": account, "name": name}
+        return Answer(200, shown(node, asked_fields(call, "id,name")))
+
+    def permissions(self, call: Call) -> Answer:
+        granted = self.access(call).scopes
+        rows = [{"permission": name, "status": "granted" if name in granted else "declined"} for name in SCOPES]
+        return Answer(200, {"data": rows})
+
+    def accounts(self, call: Call) -> Answer:
+        found = self.access(call, "pages_show_list")
+        lasting = bearer(call) in self._long
+        rows = [
+            {
+                "id": page.id,
+                "name": page.name,
+                "category": page.category,
+                "tasks": list(page.tasks),
+                "access_token": self.token(page, lasting=lasting),
+            }
+            for page in self.of(found.account)
+        ]
+        return listed(call, [(0, row) for row in rows], asked_fields(call, "id,name,access_token"), self.lab)
+
+    def end(self, call: Call) -> Answer:
+        """The owner takes everything back: the login's tokens and those of all its Pages."""
+        for account in self._with_pages(self.access(call).account):
+            self.server.end_grants(account)
+        return Answer(200, True)
+
+    def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
+        """Of a login with its Pages, of one Page, or of all; ValueError when there is no such account."""
+        chosen = [None] if account is None else self._with_pages(account)
+        for one in chosen:
+            self.server.end_tokens(one, access=access, refresh=refresh)
+
+    def _with_pages(self, account: str) -> list[str | None]:
+        user = next((user for user in self.users.values() if account in (user.id, user.username)), None)
+        if user is None and account not in self.pages:
+            raise ValueError(f"there is no account {account!r}")
+        return [account] if user is None else [user.id, *(page.id for page in self.of(user.id))]

@@ -1,0 +1,177 @@
+"""Videos of Pages: taken in pieces or from an address, published at the last step, shown once they are processed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from socialpub.simulator.bluesky.sniff import mime_type
+from socialpub.simulator.facebook.feed import WEB, Feed
+from socialpub.simulator.facebook.pages import Page, Pages
+from socialpub.simulator.forms import fields
+from socialpub.simulator.ledger import Medium
+from socialpub.simulator.meta.graph import VERSION, instant, refuse
+from socialpub.simulator.meta.multipart import form_of
+from socialpub.simulator.wire import Answer, Call, Operation
+
+if TYPE_CHECKING:
+    from socialpub.simulator.lab import Lab
+
+_TYPES = ("video/mp4", "video/quicktime", "video/webm", "video/x-m4v")
+
+
+@dataclass
+class Video:
+    """One on its way; `ready_ms` is None until it is published, `error` says how its processing ends."""
+
+    id: str
+    page: str
+    session: str
+    size: int
+    content: bytearray = field(default_factory=bytearray)
+    ready_ms: int | None = None
+    error: str = ""
+
+
+@dataclass
+class Videos:
+    """For tests: `failing` are the errors in which the next videos' processing ends, `piece` how much is asked for."""
+
+    lab: Lab
+    pages: Pages
+    feed: Feed
+    piece: int = 1024 * 1024
+    failing: list[str] = field(default_factory=list)
+    videos: dict[str, Video] = field(default_factory=dict)
+
+    def operations(self) -> tuple[Operation, ...]:
+        return (Operation("videos", ("POST",), f"/{VERSION}/<page>/videos", self.upload, _url),)
+
+    def reset(self) -> None:
+        self.videos.clear()
+        self.failing.clear()
+        self.piece = 1024 * 1024
+
+    def node(self, id: str, account: str) -> dict[str, Any] | None:
+        video = self.videos.get(id)
+        if video is None or video.page != account:
+            return None
+        return {
+            "id": id,
+            "status": self._status(video),
+            "published": video.ready_ms is not None and not video.error,
+            "permalink_url": f"/{video.page}/videos/{id}/",
+            "post_id": None if video.ready_ms is None or video.error else f"{video.page}_{id}",
+        }
+
+    # --- Calls ---
+
+    def upload(self, call: Call) -> Answer:
+        """All four ways of the edge: three phases, or an address."""
+        page, form = self.pages.page(call), form_of(call)
+        phase = form.texts.get("upload_phase", "")
+        if phase == "start":
+            return self._start(page, form.texts)
+        if phase == "transfer":
+            return self._transfer(page, form.texts, form.files.get("video_file_chunk", ("", b""))[1])
+        if phase == "finish":
+            return self._finish(page, form.texts)
+        return self._pulled(page, call, form.texts)
+
+    def _start(self, page: Page, form: Mapping[str, str]) -> Answer:
+        size = form.get("file_size", "")
+        if not size.isdecimal() or int(size) < 1:
+            raise refuse(100, "(#100) file_size must be a number above 0")
+        video = self._new(page, int(size))
+        return Answer(200, {"upload_session_id": video.session, "video_id": video.id, **self._next(video)})
+
+    def _transfer(self, page: Page, form: Mapping[str, str], chunk: bytes) -> Answer:
+        video = self._found(page, form)
+        expected = self._next(video)
+        if form.get("start_offset") != expected["start_offset"]:
+            words = "There was a problem uploading your video file. Please try again with another file."
+            raise refuse(6000, words, 1363037, error_data=expected)
+        if not chunk or len(video.content) + len(chunk) > int(expected["end_offset"]):
+            raise refuse(6001, "There was a problem uploading your video. Please try again.", 1363030)
+        video.content += chunk
+        return Answer(200, self._next(video))
+
+    def _finish(self, page: Page, form: Mapping[str, str]) -> Answer:
+        """The public step."""
+        video = self._found(page, form)
+        if len(video.content) != video.size:
+            raise refuse(6000, "The video is not complete", 1363033)
+        if video.ready_ms is not None:
+            raise refuse(6000, "The upload session is over", 1363033)
+        self._publish(page, video, form)
+        return Answer(200, {"success": True})
+
+    def _pulled(self, page: Page, call: Call, form: Mapping[str, str]) -> Answer:
+        pulled = call.pulled.get(form.get("file_url", ""))
+        if pulled is None or not pulled.ok:
+            raise refuse(389, "(#389) Unable to fetch video file from URL")
+        video = self._new(page, len(pulled.content))
+        video.content += pulled.content
+        self._publish(page, video, form)
+        return Answer(200, {"id": video.id})
+
+    # --- Tools ---
+
+    def _new(self, page: Page, size: int) -> Video:
+        id = self.feed.new_id()
+        video = self.videos[id] = Video(id, page.id, str(int(id) + 3), size)
+        return video
+
+    def _found(self, page: Page, form: Mapping[str, str]) -> Video:
+        session = form.get("upload_session_id")
+        for video in self.videos.values():
+            if video.session == session and video.page == page.id:
+                return video
+        raise refuse(6000, "The upload session is unknown", 1363033)
+
+    def _next(self, video: Video) -> dict[str, str]:
+        start = len(video.content)
+        return {"start_offset": str(start), "end_offset": str(min(start + self.piece, video.size))}
+
+    def _publish(self, page: Page, video: Video, form: Mapping[str, str]) -> None:
+        content = bytes(video.content)
+        kind = mime_type(content, "")
+        video.ready_ms = self.feed.now + self.lab.settings.processing_ms
+        video.error = self.failing.pop(0) if self.failing else "" if kind in _TYPES else "The format is not supported."
+        if video.error:
+            video.ready_ms = self.feed.now
+            return
+        media: tuple[Medium, ...] = (self.lab.keep(content, kind),)
+        text = form.get("description", "")
+        node = {
+            "id": f"{page.id}_{video.id}",
+            "message": text,
+            "created_time": instant(self.feed.now),
+            "permalink_url": f"{WEB}/{page.id}/videos/{video.id}/",
+            "application": {"id": self.pages.server.client_id, "name": "Lab"},
+            "attachments": {"data": [{"media_type": "video", "target": {"id": video.id}}]},
+        }
+        self.feed.add(page, (text, video.id), node, text, media, dict(form), remote_id=video.id)
+
+    def _status(self, video: Video) -> dict[str, Any]:
+        """In phases, with Meta's own spelling of one field."""
+        whole, over = len(video.content) == video.size, video.ready_ms is not None
+        uploading = {"status": "complete" if whole else "in_progress", "bytes_transfered": len(video.content)}
+        idle: dict[str, Any] = {"status": "not_started"}
+        phases = {"uploading_phase": uploading, "processing_phase": idle, "publishing_phase": idle}
+        if video.error:
+            failed = {"status": "error", "error": {"message": video.error}}
+            return {"video_status": "error", **phases, "processing_phase": failed}
+        if not over:
+            return {"video_status": "upload_complete" if whole else "uploading", **phases}
+        ready = self.feed.now >= (video.ready_ms or 0)
+        done = {"status": "complete" if ready else "in_progress"}
+        publishing = {**done, "publish_status": "published"}
+        word = "ready" if ready else "processing"
+        return {"video_status": word, **phases, "processing_phase": done, "publishing_phase": publishing}
+
+
+def _url(call: Call) -> Iterable[str]:
+    url = fields(call).get("file_url", "")
+    return [url] if url.startswith(("http://", "https://")) else []
