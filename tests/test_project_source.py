@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,8 @@ SPELT_OUT = {
     "pinterest.board.unknown",
     "/v1/accounts/<account_id:str>/pinterest/boards",
     "/v1/accounts/<account_id:str>/pinterest/default-board",
+    "GET /v1/accounts/{id}/pinterest/boards",
+    "PATCH /v1/accounts/{id}/pinterest/default-board",
 }
 ACCOUNT_BLOCKS = {"domain/answers.py": {"pinterest", "instagram", "PinterestBlock", "InstagramBlock"}}
 
@@ -190,3 +195,30 @@ def test_a_platform_imports_nothing_of_another_platform(module: str) -> None:
         return
     imported = {name.split(".")[2].split("_")[0] for _, name in _imports(MODULES[module]) if name.count(".") > 1}
     assert imported & (PLATFORMS.keys() - {owner}) == set()
+
+
+# Parts of a declared dependency that it documents as its own.
+COMES_WITH = {"httpcore": "httpx", "markupsafe": "jinja2", "pydantic_core": "pydantic", "uvloop": "sanic"}
+
+
+def _third_parties() -> set[str]:
+    found = {name.partition(".")[0] for tree in MODULES.values() for _, name in _imports(tree)}
+    return found - set(sys.stdlib_module_names) - {"socialpub", ""}
+
+
+def test_every_package_that_is_imported_is_declared_and_the_other_way_round() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {re.split(r"[<>=!~\[; ]", line)[0].lower() for line in project["dependencies"]}
+    distributions = packages_distributions()
+    imported = {COMES_WITH.get(name) or distributions[name][0].lower() for name in _third_parties()}
+    assert imported == declared
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_every_locked_package_has_hashes_and_every_declared_one_is_locked(name: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = project["dependencies"] + (project["optional-dependencies"]["dev"] if "dev" in name else [])
+    entries = re.split(r"\n(?=\S)", (ROOT / name).read_text(encoding="utf-8"))
+    locked = {entry.partition("==")[0].lower(): entry for entry in entries if not entry.startswith("#")}
+    assert {re.split(r"[<>=!~\[; ]", line)[0].lower() for line in declared} <= set(locked)
+    assert all("--hash=sha256:" in entry for entry in locked.values())

@@ -149,7 +149,7 @@ def enabled(service: Service, platform: Platform) -> None:
             "platform_not_enabled",
             f"{platform.label} is not enabled on this server.",
             platform=platform.name,
-            remediation=f"The operator sets platforms.{platform.name}.enabled = true once it may publish to {platform.label}.",
+            remediation=f"The operator sets platforms.{platform.name}.enabled = true.",
         )
 
 

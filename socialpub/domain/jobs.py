@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from socialpub.domain import clockwatch, instance, media, people, publish, recovery
+from socialpub.domain import clockwatch, connect, instance, media, people, publish, recovery, upkeep
 from socialpub.domain.service import Service
 from socialpub.store.models import Post
 from socialpub.store.queue import Claim, EmbeddedConsumer
@@ -30,6 +30,7 @@ class Engine:
         self.service = service
         self.fetched = media.Fetched(service)
         self.throttle = people.Throttle(service.runtime.clock)
+        self.upkeep = upkeep.Upkeep(service)
         self._stop = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="keeper", daemon=True)
         self._consumer: EmbeddedConsumer | None = None
@@ -157,6 +158,7 @@ class Engine:
         """Renew leases, follow pauses, count beats, sweep: one thread, so that a stuck job cannot stop it."""
         clock = self.service.runtime.clock
         swept = beaten = clock.monotonic()
+        tended = swept - SWEEP_SECONDS
         wait = 0.0 if self.paused == instance.CLOCK else KEEPER_SECONDS
         while not self._stop.wait(wait):
             wait = KEEPER_SECONDS
@@ -164,6 +166,9 @@ class Engine:
             if clock.monotonic() - swept >= SWEEP_SECONDS:
                 swept = clock.monotonic()
                 rounds.append(lambda: recovery.sweep(self.service, self.fetched))
+            if clock.monotonic() - tended >= SWEEP_SECONDS:
+                tended = clock.monotonic()
+                rounds.append(self._tend)
             if clock.monotonic() - beaten >= instance.BEAT_SECONDS:
                 beaten = clock.monotonic()
                 rounds.append(lambda: instance.beat(self.service))
@@ -172,6 +177,12 @@ class Engine:
                 self.heartbeat = clock.monotonic()
             if self.service.db.fenced.is_set():
                 self.on_fenced()
+
+    def _tend(self) -> None:
+        """Renew tokens ahead of time (not while paused: a copy must not use up the original's)."""
+        connect.purge(self.service)
+        if not self.paused:
+            self.upkeep.look()
 
     def _try(self, work: Callable[[], Any]) -> bool:
         """A full disk must not end what goes on for ever."""

@@ -543,6 +543,26 @@ class Authorizes(Protocol):
 
 
 class Revokes(Protocol):
-    """Extra: a platform that can end a connection upstream."""
+    """Extra: a platform that can end a connection upstream.
+
+    Not called while another account acts by the same authorization: one with the same account id, access or refresh
+    token, or (where `revoke` ends all that one person has allowed) the same text in `Tokens.private["login"]`.
+    """
 
     def revoke(self, up: Upstream) -> None: ...
+
+
+@dataclass(frozen=True)
+class Board:
+    """One of an account's boards. `pinnable` False: it cannot be the default one."""
+
+    id: str
+    name: str
+    privacy: str
+    pinnable: bool = True
+
+
+class Boards(Protocol):
+    """Extra: a platform whose accounts keep what they publish on boards. Answers all of them."""
+
+    def boards(self, up: Upstream) -> tuple[Board, ...]: ...

@@ -10,6 +10,7 @@ from sanic import HTTPResponse, Request, Sanic
 from sanic.config import Config
 
 from socialpub.domain import answers as a
+from socialpub.domain import connect_shapes as c
 from socialpub.domain import schemas as s
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service, close_service
@@ -18,7 +19,7 @@ from socialpub.web.api import accounts, catalogue, keys, posts, profiles
 from socialpub.web.door import Door, rate_headers
 from socialpub.web.http import Route
 from socialpub.web.openapi import Reference
-from socialpub.web.pages import docs, health, people, reference
+from socialpub.web.pages import connect, docs, health, people, reference
 
 log = logging.getLogger("socialpub.web")
 
@@ -42,6 +43,8 @@ BATCH = (
     "preflight_failed",
 )
 WINDOW = ("not_found", "post.status", "post.scheduledAt.window", "scheduledAt.future")
+CONNECT = ("not_found", "platform_not_enabled")
+BOARDS = ("not_found", "account.platform", "platform_auth_failed", "platform_unavailable")
 
 # One line each: method, path, handler, who may, which rate limit; then what OpenAPI tells: body, query, answers, and
 # the codes and rules of its own. What follows from guard, limit and body is added there (`openapi.refusals`).
@@ -69,6 +72,17 @@ ROUTES: tuple[Route, ...] = (
           query=s.AccountsQuery, answers={200: a.AccountList}),
     Route(GET, "/v1/accounts/<account_id:str>", accounts.read, "read", "reads",
           answers={200: a.AccountBody}, errors=("not_found",)),
+    Route(POST, "/v1/accounts/connect/<platform:str>", accounts.start, "session", "writes",
+          body=c.ConnectRequest, answers={200: c.ConnectBody}, errors=CONNECT, before=accounts.before),
+    Route(POST, "/v1/accounts/connect/<platform:str>/complete", accounts.complete, "session", "writes",
+          body=c.CompleteRequest, answers={200: c.CompletedBody, 201: a.AccountBody}, before=accounts.before,
+          errors=(*CONNECT, "connect.state", "platform_auth_failed", "platform_rejected", "platform_unavailable")),
+    Route(DELETE, "/v1/accounts/<account_id:str>", accounts.disconnect, "session", "writes",
+          answers={200: a.DeletedBody}, errors=("not_found",)),
+    Route(GET, "/v1/accounts/<account_id:str>/pinterest/boards", accounts.list_boards, "read", "reads",
+          answers={200: c.BoardList}, errors=BOARDS),
+    Route(PATCH, "/v1/accounts/<account_id:str>/pinterest/default-board", accounts.choose_board, "key", "writes",
+          body=c.BoardRequest, answers={200: c.DefaultBoardBody}, errors=(*BOARDS, "pinterest.board.unknown")),
     Route(GET, "/v1/profiles", profiles.listing, "read", "reads", answers={200: a.ProfileList}),
     Route(POST, "/v1/profiles", profiles.create, "session", "writes",
           body=s.ProfileRequest, answers={201: a.ProfileBody}, errors=("profile.slug.unique",)),
@@ -92,6 +106,10 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/logout", people.logout, "page"),
     Route(GET, "/setup/<token:str>", people.setup_form),
     Route(POST, "/setup/<token:str>", people.setup),
+    Route(GET, "/connect/<platform:str>", connect.form, "page"),
+    Route(POST, "/connect/<platform:str>", connect.credentials, "page"),
+    Route(GET, "/connect/<platform:str>/callback", connect.callback, "page"),
+    Route(POST, "/accounts/<account_id:str>/disconnect", connect.disconnect, "page"),
     Route(POST, "/keys", people.mint_key, "page"),
     Route(POST, "/keys/<key_id:str>/revoke", people.revoke_key, "page"),
     Route(POST, "/profiles", people.create_profile, "page"),

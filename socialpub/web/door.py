@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from sanic import HTTPResponse, Request
+from sanic import Request
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.domain import limits, tenancy
@@ -18,7 +18,7 @@ from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
 from socialpub.web import forms, http
-from socialpub.web.http import Call, Reply, Route
+from socialpub.web.http import Call, Reply, Response, Route
 from socialpub.web.pages import people
 
 log = logging.getLogger("socialpub.web")
@@ -36,10 +36,10 @@ class Door:
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    def endpoint(self, route: Route) -> Callable[..., Coroutine[Any, Any, HTTPResponse]]:
+    def endpoint(self, route: Route) -> Callable[..., Coroutine[Any, Any, Response]]:
         """The Sanic handler of a route."""
 
-        async def answer(request: Request, **_: str) -> HTTPResponse:
+        async def answer(request: Request, **_: str) -> Response:
             request.ctx.route = route
             try:
                 scope = await self._who(request, route)
@@ -49,17 +49,27 @@ class Door:
                 return people.sign_in_first(request.path).response()
             self._rate(request, route, scope)
             self._open(route)
-            call = Call(request, route, self.service, self.engine, scope, await http.read_body(request))
-            if route.guard == "page" and route.method != "GET":
-                forms.checked(call, scope.csrf)
-            elif route.method != "GET" and route.api:
-                call.key = self._key(call)
-            elif route.api:
-                call.query(route.query)
+            call = Call(request, route, self.service, self.engine, scope)
+            await self._receive(call)
             return (await self._to_its_end(route.handler(call))).response()
 
         answer.__name__ = f"{route.method.lower()}_{route.handler.__module__.rsplit('.')[-1]}_{route.handler.__name__}"
         return answer
+
+    async def _receive(self, call: Call) -> None:
+        """Read the body, and check what is checked before any handler."""
+        route = call.route
+        if route.receive is not None:
+            self._key(call)  # it is well-formed; the handler knows what it was sent for
+            call.received = await route.receive(call)
+            return
+        call.body = await http.read_body(call.request)
+        if route.guard == "page" and route.method != "GET":
+            forms.checked(call, call.scope.csrf)
+        elif route.method != "GET" and route.api:
+            call.key = self._key(call)
+        elif route.api:
+            call.query(route.query)
 
     async def _to_its_end(self, work: Awaitable[Reply]) -> Reply:
         """The handler's answer; a client that goes away does not stop what it has begun."""
@@ -107,11 +117,13 @@ class Door:
     async def _session_only(self, request: Request, route: Route, presented: str | None) -> Scope:
         if presented is not None:
             await tenancy.authenticate_key(self.service, presented)
+            route.before(self.service, request.match_info)
             raise ApiError("unauthorized", "This operation is for the dashboard only; an API key cannot do it.")
         cookie = http.session_cookie(self.service, request)
         if cookie is None:
             raise ApiError("unauthenticated")
         scope = await tenancy.authenticate_session(self.service, cookie)
+        route.before(self.service, request.match_info)
         if route.method != "GET" and not http.same_token(request.headers.get("x-csrf-token", ""), scope.csrf or ""):
             raise refuse("csrf")
         return scope

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from sanic import HTTPResponse, Request
 from sanic.exceptions import BadURL
 from sanic.http import Http
+from sanic.response import ResponseStream
 
 from socialpub.base import crypto
 from socialpub.base.errors import refuse
@@ -22,7 +23,9 @@ from socialpub.domain import limits, schemas
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
+from socialpub.web.parts import FilePart
 
+Response = HTTPResponse | ResponseStream
 M = TypeVar("M", bound=BaseModel)
 BODY_MAX = 8 * 1024 * 1024
 BODY_SECONDS = 15.0
@@ -40,6 +43,8 @@ class Route:
     `guard`: "key" (a Bearer key only), "read" (key or session), "session" (session only, JSON),
     "page" (session only, a page or its form), "open" (anybody).
     `errors`: ids of service rules, and codes without a rule. A route without `answers` is a page, or tells of others.
+    `before`: what a session-only operation tells everybody who is known, before it says who may.
+    `receive`: reads the body in place of `read_body`, and what it answers is `Call.received`.
     """
 
     method: str
@@ -51,6 +56,8 @@ class Route:
     query: type[BaseModel] = schemas.NoQuery
     answers: Mapping[int, type[BaseModel]] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
+    before: Callable[[Service, Mapping[str, str]], object] = lambda service, parts: None
+    receive: Callable[[Call], Awaitable[Any]] | None = None
 
     @property
     def api(self) -> bool:
@@ -68,6 +75,7 @@ class Call:
     scope: Scope
     body: bytes = b""
     key: limits.Key | None = None
+    received: Any = None
 
     @property
     def request_id(self) -> str:
@@ -89,14 +97,16 @@ class Call:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer: `body` is JSON, or text already serialized."""
+    """An answer: `body` is JSON, text already serialized, or a part of a file."""
 
     body: Any
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
 
-    def response(self) -> HTTPResponse:
+    def response(self) -> Response:
+        if isinstance(self.body, FilePart):
+            return self.body.response(self.status, self.headers, self.content_type)
         text = self.body if isinstance(self.body, str | bytes) else dumps(self.body)
         return HTTPResponse(text, self.status, dict(self.headers), self.content_type)
 

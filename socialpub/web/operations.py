@@ -156,6 +156,57 @@ OPERATIONS: dict[str, Operation] = {
         answers={200: samples.ACCOUNT},
         outcomes={200: "The account."},
     ),
+    "POST /v1/accounts/connect/{platform}": Operation(
+        "Accounts",
+        "connectAccount",
+        "Begin to connect an account",
+        "Answers either an address of the platform, to which you send the browser and from which it comes back to "
+        "`/connect/{platform}/callback`, or the fields to ask for.",
+        {"in a profile": {"profileId": samples.PROFILE_ID}},
+        {200: samples.CONNECT},
+        {200: "How to go on."},
+    ),
+    "POST /v1/accounts/connect/{platform}/complete": Operation(
+        "Accounts",
+        "completeAccount",
+        "Finish connecting an account",
+        "Takes what the login came to. An account that its profile has already keeps its id and gets the new "
+        "authorization. A login that offers several accounts is answered with `choices`; each one wanted is then asked "
+        "for by `choiceId`, within ten minutes.",
+        {
+            "back from the platform": {"code": "AQDx…", "state": samples.STATE},
+            "a choice": {"choiceId": samples.CHOICE["id"], "state": samples.STATE},
+            "credentials": {"handle": "bakery.example.org", "password": "abcd-efgh-ijkl-mnop"},
+        },
+        {200: {"choices": [samples.CHOICE]}, 201: samples.ACCOUNT},
+        {200: "The account, connected before; or the choices.", 201: "The account, new."},
+    ),
+    "DELETE /v1/accounts/{id}": Operation(
+        "Accounts",
+        "disconnectAccount",
+        "Disconnect an account",
+        "Its secrets are erased, its queued posts canceled, and its authorization ended at the platform where that is "
+        "possible. Its posts stay in the log, and connecting it again revives its id.",
+        answers={200: {"id": samples.ACCOUNT_ID, "deleted": True}},
+        outcomes={200: "The account is disconnected."},
+    ),
+    "GET /v1/accounts/{id}/pinterest/boards": Operation(
+        "Accounts",
+        "listBoards",
+        "List an account's boards",
+        "Asked for at the platform, with the account's own authorization.",
+        answers={200: {"data": [samples.BOARD], "defaultBoardId": samples.BOARD["id"]}},
+        outcomes={200: "The boards."},
+    ),
+    "PATCH /v1/accounts/{id}/pinterest/default-board": Operation(
+        "Accounts",
+        "chooseBoard",
+        "Choose an account's default board",
+        "Used by posts that name no board. The board has to be one of the account's own.",
+        {"choose": {"boardId": samples.BOARD["id"]}},
+        {200: {"id": samples.ACCOUNT_ID, "defaultBoardId": samples.BOARD["id"], "defaultBoardName": "Bread"}},
+        {200: "The default board."},
+    ),
     "GET /v1/profiles": Operation(
         "Profiles",
         "listProfiles",

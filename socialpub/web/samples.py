@@ -147,6 +147,22 @@ VALIDATION: Json = {
     ],
 }
 
+STATE = "Zk3vX0m5cH2bQ8rT1nYwLdA7eUoJ9sGfPiK4xRqVtBh"
+CONNECT: Json = {
+    "platform": "linkedin",
+    "state": "stable",
+    "descriptor": {
+        "type": "oauth",
+        "authorizeUrl": f"https://www.linkedin.com/oauth/v2/authorization?response_type=code&state={STATE}",
+    },
+}
+CHOICE: Json = {
+    "id": "8d969eef6ecad3c29a3a",
+    "platformAccountId": "urn:li:organization:2414183",
+    "displayName": "Corner Bakery",
+    "kind": "organization",
+}
+BOARD: Json = {"id": "549755885175", "name": "Bread", "privacy": "PUBLIC"}
 ACCOUNT: Json = {
     "id": ACCOUNT_ID,
     "profileId": PROFILE_ID,

@@ -25,7 +25,8 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 def address(path: str) -> str:
     """An address of a route, with an id in it that nobody has."""
     filled = {"<post_id:str>": UNKNOWN_ID, "<account_id:str>": UNKNOWN_ID, "<code:str>": "not_found"}
-    filled |= {"<rule:path>": "post.status"}
+    filled |= {"<rule:path>": "post.status", "<platform:str>": "bluesky", "<name:str>": "style.css"}
+    filled |= {"<key_id:str>": UNKNOWN_ID, "<profile_id:str>": UNKNOWN_ID, "<token:str>": "made-up"}
     for placeholder, value in filled.items():
         path = path.replace(placeholder, value)
     assert "<" not in path, path

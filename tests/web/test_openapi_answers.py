@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
+from socialpub import platforms
 from socialpub.base.crypto import digest
+from socialpub.platforms.base import Board
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Instance, Organization, Post, Session, User
 from socialpub.web.app import ROUTES
@@ -78,7 +81,7 @@ def tomorrow(wall: Clock) -> Callable[[], str]:
 
 
 def test_what_succeeds_is_what_the_document_says(
-    server: Server, alice: Person, judge: Judge, tomorrow: Callable[[], str]
+    server: Server, alice: Person, judge: Judge, tomorrow: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api = alice.api
     now = {"targets": [{"accountId": alice.bluesky}], "text": "Now.", "firstComment": {"text": "More."}}
@@ -103,6 +106,11 @@ def test_what_succeeds_is_what_the_document_says(
     for path in ("/healthz", "/readyz"):
         judge(api.get(path), status=200)
     judge(api.get("/v1/posts?limit=1"), status=200)
+    boards = (Board("549755885175", "Bread", "PUBLIC"),)
+    monkeypatch.setitem(platforms.CONNECTORS, "pinterest", SimpleNamespace(boards=lambda up: boards))
+    pins = f"/v1/accounts/{server.connect(alice, 'pinterest')['id']}/pinterest"
+    judge(api.get(f"{pins}/boards"), status=200)
+    judge(api.patch(f"{pins}/default-board", json={"boardId": "549755885175"}), status=200)
     by_key = [route for route in API_ROUTES if route.guard != "session"]
     assert {(name_of(route), status) for route in by_key for status in route.answers} - judge.seen == set()
 
@@ -138,6 +146,14 @@ def test_what_a_signed_in_person_does_is_what_the_document_says(server: Server, 
     judge(browser.get("/v1/api-keys"), status=200)
     judge(browser.delete(f"/v1/api-keys/{key}"), status=200)
     judge(browser.delete(f"/v1/profiles/{profile}"), status=200)
+    made = server.lab.lab.add_account("bluesky", handle="documented.test")
+    fields = {"handle": made["handle"], "password": made["appPassword"]}
+    judge(browser.post("/v1/accounts/connect/bluesky"), status=200)
+    account = judge(browser.post("/v1/accounts/connect/bluesky/complete", json=fields), status=201)["id"]
+    judge(browser.post("/v1/accounts/connect/bluesky/complete", json=fields), status=200)
+    judge(browser.post("/v1/accounts/connect/bluesky/complete", json={"handle": "a.test"}), status=400)
+    judge(browser.post("/v1/accounts/connect/tiktok"), status=403)
+    judge(browser.delete(f"/v1/accounts/{account}"), status=200)
     sessions = [route for route in API_ROUTES if route.guard == "session"]
     assert {(name_of(route), status) for route in sessions for status in route.answers} - judge.seen == set()
 

@@ -1,8 +1,25 @@
-"""/v1/accounts."""
+"""/v1/accounts: looking at them, connecting and disconnecting them, and their boards."""
 
 from __future__ import annotations
 
-from socialpub.domain import accounts, schemas
+from collections.abc import Mapping
+from typing import Any
+
+from socialpub import platforms
+from socialpub.domain import accounts, boards, connect, schemas
+from socialpub.domain.connect import Offer
+from socialpub.domain.connect_shapes import (
+    BoardRequest,
+    CompleteRequest,
+    Completing,
+    ConnectRequest,
+    back_from,
+    fields_given,
+)
+from socialpub.domain.service import Service
+from socialpub.platforms.base import Board
+from socialpub.store.db import Tx
+from socialpub.web.api.writes import commit, commit_after
 from socialpub.web.http import Call, Reply
 
 
@@ -16,3 +33,87 @@ async def read(call: Call) -> Reply:
     """GET /v1/accounts/{id}."""
     account = call.path_value("account_id")
     return Reply(await call.service.read(lambda: accounts.get_body(call.scope, account)))
+
+
+# --- Connecting --------------------------------------------------------------------------------------------------
+
+
+def before(service: Service, parts: Mapping[str, str]) -> None:
+    """Whether this platform can be connected at all is told before who may connect it."""
+    if parts["platform"] in platforms.PLATFORMS:
+        connect.ready(service, parts["platform"])
+
+
+async def start(call: Call) -> Reply:
+    """POST /v1/accounts/connect/{platform}."""
+    name = call.path_value("platform")
+    connect.manager(call.scope)
+
+    def write(tx: Tx, request: ConnectRequest) -> tuple[int, Any]:
+        return 200, connect.start(call.service, tx, call.scope, name, request.profile_id)
+
+    call.body = call.body or b"{}"
+    return await commit(call, ConnectRequest, write, secret=True)
+
+
+async def complete(call: Call) -> Reply:
+    """POST /v1/accounts/connect/{platform}/complete."""
+    name = call.path_value("platform")
+    connect.manager(call.scope)
+
+    def write(tx: Tx, offer: Offer) -> tuple[int, Any]:
+        return connect.store(call.service, tx, call.scope, name, offer)
+
+    return await commit_after(call, CompleteRequest, lambda request: _offer(call, name, request), write)
+
+
+async def _offer(call: Call, name: str, request: Completing) -> Offer:
+    platform = connect.ready(call.service, name)
+    if platform.oauth is None:
+        fields = fields_given(platform, request)
+        return await connect.by_fields(call.service, call.scope, name, fields, request.profile_id)
+    state, code, choice = back_from(request)
+    if choice is not None:
+        return await connect.by_choice(call.service, call.scope, name, state, choice)
+    return await connect.by_code(call.service, call.scope, name, state, code or "")
+
+
+async def disconnect(call: Call) -> Reply:
+    """DELETE /v1/accounts/{id}."""
+    connect.manager(call.scope)
+    account = call.path_value("account_id")
+    gone: list[dict[str, Any]] = []
+
+    def write(tx: Tx, _: Any) -> tuple[int, Any]:
+        gone.append(accounts.disconnect(call.service, tx, call.scope, account, call.request_id))
+        return 200, {"id": account, "deleted": True}
+
+    reply = await commit(call, None, write)
+    for row in gone:
+        await connect.revoke(call.service, row)
+    return reply
+
+
+# --- Boards --------------------------------------------------------------------------------------------------------
+
+
+async def list_boards(call: Call) -> Reply:
+    """GET /v1/accounts/{id}/pinterest/boards."""
+    row = await call.service.read(lambda: accounts.find(call.scope, call.path_value("account_id")))
+    found = await connect.aside(call.service, lambda: boards.listing(call.service, row))
+    return Reply(boards.body(row, found))
+
+
+async def choose_board(call: Call) -> Reply:
+    """PATCH /v1/accounts/{id}/pinterest/default-board."""
+    account = call.path_value("account_id")
+
+    async def look(request: BoardRequest) -> Board:
+        row = await call.service.read(lambda: accounts.find(call.scope, account))
+        found = await connect.aside(call.service, lambda: boards.listing(call.service, row))
+        return boards.chosen(found, request.board_id)
+
+    def write(tx: Tx, board: Board) -> tuple[int, Any]:
+        return 200, boards.choose(call.service, tx, call.scope, account, board)
+
+    return await commit_after(call, BoardRequest, look, write)

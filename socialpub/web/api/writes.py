@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from socialpub.domain import limits
 from socialpub.store.db import Tx
 from socialpub.web.http import Call, Reply, dumps, kept
+
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 
 async def commit(
@@ -24,6 +27,21 @@ async def commit(
     async def once() -> limits.Kept:
         request = call.parsed(model) if model else call.query(call.route.query)
         return await call.service.write(lambda tx: _write(call, tx, lambda tx: run(tx, request), secret))
+
+    return kept(await limits.once(call.service, call.key, once))
+
+
+async def commit_after(
+    call: Call,
+    model: type[M],
+    first: Callable[[M], Awaitable[T]],
+    run: Callable[[Tx, T], tuple[int, Any]],
+) -> Reply:
+    """The same where something has to be asked upstream first: `first` asks, `run` writes what it answered."""
+
+    async def once() -> limits.Kept:
+        found = await first(call.parsed(model))
+        return await call.service.write(lambda tx: _write(call, tx, lambda tx: run(tx, found), secret=False))
 
     return kept(await limits.once(call.service, call.key, once))
 

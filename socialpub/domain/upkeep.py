@@ -1,0 +1,154 @@
+"""Tokens kept alive ahead of time: who is due for a renewal, who has to be warned, and whose time is over.
+
+Looked at by the keeper every minute, so that publishing finds tokens that live.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from peewee import fn
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
+from socialpub.domain import tokens
+from socialpub.domain.service import Service
+from socialpub.platforms.base import Platform
+from socialpub.store.db import Tx
+from socialpub.store.models import Account, Post
+
+log = logging.getLogger("socialpub.tokens")
+
+Row = dict[str, Any]
+DAY_MS = 24 * 3600 * 1000
+AT_ONCE = 64  # renewals begun in one look
+WAIT_MS, WAIT_MAX_MS = 60_000, 3600_000  # after a failure, doubling
+
+
+class Upkeep:
+    """The renewals of one server. `look` is quick; the renewals run in the service's pool."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._lock = threading.Lock()
+        self._running: set[str] = set()
+        self._failures: dict[str, tuple[int, int]] = {}  # how many, and not again before
+
+    def look(self) -> None:
+        """One look: write what could not be written, warn, end what is over, begin the renewals that are due."""
+        service = self._service
+        tokens.save_unsaved(service)
+        warn(service)
+        for row in service.read(lambda: due(service)).result():
+            if self._begin(row["id"]):
+                service.pool.submit(self._renew, row)
+
+    def _begin(self, account: str) -> bool:
+        with self._lock:
+            waits = self._failures.get(account, (0, 0))[1] > self._service.now_ms
+            if waits or account in self._running or len(self._running) >= AT_ONCE:
+                return False
+            self._running.add(account)
+            return True
+
+    def _renew(self, row: Row) -> None:
+        account = row["id"]
+        try:
+            stale = tokens.open_tokens(self._service, account, row["secret"])
+            if stale.refresh is not None:
+                tokens.renewed(self._service, account, stale)
+            self._failures.pop(account, None)
+        except ApiError as error:
+            log.warning("account %s: its tokens were not renewed: %s", account, error.message)
+            self._failed(account, error)
+        except Exception:  # noqa: BLE001 - a thread of the pool has no caller; the next look tries again
+            log.exception("account %s: a bug in renewing its tokens", account)
+            self._failed(account, None)
+        finally:
+            with self._lock:
+                self._running.discard(account)
+
+    def _failed(self, account: str, error: ApiError | None) -> None:
+        count = self._failures.get(account, (0, 0))[0] + 1
+        asked = (error.retry_after or 0) * 1000 if error else 0
+        wait = max(min(WAIT_MS * 2 ** (count - 1), WAIT_MAX_MS), asked)
+        self._failures[account] = (count, self._service.now_ms + wait)
+
+
+def due(service: Service) -> list[Row]:
+    """The accounts whose tokens are to be renewed now."""
+    found: list[Row] = []
+    for name in platforms.CONNECTORS:
+        platform = platforms.platform(name)
+        if platform.upkeep.renewable and service.sites[name].enabled:
+            found += _due(service, platform)
+    return found
+
+
+def _due(service: Service, platform: Platform) -> list[Row]:
+    now, upkeep = service.now_ms, platform.upkeep
+    before = int(upkeep.refresh_before * 1000)
+    ends_soon = Account.token_expires_at <= now + before
+    if before < DAY_MS:
+        # Tokens of hours are renewed for posts that will want them, not around the clock.
+        ends_soon &= fn.EXISTS(_wanted(now + before))
+    idle = Account.renewed_at <= now - int(upkeep.keep_alive * 1000) if upkeep.keep_alive else None
+    query = Account.select().where(
+        Account.platform == platform.name,
+        Account.disconnected_at.is_null(),
+        Account.status != "revoked",
+        Account.ends_at.is_null() | (Account.token_expires_at.is_null()) | (Account.ends_at > Account.token_expires_at),
+        ends_soon | idle if idle is not None else ends_soon,
+    )
+    if upkeep.rotates:
+        # A lost answer may have used the refresh token up: while the access token lives, nothing is risked.
+        lost = Account.renewal_at.is_null(False)
+        query = query.where(~(lost & (Account.token_expires_at > now + tokens.MARGIN_MS)))
+    return list(query.order_by(Account.token_expires_at).limit(AT_ONCE).dicts())
+
+
+def _wanted(until: int) -> Any:
+    """The open posts of an account that are published before a moment."""
+    at = fn.COALESCE(Post.next_attempt_at, Post.scheduled_at, Post.created_at)
+    return Post.select(Post.id).where(
+        Post.account == Account.id, Post.status.in_(["queued", "validated", "publishing"]), at <= until
+    )
+
+
+# --- What only the owner can renew -------------------------------------------------------------------------------
+
+
+def warn(service: Service) -> None:
+    """`token.expiring` once for each authorization that ends soon; those that have ended are revoked."""
+    if service.read(lambda: _ending(service) + _ended(service)).result():
+        service.write(lambda tx: _tell_all(service, tx)).result()
+
+
+def _tell_all(service: Service, tx: Tx) -> None:
+    for account in _ended(service):
+        tokens.mark_revoked(service, tx, account, "The authorization has expired.")
+    for account in _ending(service):
+        Account.update(status="expiring", updated_at=service.now_ms).where(Account.id == account).execute()
+        ends = Account.select(Account.ends_at).where(Account.id == account).scalar()
+        days = (ends - service.now_ms) // DAY_MS
+        tokens.tell(service, account, "token.expiring", {"expiresAt": iso(ends), "daysUntilExpiry": days})
+
+
+def _ending(service: Service) -> list[str]:
+    near = Account.ends_at <= service.now_ms + tokens.expiring_ms(service)
+    return _ids(near & (Account.status == "active") & (Account.ends_at > service.now_ms))
+
+
+def _ended(service: Service) -> list[str]:
+    last = fn.MAX(Account.ends_at, fn.COALESCE(Account.token_expires_at, 0))
+    return _ids(Account.ends_at.is_null(False) & (last <= service.now_ms) & (Account.status != "revoked"))
+
+
+def _ids(condition: Any) -> list[str]:
+    query = Account.select(Account.id).where(
+        condition, Account.disconnected_at.is_null(), Account.secret.is_null(False)
+    )
+    return [row[0] for row in query.tuples()]
