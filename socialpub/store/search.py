@@ -18,7 +18,6 @@ from socialpub.store.db import proxy
 GRAM = 3
 _NUMBER_MAX = 2**63 - 1
 _FILE = "INSERT INTO post_search (rowid, fold, organization, profile, platform)"
-_AMBIGUOUS = frozenset("\ufffd\ufffe\uffff")  # FTS5 takes all three for U+FFFD
 
 
 class Hit(NamedTuple):
@@ -54,7 +53,7 @@ class Sought:
 
 def is_indexed(fold: str) -> bool:
     """Whether the index can find this text; shorter ones are looked for in the rows."""
-    return len(fold) >= GRAM and not _AMBIGUOUS.intersection(fold)
+    return len(fold) >= GRAM
 
 
 def containing(fold: str) -> Condition:
