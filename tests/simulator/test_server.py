@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -27,9 +30,29 @@ run(port={port}, ledger=Path({ledger!r}), ready=ready)
 """
 
 
-def start(ledger: Path, port: int = 0) -> subprocess.Popen[str]:
+@contextlib.contextmanager
+def start(ledger: Path, port: int = 0) -> Iterator[subprocess.Popen[str]]:
+    """The simulator as a process; it does not outlive the block, whatever happens there."""
     code = SERVE.format(port=port, ledger=str(ledger))
-    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def free_ports(count: int) -> int:
+    """The first of so many free ports in a row."""
+    for first in range(20_000, 60_000, count):
+        with contextlib.ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            except OSError:
+                continue
+            return first
+    raise AssertionError("no free ports")
 
 
 def test_every_platform_of_the_catalogue_has_an_origin_of_its_own() -> None:
@@ -66,7 +89,8 @@ def test_as_a_process_it_says_where_it_is_and_ends_with_a_signal(tmp_path: Path,
     ledger = tmp_path / "ledger.jsonl"
     with start(ledger) as process:
         assert process.stdout is not None
-        url, bluesky = process.stdout.readline().split()
+        url, *origins = process.stdout.readline().split()
+        bluesky = origins[list(FAKES).index("bluesky")]
         account = httpx.post(f"{url}/lab/accounts", json={"platform": "bluesky", "handle": "alice.test"}).json()
         assert httpx.get(f"{bluesky}/{account['did']}").json()["id"] == account["did"]
         process.send_signal(number)
@@ -75,13 +99,11 @@ def test_as_a_process_it_says_where_it_is_and_ends_with_a_signal(tmp_path: Path,
 
 
 def test_platforms_take_the_ports_after_the_control_page(tmp_path: Path) -> None:
-    with SimulatorThread() as probe:
-        port = int(probe.url.rpartition(":")[2])
+    port = free_ports(1 + len(FAKES))
     with start(tmp_path / "ledger.jsonl", port) as process:
         assert process.stdout is not None
         ports = [int(url.rpartition(":")[2]) for url in process.stdout.readline().split()]
-        process.send_signal(signal.SIGTERM)
-    assert ports == [port, port + 1]
+    assert ports == [port + place for place in range(1 + len(FAKES))]
 
 
 def test_a_taken_port_is_an_error_and_leaves_nothing_listening() -> None:
