@@ -1,0 +1,324 @@
+"""Whose is it: what the scope does not hold is 404, and looks like what nobody has. Who may: keys, sessions, nobody."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from socialpub.base import crypto
+from socialpub.domain.tenancy import SESSION_IDLE_MS
+from socialpub.store.models import ApiKey, Event, Post, Session, User
+from socialpub.web import app as web_app
+from socialpub.web.api import profiles
+from socialpub.web.app import ROUTES
+from socialpub.web.http import Call, Reply, Route
+from tests.kit import UNKNOWN_ID, Person, error_of, untouched
+from tests.web.test_http import address
+from tests.web.test_rule_table import stored
+from tests.web.world import World
+
+# --- Endpoint by owner ---
+
+
+@dataclasses.dataclass(frozen=True)
+class Touch:
+    """A request that names one resource, and what its owner gets."""
+
+    name: str
+    status: int
+    send: Callable[[Person, str], httpx.Response]
+    make: Callable[[World, Person], str]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def queued(world: World, person: Person) -> str:
+    body = {"targets": [{"accountId": person.bluesky}], "text": "mine", "scheduledAt": world.soon()}
+    return str(person.api.publish(body).json()["results"][0]["postId"])
+
+
+def failed(world: World, person: Person) -> str:
+    post = queued(world, person)
+    world.server.service.write(lambda tx: Post.update(status="failed").where(Post.id == post).execute()).result()
+    return post
+
+
+def lost(world: World, person: Person) -> str:
+    post = queued(world, person)
+    error = '{"code": "platform_unavailable", "rule": "publish.outcome_unknown"}'
+    world.server.service.write(
+        lambda tx: Post.update(status="failed", error=error).where(Post.id == post).execute()
+    ).result()
+    return post
+
+
+def account(world: World, person: Person) -> str:
+    return person.bluesky
+
+
+def to(account_id: str, **fields: Any) -> dict[str, Any]:
+    return {"targets": [{"accountId": account_id}], "text": "hello", **fields}
+
+
+TOUCHES = [
+    Touch("read a post", 200, lambda p, post: p.api.get(f"/v1/posts/{post}"), queued),
+    Touch(
+        "move a post",
+        200,
+        lambda p, post: p.api.patch(f"/v1/posts/{post}", json={"scheduledAt": "2100-01-01T00:00:00Z"}),
+        queued,
+    ),
+    Touch("cancel a post", 200, lambda p, post: p.api.delete(f"/v1/posts/{post}"), queued),
+    Touch("retry a post", 202, lambda p, post: p.api.post(f"/v1/posts/{post}/retry", json={}), failed),
+    Touch(
+        "settle a post", 200, lambda p, post: p.api.post(f"/v1/posts/{post}/settle", json={"published": False}), lost
+    ),
+    Touch("read an account", 200, lambda p, found: p.api.get(f"/v1/accounts/{found}"), account),
+    Touch("publish to an account", 200, lambda p, found: p.api.publish(to(found)), account),
+    Touch("validate for an account", 200, lambda p, found: p.api.post("/v1/posts/validate", json=to(found)), account),
+]
+
+
+def shape(answer: httpx.Response, id_: str) -> tuple[int, str]:
+    """What a caller can see of an answer, without what differs between any two."""
+    error = dict(error_of(answer))
+    error.pop("requestId")
+    return answer.status_code, str(sorted(error.items())).replace(id_, "<id>")
+
+
+@pytest.mark.parametrize("touch", TOUCHES, ids=str)
+def test_what_is_not_the_callers_looks_like_what_nobody_has(touch: Touch, world: World) -> None:
+    ids = {person.name: touch.make(world, person) for person in (world.alice, world.bob, world.charlie)}
+    foreign = [(world.bob, "Alice"), (world.bob, "Charlie"), (world.alice, "Charlie"), (world.charlie, "Alice")]
+    with untouched(world.server):
+        for person, owner in foreign:
+            random = touch.send(person, UNKNOWN_ID)
+            assert (random.status_code, error_of(random)["code"]) == (404, "not_found")
+            assert shape(touch.send(person, ids[owner]), ids[owner]) == shape(random, UNKNOWN_ID), (person.name, owner)
+    for person, owner in ((world.bob, "Bob"), (world.charlie, "Charlie"), (world.alice, "Alice")):
+        assert touch.send(person, ids[owner]).status_code == touch.status, person.name
+
+
+@pytest.mark.parametrize("touch", [touch for touch in TOUCHES if "validate" not in touch.name], ids=str)
+def test_an_org_wide_key_reaches_every_profile_of_its_organization(touch: Touch, world: World) -> None:
+    assert touch.send(world.alice, touch.make(world, world.bob)).status_code == touch.status
+
+
+def test_lists_hold_what_is_the_callers_and_no_more(world: World) -> None:
+    posts = {person.name: queued(world, person) for person in (world.alice, world.bob, world.charlie)}
+    seen = {
+        "Alice": {posts["Alice"], posts["Bob"]},
+        "Bob": {posts["Bob"]},
+        "Charlie": {posts["Charlie"]},
+    }
+    for person in (world.alice, world.bob, world.charlie):
+        assert {row["id"] for row in person.api.get("/v1/posts").json()["data"]} == seen[person.name]
+    accounts = {
+        p.name: {row["id"] for row in p.api.get("/v1/accounts").json()["data"]} for p in (world.alice, world.bob)
+    }
+    assert accounts == {"Alice": {world.alice.bluesky, world.bob.bluesky}, "Bob": {world.bob.bluesky}}
+    names = {p.name: [row["id"] for row in p.api.get("/v1/profiles").json()["data"]] for p in (world.alice, world.bob)}
+    assert names == {"Alice": [world.alice.profile, world.bob.profile], "Bob": [world.bob.profile]}
+
+
+def test_a_profile_narrows_lists_and_a_foreign_one_is_not_found(world: World) -> None:
+    mine = queued(world, world.alice)
+    queued(world, world.bob)
+    found = world.alice.api.get("/v1/posts", params={"profileId": world.alice.profile}).json()["data"]
+    assert [row["id"] for row in found] == [mine]
+    for profile in (world.charlie.profile, UNKNOWN_ID):
+        assert world.alice.api.get("/v1/posts", params={"profileId": profile}).status_code == 404
+        assert world.alice.api.get("/v1/accounts", params={"profileId": profile}).json() == {"data": []}
+        assert world.alice.api.publish(to(world.alice.bluesky, profileId=profile)).status_code == 404
+
+
+def test_a_bound_key_that_names_another_profile_is_told_its_rule(world: World) -> None:
+    for profile in (world.alice.profile, world.charlie.profile, UNKNOWN_ID):
+        answer = world.bob.api.get("/v1/posts", params={"profileId": profile})
+        assert (answer.status_code, error_of(answer)["rule"]) == (404, "api_key.profile_scope")
+        assert world.bob.api.get("/v1/accounts", params={"profileId": profile}).json() == {"data": []}
+    assert world.bob.api.get("/v1/posts", params={"profileId": world.bob.profile}).status_code == 200
+
+
+def test_an_account_of_another_profile_is_no_target_for_a_batch_of_this_one(world: World) -> None:
+    answer = world.alice.api.publish(to(world.bob.bluesky, profileId=world.alice.profile))
+    assert answer.status_code == 404
+
+
+def test_media_of_another_profile_or_organization_is_unknown(world: World) -> None:
+    asset = stored(world)
+    for person in (world.bob, world.charlie):
+        answer = person.api.publish(to(person.bluesky, media=[asset]))
+        assert (answer.status_code, error_of(answer)["rule"]) == (404, "media.unknown")
+    # An org-wide key may name it only for an account of its profile.
+    assert error_of(world.alice.api.publish(to(world.bob.bluesky, media=[asset])))["rule"] == "media.unknown"
+    assert world.alice.api.publish(to(world.alice.bluesky, media=[asset])).status_code == 200
+
+
+def test_one_organizations_activity_writes_nothing_into_anothers(world: World) -> None:
+    world.charlie.api.publish(to(world.charlie.bluesky))
+    assert {row["organization"] for row in world.server.rows(Event)} == {world.charlie.organization}
+
+
+# --- Keys ---
+
+
+def test_a_revoked_key_stops_at_the_next_request(world: World) -> None:
+    world.server.service.write(
+        lambda tx: ApiKey.update(revoked_at=1).where(ApiKey.id == world.alice.key_id).execute()
+    ).result()
+    for answer in (world.alice.api.get("/v1/posts"), world.post()):
+        assert (answer.status_code, error_of(answer)["code"]) == (401, "unauthenticated")
+    assert world.bob.api.get("/v1/posts").status_code == 200
+
+
+def test_the_last_use_of_a_key_is_written_once_a_minute(world: World) -> None:
+    world.alice.api.get("/v1/posts")
+    first = used(world)
+    world.server.clock.skip(30)
+    world.alice.api.get("/v1/posts")
+    assert used(world) == first
+    world.server.clock.skip(31)
+    world.alice.api.get("/v1/posts")
+    world.server.service.write(lambda tx: None).result()
+    assert used(world) > first
+
+
+def used(world: World) -> int:
+    world.server.service.write(lambda tx: None).result()
+    return int(world.server.rows(ApiKey, id=world.alice.key_id)[0]["last_used_at"])
+
+
+def test_live_and_test_keys_do_the_same(world: World) -> None:
+    from socialpub.domain import tenancy
+
+    key = world.server.service.write(
+        lambda tx: tenancy.mint_key(
+            world.server.service, tx, world.alice.organization, profile=None, name="t", label="test"
+        )
+    ).result()["key"]
+    assert key.startswith("svc_test_")
+    assert world.server.api(key).publish(world.body()).json()["status"] == "published"
+
+
+# --- Sessions ---
+
+COOKIE = "a-cookie-of-43-characters-as-sign-in-makes-it"
+
+
+@pytest.fixture
+def signed_in(world: World) -> Any:
+    """A browser that is signed in as a member of Alice's organization, as signing in will leave it."""
+    now = world.server.clock.now_ms()
+
+    def sign_in(tx: Any) -> None:
+        user = {"id": UNKNOWN_ID, "organization": world.alice.organization, "email": "a@example.com", "role": "member"}
+        User.insert(**user, created_at=now).execute()
+        Session.insert(
+            id=crypto.digest(COOKIE),
+            user=UNKNOWN_ID,
+            csrf="the-token",
+            created_at=now,
+            seen_at=now,
+            ends_at=now + 24 * 3600 * 1000,
+        ).execute()
+
+    world.server.service.write(sign_in).result()
+    return world.server.api(Cookie=f"socialpub_session={COOKIE}")
+
+
+READS = [route for route in ROUTES if route.guard == "read" and route.method == "GET"]
+KEYED = [route for route in ROUTES if route.guard == "key"]
+
+
+def test_every_read_of_the_api_takes_a_session(signed_in: Any, world: World) -> None:
+    post = queued(world, world.bob)
+    assert signed_in.get(f"/v1/posts/{post}").status_code == 200
+    assert [row["id"] for row in signed_in.get("/v1/posts").json()["data"]] == [post]
+    for route in READS:
+        answer = signed_in.get(address(route.path))
+        assert answer.status_code in (200, 404), route.path
+        assert "RateLimit-Remaining" in answer.headers
+
+
+@pytest.mark.parametrize("route", KEYED, ids=lambda route: f"{route.method} {route.path}")
+def test_a_write_with_only_a_cookie_is_unauthenticated(route: Route, signed_in: Any, world: World) -> None:
+    for headers in ({}, {"X-CSRF-Token": "the-token"}):
+        with untouched(world.server):
+            answer = signed_in.request(route.method, address(route.path), json=world.body(), headers=headers)
+        assert (answer.status_code, error_of(answer)["code"]) == (401, "unauthenticated")
+
+
+def test_a_bad_key_is_not_excused_by_a_good_cookie(signed_in: Any) -> None:
+    answer = signed_in.get("/v1/posts", headers={"Authorization": "Bearer nonsense"})
+    assert answer.status_code == 401
+
+
+def test_a_session_ends_by_idleness_by_age_and_by_its_rows_end(signed_in: Any, world: World) -> None:
+    world.server.clock.skip(SESSION_IDLE_MS / 1000 - 5)
+    assert signed_in.get("/v1/posts").status_code == 200
+    world.server.service.write(lambda tx: None).result()
+    world.server.clock.skip(SESSION_IDLE_MS / 1000 - 5)
+    assert signed_in.get("/v1/posts").status_code == 200
+    world.server.clock.skip(SESSION_IDLE_MS / 1000 + 5)
+    assert signed_in.get("/v1/posts").status_code == 401
+
+
+def test_a_session_ends_at_its_end_however_busy(signed_in: Any, world: World) -> None:
+    end = world.server.clock.now_ms() + 10_000
+    world.server.service.write(lambda tx: Session.update(ends_at=end).execute()).result()
+    assert signed_in.get("/v1/posts").status_code == 200
+    world.server.clock.skip(11)
+    assert signed_in.get("/v1/posts").status_code == 401
+
+
+def test_a_cookie_that_nobody_was_given_is_unauthenticated(world: World) -> None:
+    for cookie in ("x", "", COOKIE, crypto.digest(COOKIE)):
+        assert world.server.api(Cookie=f"socialpub_session={cookie}").get("/v1/posts").status_code == 401
+
+
+# --- Routes for sessions only ---
+
+
+async def _signed(call: Call) -> Reply:
+    return Reply({"role": call.scope.role})
+
+
+@pytest.fixture
+def dashboard_route(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A route that only the dashboard may use, as later issues will add them."""
+    routes = tuple(Route(method, "/v1/for-people", _signed, "session", "writes") for method in ("POST", "GET"))
+    monkeypatch.setattr(web_app, "ROUTES", (*web_app.ROUTES, *routes))
+    monkeypatch.setattr(web_app, "Reference", lambda routes, service: None)
+    return "/v1/for-people"
+
+
+def test_a_key_is_unauthorized_where_only_people_may(dashboard_route: str, world: World) -> None:
+    for method in ("POST", "GET"):
+        answer = world.alice.api.request(method, dashboard_route)
+        assert (answer.status_code, error_of(answer)["code"]) == (403, "unauthorized")
+        assert world.server.api().request(method, dashboard_route).status_code == 401
+        assert world.server.api("svc_live_" + "0" * 49).request(method, dashboard_route).status_code == 401
+
+
+def test_a_session_writes_there_with_its_csrf_token(dashboard_route: str, signed_in: Any) -> None:
+    assert signed_in.get(dashboard_route).json() == {"role": "member"}
+    for headers in ({}, {"X-CSRF-Token": ""}, {"X-CSRF-Token": "another"}, {"X-CSRF-Token": "ä".encode()}):
+        answer = signed_in.post(dashboard_route, headers=headers, json={})
+        assert (answer.status_code, error_of(answer)["code"]) == (403, "unauthorized")
+        assert error_of(answer)["rule"] == "csrf"
+    assert signed_in.post(dashboard_route, headers={"X-CSRF-Token": "the-token"}, json={}).status_code == 200
+
+
+def test_the_test_of_the_table_is_whole() -> None:
+    """Each route of the API that names a resource is touched above."""
+    touched = {"/v1/posts/<post_id:str>", "/v1/posts/<post_id:str>/retry", "/v1/posts/<post_id:str>/settle"}
+    touched |= {"/v1/accounts/<account_id:str>"}
+    named = {route.path for route in ROUTES if route.guard in ("key", "read") and "<" in route.path}
+    assert named == touched
+    assert profiles.listing in {route.handler for route in ROUTES}
