@@ -204,12 +204,13 @@ def event_view(document: Json, name: str, entry: Json) -> Json:
 
 
 def schema_view(name: str, schema: Json) -> Json:
-    """What the page shows of one schema: its fields, or its values."""
+    """What the page shows of one schema: its fields, its values, or what else it may be."""
     required = schema.get("required", [])
     return {
         "name": name,
         "description": schema.get("description", ""),
         "values": schema.get("enum"),
+        "shape": shape(schema),
         "fields": [
             {
                 "name": field,
