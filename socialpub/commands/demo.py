@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import base64
 import contextlib
+import io
 import json
 import shlex
 import shutil
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from PIL import Image
 
 from socialpub import platforms
 from socialpub.base.config import Settings
@@ -21,6 +24,7 @@ from socialpub.commands.serve import bind, run, set_up_logging, settings_of, sta
 from socialpub.domain import accounts, tenancy
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service
+from socialpub.platforms.base import Identity, Tokens
 from socialpub.simulator import server as simulator_server
 from socialpub.store.db import StartError, Tx
 from socialpub.web.app import build_app
@@ -108,14 +112,30 @@ def _connect(
     service: Service, lab: simulator_server.SimulatorThread, organization: str, profile: str, name: str
 ) -> dict[str, Any]:
     made = lab.lab.add_account(name, handle="demo.test")
-    identity, tokens = accounts.login(service, name, {"handle": made["handle"], "password": made["appPassword"]})
+    identity, tokens = _credentials(service, name, made)
     return service.write(
         lambda tx: accounts.connect(service, tx, organization, profile, name, identity, tokens)[0]
     ).result()
 
 
+def _credentials(service: Service, name: str, made: dict[str, Any]) -> tuple[Identity, Tokens]:
+    if "appPassword" in made:
+        return accounts.login(service, name, {"handle": made["handle"], "password": made["appPassword"]})
+    identity = Identity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
+    return identity, Tokens(made["accessToken"], made.get("refreshToken"))
+
+
 def _body(shown: dict[str, Any]) -> dict[str, Any]:
-    return {"targets": [{"accountId": account["id"]} for account in shown["accounts"]], "text": TEXT}
+    """What the demo publishes: a text with a small image, which every platform takes."""
+    image = {"kind": "image", "bytesBase64": base64.b64encode(_picture()).decode(), "altText": "A square of one colour"}
+    targets = [{"accountId": account["id"]} for account in shown["accounts"]]
+    return {"targets": targets, "text": TEXT, "media": [image]}
+
+
+def _picture() -> bytes:
+    into = io.BytesIO()
+    Image.new("RGB", (64, 64), (58, 110, 165)).save(into, "JPEG", quality=50, optimize=True)
+    return into.getvalue()
 
 
 def _publish_once(shown: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,12 @@ PLATFORMS: dict[str, Platform] = {
     "twitter": twitter.PLATFORM,
 }
 
-CONNECTORS: dict[str, Connector] = {"bluesky": bluesky}
+CONNECTORS: dict[str, Connector] = {
+    "bluesky": bluesky,
+    "facebook": facebook,
+    "instagram": instagram,
+    "threads": threads,
+}
 
 CATALOGUE: dict[str, Rule] = catalogue(PLATFORMS.values())
 

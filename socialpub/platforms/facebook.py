@@ -27,7 +27,7 @@ from socialpub.platforms.base import (
 from socialpub.platforms.facebook_platform import GRAPH, PLATFORM, REPLIES
 from socialpub.platforms.meta import AUTH, data_of, exchanged, normal, recent, text_of
 
-__all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "settle"]
+__all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
 
 _WEB = "https://www.facebook.com"
 _POST_FIELDS = (
@@ -37,6 +37,7 @@ _POST_FIELDS = (
 _VIDEO_FIELDS = "status,published,permalink_url,post_id"
 _PAGE_FIELDS = "id,name,access_token,tasks,category"
 _PAGES_OF_PAGES = 20
+_ID = {"fields": "id"}
 _BEGUN = ("in_progress", "complete", "completed")
 _OVER = ("error", "expired", "upload_failed")
 
@@ -201,13 +202,15 @@ def _shown_video(plan: Json, seen: Json) -> Published:
 def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
     """The Pages of a login on which it may create content, each with a token of its own that does not end."""
     user = _long_lived(up, up.tokens.access, now_ms)
+    login = GRAPH.id_of(up, "identify", GRAPH.call(up, "identify", "GET", "me", token=user.access, params=_ID))
     reply = GRAPH.call(up, "identify", "GET", "me/permissions", token=user.access)
     granted = [text_of(row.get("permission")) for row in data_of(reply) if row.get("status") == "granted"]
     oauth.require(PLATFORM, granted)
     pages = [page for page in _pages(up, user.access) if "CREATE_CONTENT" in (page.get("tasks") or ())]
     if not pages:
         raise GRAPH.ruled(up, "pages.none", Outcome.REJECTED)
-    return tuple(_connected(page, user.access, granted) for page in pages)
+    private = {"scopes": granted, "login": login}
+    return tuple(_connected(page, user.access, private) for page in pages)
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
@@ -218,8 +221,20 @@ def refresh(up: Upstream, now_ms: int) -> Tokens:
         except ApiError as error:
             if error.code != AUTH:
                 raise
-    GRAPH.call(up, "identify", "GET", up.account.platform_account_id, params={"fields": "id"})
+    GRAPH.call(up, "identify", "GET", up.account.platform_account_id, params=_ID)
     return Tokens(up.tokens.access, None, None, up.tokens.private)
+
+
+def revoke(up: Upstream) -> None:
+    """Take back all that the login has allowed this app: a single Page cannot be left out of it."""
+    login = up.tokens.private.get("login")
+    if not login or not up.tokens.refresh:
+        return
+    try:
+        GRAPH.call(up, "revoke", "DELETE", f"{login}/permissions", token=up.tokens.refresh)
+    except ApiError as error:
+        if error.code != AUTH:  # what is over already is what was asked for
+            raise
 
 
 def _again(up: Upstream, user_token: str, now_ms: int) -> Tokens:
@@ -253,6 +268,6 @@ def _pages(up: Upstream, user_token: str) -> Iterator[Json]:
         params = params | {"after": after}
 
 
-def _connected(page: Json, user_token: str, granted: list[str]) -> Connected:
+def _connected(page: Json, user_token: str, private: Json) -> Connected:
     who = Identity(text_of(page["id"]), text_of(page.get("name")) or None, {"category": page.get("category")})
-    return Connected(who, Tokens(text_of(page["access_token"]), user_token, None, {"scopes": granted}), "page")
+    return Connected(who, Tokens(text_of(page["access_token"]), user_token, None, private), "page")

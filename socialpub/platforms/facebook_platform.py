@@ -72,6 +72,7 @@ PLATFORM = Platform(
         required=("pages_show_list", "pages_read_engagement", "pages_manage_posts"),
         separator=",",
     ),
+    connects=True,
     # A Page's token has no end; the login behind it, which could give a new one, ends after 60 days.
     upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
     media={
@@ -132,6 +133,7 @@ GRAPH = Graph(
         "look": "show the post",
         "settle": "list the posts",
         "identify": "say which Pages there are",
+        "revoke": "end the permission",
     },
     phrases={"no permission to publish the video": "permission", "name parameter too long": "too_long"},
 )

@@ -20,6 +20,7 @@ from socialpub.platforms import oauth
 from socialpub.platforms.base import Json, Platform, Replies, Rule, Site, Tokens, Upstream, Verdict, verdict
 from socialpub.platforms.base import refusal as refusal_of
 
+Method = Literal["GET", "POST", "DELETE"]
 AUTH = "platform_auth_failed"
 SKEW_MS = 120_000  # between Meta's clock and ours (reliability: a match is exact within two minutes)
 PAGE = 25
@@ -140,7 +141,7 @@ class Graph:
         self,
         up: Upstream,
         step: str,
-        method: Literal["GET", "POST"],
+        method: Method,
         path: str,
         *,
         token: str | None = None,
@@ -153,9 +154,7 @@ class Graph:
             return reply
         raise self.refused(up, step, reply, mutating=mutating)
 
-    def ask(
-        self, up: Upstream, method: Literal["GET", "POST"], path: str, *, token: str | None = None, **sent: Any
-    ) -> Reply:
+    def ask(self, up: Upstream, method: Method, path: str, *, token: str | None = None, **sent: Any) -> Reply:
         """Any answer. `path` is under the version, or a whole address; the token goes in a header, never in the URL."""
         url = path if "://" in path else self.address(up.site, path)
         headers = {"Authorization": f"Bearer {token or up.tokens.access}"} | dict(sent.pop("headers", {}))

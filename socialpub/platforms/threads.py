@@ -85,6 +85,7 @@ PLATFORM = Platform(
         separator=",",
     ),
     upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
+    connects=True,
 
     media={
         "images": 20,

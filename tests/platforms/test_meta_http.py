@@ -1,0 +1,91 @@
+"""Facebook, Instagram and Threads from a request over HTTP to what became public at the simulator."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from socialpub.platforms.base import Identity, Tokens
+from socialpub.simulator.server import SimulatorThread
+from tests.kit import Person, Server
+
+from .meta_kit import jpeg, mp4
+
+NAMES = ("facebook", "instagram", "threads")
+
+
+@pytest.fixture
+def server(make_server: Callable[..., Server], lab: SimulatorThread) -> Server:
+    return make_server(platforms={name: {"api_base": lab.origin(name)} for name in NAMES})
+
+
+def connect(server: Server, person: Person, name: str) -> dict[str, Any]:
+    handle = f"{person.name}-{server.service.runtime.entropy(4).hex()}".lower()
+    made = server.lab.lab.add_account(name, handle=handle, displayName=person.name)
+    identity = Identity(made["platformAccountId"], made["displayName"], made["extra"])
+    return server._keep(person, name, name, identity, Tokens(made["accessToken"], made["refreshToken"]))
+
+
+def inline(kind: str, data: bytes, **more: str) -> dict[str, str]:
+    return {"kind": kind, "bytesBase64": base64.b64encode(data).decode(), **more}
+
+
+def published(server: Server, person: Person, name: str, body: dict[str, Any]) -> dict[str, Any]:
+    account = connect(server, person, name)
+    answer = person.api.publish({"targets": [{"accountId": account["id"]}], **body}).json()
+    (result,) = answer["results"]
+    assert (answer["status"], result["status"]) == ("published", "published"), json.dumps(result)
+    (entry,) = server.lab.lab.ledger.entries(name)
+    assert (entry.account, entry.text, entry.url) == (account["platformAccountId"], body["text"], result["url"])
+    assert result["uri"] == result["url"]
+    return {"entry": entry, "result": result, "account": account}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_text_with_an_image_becomes_one_public_post(server: Server, name: str) -> None:
+    picture = jpeg()
+    seen = published(
+        server, server.person("Ann"), name, {"text": "hello", "media": [inline("image", picture, altText="a cat")]}
+    )
+    (medium,) = seen["entry"].media
+    assert (medium.size, medium.type, medium.alt) == (len(picture), "image/jpeg", "a cat")
+    assert seen["result"].get("warnings", []) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_video_becomes_one_public_post(server: Server, name: str) -> None:
+    film = mp4()
+    seen = published(server, server.person("Ann"), name, {"text": "look", "media": [inline("video", film)]})
+    (medium,) = seen["entry"].media
+    assert (medium.size, medium.type) == (len(film), "video/mp4")
+
+
+@pytest.mark.parametrize("name", ["facebook", "threads"])
+def test_a_text_alone_becomes_one_public_post(server: Server, name: str) -> None:
+    assert published(server, server.person("Ann"), name, {"text": "just words"})["entry"].media == ()
+
+
+def test_an_instagram_account_shows_its_kind_and_scopes(server: Server) -> None:
+    ann = server.person("Ann")
+    account = connect(server, ann, "instagram")
+    shown = next(each for each in ann.api.get("/v1/accounts").json()["data"] if each["id"] == account["id"])
+    assert shown["instagram"] == {
+        "kind": "instagram_login",
+        "accountType": "BUSINESS",
+        "grantedScopes": ["instagram_business_basic", "instagram_business_content_publish"],
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_account_whose_permission_was_taken_back_is_asked_to_reconnect(server: Server, name: str) -> None:
+    ann = server.person("Ann")
+    account = connect(server, ann, name)
+    server.lab.lab.end_tokens(name, account["platformAccountId"])
+    body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline("image", jpeg())]}
+    (result,) = ann.api.publish(body).json()["results"]
+    assert (result["status"], result["error"]["rule"]) == ("rejected", "account.reconnect_required")
+    assert server.lab.lab.ledger.entries(name) == []
