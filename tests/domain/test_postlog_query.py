@@ -214,6 +214,39 @@ def test_without_text_the_index_alone_decides(service: Service, rows: list[dict[
             assert all("COVERING INDEX" in step for step in steps if step.startswith("SEARCH post ")), (choice, steps)
 
 
+@pytest.mark.parametrize(
+    "few, choice, way",
+    [
+        (20_000, {"text": "aaab"}, "index"),
+        (20_000, {"text": "aaab", "platforms": ["tiktok"], "after": kit.NOON}, "index"),
+        (20_000, {"text": "aaab", "statuses": ["failed"]}, "probes"),
+        (20_000, {"text": "aaab", "error_codes": ["platform_rejected"]}, "probes"),
+        (0, {"text": "aaab", "statuses": ["failed"]}, "index"),
+        (0, {"text": "aaab", "error_codes": ["platform_rejected"]}, "index"),
+        (0, {"text": "aa", "statuses": ["failed"], "error_codes": ["platform_rejected"]}, "log"),
+        (0, {"text": "aa", "profile": "0190-one-p01", "platforms": ["tiktok"]}, "log"),
+        (20_000, {"text": "aa", "statuses": ["failed"]}, "probes"),
+        (20_000, {"text": "aa", "statuses": STATUSES, "platforms": PLATFORMS}, "log"),
+    ],
+)
+def test_text_is_looked_for_where_it_costs_least(
+    service: Service,
+    rows: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    few: int,
+    choice: dict[str, Any],
+    way: str,
+) -> None:
+    monkeypatch.setattr(postlog_query, "FEW", few)
+    last = _plan(service, Filter(ORGANIZATIONS[0], **choice))[-1]
+    expected = {
+        "index": r"SEARCH post USING INTEGER PRIMARY KEY",
+        "probes": r"SEARCH post USING INDEX post_organization_(status_platform|error_code)",
+        "log": r"SEARCH post USING INDEX post_(organization|profile)_created_at_id ",
+    }
+    assert re.match(expected[way], last), last
+
+
 def _plan(service: Service, wanted: Filter) -> list[str]:
     """The steps of every statement that the query runs."""
 
