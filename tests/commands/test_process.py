@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from socialpub.platforms import CONNECTORS
 from socialpub.simulator.catalogue import FAKES
 from socialpub.simulator.server import SimulatorThread
 from tests.commands.conftest import Process, Run, execute
@@ -116,11 +117,12 @@ def test_the_demo_publishes_once_and_ends_with_0(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_the_demo_prints_a_line_that_publishes(start: Start) -> None:
+def test_the_demo_prints_an_account_of_each_platform_and_a_key_that_publishes(start: Start) -> None:
     demo = start("demo", "--port", "0", "--json")
     shown: dict[str, Any] = json.loads(demo.line())
     assert set(shown) == {"url", "login", "key", "accounts"}
-    targets = [{"accountId": account["id"]} for account in shown["accounts"]]
+    assert {account["platform"] for account in shown["accounts"]} == set(CONNECTORS)
+    targets = [{"accountId": account["id"]} for account in shown["accounts"] if account["platform"] == "bluesky"]
     with client(shown["url"], shown["key"]) as api:
         assert api.post("/v1/posts", json={"targets": targets, "text": "Hello"}).json()["status"] == "published"
     assert demo.stop(signal.SIGINT) == 0
