@@ -291,11 +291,14 @@ class Server:
         identity, tokens = accounts.login(self.service, "bluesky", fields)
         return self._keep(person, name, "bluesky", identity, tokens)
 
-    def connect(self, person: Person, platform: str, name: str = "", **extra: Any) -> dict[str, Any]:
+    def connect(
+        self, person: Person, platform: str, name: str = "", tokens: Tokens | None = None, **extra: Any
+    ) -> dict[str, Any]:
         """An account of any platform, with made-up tokens: good for everything but publishing."""
         number = len(person.accounts) + 1
         identity = Identity(f"{platform}-{person.name}-{number}", f"{person.name} {number}", extra)
-        return self._keep(person, name or platform, platform, identity, Tokens("made-up-access", "made-up-refresh"))
+        tokens = tokens or Tokens("made-up-access", "made-up-refresh")
+        return self._keep(person, name or platform, platform, identity, tokens)
 
     def _keep(self, person: Person, name: str, platform: str, identity: Identity, tokens: Tokens) -> dict[str, Any]:
         account, _ = self.service.write(

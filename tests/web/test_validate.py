@@ -1,0 +1,315 @@
+"""POST /v1/posts/validate: the same checks as publishing, target by target; nothing is published or stored."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from socialpub.platforms import PLATFORMS
+from socialpub.platforms.base import Tokens
+from socialpub.store.models import Media, Post
+from tests.kit import Server, error_of, untouched
+from tests.web.test_rule_table import REFUSED, Case
+from tests.web.world import World, inline, picture
+
+BATCH_RULES = [
+    case for case in REFUSED if case.rule.startswith(("targets", "target.", "mode", "profile", "scheduledAt"))
+]
+
+
+def check(world: World, **fields: Any) -> httpx.Response:
+    return world.alice.api.post("/v1/posts/validate", json=world.body(**fields))
+
+
+def result(answer: httpx.Response, index: int = 0) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["results"][index])
+
+
+def codes(notes: list[dict[str, Any]]) -> list[str]:
+    return [note["code"] for note in notes]
+
+
+def test_a_good_request_is_valid_and_leaves_no_trace(world: World) -> None:
+    with untouched(world.server):
+        answer = check(world, text="hello 👋")
+    assert answer.json() == {
+        "valid": True,
+        "results": [
+            {
+                "targetIndex": 0,
+                "accountId": world.alice.bluesky,
+                "platform": "bluesky",
+                "valid": True,
+                "text": {"length": 7, "limit": 300, "unit": "graphemes"},
+                "errors": [],
+                "warnings": [],
+            }
+        ],
+    }
+
+
+def test_each_failure_of_each_target_is_an_error_object(world: World) -> None:
+    account = world.server.connect(world.alice, "pinterest")["id"]
+    targets = [world.target(text="x" * 3001), {"accountId": account}, world.target()]
+    with untouched(world.server):
+        answer = check(world, targets=targets)
+    assert answer.json()["valid"] is False
+    assert [found["valid"] for found in answer.json()["results"]] == [False, False, True]
+    first, second = result(answer), result(answer, 1)
+    assert [error["rule"] for error in first["errors"]] == ["bluesky.text.max_graphemes", "bluesky.text.max_bytes"]
+    assert first["text"] == {"length": 3001, "limit": 300, "unit": "graphemes"}
+    assert {"pinterest.board.required", "pinterest.media.required"} == {error["rule"] for error in second["errors"]}
+    for error in (*first["errors"], *second["errors"]):
+        assert error["code"] == "preflight_failed"
+        assert error["platform"] in ("bluesky", "pinterest")
+        assert set(error) == {
+            "code",
+            "message",
+            "rule",
+            "platform",
+            "platformVersion",
+            "remediation",
+            "docUrl",
+            "ruleUrl",
+        }
+
+
+def test_publishing_the_same_says_the_same(world: World) -> None:
+    targets = [world.target(text="x" * 3001), world.target(text="y" * 301)]
+    shown = check(world, targets=targets).json()["results"]
+    told = error_of(world.post(targets=targets))["platformResponse"]
+    assert [(row["targetIndex"], row["rule"], row["message"], row["remediation"]) for row in told] == [
+        (found["targetIndex"], error["rule"], error["message"], error["remediation"])
+        for found in shown
+        for error in found["errors"]
+    ]
+    assert [row["accountId"] for row in told] == [world.alice.bluesky] * 3
+
+
+@pytest.mark.parametrize("case", BATCH_RULES, ids=str)
+def test_what_refuses_the_request_itself_refuses_it_here_too(
+    case: Case, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if case.why in ("patch", "retry"):
+        return
+    for person in (world.alice, world.bob):
+        monkeypatch.setattr(
+            person.api, "publish", lambda body, person=person: person.api.post("/v1/posts/validate", json=body)
+        )
+    with untouched(world.server):
+        answer = case.send(world)
+    assert (answer.status_code, error_of(answer).get("rule")) == (case.status, case.rule)
+
+
+@pytest.mark.parametrize("platform", list(PLATFORMS))
+def test_every_platform_counts_in_its_own_unit(platform: str, world: World) -> None:
+    units = dict.fromkeys(PLATFORMS, "graphemes") | {"twitter": "weighted", "tiktok": "utf16"}
+    units |= {"linkedin": "characters", "threads": "characters"}
+    account = world.server.connect(world.alice, platform)["id"]
+    text = result(check(world, targets=[{"accountId": account}], text="👨‍👩‍👧‍👦", deep=False))["text"]
+    lengths = {"graphemes": 1, "weighted": 2, "utf16": 11, "characters": 25 if platform == "threads" else 1}
+    assert (text["unit"], text["length"]) == (units[platform], lengths[units[platform]])
+    assert text["limit"] is None or text["limit"] >= 280
+
+
+# --- Deep checks ---
+
+
+def page(world: World, name: str) -> str:
+    return f"{world.server.lab.url}/pages/{name}"
+
+
+def test_deep_checks_look_at_the_bytes_and_keep_none(world: World) -> None:
+    wrong = [inline(b"GIF89a cut"), inline(b"%PDF-1.4"), inline(picture(), altText="fine")]
+    with untouched(world.server):
+        found = result(check(world, media=wrong))
+    assert [error["rule"] for error in found["errors"]] == ["media.unreadable", "bluesky.media.mime_allowed"]
+    assert all(error["platform"] == "bluesky" for error in found["errors"])
+
+
+def test_without_deep_the_bytes_are_not_looked_at(world: World) -> None:
+    with untouched(world.server):
+        assert result(check(world, media=[inline(b"%PDF-1.4")], deep=False))["valid"] is True
+
+
+def test_a_url_is_fetched_once_for_all_targets_and_not_kept(world: World) -> None:
+    url = page(world, "pic.png")
+    with untouched(world.server):
+        answer = check(
+            world, targets=[world.target(text=f"{n}") for n in range(5)], media=[{"kind": "image", "url": url}]
+        )
+    assert answer.json()["valid"] is True
+    assert list((world.server.home / "fetched").iterdir()) == []
+
+
+def test_a_url_that_answers_404_breaks_the_platforms_own_row(world: World) -> None:
+    media = [{"kind": "image", "url": f"{world.server.lab.url}/nowhere.png"}]
+    (error,) = result(check(world, media=media))["errors"]
+    assert error["rule"] == "bluesky.media.reachable"
+    assert error["platformResponse"]["status"] == 404
+
+
+def test_a_kind_that_the_bytes_deny_is_told_once(world: World) -> None:
+    answer = world.post(media=[inline(picture())], scheduledAt=world.soon())
+    (asset,) = world.server.rows(Media)
+    assert answer.status_code == 202
+    for media in (inline(picture(), "video"), {"kind": "video", "mediaId": asset["id"]}):
+        found = result(check(world, media=[media]))
+        assert [error["rule"] for error in found["errors"]] == ["media.kind_mismatch"], media
+
+
+def test_a_slow_url_does_not_hold_the_answer(make_server: Callable[..., Server], world_of: Any) -> None:
+    world = world_of(make_server(publishing={"immediate_wait": 0.3, "workers": 4}))
+    world.server.lab.lab.faults.add([{"fault": "delay:2", "platform": "*"}])
+    media = [{"kind": "image", "url": f"{world.server.lab.origin('bluesky')}/xrpc/_health"}]
+    began = time.monotonic()
+    found = result(check(world, media=media))
+    assert time.monotonic() - began < 1.5
+    assert codes(found["warnings"]) == ["media_unmeasured"]
+
+
+# --- Warnings ---
+
+
+def test_a_text_that_was_there_within_24_hours_is_a_duplicate(world: World) -> None:
+    post = world.published(text="again")
+    (note,) = result(check(world, text="again"))["warnings"]
+    assert note["code"] == "duplicate_content"
+    assert post in note["message"]
+    assert result(check(world, text="Again"))["warnings"] == []
+    other = [{"accountId": world.bob.bluesky}]
+    assert result(check(world, text="again", targets=other))["warnings"] == []
+    world.server.clock.skip(24 * 3600)
+    assert result(check(world, text="again"))["warnings"] == []
+
+
+def test_a_text_twice_in_one_request_is_a_duplicate_of_the_earlier_target(world: World) -> None:
+    answer = check(world, targets=[world.target(), world.target(), world.target(text="other")])
+    assert [codes(found["warnings"]) for found in answer.json()["results"]] == [[], ["duplicate_content"], []]
+    assert "target 0" in result(answer, 1)["warnings"][0]["message"]
+
+
+def test_the_accepted_result_carries_the_same_warning_with_the_earlier_post(world: World) -> None:
+    answer = world.post(targets=[world.target(), world.target()], scheduledAt=world.soon())
+    one, two = answer.json()["results"]
+    assert "warnings" not in one
+    assert codes(two["warnings"]) == ["duplicate_content"]
+    assert one["postId"] in two["warnings"][0]["message"]
+    shown = world.alice.api.get(f"/v1/posts/{two['postId']}").json()
+    assert shown["warnings"] == two["warnings"]
+
+
+@pytest.mark.parametrize(
+    ("status", "warns"), [("queued", True), ("failed", False), ("rejected", False), ("canceled", False)]
+)
+def test_what_never_went_out_is_no_duplicate(status: str, warns: bool, world: World) -> None:
+    post = world.scheduled()
+    world.server.service.write(lambda tx: Post.update(status=status).where(Post.id == post).execute()).result()
+    assert codes(result(check(world))["warnings"]) == (["duplicate_content"] if warns else [])
+
+
+def test_what_may_be_out_is_a_duplicate(world: World) -> None:
+    post = world.scheduled()
+    error = json.dumps({"rule": "publish.outcome_unknown"})
+    world.server.service.write(
+        lambda tx: Post.update(status="failed", error=error).where(Post.id == post).execute()
+    ).result()
+    assert codes(result(check(world))["warnings"]) == ["duplicate_content"]
+
+
+def test_media_without_text_is_no_duplicate(world: World) -> None:
+    for _ in range(2):
+        answer = world.alice.api.publish({"targets": [world.target()], "media": [inline(picture())]})
+        assert "warnings" not in answer.json()["results"][0]
+
+
+def test_a_token_that_ends_first_and_cannot_be_refreshed_is_warned_of(world: World) -> None:
+    ends = world.server.clock.now_ms() + 3_600_000
+    for refresh, warned in ((None, ["token_expires_before_schedule"]), ("a-refresh-token", [])):
+        tokens = Tokens("an-access-token", refresh, ends)
+        account = world.server.connect(world.alice, "twitter", f"twitter {refresh}", tokens)["id"]
+        body = {"targets": [{"accountId": account}], "deep": False}
+        assert codes(result(check(world, **body, scheduledAt=world.soon(7200)))["warnings"]) == warned
+        assert codes(result(check(world, **body, scheduledAt=world.soon(1800)))["warnings"]) == []
+        assert codes(result(check(world, **body))["warnings"]) == []
+        del body["deep"]
+        accepted = world.post(**body, scheduledAt=world.soon(7200), text=f"with {refresh}").json()["results"][0]
+        assert codes(accepted.get("warnings", [])) == warned
+
+
+CAPS = [("instagram", 50, 86_400), ("threads", 250, 86_400), ("linkedin", 150, 86_400), ("twitter", 100, 900)]
+
+
+def many(world: World, account: str, platform: str, number: int, **columns: Any) -> None:
+    """So many posts of an account in the log, without publishing them."""
+    (like,) = world.server.rows(Post, id=world.scheduled())
+    del like["number"]
+    now = world.server.clock.now_ms()
+    rows = [
+        like
+        | {"id": f"made-up-{platform}-{n}", "account": account, "platform": platform, "position": n + 100}
+        | {"created_at": now, "scheduled_at": None, "status": "published", "text": str(n)}
+        | columns
+        for n in range(number)
+    ]
+    world.server.service.write(lambda tx: Post.insert_many(rows).execute()).result()
+
+
+@pytest.mark.parametrize(("platform", "cap", "seconds"), CAPS)
+def test_four_fifths_of_a_cap_are_near_it(platform: str, cap: int, seconds: int, world: World) -> None:
+    assert (cap, seconds) in [(found.posts, found.seconds) for found in PLATFORMS[platform].caps]
+    account = world.server.connect(world.alice, platform)["id"]
+    body = {"targets": [{"accountId": account}], "deep": False, "text": "new"}
+    many(world, account, platform, cap * 4 // 5 - 2)
+    assert codes(result(check(world, **body))["warnings"]) == []
+    many(world, account, platform, 1, id="one-more", position=99)
+    (note,) = result(check(world, **body))["warnings"]
+    assert note["code"] == "daily_cap_near"
+    assert str(cap) in note["message"]
+    world.server.clock.skip(seconds)
+    assert codes(result(check(world, **body))["warnings"]) == []
+
+
+def test_a_cap_counts_what_is_due_around_the_scheduled_time(world: World) -> None:
+    account = world.server.connect(world.alice, "instagram")["id"]
+    at = world.server.clock.now_ms() + 10 * 86_400_000
+    many(world, account, "instagram", 45, status="queued", scheduled_at=at)
+    body = {"targets": [{"accountId": account}], "deep": False, "text": "new"}
+    assert codes(result(check(world, **body))["warnings"]) == []
+    assert codes(result(check(world, **body, scheduledAt=world.soon(10 * 86_400 + 60)))["warnings"]) == [
+        "daily_cap_near"
+    ]
+    assert codes(result(check(world, **body, scheduledAt=world.soon(12 * 86_400)))["warnings"]) == []
+
+
+def test_a_scheduled_post_is_told_what_its_stored_media_will_be_refused_for(world: World) -> None:
+    """A deep row: accepted now, refused at its time; media by URL is not looked at before."""
+    answer = world.post(media=[inline(b"%PDF-1.4 not an image")], scheduledAt=world.soon())
+    assert answer.status_code == 202
+    (found,) = answer.json()["results"]
+    assert codes(found["warnings"]) == ["bluesky.media.mime_allowed"]
+    media = [{"kind": "image", "url": page(world, "pic.png")}]
+    assert "warnings" not in world.post(media=media, scheduledAt=world.soon(), text="by URL").json()["results"][0]
+    world.server.skip(3600)
+    row = world.server.wait(found["postId"], "rejected")
+    assert json.loads(row["error"])["rule"] == "bluesky.media.mime_allowed"
+
+
+def test_validating_takes_the_body_of_publishing_and_deep_only(world: World) -> None:
+    assert check(world, deep=True).status_code == 200
+    assert error_of(check(world, deep="no"))["rule"] == "deep"
+    assert error_of(world.post(deep=False))["rule"] == "deep"
+
+
+def test_validating_with_an_idempotency_key_stores_nothing(world: World) -> None:
+    with untouched(world.server):
+        for _ in range(2):
+            answer = world.alice.api.post("/v1/posts/validate", json=world.body(), headers={"Idempotency-Key": "a-key"})
+            assert answer.status_code == 200
+            assert "Idempotency-Replayed" not in answer.headers
