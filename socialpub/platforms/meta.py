@@ -62,8 +62,8 @@ SHARED: Replies = {
 }
 """What every Graph API answers alike; a platform's own rows are added to these."""
 
-_TRANSIENT = frozenset({1, 2, 6001, -1, -2})
-_TRANSIENT_SUBCODES = frozenset({1363047, 1609010})
+_PASSING = frozenset({1, 2, 6001, -1, -2})
+_PASSING_SUBCODES = frozenset({1363047, 1609010})
 _PERMISSIONS = frozenset({3, 10, *range(200, 300)})
 
 
@@ -81,6 +81,11 @@ class Fault:
     @property
     def said(self) -> bool:
         return self.code is not None
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether its code says that another try may do."""
+        return self.code in _PASSING or self.subcode in _PASSING_SUBCODES
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -171,10 +176,11 @@ class Graph:
     def verdict(self, step: str, reply: Reply, *, mutating: bool) -> Verdict:
         """What an answer that is no success means."""
         fault, name = fault_of(reply), self.name(step, reply)
-        status = 400 if fault.said or name else reply.status
-        if name is None and _is_transient(fault):
-            status = 503
-        return verdict(self.replies, step, status, name, mutating=mutating)
+        found = verdict(self.replies, step, 400 if name or fault.said else reply.status, name, mutating=mutating)
+        settled = name is not None and (found.outcome is not Outcome.REJECTED or found.code == AUTH)
+        if settled or not (fault.transient or (name is None and fault.is_passing)):
+            return found
+        return verdict(self.replies, step, 503, None, mutating=mutating)
 
     def refused(self, up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
         """The error of an answer, without any secret in it."""
@@ -243,10 +249,6 @@ def regain_seconds(reply: Reply) -> int | None:
         return None
     longest = max((value for value in minutes if isinstance(value, int)), default=0)
     return longest * 60 or None
-
-
-def _is_transient(fault: Fault) -> bool:
-    return fault.transient or fault.code in _TRANSIENT or fault.subcode in _TRANSIENT_SUBCODES
 
 
 def _said(reply: Reply) -> str:
