@@ -15,7 +15,7 @@ from socialpub.domain import schemas as s
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service, close_service
 from socialpub.web import errors, http
-from socialpub.web.api import accounts, catalogue, keys, posts, profiles
+from socialpub.web.api import accounts, catalogue, keys, media, posts, profiles
 from socialpub.web.door import Door, rate_headers
 from socialpub.web.http import Route
 from socialpub.web.openapi import Reference
@@ -41,6 +41,19 @@ BATCH = (
     "media.unknown",
     "not_found",
     "preflight_failed",
+)
+UPLOAD = (
+    "media.content_type",
+    "media.parse_failed",
+    "media.empty_body",
+    "media.missing_file",
+    "media.single_file",
+    "media.size_max",
+    "media.type_unsupported",
+    "media.type_mismatch",
+    "media.pixels_max",
+    "media.unreadable",
+    "http.timeout",
 )
 WINDOW = ("not_found", "post.status", "post.scheduledAt.window", "scheduledAt.future")
 CONNECT = ("not_found", "platform_not_enabled")
@@ -83,6 +96,14 @@ ROUTES: tuple[Route, ...] = (
           answers={200: c.BoardList}, errors=BOARDS),
     Route(PATCH, "/v1/accounts/<account_id:str>/pinterest/default-board", accounts.choose_board, "key", "writes",
           body=c.BoardRequest, answers={200: c.DefaultBoardBody}, errors=(*BOARDS, "pinterest.board.unknown")),
+    Route(POST, "/v1/media", media.upload, "key", "media", receive=media.receive,
+          query=s.MediaFields, answers={201: a.MediaBody}, errors=(*UPLOAD, "not_found", "profile.scope_mismatch")),
+    Route(GET, "/v1/media", media.listing, "read", "reads",
+          query=s.MediaQuery, answers={200: a.MediaPage}, errors=("cursor", "not_found", "api_key.profile_scope")),
+    Route(GET, "/v1/media/<media_id:str>", media.read, "read", "reads",
+          answers={200: a.MediaBody}, errors=("media.unknown",)),
+    Route(DELETE, "/v1/media/<media_id:str>", media.delete, "key", "writes",
+          answers={200: a.DeletedBody}, errors=("media.unknown", "media.in_use")),
     Route(GET, "/v1/profiles", profiles.listing, "read", "reads", answers={200: a.ProfileList}),
     Route(POST, "/v1/profiles", profiles.create, "session", "writes",
           body=s.ProfileRequest, answers={201: a.ProfileBody}, errors=("profile.slug.unique",)),
@@ -121,6 +142,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/docs/errors/<code:str>", docs.error),
     Route(GET, "/docs/rules/<rule:path>", docs.rule),
     Route(GET, "/static/<name:str>", docs.static),
+    Route(GET, "/media/<media_id:str>/<name:str>", media.public),
 )
 # fmt: on
 

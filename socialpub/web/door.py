@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from sanic import Request
+from sanic import HTTPResponse, Request
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.domain import limits, tenancy
@@ -18,7 +18,7 @@ from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
 from socialpub.web import forms, http
-from socialpub.web.http import Call, Reply, Response, Route
+from socialpub.web.http import Call, Reply, Route
 from socialpub.web.pages import people
 
 log = logging.getLogger("socialpub.web")
@@ -36,10 +36,10 @@ class Door:
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    def endpoint(self, route: Route) -> Callable[..., Coroutine[Any, Any, Response]]:
+    def endpoint(self, route: Route) -> Callable[..., Coroutine[Any, Any, HTTPResponse]]:
         """The Sanic handler of a route."""
 
-        async def answer(request: Request, **_: str) -> Response:
+        async def answer(request: Request, **_: str) -> HTTPResponse:
             request.ctx.route = route
             try:
                 scope = await self._who(request, route)

@@ -15,7 +15,6 @@ from pydantic import BaseModel
 from sanic import HTTPResponse, Request
 from sanic.exceptions import BadURL
 from sanic.http import Http
-from sanic.response import ResponseStream
 
 from socialpub.base import crypto
 from socialpub.base.errors import refuse
@@ -25,7 +24,6 @@ from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
 from socialpub.web.parts import FilePart
 
-Response = HTTPResponse | ResponseStream
 M = TypeVar("M", bound=BaseModel)
 BODY_MAX = 8 * 1024 * 1024
 BODY_SECONDS = 15.0
@@ -104,7 +102,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
 
-    def response(self) -> Response:
+    def response(self) -> HTTPResponse:
         if isinstance(self.body, FilePart):
             return self.body.response(self.status, self.headers, self.content_type)
         text = self.body if isinstance(self.body, str | bytes) else dumps(self.body)

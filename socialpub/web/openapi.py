@@ -104,6 +104,8 @@ def _operation(route: Route, limits: Limits) -> Json:
         operation["parameters"] = parameters
     if route.body is not None:
         operation["requestBody"] = _request_body(route, said)
+    elif route.receive is not None:
+        operation["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": _upload(route)}}}
     operation["responses"] = _successes(route, said) | _failures(route) | {"default": _ref("responses", "Failure")}
     return operation
 
@@ -147,6 +149,18 @@ def _request_body(route: Route, said: Operation) -> Json:
         content["examples"] = {name: {"value": value} for name, value in said.requests.items()}
     required = any(info.is_required() for info in route.body.model_fields.values())
     return {"required": required, "content": {"application/json": content}}
+
+
+def _upload(route: Route) -> Json:
+    """The parts of an upload: its file, and what may also stand in the query."""
+    fields = {parameter["name"]: parameter["schema"] for parameter in parameters_of(route.query)}
+    file: Json = {"type": "string", "format": "binary"}
+    return {
+        "type": "object",
+        "required": ["file"],
+        "additionalProperties": False,
+        "properties": {"file": file} | fields,
+    }
 
 
 # --- Answers -----------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ the same answer for 24 hours.
 TAGS: dict[str, str] = {
     "Posts": "Publish, schedule, look up, move, cancel, try again.",
     "Accounts": "The connected accounts that posts go to.",
+    "Media": "Files that posts carry: uploaded once, used by id.",
     "Profiles": "The parts of an organization; each owns its accounts.",
     "API keys": "Made, listed and revoked by signed-in people only: a key cannot make keys.",
     "Catalogue": "Every platform, rule and error code, from the tables that the code checks with. No key is needed.",
@@ -206,6 +207,42 @@ OPERATIONS: dict[str, Operation] = {
         {"choose": {"boardId": samples.BOARD["id"]}},
         {200: {"id": samples.ACCOUNT_ID, "defaultBoardId": samples.BOARD["id"], "defaultBoardName": "Bread"}},
         {200: "The default board."},
+    ),
+    "POST /v1/media": Operation(
+        "Media",
+        "uploadMedia",
+        "Upload a file",
+        "Takes one image (JPEG, PNG, WebP, GIF) or video (MP4, QuickTime, WebM) as the part `file`. What it is, is "
+        "read from its bytes. Use its `id` in the media of posts.",
+        answers={201: samples.MEDIA},
+        outcomes={201: "The file is stored."},
+        links={"readMedia": "/id", "deleteMedia": "/id"},
+    ),
+    "GET /v1/media": Operation(
+        "Media",
+        "listMedia",
+        "List files",
+        "Newest first. Go on with `cursor` while `nextCursor` is not null.",
+        answers={200: {"data": [samples.MEDIA], "nextCursor": None}},
+        outcomes={200: "One page."},
+        links={"readMedia": "/data/0/id"},
+    ),
+    "GET /v1/media/{id}": Operation(
+        "Media",
+        "readMedia",
+        "Read a file's record",
+        "The bytes are at its `url`.",
+        answers={200: samples.MEDIA},
+        outcomes={200: "The record."},
+    ),
+    "DELETE /v1/media/{id}": Operation(
+        "Media",
+        "deleteMedia",
+        "Delete a file",
+        "Its address stops answering at once. Refused while a queued post needs it. A key that is bound to a profile "
+        "deletes the files of that profile only.",
+        answers={200: {"id": samples.MEDIA_ID, "deleted": True}},
+        outcomes={200: "The file is gone."},
     ),
     "GET /v1/profiles": Operation(
         "Profiles",

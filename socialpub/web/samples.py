@@ -163,6 +163,20 @@ CHOICE: Json = {
     "kind": "organization",
 }
 BOARD: Json = {"id": "549755885175", "name": "Bread", "privacy": "PUBLIC"}
+MEDIA: Json = {
+    "id": MEDIA_ID,
+    "url": f"https://socialpub.example.org/media/{MEDIA_ID}/1f0c9a7be23d4856a1f0c9a7be23d485.jpg",
+    "contentType": "image/jpeg",
+    "sizeBytes": 184211,
+    "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "kind": "image",
+    "width": 1600,
+    "height": 1200,
+    "durationMs": None,
+    "profileId": PROFILE_ID,
+    "altText": "Loaves on a wooden shelf",
+    "createdAt": "2026-05-04T09:12:31.884Z",
+}
 ACCOUNT: Json = {
     "id": ACCOUNT_ID,
     "profileId": PROFILE_ID,

@@ -1,0 +1,219 @@
+"""/v1/media, and the public addresses of what is stored there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from sanic.exceptions import SanicException
+from sanic.http import Http
+
+from socialpub.base.errors import ApiError, refuse
+from socialpub.domain import files, limits, media, schemas, tenancy
+from socialpub.domain.service import Service
+from socialpub.platforms.base import Facts
+from socialpub.store.db import Tx
+from socialpub.web.api.writes import commit
+from socialpub.web.http import Call, Reply, dumps, hang_up, kept, query_values
+from socialpub.web.multipart import Form, boundary_of
+from socialpub.web.parts import FilePart, Span, asked_span
+
+T = TypeVar("T")
+IDLE_SECONDS = 15.0
+UPLOAD_SECONDS = 3600.0
+BLOCK = 256 * 1024
+OVERHEAD = 1024 * 1024  # what a multipart body may have beside its file
+PUBLIC_HEADERS = {
+    "Cache-Control": "public, max-age=31536000, immutable",
+    "Accept-Ranges": "bytes",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cross-Origin-Resource-Policy": "cross-origin",
+}
+
+
+# --- Uploading -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Upload:
+    """A file that has arrived whole, not yet kept; gone again when the block ends."""
+
+    arriving: files.Arriving
+    fields: schemas.MediaFields
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.arriving.close()
+
+    @property
+    def print(self) -> bytes:
+        """What makes two uploads the same request."""
+        return json.dumps([self.arriving.sha256, self.fields.profile_id, self.fields.alt_text]).encode()
+
+
+async def receive(call: Call) -> Upload:
+    """The body of an upload, written to the disk as it arrives. Whoever goes away halfway leaves nothing behind."""
+    most = call.service.runtime.settings.media.max_bytes
+    form: Form | None = None
+    try:
+        boundary = boundary_of(call.request.headers.get("content-type", ""))
+        if int(call.request.headers.get("content-length") or 0) > most + OVERHEAD:
+            raise refuse("media.size_max")
+        form = Form(boundary, lambda: files.Arriving(files.home(call.service), most))
+        async for block in _blocks(call):
+            await _in_pool(call.service, form.feed, block)
+        form.end()
+        assert form.arriving is not None, "a form without a file does not end"
+        return Upload(form.arriving, _fields(call, form))
+    except BaseException as error:
+        if form is not None and form.arriving is not None:
+            form.arriving.close()
+        if isinstance(error, ApiError):
+            await _hear_out(call, most)
+        raise
+
+
+def _fields(call: Call, form: Form) -> schemas.MediaFields:
+    given = query_values(call.request.query_string, schemas.MediaFields) | form.fields
+    return schemas.parse_object(schemas.MediaFields, given)
+
+
+async def _blocks(call: Call) -> AsyncIterator[bytes]:
+    """The body in pieces of some size; ApiError `http.timeout` after 15 s without a byte, or an hour in all."""
+    loop = asyncio.get_running_loop()
+    ends, block = loop.time() + UPLOAD_SECONDS, bytearray()
+    stream = call.request.stream
+    if not isinstance(stream, Http):
+        return
+    stream.request_max_size = sys.maxsize  # counted here, where the file's own bytes are known
+    try:
+        while stream.request_body:
+            async with asyncio.timeout_at(min(ends, loop.time() + IDLE_SECONDS)):
+                block += await stream.read() or b""
+            if len(block) >= BLOCK:
+                yield bytes(block)
+                block.clear()
+    except TimeoutError:
+        hang_up(call.request)
+        raise refuse("http.timeout") from None
+    if block:
+        yield bytes(block)
+
+
+async def _hear_out(call: Call, most: int) -> None:
+    """Take the rest of a refused body, so that the answer is read: many clients read none before they have sent all.
+
+    Not where the client has asked whether to send at all.
+    """
+    stream = call.request.stream
+    if not isinstance(stream, Http) or stream.expecting_continue:
+        hang_up(call.request)
+        return
+    heard = 0
+    with contextlib.suppress(SanicException, ApiError):
+        async for block in _blocks(call):
+            heard += len(block)
+            if heard > most + OVERHEAD:
+                break
+    if stream.request_body:
+        hang_up(call.request)
+
+
+async def _in_pool(service: Service, run: Callable[..., T], *arguments: Any) -> T:
+    return await asyncio.get_running_loop().run_in_executor(service.pool, run, *arguments)
+
+
+async def upload(call: Call) -> Reply:
+    """POST /v1/media."""
+    with call.received as upload:
+        header = call.request.headers.get("idempotency-key")
+        key = limits.key_of(call.scope, "POST", call.request.path, header, "", upload.print)
+        return kept(await limits.once(call.service, key, lambda: _keep(call, upload, key)))
+
+
+async def _keep(call: Call, upload: Upload, key: limits.Key | None) -> limits.Kept:
+    service, asked = call.service, upload.fields.profile_id
+    if call.scope.profile is not None and asked not in (None, call.scope.profile):
+        raise refuse("profile.scope_mismatch")
+    await service.read(lambda: media.check_profile(call.scope, asked))
+    facts = await _in_pool(service, media.take, service, upload.arriving)
+    return await service.write(lambda tx: _insert(call, tx, upload, facts, key))
+
+
+def _insert(call: Call, tx: Tx, upload: Upload, facts: Facts, key: limits.Key | None) -> limits.Kept:
+    service, scope = call.service, call.scope
+    tenancy.check_key(scope)
+    limits.claim(service, tx, key)
+    media.check_profile(scope, upload.fields.profile_id)
+    profile = upload.fields.profile_id or scope.profile
+    made = media.insert(service, tx, scope.organization, profile, facts, upload.fields.alt_text)
+    answer = limits.Kept(201, dumps(media.body(service, media.find(scope, None, made))))
+    if key:
+        limits.keep(service, tx, key.id, answer)
+    return answer
+
+
+# --- Records -------------------------------------------------------------------------------------------------------
+
+
+async def listing(call: Call) -> Reply:
+    """GET /v1/media."""
+    query = call.query(schemas.MediaQuery)
+    return Reply(await call.service.read(lambda: media.page(call.service, call.scope, query)))
+
+
+async def read(call: Call) -> Reply:
+    """GET /v1/media/{id}."""
+    row = await call.service.read(lambda: media.find(call.scope, None, call.path_value("media_id")))
+    return Reply(media.body(call.service, row))
+
+
+async def delete(call: Call) -> Reply:
+    """DELETE /v1/media/{id}."""
+    name = call.path_value("media_id")
+    return await commit(call, None, lambda tx, _: (200, media.delete(call.service, tx, call.scope, name)))
+
+
+# --- Public addresses ----------------------------------------------------------------------------------------------
+
+
+async def public(call: Call) -> Reply:
+    """GET /media/{id}/{hmac}.{ext}: the bytes, to anybody who has the address."""
+    service, headers = call.service, call.request.headers
+    name, file_name = call.path_value("media_id"), call.path_value("name")
+    row = await service.read(lambda: media.public(service, name, file_name))
+    path, tag = files.file_of(service, row["sha256"]), f'"{row["sha256"]}"'
+    if not path.exists():
+        raise ApiError("not_found", "There is nothing at this address.")
+    common = PUBLIC_HEADERS | {"ETag": tag, "Content-Disposition": f'attachment; filename="{_shown_name(row)}"'}
+    if _has(headers.get("if-none-match", ""), tag):
+        return Reply(b"", 304, common, row["content_type"])
+    asked = headers.get("range") if headers.get("if-range", tag) == tag else None
+    size = row["size_bytes"]
+    span = asked_span(asked, size)
+    if span is None:
+        return Reply(FilePart(path, Span(0, size)), 200, common, row["content_type"])
+    if not span.length:
+        beyond = {"Content-Range": f"bytes */{size}"}
+        raise ApiError("validation_failed", "The range lies beyond the file's end.", status=416, headers=beyond)
+    common["Content-Range"] = f"bytes {span.start}-{span.end - 1}/{size}"
+    return Reply(FilePart(path, span), 206, common, row["content_type"])
+
+
+def _shown_name(row: dict[str, Any]) -> str:
+    return f"{row['id']}.{media.EXTENSIONS.get(row['content_type'], 'bin')}"
+
+
+def _has(header: str, tag: str) -> bool:
+    """Whether an If-None-Match header names the tag, weakly compared."""
+    return any(part.strip().removeprefix("W/") in ("*", tag) for part in header.split(","))
