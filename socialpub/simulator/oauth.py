@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 
 from socialpub.base.runtime import Clock
 from socialpub.simulator.forms import basic, fields, values_of
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.simulator.wire import Answer, Call, Fake, Operation, RefusedError
 
 CLIENT_ID = "simulator-app"
 CLIENT_SECRET = "simulator-app-secret"
@@ -361,6 +361,12 @@ class OAuthServer:
         self._made += 1
         digest = hashlib.sha256(f"{self.manners.token_path} {kind} {self._made}".encode()).digest()
         return f"lab-{kind}-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
+
+
+def server_of(fake: Fake) -> OAuthServer | None:
+    """The authorization server of a fake platform; None when it has none."""
+    found = (getattr(operation.handle, "__self__", None) for operation in fake.operations())
+    return next((server for server in found if isinstance(server, OAuthServer)), None)
 
 
 # --- Small things ----------------------------------------------------------------------------------------------------
