@@ -277,6 +277,36 @@ class ProfileBody(Answer):
     updated_at: DateTime
 
 
+class MediaBody(Answer):
+    """A stored file."""
+
+    id: str
+    url: str
+    """Public: whoever has this address can read the file."""
+    content_type: str
+    """What the bytes are."""
+    size_bytes: int
+    sha256: str
+    kind: Literal["image", "video"]
+    width: int | None
+    """In pixels, as it is shown; null where it could not be read."""
+    height: int | None
+    duration_ms: int | None
+    """Of a video."""
+    profile_id: str | None
+    """Null for a file that serves every profile."""
+    alt_text: str | None
+    created_at: DateTime
+
+
+class MediaPage(Answer):
+    """One page of stored files, newest first."""
+
+    data: list[MediaBody]
+    next_cursor: str | None
+    """Send it as `cursor` for the next page; null on the last one."""
+
+
 class DeletedBody(Answer):
     """Something that is gone."""
 
