@@ -235,6 +235,10 @@ class Server:
         self.url = settings.base_url
         return self
 
+    @property
+    def port(self) -> int:
+        return self.service.runtime.settings.server.port
+
     def stop(self) -> None:
         for api in self._apis:
             api.close()
