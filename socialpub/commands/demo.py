@@ -21,15 +21,17 @@ from PIL import Image
 from socialpub import platforms
 from socialpub.base.config import Settings
 from socialpub.commands.serve import bind, run, set_up_logging, settings_of, start_service
-from socialpub.domain import accounts, tenancy
+from socialpub.domain import accounts, people, schemas, tenancy
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Identity, Tokens
 from socialpub.simulator import server as simulator_server
+from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, server_of
 from socialpub.store.db import StartError, Tx
 from socialpub.web.app import build_app
 from socialpub.web.server import in_thread
 
+EMAIL = "demo@example.com"
 TEXT = "Hello from socialpub! https://example.com #hello"
 
 
@@ -85,7 +87,8 @@ def _folder(options: argparse.Namespace) -> Iterator[Path]:
 
 
 def _settings(options: argparse.Namespace, lab: simulator_server.SimulatorThread) -> Settings:
-    sites = {name: {"api_base": lab.origin(name), "enabled": True} for name in platforms.CONNECTORS}
+    app = {"enabled": True, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
+    sites = {name: {"api_base": lab.origin(name), **app} for name in platforms.CONNECTORS}
     return settings_of(
         options,
         server={"port": options.port},
@@ -95,17 +98,26 @@ def _settings(options: argparse.Namespace, lab: simulator_server.SimulatorThread
 
 
 def _furnish(service: Service, lab: simulator_server.SimulatorThread) -> dict[str, Any]:
-    """An organization, a key and one connected account for each platform: `{url, login, key, accounts}`."""
+    """An organization, a key and one connected account for each platform: `{url, login, key, accounts}`.
+
+    Who connects more of them is asked by the simulator first, as a platform would.
+    """
+    login = {"email": EMAIL, "password": service.runtime.entropy(8).hex()}
+    password = people.hashed(login["password"])
 
     def begin(tx: Tx) -> tuple[str, str, str]:
         organization = tenancy.create_organization(service, tx, "Demo")["id"]
         profile = tenancy.list_profiles(tenancy.Scope(organization))[0]["id"]
         key = tenancy.mint_key(service, tx, organization, profile=None, name="demo", label="live")["key"]
+        people.create_user(service, tx, organization, EMAIL, "owner", password)
         return organization, profile, key
 
     organization, profile, key = service.write(begin).result()
     connected = [_connect(service, lab, organization, profile, name) for name in platforms.CONNECTORS]
-    return {"url": service.base_url, "login": None, "key": key, "accounts": connected}
+    for fake in lab.lab.fakes.values():
+        if (server := server_of(fake)) is not None:
+            server.consent.mode = "form"
+    return {"url": service.base_url, "login": login, "key": key, "accounts": connected}
 
 
 def _connect(
@@ -122,7 +134,8 @@ def _credentials(service: Service, name: str, made: dict[str, Any]) -> tuple[Ide
     if "appPassword" in made:
         return accounts.login(service, name, {"handle": made["handle"], "password": made["appPassword"]})
     identity = Identity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
-    return identity, Tokens(made["accessToken"], made.get("refreshToken"))
+    ends = schemas.parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
+    return identity, Tokens(made["accessToken"], made.get("refreshToken"), ends)
 
 
 def _body(shown: dict[str, Any]) -> dict[str, Any]:
@@ -152,6 +165,7 @@ def _tell(options: argparse.Namespace, shown: dict[str, Any], lab_url: str) -> N
     line = f"curl -sS {shown['url']}/v1/posts -H 'Authorization: Bearer {shown['key']}' -d {body}"
     print(
         f"\nsocialpub is running at {shown['url']} with a made-up {_names()} account.\n\n"
+        f"  Sign in    {shown['login']['email']} with {shown['login']['password']}\n"
         f"  API key    {shown['key']}\n"
         f"  Reference  {shown['url']}/docs\n"
         f"  Platforms  {lab_url} shows what was published\n\n"
