@@ -196,7 +196,10 @@ class Graph:
 
     def ruled(self, up: Upstream, suffix: str, outcome: Outcome, found: str = "", said: Any = None) -> ApiError:
         """The error of a rule row that something else than an error answer broke."""
-        return self.rule(suffix).error(self.platform.pinned(up.site), found, platform_response=said, outcome=outcome)
+        error = self.rule(suffix).error(self.platform.pinned(up.site), found, platform_response=said, outcome=outcome)
+        # A row that is checked here before anything is sent can be broken in the platform's own eyes, too.
+        upstream = error.code == "preflight_failed"
+        return replace(error, code="platform_rejected", status=0) if upstream else error
 
     def unusable(self, up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
         """The error of a 2xx answer that does not hold what it must; its body is not shown, it may hold tokens."""

@@ -1,4 +1,4 @@
-"""What the tests of Meta's three platforms share: a scripted transport that checks every call whole, media, and lines."""
+"""What the tests of Meta's three platforms share: a transport that checks every call whole, media, and lines."""
 
 from __future__ import annotations
 
