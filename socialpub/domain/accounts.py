@@ -121,7 +121,7 @@ def connect(
             profile=profile,
             platform=platform,
             platform_account_id=identity.platform_account_id,
-            created_at=service.now_ms,
+            created_at=values["updated_at"],
             **values,
         ).execute()
     return body(Account.select().where(Account.id == account).dicts().get()), known is None
