@@ -62,11 +62,16 @@ class Engine:
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Stop claiming, and wait at most `seconds` for what is under way; the rest is taken up by the next start."""
+        clock, jobs = self.service.runtime.clock, self.service.jobs
+        deadline = clock.monotonic() + seconds
         self._stop.set()
         if self._consumer:
             self._consumer.shutdown_timeout = seconds
             self._consumer.stop(graceful=True)
+        while jobs.held() and clock.monotonic() < deadline:
+            jobs.bell.wait(min(KEEPER_SECONDS, deadline - clock.monotonic()))
         self.service.stopping.set()
+        self.service.hub.close()  # what is not settled now will not be in this process: who waits is told so
         self._try(self._beat)
         if self._keeper.is_alive():
             self._keeper.join(timeout=5)

@@ -1,0 +1,74 @@
+"""A server in this process with the three send classes: Bluesky (key), crate (container), plain (no key)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from socialpub.base import net
+from socialpub.base.config import Settings
+from socialpub.platforms.base import Identity, Tokens
+from socialpub.store.models import Intent, Post
+from tests.kit import Person, Server
+from tests.soak import fakes
+from tests.soak.world import CLASSES, wait_for
+
+SEND = {"bluesky": "com.atproto.repo.putRecord", "crate": "publish", "plain": "post"}
+
+
+@dataclass
+class Protocol(Server):
+    """`alice` has an account of each class."""
+
+    def settings(self, port: int) -> Settings:
+        given = super().settings(port)
+        sites = {name: {"api_base": self.lab.origin(name)} for name in CLASSES}
+        return given.model_copy(update={"platforms": sites})
+
+    def furnish(self) -> Protocol:
+        self.alice = self.person("Alice")
+        self.connect_bluesky(self.alice)
+        for name in fakes.CONNECTORS:
+            made = self.lab.lab.add_account(name, id=self.service.runtime.entropy(4).hex())
+            self._keep(self.alice, name, name, Identity(made["id"], made["id"]), Tokens(made["accessToken"]))
+        return self
+
+    def fault(self, platform: str, kind: str, **more: Any) -> None:
+        """Play a fault on the one public call of a platform, once unless told otherwise."""
+        line = {"fault": kind, "platform": platform, "operation": f"*{SEND[platform]}", "times": 1}
+        self.lab.lab.faults.add([line | more])
+
+    def publish(self, platform: str, text: str, **more: Any) -> dict[str, Any]:
+        """The result of an immediate post to one platform."""
+        target = {"accountId": self.alice.accounts[platform]["id"]}
+        answer = self.alice.api.publish({"text": text, "targets": [target], **more})
+        assert answer.status_code in (200, 202), answer.text
+        return dict(answer.json()["results"][0])
+
+    def ledger(self, text: str) -> list[str]:
+        return [entry.remote_id for entry in self.lab.lab.ledger.posts() if entry.text == text]
+
+    def sends(self, platform: str) -> int:
+        """How often the public call of a platform arrived."""
+        calls = [call for call in list(self.lab.lab.calls) if call.platform == platform]
+        return sum(call.operation.endswith(SEND[platform]) for call in calls)
+
+    def post(self, post: str) -> dict[str, Any]:
+        return self.rows(Post, id=post)[0]
+
+    def intent(self, post: str) -> dict[str, Any]:
+        return self.rows(Intent, post=post)[-1]
+
+    def ended(self, post: str, seconds: float = 20) -> dict[str, Any]:
+        """The row once it has come to its end."""
+        ends = ("published", "failed", "rejected", "canceled")
+        assert wait_for(lambda: self.post(post)["status"] in ends, seconds), self.post(post)
+        return self.post(post)
+
+
+def short_deadline(seconds: float) -> dict[str, Any]:
+    """The arguments to patch, so that a call without an answer is over soon."""
+    return dict(net._Client.request.__kwdefaults__ or {}) | {"deadline": seconds}
+
+
+__all__ = ["CLASSES", "SEND", "Person", "Protocol", "short_deadline"]

@@ -1,0 +1,186 @@
+"""A start with ten thousand overdue posts: the port answers, the API stays quick, every post ends as it should."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import sqlite3
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.kit import iso
+from tests.soak.invariants import Journal, check
+from tests.soak.world import ROOT, World, a_world, count, pause, wait_for
+
+pytestmark = pytest.mark.slow
+
+POSTS = count("overdue", 10_000)
+ACCOUNTS = 60  # of each class
+PORT_SECONDS = 5.0
+P99_MS = 250.0
+
+
+def test_ten_thousand_overdue_posts_are_published_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with a_world(tmp_path, each=ACCOUNTS, scheduling={"overdue_spacing": 2}) as world:
+        _insert(world, POSTS, late_seconds=600)
+        opened, probe, took = _drained(world)
+        report = check(world, Journal())
+        spaced = _closest(world)
+    with capsys.disabled():
+        print(f"\n{POSTS} overdue: port {opened:.2f} s, drained in {took:.0f} s, {probe}, closest {spaced:.2f} s")
+        print("\n".join(report.lines()))
+    assert report.whole
+    assert report.statuses["published"] == POSTS + probe.scheduled
+    assert opened <= PORT_SECONDS
+    assert probe.p99 < P99_MS
+    assert spaced >= 1.9
+
+
+def test_ten_thousand_posts_overdue_beyond_the_grace_time_fail_and_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with a_world(tmp_path, each=ACCOUNTS) as world:
+        _insert(world, POSTS, late_seconds=3700)
+        opened, probe, took = _drained(world)
+        report = check(world, Journal())
+        rules = world.rows("SELECT count(*) AS n FROM post WHERE error LIKE '%schedule.overdue%'")[0]["n"]
+        told = world.rows("SELECT count(*) AS n FROM event WHERE type = 'post.failed'")[0]["n"]
+        shown = json.loads(world.rows("SELECT data FROM event WHERE type = 'post.failed' LIMIT 1")[0]["data"])
+        posted = len(world.lab.ledger())
+    with capsys.disabled():
+        print(f"\n{POSTS} beyond the grace time: port {opened:.2f} s, told in {took:.0f} s, {probe}")
+    assert report.whole
+    assert (rules, told, posted) == (POSTS, POSTS, probe.scheduled)
+    assert (shown["error"]["rule"], shown["willRetry"]) == ("schedule.overdue", False)
+    assert opened <= PORT_SECONDS
+    assert probe.p99 < P99_MS
+
+
+def _drained(world: World) -> tuple[float, Probe, float]:
+    """Seconds until the port answered, what the clients measured, seconds until nothing was open."""
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.soak.command_main", "serve", "--config", str(world.folder / "socialpub.toml")],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert wait_for(lambda: _answers(world), 60, 0.02)
+        opened = time.monotonic() - began
+        probe = Probe(world).start()
+        assert wait_for(lambda: not world.open_posts(), 600, 1.0), world.open_posts()
+        probe.stop()
+        assert wait_for(lambda: not world.open_posts(), 60, 0.5)
+        took = time.monotonic() - began
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0
+    return opened, probe, took
+
+
+def _answers(world: World) -> bool:
+    try:
+        return httpx.get(f"{world.url}/healthz", trust_env=False, timeout=5).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+@dataclass
+class Probe:
+    """A client that lists, reads and schedules all the time, and what it waited."""
+
+    world: World
+    times: list[float] = field(default_factory=list)
+    scheduled: int = 0
+
+    def start(self) -> Probe:
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        self._ends.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        headers = {"Authorization": f"Bearer {self.world.key}"}
+        with httpx.Client(base_url=self.world.url, headers=headers, trust_env=False, timeout=60) as client:
+            for number in itertools.count():
+                if self._ends.is_set() and number > 20:
+                    return
+                self._time(client, "GET", "/v1/posts?limit=20")
+                self._time(client, "GET", "/v1/posts?status=failed&limit=20")
+                target = {"accountId": self.world.accounts["plain"][number % ACCOUNTS]}
+                body = {"text": f"probe {number}", "targets": [target], "scheduledAt": iso(_soon())}
+                self._time(client, "POST", "/v1/posts", body)
+                self.scheduled += 1
+                pause(0.05)
+
+    def _time(self, client: httpx.Client, method: str, path: str, body: object = None) -> None:
+        began = time.perf_counter()
+        answer = client.request(method, path, json=body)
+        self.times.append((time.perf_counter() - began) * 1000)
+        assert answer.is_success, answer.text
+
+    @property
+    def p99(self) -> float:
+        return statistics.quantiles(self.times, n=100)[98]
+
+    def __str__(self) -> str:
+        median = statistics.median(self.times)
+        return f"API p50 {median:.0f} ms, p99 {self.p99:.0f} ms, max {max(self.times):.0f} ms ({len(self.times)} calls)"
+
+
+def _soon() -> int:
+    return int((time.time() + 2) * 1000)
+
+
+def _insert(world: World, posts: int, late_seconds: int) -> None:
+    """Rows as accepting makes them, put into the file by hand: they were due while no server ran."""
+    accounts = [(name, ids[number]) for number in range(ACCOUNTS) for name, ids in world.accounts.items()]
+    due = int((time.time() - late_seconds) * 1000)
+    with contextlib.closing(sqlite3.connect(world.database)) as connection, connection:
+        organization, profile = connection.execute("SELECT organization, id FROM profile").fetchone()
+        for number in range(posts):
+            platform, account = accounts[number % len(accounts)]
+            post, batch, made = f"{number:08}-0000-7000-8000-000000000001", f"{number:08}-b", due - 60_000
+            _row(connection, "batch", id=batch, organization=organization, created_at=made, scheduled_at=due + number)
+            _row(
+                connection, "post", id=post, organization=organization, profile=profile, account=account,
+                platform=platform, batch=batch, position=0, status="queued", text=f"overdue {number}",
+                text_fold=f"overdue {number}", media="[]", options="{}", scheduled_at=due + number, warnings="[]",
+                attempts=0, tries=0, created_at=made, updated_at=made,
+            )  # fmt: skip
+            _row(connection, "job", key=post, kind="publish", lane=account, visible_at=due + number, claims=0)
+            for kind in ("post.queued", "post.validated"):
+                _row(
+                    connection, "event", id=f"evt_{kind}{number}", organization=organization, type=kind, post=post,
+                    data="{}", created_at=made,
+                )  # fmt: skip
+        period = time.strftime("%Y-%m", time.gmtime())
+        _row(connection, "usage", organization=organization, period=period, posts=posts, warned=0, exceeded=0)
+
+
+def _row(connection: object, table: str, **values: object) -> None:
+    names, marks = ", ".join(values), ", ".join("?" * len(values))
+    connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(values.values()))  # type: ignore[attr-defined]
+
+
+def _closest(world: World) -> float:
+    """Seconds between the two overdue posts of one account that came closest."""
+    times: dict[str, list[int]] = {}
+    for entry in world.lab.ledger():
+        if entry["text"].startswith("overdue"):
+            times.setdefault(f"{entry['platform']} {entry['account']}", []).append(entry["at_ms"])
+    gaps = [b - a for ms in times.values() for a, b in itertools.pairwise(sorted(ms))]
+    return min(gaps) / 1000
