@@ -11,15 +11,23 @@ from socialpub.base.config import Limits
 from socialpub.base.errors import ERRORS, SERVICE_RULES
 from socialpub.domain import schemas
 from socialpub.domain.events import EVENTS
-from socialpub.domain.limits import KEY_MAX
 from socialpub.domain.service import Service
 from socialpub.web import samples
 from socialpub.web.http import Route, cookie_name, dumps
-from socialpub.web.openapi_schemas import component_schemas, event_schema, model_name, parameters_of
+from socialpub.web.openapi_parts import (
+    DELIVERY_HEADERS,
+    KEY_HEADER,
+    RATE,
+    RATE_MAYBE,
+    RETRY_AFTER,
+    components,
+    headers_of,
+    ref,
+)
+from socialpub.web.openapi_schemas import event_schema, model_name, parameters_of
 from socialpub.web.operations import ABOUT, OPERATIONS, TAGS, Operation
 
 Json = dict[str, Any]
-KEY_HEADER = "idempotencyKey"
 WRITES = ("POST", "PATCH", "PUT", "DELETE")
 
 
@@ -60,7 +68,7 @@ def document(routes: Sequence[Route], base_url: str, limits: Limits, cookie: str
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "paths": _paths(documented, limits),
         "webhooks": {name: _webhook(name, text) for name, text in EVENTS.items()},
-        "components": _components(documented, cookie),
+        "components": components(documented, cookie),
     }
 
 
@@ -106,7 +114,7 @@ def _operation(route: Route, limits: Limits) -> Json:
         operation["requestBody"] = _request_body(route, said)
     elif route.receive is not None:
         operation["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": _upload(route)}}}
-    operation["responses"] = _successes(route, said) | _failures(route) | {"default": _ref("responses", "Failure")}
+    operation["responses"] = _successes(route, said) | _failures(route) | {"default": ref("responses", "Failure")}
     return operation
 
 
@@ -134,7 +142,7 @@ def _parameters(route: Route) -> Iterator[Json]:
             yield {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
     yield from parameters_of(route.query)
     if takes_key(route):
-        yield _ref("parameters", KEY_HEADER)
+        yield ref("parameters", KEY_HEADER)
 
 
 def takes_key(route: Route) -> bool:
@@ -144,7 +152,7 @@ def takes_key(route: Route) -> bool:
 
 def _request_body(route: Route, said: Operation) -> Json:
     assert route.body is not None
-    content: Json = {"schema": _ref("schemas", model_name(route.body))}
+    content: Json = {"schema": ref("schemas", model_name(route.body))}
     if said.requests:
         content["examples"] = {name: {"value": value} for name, value in said.requests.items()}
     required = any(info.is_required() for info in route.body.model_fields.values())
@@ -171,10 +179,10 @@ def _successes(route: Route, said: Operation) -> Json:
 
 
 def _success(route: Route, said: Operation, status: int) -> Json:
-    headers = _headers("requestId", *(("rateCeiling", *RATE) if route.api else ()))
+    headers = headers_of("requestId", *(("rateCeiling", *RATE) if route.api else ()))
     if takes_key(route):
-        headers |= _headers("replayed")
-    content: Json = {"schema": _ref("schemas", model_name(route.answers[status]))}
+        headers |= headers_of("replayed")
+    content: Json = {"schema": ref("schemas", model_name(route.answers[status]))}
     if status in said.answers:
         content["example"] = said.answers[status]
     answer = {
@@ -202,9 +210,9 @@ def refusals(route: Route) -> dict[int, list[str]]:
 
 def _implied(route: Route) -> Iterator[str]:
     if route.body is not None:
-        yield from ("validation_failed", "body.json")
+        yield from ("validation_failed", "body.json", "http.request")
     elif route.query is not schemas.NoQuery:
-        yield "validation_failed"
+        yield from ("validation_failed", "http.request")
     if route.guard != "open":
         yield "unauthenticated"
     if route.guard == "session":
@@ -234,13 +242,15 @@ def _failures(route: Route) -> Json:
 
 
 def _failure(route: Route, status: int, names: Sequence[str]) -> Json:
-    headers = _headers("requestId", *(("rateCeiling", *RATE_MAYBE) if route.api else ()))
+    # A request whose line could not be read has no route, so its answer has no ceiling: `http.request`.
+    ceiling = "rateCeilingMaybe" if "http.request" in names else "rateCeiling"
+    headers = headers_of("requestId", *((ceiling, *RATE_MAYBE) if route.api else ()))
     if status in RETRY_AFTER:
-        headers |= _headers("retryAfter")
+        headers |= headers_of("retryAfter")
     return {
         "description": "\n".join(_explained(name) for name in names),
         "headers": headers,
-        "content": {"application/json": {"schema": _ref("schemas", "ErrorEnvelope")}},
+        "content": {"application/json": {"schema": ref("schemas", "ErrorEnvelope")}},
         "x-errors": [_named_error(name) for name in names],
     }
 
@@ -266,7 +276,7 @@ def _webhook(event: str, text: str) -> Json:
             "summary": text,
             "tags": ["Events"],
             "security": [],
-            "parameters": [_ref("parameters", name) for name in DELIVERY_HEADERS],
+            "parameters": [ref("parameters", name) for name in DELIVERY_HEADERS],
             "requestBody": {"required": True, "content": {"application/json": _event_content(event)}},
             "responses": {
                 "2XX": {"description": "Delivered."},
@@ -280,133 +290,3 @@ def _webhook(event: str, text: str) -> Json:
 
 def _event_content(event: str) -> Json:
     return {"schema": event_schema(event), "example": samples.event(event)}
-
-
-# --- Components --------------------------------------------------------------------------------------------------
-
-RATE = ("windowLimit", "windowRemaining", "windowReset", "windowPolicy", "window")
-RATE_MAYBE = tuple(f"{name}Maybe" for name in RATE)
-RETRY_AFTER = (409, 429, 503)
-
-
-def _ref(kind: str, name: str) -> Json:
-    return {"$ref": f"#/components/{kind}/{name}"}
-
-
-def _headers(*names: str) -> Json:
-    return {HEADERS[name][0]: _ref("headers", name) for name in names}
-
-
-_COUNT = {"type": "integer", "minimum": 0}
-_WINDOW: dict[str, tuple[str, str, Json]] = {
-    "windowLimit": ("RateLimit-Limit", "Requests that fit into a window of 60 s.", {"type": "integer", "minimum": 1}),
-    "windowRemaining": ("RateLimit-Remaining", "Requests that are left in the window.", _COUNT),
-    "windowReset": ("RateLimit-Reset", "Seconds until the oldest request leaves the window.", _COUNT),
-    "windowPolicy": (
-        "RateLimit-Policy",
-        "The window in the words of the newer draft.",
-        {"type": "string", "examples": ['"default";q=120;w=60']},
-    ),
-    "window": (
-        "RateLimit",
-        "Where you stand in it, in the words of the newer draft.",
-        {"type": "string", "examples": ['"default";r=119;t=60']},
-    ),
-}
-# Component: (header, description, schema, always there).
-HEADERS: dict[str, tuple[str, str, Json, bool]] = {
-    "requestId": (
-        "X-Request-Id",
-        "The caller's own id when it is well-formed, else a new one.",
-        {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"},
-        True,
-    ),
-    "rateCeiling": (
-        "X-RateLimit-Limit",
-        "The ceiling of this route, a minute.",
-        {"type": "integer", "minimum": 1},
-        True,
-    ),
-    **{name: (*row, True) for name, row in _WINDOW.items()},
-    **{f"{name}Maybe": (*row, False) for name, row in _WINDOW.items()},
-    "replayed": (
-        "Idempotency-Replayed",
-        "There when this is the kept answer of an earlier request with the same Idempotency-Key.",
-        {"type": "string", "const": "true"},
-        False,
-    ),
-    "retryAfter": ("Retry-After", "Seconds to wait.", _COUNT, False),
-}
-
-DELIVERY_HEADERS: dict[str, tuple[str, str, bool]] = {
-    "signature": (
-        "X-Service-Signature",
-        "`sha256=` and the hex HMAC-SHA256 of the raw body, keyed with the endpoint's secret.",
-        True,
-    ),
-    "eventType": ("X-Service-Event", "The event's type.", True),
-    "eventId": ("X-Service-Event-Id", "The event's id; the same in every delivery of the event.", True),
-    "deliveryId": ("X-Service-Delivery-Id", "This attempt's id.", True),
-    "causedBy": ("X-Service-Request-Id", "The id of the request that caused the event, if one did.", False),
-    "webhookId": ("webhook-id", "The event's id (Standard Webhooks).", True),
-    "webhookTimestamp": ("webhook-timestamp", "Seconds since 1970 (Standard Webhooks).", True),
-    "webhookSignature": ("webhook-signature", "`v1,` and the base64 signature (Standard Webhooks).", True),
-}
-
-
-def _components(routes: Sequence[Route], cookie: str) -> Json:
-    key = {
-        "name": "Idempotency-Key",
-        "in": "header",
-        "required": False,
-        "description": "Makes the write safe to repeat: the same key and body get the same answer for 24 hours, and "
-        "the work is done once. The same key with another body is refused.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MAX, "pattern": "^[ -~]+$"},
-        "example": "3f8a1c1e-launch-post",
-    }
-    return {
-        "schemas": component_schemas(routes),
-        "parameters": {KEY_HEADER: key} | {name: _delivery_header(name) for name in DELIVERY_HEADERS},
-        "headers": {name: _header(name) for name in HEADERS},
-        "responses": {"Failure": _default_failure()},
-        "securitySchemes": _security_schemes(cookie),
-    }
-
-
-def _header(name: str) -> Json:
-    _, description, schema, always = HEADERS[name]
-    return {"description": description, "required": always, "schema": schema}
-
-
-def _delivery_header(name: str) -> Json:
-    header, description, always = DELIVERY_HEADERS[name]
-    return {
-        "name": header,
-        "in": "header",
-        "required": always,
-        "description": description,
-        "schema": {"type": "string"},
-    }
-
-
-def _default_failure() -> Json:
-    return {
-        "description": "Any other failure has the same body: 405 (rule `http.method`, with `Allow`), 408 "
-        "(`http.timeout`), 413 (`http.body_size`), 500 (`internal_error`), 503 (`storage.unavailable`, with "
-        "`Retry-After`).",
-        "headers": _headers("requestId", "retryAfter"),
-        "content": {"application/json": {"schema": _ref("schemas", "ErrorEnvelope")}},
-    }
-
-
-def _security_schemes(cookie: str) -> Json:
-    return {
-        "apiKey": {"type": "http", "scheme": "bearer", "description": "An API key: `svc_live_…` or `svc_test_…`."},
-        "session": {
-            "type": "apiKey",
-            "in": "cookie",
-            "name": cookie,
-            "description": "A signed-in browser; reads only.",
-        },
-        "csrf": {"type": "apiKey", "in": "header", "name": "X-CSRF-Token", "description": "With the session cookie."},
-    }

@@ -17,6 +17,8 @@ its profiles; whatever lies outside is 404. Reads also take the session cookie o
 
 **Requests** are JSON and closed: an unknown field is refused, and so is null. Times carry a time zone. Ids are opaque.
 
+The request line and the headers together have room for 8 KiB: what is longer goes into the body.
+
 **Answers** are JSON and open: a field may be added, never removed, so ignore what you do not know. Times are UTC with
 milliseconds. Every answer has an `X-Request-Id`; send your own in that header to have it kept.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
 
 from socialpub import platforms
 from socialpub.base.crypto import digest
@@ -111,6 +113,10 @@ def test_what_succeeds_is_what_the_document_says(
     pins = f"/v1/accounts/{server.connect(alice, 'pinterest')['id']}/pinterest"
     judge(api.get(f"{pins}/boards"), status=200)
     judge(api.patch(f"{pins}/default-board", json={"boardId": "549755885175"}), status=200)
+    media = judge(api.post("/v1/media", files={"file": ("a.png", picture(), "image/png")}), status=201)["id"]
+    judge(api.get("/v1/media"), status=200)
+    judge(api.get(f"/v1/media/{media}"), status=200)
+    judge(api.delete(f"/v1/media/{media}"), status=200)
     by_key = [route for route in API_ROUTES if route.guard != "session"]
     assert {(name_of(route), status) for route in by_key for status in route.answers} - judge.seen == set()
 
@@ -170,6 +176,12 @@ def test_a_missing_csrf_token_is_a_documented_403(browser: Api, judge: Judge, ro
         judge(browser.get(route.path), status=200)
     else:
         judge(browser.request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path), json={}), status=403)
+
+
+def picture() -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(file, "PNG")
+    return file.getvalue()
 
 
 def reject(server: Server, person: Person) -> str:
