@@ -55,7 +55,8 @@ class Form:
         self.arriving: Arriving | None = None
         self.fields: dict[str, str] = {}
         self._strangers: list[str] = []  # files under other names
-        self._open_file, self._part, self._ended = open_file, _Part(), False
+        self._open_file, self._part = open_file, _Part()
+        self._begun = self._ended = False
         self._parts = self._text = 0
         self._header = (bytearray(), bytearray())
         self._parser = MultipartParser(
@@ -74,6 +75,7 @@ class Form:
 
     def feed(self, data: bytes) -> None:
         """Take the next piece of the body; in a thread, since it writes to the disk."""
+        self._begun = self._begun or bool(data)
         try:
             self._parser.write(data)
         except FormParserError as error:
@@ -81,8 +83,8 @@ class Form:
 
     def end(self) -> None:
         """The body is over: is it whole, and was there a file?"""
-        if not self._parts:
-            raise refuse("media.empty_body" if self._parser.index == 0 else "media.parse_failed")
+        if not self._begun:
+            raise refuse("media.empty_body")
         if not self._ended:
             raise refuse("media.parse_failed", "The multipart body is cut short.")
         if self.arriving is None:

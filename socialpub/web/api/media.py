@@ -116,7 +116,10 @@ async def _hear_out(call: Call, most: int) -> None:
     Not where the client has asked whether to send at all.
     """
     stream = call.request.stream
-    if not isinstance(stream, Http) or stream.expecting_continue:
+    if not isinstance(stream, Http):
+        return
+    if stream.expecting_continue:
+        stream.expecting_continue = False
         hang_up(call.request)
         return
     heard = 0
