@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from socialpub.base.errors import refuse
 from socialpub.base.runtime import iso
 from socialpub.commands.admin import opened
+from socialpub.commands.serve import RefusedError
 from socialpub.domain import instance, recovery
 from socialpub.domain.service import Service
 
@@ -22,7 +22,7 @@ def resume(options: argparse.Namespace) -> dict[str, Any]:
         if not options.json:
             _tell(publish, skip)
         if reason == instance.RESTORED and not options.after_restore:
-            raise refuse("service.paused", _WHY, remediation=_HOW)
+            raise RefusedError(_WHY)
         _fail(service, skip)
         service.write(lambda tx: instance.resume(reason)).result()
         return {
@@ -33,8 +33,10 @@ def resume(options: argparse.Namespace) -> dict[str, Any]:
         }
 
 
-_WHY = "This database was restored or copied: posts that it calls queued may have been published since."
-_HOW = "When you have compared it with the platforms: socialpub resume --after-restore [--skip-overdue]"
+_WHY = (
+    "This database was restored or copied: posts that it calls queued may have been published since. When you have "
+    "compared it with the platforms: socialpub resume --after-restore [--skip-overdue]"
+)
 
 
 def _sorted(service: Service, skip_all: bool) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -140,7 +140,7 @@ class Engine:
         if now is None and before is None and self._watch.jumped():
             log.error("the clock was set ahead by more than two minutes: publishing is paused until a platform agrees")
             service.write(lambda tx: instance.pause(instance.CLOCK)).result()
-            now = instance.CLOCK
+            before = now = instance.CLOCK
         if now == instance.CLOCK and self._probe_due() and clockwatch.upstream_agrees(service):
             service.write(lambda tx: instance.resume(instance.CLOCK)).result()
             now = service.read(instance.paused).result()

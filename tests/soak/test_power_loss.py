@@ -114,7 +114,8 @@ def test_no_power_cut_loses_what_was_acknowledged(
         lost += sorted(told - _posts(database))
     with capsys.disabled():
         print(
-            f"\npower cuts: seed {seed}, {IMAGES} images, {len(told)} acknowledged, lost {len(lost)}, damaged {len(damaged)}"
+            f"\npower cuts: seed {seed}, {IMAGES} images, {len(told)} acknowledged, "
+            f"lost {len(lost)}, damaged {len(damaged)}"
         )
     assert (lost, damaged) == ([], [])
     assert len(told) > ANSWERS

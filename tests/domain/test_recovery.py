@@ -1,0 +1,423 @@
+"""What a start finds and what a sweep finds; copies of the database; clocks that were set; two servers on one file."""
+
+from __future__ import annotations
+
+import contextlib
+import email.utils
+import http.server
+import json
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from socialpub.base import faults
+from socialpub.commands import cli
+from socialpub.domain import clockwatch, instance, recovery
+from socialpub.store import db
+from socialpub.store.models import Idempotency, Instance, Job
+from tests.kit import Clock, Person, Server, error_of, iso
+from tests.soak.world import wait_for
+
+DAYS_MS = 48 * 3600 * 1000
+
+
+def schedule(server: Server, person: Person, text: str = "later", seconds: float = 3600) -> str:
+    body = {
+        "text": text,
+        "targets": [{"accountId": person.bluesky}],
+        "scheduledAt": iso(server.clock.now_ms() + int(seconds * 1000)),
+    }
+    answer = person.api.publish(body)
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["results"][0]["postId"])
+
+
+def status(server: Server, post: str) -> str:
+    return str(server.rows(id=post)[0]["status"])
+
+
+def paused(server: Server) -> str | None:
+    return server.service.read(instance.paused).result()
+
+
+def ready(person: Person) -> dict[str, Any]:
+    return dict(person.api.get("/readyz").json())
+
+
+def resume(server: Server, *arguments: str) -> int:
+    """The command, in this process: the server must be down."""
+    sites = {"SOCIALPUB_DATABASE__URL": str(server.home / "socialpub.db")}
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in sites.items():
+            patched.setenv(name, value)
+        patched.chdir(server.home)
+        return cli.main(["resume", *arguments])
+
+
+# --- Doorbells and overdue posts -------------------------------------------------------------------------------------
+
+
+def test_a_row_without_a_job_rings_again(server: Server, alice: Person) -> None:
+    post = schedule(server, alice, seconds=30)
+    server.service.write(lambda tx: server.service.jobs.remove(tx, post)).result()
+    recovery.sweep(server.service, server.engine.fetched)
+    [job] = server.rows(Job, key=post)
+    assert (job["visible_at"], job["lane"]) == (server.rows(id=post)[0]["scheduled_at"], alice.bluesky)
+    server.skip(31)
+    assert wait_for(lambda: status(server, post) == "published", 10)
+
+
+def test_a_sweep_leaves_rows_alone_whose_job_is_there(server: Server, alice: Person) -> None:
+    schedule(server, alice)
+    before = server.rows(Job)
+    recovery.sweep(server.service, server.engine.fetched)
+    assert server.rows(Job) == before
+
+
+@pytest.mark.parametrize("late, ended, rule", [(3500, "published", None), (3700, "failed", "schedule.overdue")])
+def test_what_was_due_while_the_server_was_down_is_published_within_the_grace_time(
+    server: Server, alice: Person, late: int, ended: str, rule: str | None
+) -> None:
+    post = schedule(server, alice, seconds=60)
+    server.stop()
+    server.clock.skip(60 + late)
+    server.start()
+    assert wait_for(lambda: status(server, post) == ended, 10)
+    assert json.loads(server.rows(id=post)[0]["error"] or "{}").get("rule") == rule
+    assert len(server.lab.lab.ledger.posts()) == (ended == "published")
+    assert [name for name, _ in server.events(post)][-1] == f"post.{ended}"
+
+
+def test_a_post_that_failed_as_overdue_can_be_published_now(server: Server, alice: Person) -> None:
+    post = schedule(server, alice, seconds=60)
+    server.stop()
+    server.clock.skip(7200)
+    server.start()
+    assert wait_for(lambda: status(server, post) == "failed", 10)
+    alice.api = server.api(alice.key)
+    assert alice.api.post(f"/v1/posts/{post}/retry", json={}).status_code == 202
+    assert wait_for(lambda: status(server, post) == "published", 10)
+    assert len(server.lab.lab.ledger.posts()) == 1
+
+
+def test_recovery_may_die_and_begin_again(server: Server, alice: Person) -> None:
+    post = schedule(server, alice, seconds=60)
+    leased = Job.update(epoch=1, visible_at=server.clock.now_ms() + 10**9).where(Job.key == post)
+    server.service.write(lambda tx: leased.execute()).result()
+    faults.plan("recover.mid=raise@1-3")
+    for _ in range(3):
+        with pytest.raises(RuntimeError):
+            recovery.recover(server.service)
+    recovery.recover(server.service)
+    server.skip(61)
+    assert wait_for(lambda: status(server, post) == "published", 10)
+    assert len(server.lab.lab.ledger.posts()) == 1
+
+
+def test_an_answer_whose_request_could_not_write_it_is_completed_by_the_sweep(server: Server, alice: Person) -> None:
+    body = {"text": "answer", "targets": [{"accountId": alice.bluesky}]}
+    alice.api.publish(body, key="k")
+    forget = Idempotency.update(status=None, body=None)
+    server.service.write(lambda tx: forget.execute()).result()
+    recovery.sweep(server.service, server.engine.fetched)
+    assert server.rows(Job) == []  # its request may still be at work
+    server.skip(recovery.INTERRUPTED_MS / 1000 + 1)
+    recovery.sweep(server.service, server.engine.fetched)
+    assert wait_for(lambda: server.rows(Idempotency)[0]["status"] == 200, 10)
+    assert alice.api.publish(body, key="k").json()["status"] == "published"
+
+
+# --- One server for one file -----------------------------------------------------------------------------------------
+
+
+def test_each_start_takes_a_new_epoch(server: Server, alice: Person) -> None:
+    first = server.rows(Instance)[0]["epoch"]
+    server.restart(alice)
+    assert server.rows(Instance)[0]["epoch"] == first + 1
+    assert server.service.jobs.epoch == first + 1
+
+
+def test_a_writer_of_an_older_epoch_is_fenced_and_stops(server: Server, alice: Person) -> None:
+    post = schedule(server, alice, seconds=2)
+    stopped = threading.Event()
+    server.engine.on_fenced = stopped.set
+    with contextlib.closing(sqlite3.connect(server.home / "socialpub.db")) as another, another:
+        another.execute("UPDATE instance SET epoch = epoch + 1")
+    with alice.api.expecting_failure():
+        refused = alice.api.publish({"text": "x", "targets": [{"accountId": alice.bluesky}]})
+    assert (refused.status_code, error_of(refused)["rule"]) == (503, "storage.unavailable")
+    assert stopped.wait(10)
+    server.skip(3)
+    assert not wait_for(lambda: server.lab.lab.ledger.posts(), 1)
+    assert status(server, post) == "queued"
+
+
+# --- Copies --------------------------------------------------------------------------------------------------------
+
+
+def keep_copy(server: Server) -> Path:
+    """The database as a careless copy: the server goes on after it."""
+    copy = server.home / "copy.db"
+    with contextlib.closing(sqlite3.connect(server.home / "socialpub.db")) as source:
+        source.execute("VACUUM INTO ?", (str(copy),))
+    return copy
+
+
+def put_back(server: Server, copy: Path) -> None:
+    for old in server.home.glob("socialpub.db*"):
+        if old.suffix not in (".lock", ".write"):
+            old.unlink()
+    shutil.copy(copy, server.home / "socialpub.db")
+
+
+@pytest.fixture
+def restored(server: Server, alice: Person) -> tuple[Server, Person, str]:
+    """A server on a copy that was made before its post was published."""
+    post = schedule(server, alice, "once", seconds=1.2)
+    copy = keep_copy(server)
+    assert wait_for(lambda: status(server, post) == "published", 10)
+    server.stop()
+    put_back(server, copy)
+    server.start()
+    alice.api = server.api(alice.key)
+    return server, alice, post
+
+
+def test_a_copy_from_before_a_publish_starts_paused_and_posts_nothing_again(
+    restored: tuple[Server, Person, str],
+) -> None:
+    server, alice, post = restored
+    assert paused(server) == "restored"
+    assert ready(alice)["publishing"] == "paused"
+    assert not wait_for(lambda: len(server.lab.lab.ledger.posts()) > 1, 2)
+    assert status(server, post) == "queued"
+
+
+def test_a_paused_server_reads_and_schedules_and_refuses_to_publish_now(restored: tuple[Server, Person, str]) -> None:
+    server, alice, _ = restored
+    assert alice.api.get("/v1/posts").status_code == 200
+    schedule(server, alice, "scheduled meanwhile")
+    with alice.api.expecting_failure():
+        refused = alice.api.publish({"text": "now", "targets": [{"accountId": alice.bluesky}]})
+    assert (refused.status_code, error_of(refused)["rule"]) == (503, "service.paused")
+    assert refused.headers["Retry-After"] == "60"
+    assert len(server.lab.lab.ledger.posts()) == 1
+
+
+def test_a_pause_survives_restarts(restored: tuple[Server, Person, str]) -> None:
+    server, alice, _ = restored
+    server.restart(alice)
+    assert paused(server) == "restored"
+    assert not wait_for(lambda: len(server.lab.lab.ledger.posts()) > 1, 1)
+
+
+def test_resume_wants_to_be_told_that_somebody_looked(
+    restored: tuple[Server, Person, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, _, post = restored
+    server.stop()
+    assert resume(server) == 3
+    told = capsys.readouterr()
+    assert f"{post}  bluesky  due " in told.out
+    assert "will be published now" in told.out
+    assert "--after-restore" in told.err
+    server.start()
+    assert paused(server) == "restored"
+
+
+def test_resume_lists_what_is_overdue_and_skips_it_when_asked(
+    restored: tuple[Server, Person, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, _, post = restored
+    server.stop()
+    assert resume(server, "--after-restore", "--skip-overdue", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["was"], told["paused"], told["publish"]) == ("restored", None, [])
+    assert [row["id"] for row in told["skip"]] == [post]
+    server.start()
+    assert paused(server) is None
+    assert status(server, post) == "failed"
+    assert len(server.lab.lab.ledger.posts()) == 1
+
+
+def test_resume_reaches_a_running_server_within_its_round(restored: tuple[Server, Person, str]) -> None:
+    """As the command would, from another process; the post is published again because somebody said so."""
+    server, _, post = restored
+    with contextlib.closing(sqlite3.connect(server.home / "socialpub.db")) as another, another:
+        another.execute("UPDATE instance SET paused = NULL")
+    assert wait_for(lambda: status(server, post) == "published", 12)
+
+
+def test_overdue_beyond_the_grace_time_fails_when_the_pause_ends(restored: tuple[Server, Person, str]) -> None:
+    server, _, post = restored
+    server.clock.skip(7200)
+    with contextlib.closing(sqlite3.connect(server.home / "socialpub.db")) as another, another:
+        another.execute("UPDATE instance SET paused = NULL")
+    assert wait_for(lambda: status(server, post) == "failed", 12)
+    assert len(server.lab.lab.ledger.posts()) == 1
+
+
+def test_a_database_without_its_state_file_starts_paused(server: Server, alice: Person) -> None:
+    schedule(server, alice)
+    server.stop()
+    (server.home / "instance.state").unlink()
+    server.start()
+    assert paused(server) == "restored"
+
+
+def test_a_plain_restart_is_no_copy(server: Server, alice: Person) -> None:
+    schedule(server, alice)
+    for _ in range(3):
+        server.restart(alice)
+        assert paused(server) is None
+
+
+def test_a_database_that_lost_its_log_starts_paused(server: Server, alice: Person) -> None:
+    """The newest transactions were in the log: the file says what was true before them."""
+    schedule(server, alice)
+    copy = {path: path.read_bytes() for path in server.home.glob("socialpub.db")}
+    schedule(server, alice, "second")
+    assert wait_for(lambda: server.engine._news == server.service.read(instance.news).result(), 10)
+    server.stop()
+    for path, content in copy.items():
+        path.write_bytes(content)
+        path.with_name("socialpub.db-wal").unlink(missing_ok=True)
+    with contextlib.suppress(db.StartError):
+        server.start()
+        assert not server.rows() or paused(server) == "restored"
+
+
+# --- Clocks ----------------------------------------------------------------------------------------------------------
+
+
+class SplitClock(Clock):
+    """Wall time and monotonic time that a test moves apart."""
+
+    def set_ahead(self, seconds: float) -> None:
+        self._ahead_ms += int(seconds * 1000)
+
+
+@pytest.fixture
+def wall() -> SplitClock:
+    return SplitClock()
+
+
+class Dated(http.server.BaseHTTPRequestHandler):
+    """A platform that says what time it is."""
+
+    ahead = 0.0
+
+    def do_GET(self) -> None:
+        self.send_response_only(404)
+        self.send_header("Date", email.utils.formatdate(time.time() + self.ahead, usegmt=True))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        return
+
+
+@pytest.fixture
+def dated(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Its address; the clock is compared with it and with nobody else."""
+    Dated.ahead = 0.0
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Dated) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        monkeypatch.setattr(clockwatch, "_hosts", lambda service: [url])
+        yield url
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("jump", [3600, 365 * 24 * 3600], ids=["an hour", "a year"])
+def test_a_clock_that_jumps_ahead_posts_nothing_early(
+    server: Server, alice: Person, wall: SplitClock, dated: str, jump: int
+) -> None:
+    post = schedule(server, alice, seconds=600)
+    wall.set_ahead(jump)
+    server.service.jobs.bell.ring()
+    assert wait_for(lambda: paused(server) == "clock", 10)
+    assert status(server, post) == "queued"
+    wall.set_ahead(-jump)  # the clock is put right
+    server.engine._probed = 0.0
+    server.clock.skip(0)
+    assert wait_for(lambda: paused(server) is None, 40)
+    assert server.lab.lab.ledger.posts() == []
+
+
+def test_a_jump_that_the_platforms_confirm_ends_the_pause(
+    server: Server, alice: Person, wall: SplitClock, dated: str
+) -> None:
+    """A machine that slept: monotonic time stood still, and the wall clock is right."""
+    Dated.ahead = 700
+    post = schedule(server, alice, seconds=600)
+    wall.set_ahead(700)
+    assert wait_for(lambda: status(server, post) == "published", 15)
+    assert paused(server) is None
+
+
+def test_a_clock_that_jumps_back_posts_nothing_twice_and_forgets_nothing(
+    server: Server, alice: Person, wall: SplitClock
+) -> None:
+    done = alice.api.publish({"text": "done", "targets": [{"accountId": alice.bluesky}]}).json()["results"][0]
+    post = schedule(server, alice, seconds=30)
+    wall.set_ahead(-3600)
+    assert not wait_for(lambda: paused(server), 6)
+    assert status(server, done["postId"]) == "published"
+    server.skip(3600 + 31)
+    assert wait_for(lambda: status(server, post) == "published", 15)
+    assert len(server.lab.lab.ledger.posts()) == 2
+
+
+def test_a_start_long_after_the_last_sign_of_life_waits_for_a_platform_to_agree(
+    server: Server, alice: Person, wall: SplitClock
+) -> None:
+    post = schedule(server, alice, seconds=72 * 3600)
+    server.stop()
+    wall.set_ahead(73 * 3600)
+    server.start()
+    assert paused(server) == "clock"
+    assert not wait_for(lambda: status(server, post) != "queued", 1)
+
+
+@pytest.mark.parametrize("silent_ms, seen, away", [(0, 0, False), (DAYS_MS, 1, False), (DAYS_MS + 1, 1, True)])
+def test_48_hours_without_a_sign_of_life_are_a_doubt(silent_ms: int, seen: int, away: bool) -> None:
+    assert clockwatch.was_away(seen, seen + silent_ms) is away
+
+
+def test_120_seconds_apart_are_a_jump_and_less_is_not() -> None:
+    clock = SplitClock()
+    watch = clockwatch.ClockWatch(clock)
+    clock.set_ahead(119)
+    assert not watch.jumped()
+    clock.set_ahead(2)
+    assert watch.jumped()
+    watch.trust()
+    assert not watch.jumped()
+    clock.set_ahead(-3600)
+    assert not watch.jumped()
+    clock.set_ahead(3600)
+    assert watch.jumped()  # back again: it may not be trusted either
+
+
+# --- Files that are not as they should be ----------------------------------------------------------------------------
+
+
+def test_a_missing_key_file_is_said_so_and_nothing_is_changed(
+    server: Server, alice: Person, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.stop()
+    (server.home / "master.key").unlink()
+    before = (server.home / "socialpub.db").read_bytes()
+    assert resume(server, "--after-restore") == 1
+    assert "the key file is missing" in capsys.readouterr().err
+    assert not (server.home / "master.key").exists()
+    assert (server.home / "socialpub.db").read_bytes() == before
