@@ -14,7 +14,7 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Published, Warning
 from socialpub.store.db import Tx
-from socialpub.store.models import Intent, Post
+from socialpub.store.models import Account, Intent, Post
 from socialpub.store.queue import Claim
 
 Row = dict[str, Any]
@@ -60,9 +60,11 @@ def check_twins(intent: Row) -> None:
 
 def intend(
     service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning] = ()
-) -> Row:
-    """Write down what is about to be sent; committed before the first mutating byte."""
+) -> Row | None:
+    """Write down what is about to be sent; committed before the first mutating byte. None: the account is gone."""
     owned(service, snapshot)
+    if Account.select().where(Account.id == snapshot.account["id"], Account.disconnected_at.is_null(False)).exists():
+        return None
     post, now = snapshot.post["id"], service.now_ms
     row = {
         "id": service.runtime.ids.uuid(),

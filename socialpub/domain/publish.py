@@ -147,6 +147,8 @@ class _Run:
 
     def _intend(self, step: str, plan: dict[str, Any], notes: Sequence[Warning] = ()) -> Row:
         intent = self._write(lambda tx: intents.intend(self.service, tx, self.snapshot, step, plan, notes))
+        if intent is None:
+            raise refuse("account.disconnected")
         _hit(intent, "after_intent")
         return intent
 
@@ -239,8 +241,9 @@ class _Run:
             again = self._write(lambda tx: self._looked_and_again(tx, intent, found))
             self._send(again, earlier_over=intent["answered"])
         elif isinstance(found, Absent) and horizon.is_absent(class_, checks, intent, now):
-            error = intents.refusal(intent)
-            self._end(intent, error or self._not_there(), str(error.outcome) if error else "absent")
+            error = intents.refusal(intent) or self._not_there()
+            error.retryable = error.retryable and not horizon.is_late(checks, intent, now)  # hours later is a surprise
+            self._end(intent, error, str(error.outcome or "absent"))
         else:
             self._unsettled(intent, found)
 
