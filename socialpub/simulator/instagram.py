@@ -16,6 +16,7 @@ from socialpub.simulator.ledger import Medium
 from socialpub.simulator.meta import graph
 from socialpub.simulator.meta.containers import Container, Containers, Ways
 from socialpub.simulator.meta.graph import People, Person, instant, refuse
+from socialpub.simulator.meta.usage import Meter
 from socialpub.simulator.oauth import Issue, Manners
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
 
@@ -201,9 +202,10 @@ class Instagram:
     def __init__(self, lab: Lab) -> None:
         self.people = People(lab, _MANNERS, SCOPES, 17_841_400_000_000_000)
         self.made = Containers(lab, self.people, _WAYS, quota=50)
+        self.meter = Meter(lab, "instagram", 80002)
 
     def operations(self) -> tuple[Operation, ...]:
-        return (*self.people.operations("ig"), *self.made.operations(graph.VERSION))
+        return (*self.people.operations("ig"), *self.meter.metered(self.made.operations(graph.VERSION)))
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """An account with a token for 60 days, from `handle` and optionally `displayName` and `accountType`."""
@@ -221,3 +223,4 @@ class Instagram:
 
     def reset(self) -> None:
         self.made.reset()
+        self.meter.reset()

@@ -15,6 +15,7 @@ from socialpub.simulator.ledger import Medium
 from socialpub.simulator.meta import graph
 from socialpub.simulator.meta.containers import Container, Containers, Ways
 from socialpub.simulator.meta.graph import People, Person, instant, refuse
+from socialpub.simulator.meta.usage import Meter
 from socialpub.simulator.oauth import Issue, Manners
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
 
@@ -179,12 +180,13 @@ class Threads:
     def __init__(self, lab: Lab) -> None:
         self.people = People(lab, _MANNERS, SCOPES, 25_100_000_000_000_000)
         self.made = Containers(lab, self.people, _WAYS)
+        self.meter = Meter(lab, "threads", 4)
 
     def operations(self) -> tuple[Operation, ...]:
         replies = f"/{graph.VERSION}/<user>/replies"
         return (
             *self.people.operations("th"),
-            *self.made.operations(graph.VERSION),
+            *self.meter.metered(self.made.operations(graph.VERSION)),
             Operation("replies.list", ("GET",), replies, lambda call: self.made.page(call, replies=True)),
         )
 
@@ -202,3 +204,4 @@ class Threads:
 
     def reset(self) -> None:
         self.made.reset()
+        self.meter.reset()

@@ -117,6 +117,22 @@ def test_throttling_tells_of_itself_in_minutes(alice: Client) -> None:
     assert usage["lab"][0]["estimated_time_to_regain_access"] == 2
 
 
+def test_the_limit_on_calls_is_told_in_percent_and_enforced_when_the_lab_wants_it(alice: Client) -> None:
+    edge = {"facebook": "published_posts", "instagram": "media", "threads": "threads"}[alice.name]
+    assert "x-app-usage" not in alice.call("GET", f"{alice.id}/{edge}").headers
+    alice.simulator.lab.configure(rateLimits=True)
+    alice.fake.meter.budget = 2
+    used = [json.loads(alice.call("GET", f"{alice.id}/{edge}").headers["x-app-usage"])["call_count"] for _ in "ab"]
+    assert used == [50, 100]
+    alice.clock.ms += 600_000
+    refused = alice.call("GET", f"{alice.id}/{edge}")
+    code = {"facebook": 80001, "instagram": 80002, "threads": 4}[alice.name]
+    usage = json.loads(refused.headers["x-business-use-case-usage"])["lab"][0]
+    assert (numbers(dict(refused.json()))[0], usage["estimated_time_to_regain_access"]) == (code, 50)
+    alice.clock.ms += 3_000_000
+    assert alice.call("GET", f"{alice.id}/{edge}").status_code == 200
+
+
 def test_a_consent_gives_a_code_and_the_code_a_token_that_lives_an_hour_or_so(alice: Client) -> None:
     head = f"/{V[alice.name]}" if alice.name == "facebook" else ""
     scopes = ",".join(alice.fake.people.scopes) if alice.name != "facebook" else "pages_show_list,pages_manage_posts"

@@ -16,6 +16,7 @@ from socialpub.simulator.facebook.pages import Pages
 from socialpub.simulator.facebook.videos import Videos
 from socialpub.simulator.meta import graph
 from socialpub.simulator.meta.graph import VERSION, asked_fields, missing, shown
+from socialpub.simulator.meta.usage import Meter
 from socialpub.simulator.wire import Answer, Call, Operation
 
 if TYPE_CHECKING:
@@ -42,12 +43,12 @@ class Facebook:
         self.pages = Pages(lab)
         self.feed = Feed(lab, self.pages)
         self.videos = Videos(lab, self.pages, self.feed)
+        self.meter = Meter(lab, "pages", 80001)
 
     def operations(self) -> tuple[Operation, ...]:
         return (
             *self.pages.operations(),
-            *self.feed.operations(),
-            *self.videos.operations(),
+            *self.meter.metered((*self.feed.operations(), *self.videos.operations())),
             Operation("node", ("GET",), f"/{VERSION}/<node>", self.read),
         )
 
@@ -85,3 +86,4 @@ class Facebook:
     def reset(self) -> None:
         self.feed.reset()
         self.videos.reset()
+        self.meter.reset()
