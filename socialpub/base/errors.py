@@ -566,5 +566,9 @@ def doc_url(base_url: str, code: str) -> str:
     return f"{base_url}/docs/errors/{code}"
 
 
+RULE_PATH_MAX = 200
+
+
 def rule_url(base_url: str, rule: str) -> str:
-    return f"{base_url}/docs/rules/{quote(rule, safe='.')}"
+    """The page of a rule, or of a request field; of a longer path its beginning, so that the link is never dead."""
+    return f"{base_url}/docs/rules/{quote(rule[:RULE_PATH_MAX], safe='.')}"

@@ -15,7 +15,7 @@ from socialpub.base.errors import ERRORS, SERVICE_RULES
 from socialpub.domain.events import EVENTS
 from socialpub.web.app import ROUTES
 from socialpub.web.pages import docs, html, reference
-from tests.kit import Api, Server
+from tests.kit import Api, Person, Server
 from tests.web.test_openapi import DOCUMENT, name_of
 
 PAGES = ["/docs", "/docs/reference", "/docs/events", "/docs/settings", "/docs/errors/not_found", "/docs/rules/cursor"]
@@ -154,6 +154,14 @@ def walk(api: Api) -> Iterator[tuple[str, Page]]:
 def test_the_links_of_an_error_answer_200(api: Api) -> None:
     error = api.get("/v1/posts?limit=0", headers={"Authorization": "Bearer nonsense"}).json()["error"]
     assert api.get(error["docUrl"]).status_code == 200
+
+
+@pytest.mark.parametrize("field", ["x" * 300, "🙂" * 250, "a/b c%<é>", "a.b", "a\\b", "%2e", "tab\there"])
+def test_the_links_of_a_refused_field_answer_200_whatever_its_name(api: Api, alice: Person, field: str) -> None:
+    error = alice.api.post("/v1/posts", json={"targets": [], field: 1}).json()["error"]
+    assert error["rule"] == field
+    assert api.get(error["docUrl"]).status_code == 200
+    assert api.get(error["ruleUrl"]).status_code == 200
 
 
 # --- Fields ------------------------------------------------------------------------------------------------------

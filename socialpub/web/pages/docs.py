@@ -9,14 +9,13 @@ from pydantic import BaseModel
 
 from socialpub import __version__, platforms
 from socialpub.base.config import Section, Settings, help_of, shipped, toml
-from socialpub.base.errors import ERRORS, SERVICE_RULES, ApiError
+from socialpub.base.errors import ERRORS, RULE_PATH_MAX, SERVICE_RULES, ApiError
 from socialpub.web import samples
 from socialpub.web.api.catalogue import error_bodies, platform_body, rule_bodies
 from socialpub.web.http import Call, Reply
 from socialpub.web.pages import html
 from socialpub.web.pages.reference import curl
 
-FIELD_MAX = 200
 UNITS = {
     "graphemes": "characters as people see them",
     "weighted": "weighted characters",
@@ -82,7 +81,7 @@ async def rule(call: Call) -> Reply:
     if row is not None:
         label = platforms.PLATFORMS[row["platform"]].label if row["platform"] else ""
         return page("docs/rule.html", rule=row, codes=codes_of(name), label=label, stage=STAGES[row["stage"]])
-    if len(name) > FIELD_MAX:
+    if len(name) > RULE_PATH_MAX:
         raise ApiError("not_found", "There is no such rule.")
     shown = ".".join("N" if part.isdigit() else part for part in name.split("."))
     return page("docs/field.html", field=shown)
