@@ -196,6 +196,9 @@ for owner in (Post.organization, Post.profile):
 Post.add_index(
     Post.index(Post.status, name="post_open").where(SQL("status IN ('queued', 'validated', 'publishing')"))
 )
+Post.add_index(
+    Post.index(Post.account, Post.scheduled_at, name="post_scheduled").where(SQL("scheduled_at IS NOT NULL"))
+)
 
 
 class Attempt(Base):

@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.commands.serve import settings_of, start_service
-from socialpub.domain import accounts, people, schemas, tenancy
+from socialpub.domain import accounts, issues, people, schemas, tenancy
 from socialpub.domain.service import Service, close_service
 from socialpub.platforms.base import Identity, Tokens
 from socialpub.store import db
@@ -107,7 +107,7 @@ def account_add(options: argparse.Namespace) -> dict[str, Any]:
     try:
         given = TokensInput.model_validate_json(sys.stdin.buffer.read())
     except ValidationError as error:
-        raise schemas.validation_failed(TokensInput, error) from error
+        raise issues.validation_failed(TokensInput, error) from error
     identity = Identity(options.platform_account_id, options.display_name, given.extra)
     tokens = Tokens(given.access_token, given.refresh_token, given.expires_at)
     return _connect(options, identity, tokens)

@@ -8,7 +8,8 @@ from pydantic import RootModel, create_model
 
 from socialpub import platforms
 from socialpub.domain.answers import AccountBody, Answer
-from socialpub.domain.schemas import Maybe, PlatformName, Request, Text, Uuid, absent, issue, schema_error
+from socialpub.domain.issues import issue, schema_error
+from socialpub.domain.schemas import Maybe, PlatformName, Request, Text, Uuid, absent
 from socialpub.platforms.base import Platform
 
 

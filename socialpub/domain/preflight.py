@@ -152,13 +152,19 @@ def _posted_before(service: Service, aim: Aim) -> str | None:
 def _is_near(aim: Aim, cap: Cap, at_ms: int) -> bool:
     """Whether the posts of the span that ends at `at_ms`, this one included, reach four fifths of the cap."""
     enough = -(-cap.posts * NEAR[0] // NEAR[1]) - 1
-    since, used = at_ms - cap.seconds * 1000, 0
-    whose = Account.select(Account.id).where(Account.platform == aim.platform) if cap.shared else [aim.account["id"]]
-    counted = Post.account.in_(whose) & Post.status.not_in(["canceled", "rejected"])
-    at_once = Post.scheduled_at.is_null() & (Post.created_at > since) & (Post.created_at <= at_ms)
-    for of_span in (at_once, (Post.scheduled_at > since) & (Post.scheduled_at <= at_ms)):
-        used += Post.select(Post.id).where(counted, of_span).limit(enough).count()
+    used = sum(int(query.limit(enough).count()) for query in counted(aim, cap, at_ms))
     return used >= enough
+
+
+def counted(aim: Aim, cap: Cap, at_ms: int) -> tuple[Any, Any]:
+    """The posts that count for a cap: those that went out at once, and those that are scheduled, within its span."""
+    since = at_ms - cap.seconds * 1000
+    whose = Account.select(Account.id).where(Account.platform == aim.platform) if cap.shared else [aim.account["id"]]
+    posts = Post.select(Post.id).where(Post.account.in_(whose), Post.status.not_in(["canceled", "rejected"]))
+    return (
+        posts.where(Post.scheduled_at.is_null(), Post.created_at > since, Post.created_at <= at_ms),
+        posts.where(Post.scheduled_at > since, Post.scheduled_at <= at_ms),
+    )
 
 
 def _span(seconds: int) -> str:

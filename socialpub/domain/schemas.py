@@ -1,16 +1,10 @@
-"""What requests may carry, once, and how pydantic's issues become ours. (Answers are in `answers`.)"""
+"""What requests may carry, once. (What is wrong with one is said in `issues`; answers are in `answers`.)"""
 
 from __future__ import annotations
 
-import difflib
-import functools
-import json
 import re
-import types
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, Union
 
 from pydantic import (
     AfterValidator,
@@ -21,22 +15,19 @@ from pydantic import (
     Field,
     StringConstraints,
     Tag,
-    ValidationError,
     WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from socialpub import platforms
-from socialpub.base.errors import ERRORS, ApiError, refuse
+from socialpub.base.errors import ERRORS
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 TEXT_MAX = 100_000
 TARGETS_MAX = 25
-ISSUES_MAX = 1_000  # shown of a request that is nothing but issues
-HINTS_MAX = 10
 UUID_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 MEDIA_ID_PATTERN = r"^med_[0-9A-Za-z]{22}$"
 
@@ -307,177 +298,3 @@ class SettleRequest(Request):
     published: bool
     """Whether the post is there."""
     uri: Maybe[Annotated[str, StringConstraints(min_length=1, max_length=2048), AfterValidator(_no_nul)]] = absent()
-
-
-# --- Issues → validation_failed ------------------------------------------------------------------------------------
-
-
-def parse_body(model: type[M], body: bytes) -> M:
-    """The request in `body`; ApiError `validation_failed` with every issue, or rule `body.json`."""
-    try:
-        parsed = model.model_validate_json(body)
-    except ValidationError as error:
-        raise validation_failed(model, error, more=functools.partial(_shape_of, model, body)) from error
-    # A name that stands twice means the one or the other, as the reader pleases: nothing is published on a guess.
-    json.loads(body, object_pairs_hook=_named_once)
-    return parsed
-
-
-def _named_once(pairs: list[tuple[str, Any]]) -> None:
-    named = Counter(name for name, _ in pairs)
-    if twice := next((name for name, times in named.items() if times > 1), None):
-        raise refuse("body.json", f"The body names `{twice}` twice in one object.")
-
-
-def _shape_of(model: type[BaseModel], body: bytes) -> list[dict[str, Any]]:
-    found = json.loads(body) if issubclass(model, PublishRequest) else None
-    return shape_issues(found) if isinstance(found, dict) else []
-
-
-def shape_issues(request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the schema of a publish request asks across its fields, from the request as it was sent.
-
-    A target names an account or a platform, and there is something to publish on it.
-    """
-    given = request.get("targets")
-    targets = {n: found for n, found in enumerate(given) if isinstance(found, dict)} if isinstance(given, list) else {}
-    issues = [
-        issue("missing", ["targets", n, "accountId"], "Name an accountId or a platform", "a UUID", "nothing")
-        for n, target in targets.items()
-        if "accountId" not in target and "platform" not in target
-    ]
-    if any(_has_nothing(request, target) for target in targets.values()):
-        issues.append(issue("missing", ["text"], "There is nothing to publish", "string", "nothing"))
-    return issues
-
-
-def _has_nothing(request: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
-    media = target.get("media", request.get("media"))
-    return not ("text" in target or "text" in request or media or "options" in target)
-
-
-def parse_object(model: type[M], value: Mapping[str, Any], at: Sequence[str | int] = ()) -> M:
-    """The same for an already parsed object that stands at `at` in the body (options, query parameters)."""
-    try:
-        return model.model_validate(dict(value))
-    except ValidationError as error:
-        raise validation_failed(model, error, at) from error
-
-
-def validation_failed(
-    model: type[BaseModel],
-    error: ValidationError,
-    at: Sequence[str | int] = (),
-    more: Callable[[], list[dict[str, Any]]] = list,
-) -> ApiError:
-    """pydantic's issues as the API reports them: all of them, then `more`; `rule` is the path of the first."""
-    raw = error.errors(include_url=False)
-    if raw[0]["type"] == "json_invalid":
-        return refuse("body.json", platform_response=[issue("json_invalid", [], raw[0]["msg"], "JSON", "text")])
-    shown = [_issue(entry, at) for entry in raw[:ISSUES_MAX]]
-    unknown = [entry["loc"] for entry in raw if entry["type"] == "extra_forbidden"][:HINTS_MAX]
-    hints = [_did_you_mean(model, loc, [*at, *_plain(loc)]) for loc in unknown]
-    return schema_error([*shown, *more()], " ".join(hints) or None)
-
-
-def _issue(entry: Any, at: Sequence[str | int]) -> dict[str, Any]:
-    """One of pydantic's issues; that the tag of options is missing or unknown is an issue of the tag itself."""
-    kind, path, ctx = entry["type"], [*at, *_plain(entry["loc"])], entry.get("ctx", {})
-    if kind == "union_tag_not_found":
-        return issue("missing", [*path, "platform"], _MESSAGES["missing"], _EXPECTED["missing"], "nothing")
-    if kind == "union_tag_invalid":
-        tags = ctx["expected_tags"]
-        return issue("literal_error", [*path, "platform"], f"Input should be one of {tags}", tags, "string")
-    expected = _expected(kind, ctx)
-    message = _MESSAGES.get(kind, entry["msg"].removeprefix("Value error, "))
-    if kind == "string_pattern_mismatch":
-        message = f"Input should be {expected}"
-    return issue(kind, path, message, expected, _received(entry))
-
-
-def _plain(loc: Sequence[str | int]) -> list[str | int]:
-    """pydantic's location without the tags of unions."""
-    path: list[str | int] = []
-    for part in loc:
-        is_tag = str(part).startswith("<") or (path[-1:] == ["options"] and part in platforms.PLATFORMS)
-        if not is_tag:
-            path.append(part)
-    return path
-
-
-def schema_error(issues: list[dict[str, Any]], remediation: str | None = None) -> ApiError:
-    """`validation_failed` for issues of the schema's kind; at least one."""
-    path = ".".join(str(part) for part in issues[0]["path"])
-    return ApiError(
-        "validation_failed",
-        f"{path or 'The body'}: {issues[0]['message']}.",
-        rule=path or "body",
-        platform_response=issues,
-        remediation=remediation,
-    )
-
-
-def issue(code: str, path: Sequence[str | int], message: str, expected: str, received: str) -> dict[str, Any]:
-    return {"code": code, "expected": expected, "received": received, "path": list(path), "message": message}
-
-
-_EXPECTED = {
-    "missing": "a value",
-    "extra_forbidden": "no such field",
-    "value_error": "what the message says",
-    "model_type": "object",
-    "model_attributes_type": "object",
-    "dict_type": "object",
-    "list_type": "array",
-    "bool_type": "boolean",
-    "int_type": "integer",
-}
-
-
-_MESSAGES = {"missing": "Field required", "extra_forbidden": "There is no such field"}
-_FORMS = {UUID_PATTERN: "a UUID", MEDIA_ID_PATTERN: "a media id: med_ and 22 letters or digits"}
-
-
-def _expected(kind: str, ctx: Mapping[str, Any]) -> str:
-    if "expected" in ctx:
-        return str(ctx["expected"])
-    if "pattern" in ctx:
-        return _FORMS.get(ctx["pattern"], f"a string that matches {ctx['pattern']}")
-    for name in ("min_length", "max_length", "ge", "le", "gt", "lt"):
-        if name in ctx:
-            return f"{name.replace('_', ' ')} {ctx[name]}"
-    return _EXPECTED.get(kind, kind.split("_")[0])
-
-
-def _received(entry: Mapping[str, Any]) -> str:
-    if entry["type"] == "missing":
-        return "nothing"
-    names = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
-    value = entry.get("input")
-    return "null" if value is None else names.get(type(value), "object")
-
-
-def _did_you_mean(model: type[BaseModel], loc: Sequence[str | int], path: Sequence[str | int]) -> str:
-    known = _fields_at(model, loc[:-1])
-    near = difflib.get_close_matches(str(loc[-1]), known, n=1, cutoff=0.6)
-    name = ".".join(str(part) for part in path)
-    if near:
-        return f"There is no field `{name}`; did you mean `{near[0]}`?"
-    return f"There is no field `{name}`; remove it. Known here: {', '.join(known)}."
-
-
-def _fields_at(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
-    found: type[BaseModel] = model
-    for part in loc:
-        for field in found.model_fields.values():
-            if field.alias == part and (inner := _model_in(field.annotation)):
-                found = inner
-    return [field.alias or name for name, field in found.model_fields.items()]
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        return annotation if issubclass(annotation, BaseModel) else None
-    if get_origin(annotation) is Literal:
-        return None
-    return next((inner for part in get_args(annotation) if (inner := _model_in(part))), None)

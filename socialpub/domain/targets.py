@@ -9,7 +9,7 @@ from typing import Any
 from socialpub import platforms
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
-from socialpub.domain import accounts, media, schemas, tenancy
+from socialpub.domain import accounts, issues, media, schemas, tenancy
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
 from socialpub.platforms.base import Draft, Item
@@ -46,8 +46,8 @@ def check_batch(service: Service, request: schemas.PublishRequest, scope: Scope)
     if request.publish_now and request.scheduled_at is not None:
         raise refuse("mode_conflict")
     if request.publish_now is False and request.scheduled_at is None:
-        raise schemas.schema_error(
-            [schemas.issue("value_error", ["publishNow"], "Without scheduledAt it cannot be false", "true", "false")],
+        raise issues.schema_error(
+            [issues.issue("value_error", ["publishNow"], "Without scheduledAt it cannot be false", "true", "false")],
             "Leave `publishNow` out to publish now, or add `scheduledAt`.",
         )
     if request.scheduled_at is not None:
@@ -58,9 +58,9 @@ def check_batch(service: Service, request: schemas.PublishRequest, scope: Scope)
 
 def _check_shape(request: schemas.PublishRequest) -> None:
     """What the schema asks across fields, and of each media item one source."""
-    issues = schemas.shape_issues(request.model_dump(by_alias=True, exclude_unset=True))
-    if issues:
-        raise schemas.schema_error(issues)
+    found = issues.shape_issues(request.model_dump(by_alias=True, exclude_unset=True))
+    if found:
+        raise issues.schema_error(found)
     for path, entries in _media_lists(request):
         for index, entry in enumerate(entries):
             if isinstance(entry, schemas.MediaItem):
@@ -94,7 +94,7 @@ def _check_scheduled(service: Service, request: schemas.PublishRequest) -> None:
 def check_future(service: Service, at_ms: int | None) -> None:
     """ApiError `scheduledAt.future` for a time that is less than a second ahead."""
     if at_ms is not None and at_ms < service.now_ms + LEAD_MS:
-        problem = schemas.issue(
+        problem = issues.issue(
             "too_early",
             ["scheduledAt"],
             "Must be at least 1 second in the future",

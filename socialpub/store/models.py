@@ -227,6 +227,9 @@ for _owner in (Post.organization, Post.profile):  # the post log probes one of t
         ).where(SQL("error_code IS NOT NULL"))
     )
 Post.add_index(Post.index(Post.status, name="post_open").where(SQL("status IN ('queued', 'validated', 'publishing')")))
+Post.add_index(
+    Post.index(Post.account, Post.scheduled_at, name="post_scheduled").where(SQL("scheduled_at IS NOT NULL"))
+)
 
 
 class Attempt(BaseModel):

@@ -18,7 +18,7 @@ from sanic.http import Http
 
 from socialpub.base import crypto
 from socialpub.base.errors import refuse
-from socialpub.domain import limits, schemas
+from socialpub.domain import issues, limits, schemas
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
@@ -86,11 +86,11 @@ class Call:
         """The request's JSON body; none is `{}` where nothing is required. ApiError `validation_failed`."""
         self.query(self.route.query)
         nothing = b"" if any(field.is_required() for field in model.model_fields.values()) else b"{}"
-        return schemas.parse_body(model, self.body or nothing)
+        return issues.parse_body(model, self.body or nothing)
 
     def query(self, model: type[M]) -> M:
         """The query parameters; ApiError `validation_failed`, an unknown one included."""
-        return schemas.parse_object(model, query_values(self.request.query_string, model))
+        return issues.parse_object(model, query_values(self.request.query_string, model))
 
 
 @dataclass(frozen=True)

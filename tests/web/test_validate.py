@@ -10,8 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
+from socialpub.domain.preflight import counted
+from socialpub.domain.targets import Aim
 from socialpub.platforms import PLATFORMS
-from socialpub.platforms.base import Tokens
+from socialpub.platforms.base import Draft, Tokens
+from socialpub.store.db import proxy
 from socialpub.store.models import Media, Post
 from tests.kit import Server, error_of, untouched
 from tests.web.test_rule_table import REFUSED, Case
@@ -313,3 +316,17 @@ def test_validating_with_an_idempotency_key_stores_nothing(world: World) -> None
             answer = world.alice.api.post("/v1/posts/validate", json=world.body(), headers={"Idempotency-Key": "a-key"})
             assert answer.status_code == 200
             assert "Idempotency-Replayed" not in answer.headers
+
+
+@pytest.mark.parametrize("platform", ["instagram", "twitter"])
+def test_counting_for_a_cap_reads_no_more_than_its_span(platform: str, world: World) -> None:
+    """Each count goes through an index by account and time, whatever the account has in the log."""
+    account = world.server.connect(world.alice, platform)
+    aim = Aim(0, account, (), {}, Draft(""))
+    for cap in PLATFORMS[platform].caps:
+        for query, index in zip(counted(aim, cap, 0), ("post_account_created_at", "post_scheduled"), strict=True):
+            sql, values = query.sql()
+            plan = world.server.service.read(
+                lambda sql=sql, values=values: proxy.execute_sql(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
+            ).result()
+            assert any(f"SEARCH t1 USING INDEX {index} (" in row[3] for row in plan), plan

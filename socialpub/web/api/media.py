@@ -15,7 +15,7 @@ from sanic.exceptions import SanicException
 from sanic.http import Http
 
 from socialpub.base.errors import ApiError, refuse
-from socialpub.domain import files, limits, media, schemas, tenancy
+from socialpub.domain import files, issues, limits, media, schemas, tenancy
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Facts
 from socialpub.store.db import Tx
@@ -85,7 +85,7 @@ async def receive(call: Call) -> Upload:
 
 def _fields(call: Call, form: Form) -> schemas.MediaFields:
     given = query_values(call.request.query_string, schemas.MediaFields) | form.fields
-    return schemas.parse_object(schemas.MediaFields, given)
+    return issues.parse_object(schemas.MediaFields, given)
 
 
 async def _blocks(call: Call) -> AsyncIterator[bytes]:
