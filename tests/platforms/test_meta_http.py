@@ -11,7 +11,7 @@ import pytest
 
 from socialpub.platforms.base import Identity, Tokens
 from socialpub.simulator.server import SimulatorThread
-from tests.kit import Person, Server
+from tests.kit import Person, Server, breathe
 
 from .meta_kit import jpeg, mp4
 
@@ -89,3 +89,50 @@ def test_an_account_whose_permission_was_taken_back_is_asked_to_reconnect(server
     (result,) = ann.api.publish(body).json()["results"]
     assert (result["status"], result["error"]["rule"]) == ("rejected", "account.reconnect_required")
     assert server.lab.lab.ledger.entries(name) == []
+
+
+LOOKS = {"facebook": ("feed.post", 6), "instagram": ("containers.publish", 61), "threads": ("containers.publish", 61)}
+
+
+@pytest.mark.parametrize("fault", ["reset_after", "error_after", "truncated"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_post_whose_answer_was_lost_is_found_and_never_sent_twice(
+    make_server: Callable[..., Server], lab: SimulatorThread, name: str, fault: str
+) -> None:
+    hosts = {each: {"api_base": lab.origin(each)} for each in NAMES}
+    server = make_server(platforms=hosts, publishing={"immediate_wait": 1})
+    ann = server.person("Ann")
+    account = connect(server, ann, name)
+    operation, seconds = LOOKS[name]
+    lab.lab.faults.add([{"fault": fault, "platform": name, "operation": operation, "times": 1}])
+    body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline("image", jpeg())]}
+    (result,) = ann.api.publish(body).json()["results"]
+    assert lab.lab.ledger.wait(1, 20)
+    server.wait(result["postId"], "publishing")
+    server.skip(seconds)
+    row = server.wait(result["postId"], "published", seconds=20)
+    (entry,) = lab.lab.ledger.entries(name)
+    assert (row["url"], row["attempts"]) == (entry.url, 1)
+
+
+@pytest.mark.parametrize("name", ["instagram", "threads"])
+def test_a_container_that_was_not_taken_is_published_again_and_not_made_again(
+    make_server: Callable[..., Server], lab: SimulatorThread, name: str
+) -> None:
+    hosts = {each: {"api_base": lab.origin(each)} for each in NAMES}
+    server = make_server(platforms=hosts, publishing={"immediate_wait": 1})
+    ann = server.person("Ann")
+    account = connect(server, ann, name)
+    lab.lab.faults.add([{"fault": "status:500", "platform": name, "operation": "containers.publish", "times": 1}])
+    body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline("image", jpeg())]}
+    (result,) = ann.api.publish(body).json()["results"]
+    sent = [call.operation for call in lab.lab.calls if call.platform == name]
+    while "containers.publish" not in sent:
+        breathe()
+        sent = [call.operation for call in lab.lab.calls if call.platform == name]
+    assert lab.lab.ledger.entries(name) == []
+    server.skip(61)
+    server.wait(result["postId"], "published", seconds=20)
+    sent = [call.operation for call in lab.lab.calls if call.platform == name]
+    assert (sent.count("containers.create"), sent.count("containers.publish")) == (1, 2)
+    assert len(lab.lab.ledger.entries(name)) == 1

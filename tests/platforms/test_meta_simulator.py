@@ -126,7 +126,7 @@ class Line:
 
 
 def site_of(name: str, simulator: SimulatorThread) -> Any:
-    return MODULES[name].PLATFORM.site(  # type: ignore[attr-defined]
+    return MODULES[name].PLATFORM.site(
         api_base=simulator.origin(name), client_id=CLIENT_ID, client_secret=CLIENT_SECRET
     )
 
@@ -255,7 +255,7 @@ def test_small_pages_are_all_read(line: Line) -> None:
 
 def signed_in(name: str, simulator: SimulatorThread, client: net.Http, clock: SetClock) -> tuple[Connected, ...]:
     """The whole dance, as the browser and the server do it."""
-    platform, site = MODULES[name].PLATFORM, site_of(name, simulator)  # type: ignore[attr-defined]
+    platform, site = MODULES[name].PLATFORM, site_of(name, simulator)
     consent = httpx.get(oauth.authorize_url(platform, site, CALLBACK, "state-1", ""), trust_env=False)
     back = urlsplit(consent.headers["location"])
     query = parse_qs(back.query)
@@ -264,7 +264,7 @@ def signed_in(name: str, simulator: SimulatorThread, client: net.Http, clock: Se
     with pytest.raises(ApiError) as spent:
         oauth.exchange(platform, client, site, query["code"][0], CALLBACK, "", clock.now_ms())
     assert spent.value.code == "platform_auth_failed"
-    found: tuple[Connected, ...] = MODULES[name].identify(  # type: ignore[attr-defined]
+    found: tuple[Connected, ...] = MODULES[name].identify(
         Upstream(client, client, site, Account(""), tokens), clock.now_ms()
     )
     return found
