@@ -156,10 +156,17 @@ def _check_webp(file: BinaryIO, pixels_max: int) -> None:
     file.seek(0)
     if len(head) < 30 or struct.unpack_from("<I", head, 4)[0] + 8 > size:
         raise BadFile("It is cut short.")
+    _check_pixels(*_webp_size(head), pixels_max)
+
+
+def _webp_size(head: bytes) -> tuple[int, int]:
+    """Width and height, of the first chunk (RFC 9649, sections 2.5 to 2.7)."""
     if head[12:16] == b"VP8X":
-        width = int.from_bytes(head[24:27], "little") + 1
-        height = int.from_bytes(head[27:30], "little") + 1
-        _check_pixels(width, height, pixels_max)
+        return int.from_bytes(head[24:27], "little") + 1, int.from_bytes(head[27:30], "little") + 1
+    if head[12:16] == b"VP8L":
+        bits = int.from_bytes(head[21:25], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    return int.from_bytes(head[26:28], "little") & 0x3FFF, int.from_bytes(head[28:30], "little") & 0x3FFF
 
 
 def _gif_frames(file: BinaryIO, pixels_max: int) -> int:

@@ -181,7 +181,7 @@ REFUSED: dict[str, tuple[bytes, dict[str, str], str, int]] = {
     "nothing": (b"", MULTIPART, "media.empty_body", 400),
     "an empty file": (form(part(b"")), MULTIPART, "media.empty_body", 400),
     "no file": (form(part(b"x", "altText", filename=None)), MULTIPART, "media.missing_file", 400),
-    "only an end": (form(), MULTIPART, "media.parse_failed", 400),
+    "only an end": (form(), MULTIPART, "media.missing_file", 400),
     "a file of another name": (form(part(JPEG, "image")), MULTIPART, "media.missing_file", 400),
     "two files": (form(part(JPEG), part(JPEG)), MULTIPART, "media.single_file", 400),
     "SVG": (form(part(SVG, kind="image/svg+xml")), MULTIPART, "media.type_unsupported", 400),

@@ -1,0 +1,177 @@
+"""What files are: sniffed in the server, measured by a process of its own that nothing may overwhelm."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from socialpub.base.errors import ApiError
+from socialpub.domain import probe
+from socialpub.platforms.base import Facts
+from tests.hostile_media import BOMBS, FILES, Maker
+from tests.media_kit import animation, box, gif, gif_frame, mp4, picture, png, webm
+
+
+def measured(tmp_path: Path, data: bytes) -> Facts | None:
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    return probe.measure(path, "hash")
+
+
+def refusal(tmp_path: Path, data: bytes) -> str:
+    """The rule that refuses an upload of these bytes; "" when none does."""
+    try:
+        return "" if measured(tmp_path, data) else "media.type_unsupported"
+    except ApiError as error:
+        return error.rule or error.code
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_hostile_files_are_refused_with_their_rule(tmp_path: Path, name: str) -> None:
+    make, rule = FILES[name]
+    assert refusal(tmp_path, make()) == rule
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs_are_refused_with_their_rule(tmp_path: Path, name: str) -> None:
+    make, rule = BOMBS[name]
+    assert refusal(tmp_path, make()) == rule
+
+
+def test_the_corpus_is_large_enough() -> None:
+    assert len(FILES) >= 60
+    assert len(BOMBS) >= 20
+
+
+# --- Good files ----------------------------------------------------------------------------------------------------
+
+TURNED = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0%c\0\0\0\0\0\0"
+GOOD: dict[str, tuple[Maker, Facts]] = {
+    "JPEG": (picture, Facts("image/jpeg", 0, "hash", 64, 48, 1)),
+    "progressive JPEG": (lambda: picture(progressive=True), Facts("image/jpeg", 0, "hash", 64, 48, 1)),
+    "JPEG on its side": (lambda: picture(exif=TURNED % 6), Facts("image/jpeg", 0, "hash", 48, 64, 1)),
+    "JPEG upside down": (lambda: picture(exif=TURNED % 3), Facts("image/jpeg", 0, "hash", 64, 48, 1)),
+    "JPEG with more behind it": (lambda: picture() + picture() + bytes(99), Facts("image/jpeg", 0, "hash", 64, 48, 1)),
+    "PNG": (lambda: picture("PNG"), Facts("image/png", 0, "hash", 64, 48, 1)),
+    "animated PNG": (lambda: animation("PNG", 4), Facts("image/png", 0, "hash", 20, 10, 4)),
+    "GIF": (lambda: animation("GIF", 1), Facts("image/gif", 0, "hash", 20, 10, 1)),
+    "animated GIF": (lambda: animation("GIF", 12), Facts("image/gif", 0, "hash", 20, 10, 12)),
+    "GIF without its end": (lambda: gif(3, 2, gif_frame(), b""), Facts("image/gif", 0, "hash", 3, 2, 1)),
+    "WebP": (lambda: picture("WEBP"), Facts("image/webp", 0, "hash", 64, 48, 1)),
+    "lossless WebP": (lambda: picture("WEBP", lossless=True), Facts("image/webp", 0, "hash", 64, 48, 1)),
+    "animated WebP": (lambda: animation("WEBP", 5), Facts("image/webp", 0, "hash", 20, 10, 5)),
+    "MP4": (
+        mp4,
+        Facts("video/mp4", 0, "hash", 320, 240, None, 2000, 30.0, 24_000, "h264", "aac", True),
+    ),
+    "silent MP4 on its side": (
+        lambda: mp4(1280, 720, turn=270, sound=False, seconds=12.5, rate=60, codec=b"hvc1"),
+        Facts("video/mp4", 0, "hash", 720, 1280, None, 12_500, 60.0, 48_000, "hevc", None, False),
+    ),
+    "QuickTime upside down": (
+        lambda: mp4(brand=b"qt  ", turn=180, sound=False),
+        Facts("video/quicktime", 0, "hash", 320, 240, None, 2000, 30.0, 24_000, "h264", None, False),
+    ),
+    "QuickTime of before file types": (
+        lambda: mp4(sound=False)[len(box(b"ftyp", b"isom", bytes(4), b"isommp42")) :],
+        Facts("video/quicktime", 0, "hash", 320, 240, None, 2000, 30.0, 24_000, "h264", None, False),
+    ),
+    "WebM": (webm, Facts("video/webm", 0, "hash", 320, 240, None, 2000, 30.0, 1296, "vp9", None, False)),
+    "WebM without a length": (
+        lambda: webm(milliseconds=None, codec="V_AV1"),
+        Facts("video/webm", 0, "hash", 320, 240, None, None, 30.0, None, "av1", None, False),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_good_files_are_measured(tmp_path: Path, name: str) -> None:
+    make, wanted = GOOD[name]
+    data = make()
+    found = measured(tmp_path, data)
+    assert found is not None
+    assert found.size == len(data)
+    assert {**vars(found), "size": 0} == vars(wanted)
+
+
+@pytest.mark.parametrize("width,height", [(10_000, 5_000), (50_000_000, 1)])
+def test_fifty_million_pixels_are_not_too_many(tmp_path: Path, width: int, height: int) -> None:
+    found = measured(tmp_path, png(width, height))
+    assert found is not None
+    assert (found.width, found.height) == (width, height)
+
+
+# --- Limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = tmp_path / "worker.py"
+    worker.write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setattr(probe, "WORKER", worker)
+    monkeypatch.setattr(probe, "WALL_SECONDS", 0.3)
+    began = time.monotonic()
+    assert refusal(tmp_path, picture()) == "media.unreadable"
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "bytearray(4 << 30)",
+        "[bytearray(1 << 26) for _ in range(64)]",
+        "open('/etc/hostname').read()",
+        "open(sys.executable, 'rb')",
+        "socket.socket()",
+        "open('/tmp/socialpub-escaped', 'w').write('x')",
+    ],
+)
+def test_a_reader_that_was_taken_over_gets_no_memory_files_or_connections(tmp_path: Path, attack: str) -> None:
+    code = (
+        f"import sys, runpy, socket\nmodule = runpy.run_path({str(probe.WORKER)!r}, run_name='worker')\n"
+        "module['limit']()\nmodule['close_the_door']('video/mp4')\n"
+        f"try:\n    {attack}\nexcept (OSError, MemoryError):\n    sys.exit(7)\n"
+    )
+    with (tmp_path / "empty").open("w+b") as nothing:
+        ended = subprocess.run(
+            [sys.executable, "-I", "-c", code], stdin=nothing, capture_output=True, timeout=60, check=False
+        )
+    assert ended.returncode == 7, ended.stderr
+
+
+def test_a_reader_gets_nothing_of_the_servers_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOCIALPUB_SECURITY__ENCRYPTION_KEYS", "canary")
+    worker = tmp_path / "worker.py"
+    worker.write_text(
+        "import json, os\nprint(json.dumps({'rule': 'media.unreadable', 'why': repr(dict(os.environ))}))\n"
+    )
+    monkeypatch.setattr(probe, "WORKER", worker)
+    with pytest.raises(ApiError) as caught:
+        measured(tmp_path, picture())
+    assert "canary" not in caught.value.message
+    assert "SOCIALPUB" not in caught.value.message
+
+
+def test_what_the_reader_says_beside_the_rule_is_shown(tmp_path: Path) -> None:
+    with pytest.raises(ApiError) as caught:
+        measured(tmp_path, FILES["JPEG and ZIP"][0]())
+    assert caught.value.message == "The file begins like its type but cannot be read. It is also a ZIP archive."
+    with pytest.raises(ApiError) as caught:
+        measured(tmp_path, png(10_000, 5_001))
+    assert caught.value.message == "The image has more than 50,000,000 pixels. It has 10,000 × 5,001 pixels."
+
+
+def test_many_files_at_once_are_measured_a_few_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(picture())
+    found: list[Facts | None] = []
+    threads = [threading.Thread(target=lambda: found.append(probe.measure(path))) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [facts and facts.width for facts in found] == [64] * 12
