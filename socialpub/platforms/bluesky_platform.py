@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from socialpub.platforms.base import KEY, Account, Cap, Counter, CredentialField, Draft, Platform, Site
+from socialpub.platforms.base import KEY, Account, Cap, Counter, CredentialField, Draft, Platform, Site, Upkeep
 from socialpub.platforms.bluesky_rules import MIME, RULES
 from socialpub.platforms.options import Options
 from socialpub.platforms.text import graphemes
@@ -91,5 +91,6 @@ PLATFORM = Platform(
         CredentialField("handle", "Handle"),
         CredentialField("password", "App password", secret=True),
     ),
+    upkeep=Upkeep(keep_alive=7 * 86_400),  # a refresh token lives 90 days, and each renewal brings a new one
     connects=True,
 )

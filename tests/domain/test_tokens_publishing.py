@@ -1,0 +1,117 @@
+"""Tokens while posts go out, and processes that are killed while they renew: against the fake Bluesky over HTTP."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from socialpub.domain import tokens
+from socialpub.store.models import Account
+from tests.kit import Person, Server, breathe, iso
+
+KILL = """
+import sys
+from pathlib import Path
+from socialpub.base.config import Settings
+from socialpub.base.runtime import Runtime, load_vault
+from socialpub.domain import tokens
+from socialpub.domain.service import open_service
+from socialpub.store.models import Account
+
+path, origin, account = sys.argv[1:]
+settings = Settings(
+    database={"url": path}, security={"allow_private_networks": True}, platforms={"bluesky": {"api_base": origin}}
+)
+service = open_service(Runtime(settings, load_vault(settings)))
+sealed = service.read(lambda: Account.select(Account.secret).where(Account.id == account).scalar()).result()
+tokens.renewed(service, account, tokens.open_tokens(service, account, sealed))
+"""
+
+
+def refreshes(server: Server) -> int:
+    return len([call for call in server.lab.lab.calls if call.operation.endswith("refreshSession")])
+
+
+def sends(server: Server, text: str) -> int:
+    return len([entry for entry in server.lab.lab.ledger.entries("bluesky") if (entry.text or "").startswith(text)])
+
+
+def publish(person: Person, text: str, targets: int = 1) -> list[dict[str, Any]]:
+    body = {"targets": [{"accountId": person.bluesky, "text": f"{text} {n}"} for n in range(targets)]}
+    return list(person.api.publish(body).json()["results"])
+
+
+def test_fifty_posts_that_need_a_new_token_at_once_make_one_call(server: Server, alice: Person) -> None:
+    server.lab.lab.end_tokens("bluesky", access=True)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        done = pool.map(lambda name: publish(alice, name, 25), ("one", "two"))
+        statuses = {result["status"] for results in done for result in results}
+    assert statuses == {"published"}
+    assert refreshes(server) == 1
+
+
+def test_a_revoked_account_rejects_its_posts_without_another_call(server: Server, alice: Person) -> None:
+    server.lab.lab.end_tokens("bluesky", access=True, refresh=True)
+    (first,) = publish(alice, "first")
+    assert (first["status"], first["error"]["rule"]) == ("rejected", "account.reconnect_required")
+    assert alice.api.get(f"/v1/accounts/{alice.bluesky}").json()["status"] == "revoked"
+    calls = len(server.lab.lab.calls)
+    (second,) = publish(alice, "second")
+    assert (second["status"], second["error"]["rule"]) == ("rejected", "account.reconnect_required")
+    assert len(server.lab.lab.calls) == calls
+    assert [type_ for type_, _ in server.events() if type_.startswith("token.")] == ["token.revoked"]
+
+
+def test_a_platform_in_bad_weather_revokes_nobody(server: Server, alice: Person) -> None:
+    server.lab.lab.end_tokens("bluesky", access=True)
+    server.lab.lab.faults.add([{"fault": "status:503", "operation": "*refreshSession"}])
+    (result,) = publish(alice, "stormy")
+    assert result["error"]["code"] == "platform_unavailable"
+    assert alice.api.get(f"/v1/accounts/{alice.bluesky}").json()["status"] == "active"
+    server.lab.lab.faults.clear()
+    assert publish(alice, "sunny")[0]["status"] == "published"
+
+
+def test_the_keeper_renews_before_a_scheduled_post_is_due(server: Server, alice: Person) -> None:
+    at = iso(server.clock.now_ms() + 7_000_000)
+    body = {"targets": [{"accountId": alice.bluesky}], "text": "in two hours", "scheduledAt": at}
+    alice.api.publish(body)
+    before = server.rows(Account, id=alice.bluesky)[0]["secret"]
+    server.skip(6_500)
+    server.engine.upkeep.look()
+    for _ in range(1000):
+        (row,) = server.rows(Account, id=alice.bluesky)
+        if row["secret"] != before:
+            break
+        breathe()
+    assert row["secret"] != before
+    assert refreshes(server) == 1
+
+
+def killed(server: Server, account: str, point: str) -> int:
+    settings = server.service.runtime.settings
+    arguments = [str(settings.database_path), server.lab.origin("bluesky"), account]
+    environment = {**os.environ, "SOCIALPUB_TEST": "1", "SOCIALPUB_FAULTS": f"{point}=kill"}
+    run = subprocess.run([sys.executable, "-c", KILL, *arguments], env=environment, timeout=60, cwd=Path.cwd())
+    return run.returncode
+
+
+@pytest.mark.parametrize("point", ["tok.after_intent", "tok.after_send", "tok.after_reply", "tok.after_commit"])
+def test_a_process_killed_while_it_renews_costs_no_account(server: Server, alice: Person, point: str) -> None:
+    assert killed(server, alice.bluesky, point) == -signal.SIGKILL
+    (row,) = server.rows(Account, id=alice.bluesky)
+    assert (row["renewal_at"] is None) == (point == "tok.after_commit")
+    server.lab.lab.end_tokens("bluesky", access=True)
+    assert publish(alice, f"after {point}")[0]["status"] == "published"
+    (row,) = server.rows(Account, id=alice.bluesky)
+    assert (row["status"], row["renewal_at"]) == ("active", None)
+    assert sends(server, f"after {point}") == 1
+    assert "token.revoked" not in [type_ for type_, _ in server.events()]
+    tokens._flights.clear()
