@@ -176,6 +176,7 @@ class Post(Base):
             (("profile", "created_at", "id"), False),
             (("organization", "status", "platform", "created_at", "id"), False),
             (("profile", "status", "platform", "created_at", "id"), False),
+            (("number", "status", "error_code"), False),
             (("batch", "position"), True),
             (("account", "created_at"), False),
         )

@@ -16,7 +16,7 @@ from socialpub import platforms
 from socialpub.domain import schemas
 from socialpub.store import search
 from socialpub.store.db import proxy
-from socialpub.store.search import Condition, Hit, Sought
+from socialpub.store.search import Condition, Hit, Sought, among, every
 
 PROBES = 56  # in one statement: each platform with each status
 FEW = 20_000  # posts that are read through rather than searched
@@ -89,12 +89,12 @@ def _statements(wanted: Filter, columns: str) -> Iterator[tuple[str, tuple[Any, 
 
 def _probes(wanted: Filter) -> Iterator[Condition]:
     if wanted.batch is not None:
-        yield _all([_among("batch", [wanted.batch]), *_filters(wanted), *_bounds(wanted), *_text(wanted)])
+        yield every([among("post.batch", [wanted.batch]), *_filters(wanted), *_bounds(wanted), *_text(wanted)])
         return
     dimensions = _dimensions(wanted)
     for values in itertools.product(*dimensions.values()):
-        equal = [_among(name, [value]) for name, value in zip(dimensions, values, strict=True)]
-        yield _all([*_owner(wanted), *equal, *_bounds(wanted), *_text(wanted)])
+        equal = [among(f"post.{name}", [value]) for name, value in zip(dimensions, values, strict=True)]
+        yield every([*_owner(wanted), *equal, *_bounds(wanted), *_text(wanted)])
 
 
 def _dimensions(wanted: Filter) -> dict[str, Sequence[str]]:
@@ -112,8 +112,8 @@ def _dimensions(wanted: Filter) -> dict[str, Sequence[str]]:
 def _read(wanted: Filter, count: int) -> list[Hit]:
     """Down the log from its newest post, row by row: in the order in which rows are stored, probes are not."""
     # An expression, so that no index of the column is used.
-    unhelped = [_among(f"{name} || ''", values) for name, values in _chosen(wanted).items()]
-    where = _all([*_owner(wanted), *unhelped, *_bounds(wanted), *_text(wanted)])
+    unhelped = [among(f"post.{name} || ''", values) for name, values in _chosen(wanted).items()]
+    where = every([*_owner(wanted), *unhelped, *_bounds(wanted), *_text(wanted)])
     return _fetched(f"SELECT {_PLACE} FROM post WHERE {where.sql}", where.values, count)
 
 
@@ -123,20 +123,22 @@ def _searched(wanted: Filter, fold: str, count: int) -> list[Hit]:
         wanted.organization,
         wanted.profile,
         wanted.platforms,
+        wanted.statuses,
+        wanted.error_codes,
         after=wanted.after,
         upto=wanted.below[0] if wanted.below else None,
     )
-    return search.newest(sought, _all([*_filters(wanted), *_bounds(wanted)]), count)
+    return search.newest(sought, every([*_filters(wanted), *_bounds(wanted)]), count)
 
 
 # --- Conditions --------------------------------------------------------------------------------------------------
 
 
 def _filters(wanted: Filter) -> Iterator[Condition]:
-    yield _among("organization", [wanted.organization])
+    yield among("post.organization", [wanted.organization])
     if wanted.profile is not None:
-        yield _among("profile", [wanted.profile])
-    yield from (_among(name, values) for name, values in _chosen(wanted).items())
+        yield among("post.profile", [wanted.profile])
+    yield from (among(f"post.{name}", values) for name, values in _chosen(wanted).items())
 
 
 def _chosen(wanted: Filter) -> dict[str, Sequence[str]]:
@@ -149,9 +151,9 @@ def _chosen(wanted: Filter) -> dict[str, Sequence[str]]:
 def _owner(wanted: Filter) -> Iterator[Condition]:
     """The narrower of the two: a profile is of one organization."""
     if wanted.profile is None:
-        yield _among("organization", [wanted.organization])
+        yield among("post.organization", [wanted.organization])
     else:
-        yield _among("profile", [wanted.profile])
+        yield among("post.profile", [wanted.profile])
 
 
 def _bounds(wanted: Filter) -> Iterator[Condition]:
@@ -164,15 +166,3 @@ def _bounds(wanted: Filter) -> Iterator[Condition]:
 def _text(wanted: Filter) -> Iterator[Condition]:
     if wanted.text is not None:
         yield search.containing(wanted.text)
-
-
-def _among(column: str, values: Sequence[str]) -> Condition:
-    marks = ", ".join("?" * len(values))
-    return Condition(f"post.{column} = ?" if len(values) == 1 else f"post.{column} IN ({marks})", tuple(values))
-
-
-def _all(conditions: Sequence[Condition]) -> Condition:
-    return Condition(
-        " AND ".join(condition.sql for condition in conditions),
-        tuple(value for condition in conditions for value in condition.values),
-    )

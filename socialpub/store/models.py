@@ -209,6 +209,7 @@ class Post(BaseModel):
             (("profile", "created_at", "id"), False),
             (("organization", "status", "platform", "created_at", "id"), False),
             (("profile", "status", "platform", "created_at", "id"), False),
+            (("number", "status", "error_code"), False),
             (("batch", "position"), True),
             (("account", "created_at"), False),
         )

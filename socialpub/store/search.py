@@ -1,6 +1,7 @@
 """Text search in posts: an FTS5 index of trigrams filed under `Post.number`. SQLite only, and the only such module.
 
-The index proposes and never decides: each candidate's row is looked at again. Candidates come in falling order of
+The index proposes and never decides: each candidate's row is looked at again. Every other trigram is asked for first,
+which is cheap and often leaves few; else all of them, one after the other. Candidates come in falling order of
 `number`, which is the order of `created_at` too, except where the clock was set back; by how much is kept (`disorder`),
 and the walk goes on for that long, so that the newest first are the newest.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple
 from socialpub.store.db import proxy
 
 GRAM = 3
+FEW = 2000  # candidates that are looked at all at once
 _NUMBER_MAX = 2**63 - 1
 _FILE = "INSERT INTO post_search (rowid, fold, organization, profile, platform)"
 
@@ -38,7 +41,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Sought:
-    """What the index is asked: a casefolded text, in one organization, or one profile of it, on some platforms or all.
+    """What the index is asked: a casefolded text, in one organization, or one profile of it; empty is everything.
 
     `after` and `upto` bound `created_at` (None: unbounded), both loosely: the exact bounds belong to the condition.
     """
@@ -47,8 +50,24 @@ class Sought:
     organization: str
     profile: str | None = None
     platforms: Sequence[str] = ()
+    statuses: Sequence[str] = ()
+    error_codes: Sequence[str] = ()
     after: int | None = None
     upto: int | None = None
+
+
+def among(column: str, values: Sequence[Any]) -> Condition:
+    """That a column has one of these values."""
+    marks = ", ".join("?" * len(values))
+    return Condition(f"{column} = ?" if len(values) == 1 else f"{column} IN ({marks})", tuple(values))
+
+
+def every(conditions: Sequence[Condition]) -> Condition:
+    """All of them."""
+    return Condition(
+        " AND ".join(condition.sql for condition in conditions),
+        tuple(value for condition in conditions for value in condition.values),
+    )
 
 
 def is_indexed(fold: str) -> bool:
@@ -92,16 +111,44 @@ def newest(sought: Sought, condition: Condition, count: int) -> list[Hit]:
     """The newest `count` posts that have the text and meet the condition, newest first."""
     disorder = _one("SELECT disorder FROM post_search_order", ()) or 0
     first, last = _numbers(sought, disorder)
-    has_text = containing(sought.fold)
+    condition = every([containing(sought.fold), condition])
+    few = proxy.execute_sql(
+        f"SELECT rowid FROM post_search WHERE {_MATCHES} LIMIT ?",
+        (_match(sought, _thin(sought.fold)), first, last, FEW + 1),
+    ).fetchall()
+    if len(few) <= FEW:
+        return heapq.nlargest(count, _looked_at([number for (number,) in few], condition))
+    state = _state(sought)
     found = proxy.execute_sql(
-        "SELECT post.created_at, post.id, post.number FROM post_search "
-        "CROSS JOIN post ON post.number = post_search.rowid "
-        "WHERE post_search MATCH ? AND post_search.rowid > ? AND post_search.rowid < ? "
-        f"AND {has_text.sql} AND {condition.sql} ORDER BY post_search.rowid DESC",
-        (_match(sought), first, last, *has_text.values, *condition.values),
+        f"SELECT {_PLACE} FROM post_search {state.sql} CROSS JOIN post ON post.number = post_search.rowid "
+        f"WHERE {condition.sql} AND {_MATCHES}",
+        (*state.values, *condition.values, _match(sought, _phrase(sought.fold)), first, last),
     )
     with contextlib.closing(found):
         return _best(map(Hit._make, found), count, disorder)
+
+
+_PLACE = "post.created_at, post.id, post.number"
+_MATCHES = "post_search MATCH ? AND post_search.rowid > ? AND post_search.rowid < ? ORDER BY post_search.rowid DESC"
+
+
+def _looked_at(numbers: Sequence[int], condition: Condition) -> list[Hit]:
+    found = proxy.execute_sql(
+        f"SELECT {_PLACE} FROM json_each(?) AS candidate CROSS JOIN post ON post.number = candidate.value "
+        f"WHERE {condition.sql}",
+        (json.dumps(numbers), *condition.values),
+    )
+    return [Hit._make(row) for row in found.fetchall()]
+
+
+def _state(sought: Sought) -> Condition:
+    """A look at status and error code in a narrow index before the row, for what all candidates may fail."""
+    looks = {"state.status": sought.statuses, "state.error_code": sought.error_codes}
+    chosen = [among(column, values) for column, values in looks.items() if values]
+    if not chosen:
+        return Condition("", ())
+    on = every([Condition("state.number = post_search.rowid", ()), *chosen])
+    return Condition(f"CROSS JOIN post AS state INDEXED BY post_number_status_error_code ON {on.sql}", on.values)
 
 
 def _best(hits: Iterable[Hit], count: int, disorder: int) -> list[Hit]:
@@ -131,9 +178,15 @@ def _numbers(sought: Sought, disorder: int) -> tuple[int, int]:
 _NUMBER = "SELECT number FROM post WHERE organization = ? AND"
 
 
-def _match(sought: Sought) -> str:
-    """The FTS5 expression."""
-    parts = [f"fold : {_phrase(sought.fold)}"]
+def _thin(fold: str) -> str:
+    """Every other trigram of the text, and its last: in all texts that have it, and in few others."""
+    places = dict.fromkeys([*range(0, len(fold) - GRAM, 2), len(fold) - GRAM])
+    return "(" + " AND ".join(dict.fromkeys(_phrase(fold[place : place + GRAM]) for place in places)) + ")"
+
+
+def _match(sought: Sought, text: str) -> str:
+    """The FTS5 expression: `text`, among whose it is."""
+    parts = [f"fold : {text}"]
     if sought.profile is None:
         parts.append(f"organization : {_phrase(_of(sought.organization))}")
     else:

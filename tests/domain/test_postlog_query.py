@@ -19,7 +19,7 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain import postlog_query
 from socialpub.domain.postlog_query import Filter
 from socialpub.domain.service import Service, close_service, open_service
-from socialpub.store import db
+from socialpub.store import db, search
 from socialpub.store.search import Hit
 from tests.domain import postlog_kit as kit
 
@@ -142,7 +142,9 @@ def filters(draw: st.DrawFn) -> Filter:
     )
 
 
-@pytest.mark.parametrize("few", [0, 20, 20_000], ids=["search", "either", "walk"])
+@pytest.mark.parametrize(
+    "few, candidates", [(0, 0), (0, 2000), (20, 5), (20_000, 2000)], ids=["phrase", "thin", "either", "as it is"]
+)
 @pytest.mark.parametrize("probes", [1, 5, 56])
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(wanted=filters(), count=st.integers(1, 60))
@@ -151,11 +153,13 @@ def test_a_page_is_what_reading_every_row_gives(
     rows: list[dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
     few: int,
+    candidates: int,
     probes: int,
     wanted: Filter,
     count: int,
 ) -> None:
     monkeypatch.setattr(postlog_query, "FEW", few)
+    monkeypatch.setattr(search, "FEW", candidates)
     monkeypatch.setattr(postlog_query, "PROBES", probes)
     found = _newest(service, wanted, count)
     assert [hit.id for hit in found] == _read_all(rows, wanted)[:count]
@@ -195,11 +199,12 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 COMBINATIONS = [dict(zip(_CHOICES, values, strict=True)) for values in itertools.product(*_CHOICES.values())]
 
 
-@pytest.mark.parametrize("few", [0, 20_000], ids=["search", "walk"])
+@pytest.mark.parametrize("few", [-1, 20_000], ids=["one by one", "as it is"])
 def test_no_combination_of_filters_reads_every_row_or_sorts(
     service: Service, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     monkeypatch.setattr(postlog_query, "FEW", few)
+    monkeypatch.setattr(search, "FEW", few)
     for choice in COMBINATIONS:
         steps = _plan(service, Filter(ORGANIZATIONS[0], **choice))
         bad = [step for step in steps if re.match(r"SCAN post$|SCAN post |.*TEMP B-TREE", step)]
@@ -245,6 +250,16 @@ def test_text_is_looked_for_where_it_costs_least(
         "log": r"SEARCH post USING INDEX post_(organization|profile)_created_at_id ",
     }
     assert re.match(expected[way], last), last
+
+
+def test_a_narrow_index_tells_status_and_error_code_before_the_row_is_read(
+    service: Service, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postlog_query, "FEW", -1)
+    monkeypatch.setattr(search, "FEW", -1)
+    steps = _plan(service, Filter(ORGANIZATIONS[0], text="aaab", statuses=["failed"], error_codes=["internal_error"]))
+    assert steps[-2].startswith("SEARCH state USING COVERING INDEX post_number_status_error_code (number=?"), steps
+    assert steps[-1].startswith("SEARCH post USING INTEGER PRIMARY KEY"), steps
 
 
 def _plan(service: Service, wanted: Filter) -> list[str]:
