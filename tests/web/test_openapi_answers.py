@@ -22,7 +22,6 @@ from socialpub.web.app import ROUTES
 from socialpub.web.http import Route
 from socialpub.web.operations import OPERATIONS
 from tests.kit import UNKNOWN_ID, Api, Clock, Person, Server, iso
-from tests.media_kit import picture
 from tests.web.test_openapi import API_ROUTES, closed, errors_in, name_of
 
 Json = dict[str, Any]
@@ -104,10 +103,6 @@ def test_what_succeeds_is_what_the_document_says(
     judge(
         api.post(f"/v1/posts/{lose(server, alice)}/settle", json={"published": True, "uri": "at://x/y/z"}), status=200
     )
-    file = judge(api.post("/v1/media", files={"file": ("a", picture())}), status=201)["id"]
-    judge(api.get("/v1/media"), status=200)
-    judge(api.get(f"/v1/media/{file}"), status=200)
-    judge(api.delete(f"/v1/media/{file}"), status=200)
     for path in ("posts", "accounts", f"accounts/{alice.bluesky}", "profiles", "platforms", "rules", "errors"):
         judge(api.get(f"/v1/{path}"), status=200)
     for path in ("/healthz", "/readyz"):
