@@ -147,6 +147,8 @@ def _soon() -> int:
 
 def _insert(world: World, posts: int, late_seconds: int) -> None:
     """Rows as accepting makes them, put into the file by hand: they were due while no server ran."""
+    world.start()  # a database that never had a server, and has posts, would be a copy
+    assert world.stop() == 0
     accounts = [(name, ids[number]) for number in range(ACCOUNTS) for name, ids in world.accounts.items()]
     due = int((time.time() - late_seconds) * 1000)
     with contextlib.closing(sqlite3.connect(world.database)) as connection, connection:
