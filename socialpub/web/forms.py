@@ -31,6 +31,9 @@ def _is_ours(call: Call) -> bool:
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")
+    if origin == "null":
+        # What browsers send for forms of pages with `Referrer-Policy: no-referrer`, such as ours.
+        return "sec-fetch-site" in headers
     if origin is None:
         return True
     named = urlsplit(origin).netloc

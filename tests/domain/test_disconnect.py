@@ -287,9 +287,11 @@ def test_the_start_pages_button_disconnects(open_: Callable[..., Office]) -> Non
     office = open_()
     account = office.server.connect_bluesky(office.alice)["id"]
     assert f"/accounts/{account}/disconnect" in office.browser.get("/").text
-    form = {"csrf_token": "csrf-alice"}
-    assert office.browser.post(f"/accounts/{account}/disconnect", data=form).status_code == 303
-    assert office.browser.post(f"/accounts/{account}/disconnect", data={}).status_code == 403
+    form, path = {"csrf_token": "csrf-alice"}, f"/accounts/{account}/disconnect"
+    assert office.browser.post(path, data={}).status_code == 403
+    assert office.browser.post(path, data=form, headers={"Origin": "null"}).status_code == 403
+    as_chromium_does = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}
+    assert office.browser.post(path, data=form, headers=as_chromium_does).status_code == 303
     assert account not in office.browser.get("/").text
 
 
