@@ -110,19 +110,26 @@ def _image(file: BinaryIO, content_type: str, pixels_max: int) -> Found:
     with Image.open(file, formats=[name]) as image:
         width, height = image.size
         _check_pixels(width, height, pixels_max)
-        found = _turned(width, height, name == "JPEG" and image.getexif().get(0x0112, 1) >= 5)
         # A JPEG's further pictures (depth, a brighter copy) are no frames.
-        found["frames"] = frames or (1 if name == "JPEG" else int(getattr(image, "n_frames", 1)))
+        frames = frames or (1 if name == "JPEG" else int(getattr(image, "n_frames", 1)))
+        if frames > FRAMES_MAX:
+            raise BadFile(f"It has more than {FRAMES_MAX:,} frames.")
         _decode(image, name)
-    if found["frames"] > FRAMES_MAX:
-        raise BadFile(f"It has more than {FRAMES_MAX:,} frames.")
+        found = _turned(width, height, _lies_on_its_side(image))
     if name == "PNG":
         _check_png(file)
-    return found
+    return found | {"frames": frames}
 
 
 def _turned(width: int, height: int, on_its_side: bool) -> Found:
     return {"width": height, "height": width} if on_its_side else {"width": width, "height": height}
+
+
+def _lies_on_its_side(image: Image.Image) -> bool:
+    try:
+        return image.getexif().get(0x0112) in (5, 6, 7, 8)
+    except Exception:  # noqa: BLE001 - broken metadata do not make a picture unreadable
+        return False
 
 
 def _decode(image: Image.Image, name: str) -> None:

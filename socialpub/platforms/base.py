@@ -31,7 +31,7 @@ class Facts:
     content_type: str  # sniffed: image/jpeg, image/png, image/webp, image/gif, video/mp4, video/quicktime, video/webm
     size: int  # bytes
     sha256: str = ""
-    width: int | None = None
+    width: int | None = None  # as it is shown: turned by its EXIF orientation, or its track's rotation
     height: int | None = None
     frames: int | None = None  # images: 1, or the number of frames of an animation
     duration_ms: int | None = None

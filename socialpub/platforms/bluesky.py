@@ -235,7 +235,7 @@ def _image(up: Upstream, item: Item) -> Json:
     content_type = item.facts.content_type if item.facts else "application/octet-stream"
     clean = images.cleaned(item.read(), content_type)
     image = {"image": _upload(up, clean.data, content_type), "alt": item.alt_text or ""}
-    return image | _present(aspectRatio=_shape(item, turned=clean.turned))
+    return image | _present(aspectRatio=_shape(item))
 
 
 def _video(item: Item, blob: Json) -> Json:
@@ -243,12 +243,11 @@ def _video(item: Item, blob: Json) -> Json:
     return embed | _present(alt=item.alt_text, aspectRatio=_shape(item))
 
 
-def _shape(item: Item, turned: bool = False) -> Json | None:
+def _shape(item: Item) -> Json | None:
     facts = item.facts
     if facts is None or not facts.width or not facts.height:
         return None
-    sides = (facts.height, facts.width) if turned else (facts.width, facts.height)
-    return {"width": sides[0], "height": sides[1]}
+    return {"width": facts.width, "height": facts.height}
 
 
 def _upload(up: Upstream, data: bytes, content_type: str) -> Json:

@@ -22,11 +22,6 @@ class Clean:
     data: bytes
     orientation: int = 1
 
-    @property
-    def turned(self) -> bool:
-        """Whether it is shown lying on its side, so that width and height change places."""
-        return self.orientation >= 5
-
 
 def sniffed(data: bytes) -> str | None:
     """The content type of a JPEG, PNG, WebP or GIF, by its first bytes."""

@@ -56,6 +56,12 @@ GOOD: dict[str, tuple[Maker, Facts]] = {
     "progressive JPEG": (lambda: picture(progressive=True), Facts("image/jpeg", 0, "hash", 64, 48, 1)),
     "JPEG on its side": (lambda: picture(exif=TURNED % 6), Facts("image/jpeg", 0, "hash", 48, 64, 1)),
     "JPEG upside down": (lambda: picture(exif=TURNED % 3), Facts("image/jpeg", 0, "hash", 64, 48, 1)),
+    "WebP on its side": (lambda: picture("WEBP", exif=TURNED % 8), Facts("image/webp", 0, "hash", 48, 64, 1)),
+    "PNG on its side": (lambda: picture("PNG", exif=TURNED[6:] % 5), Facts("image/png", 0, "hash", 48, 64, 1)),
+    "JPEG with broken EXIF": (
+        lambda: picture(exif=b"Exif\0\0MM\0*\xff\xff\xff\xff"),
+        Facts("image/jpeg", 0, "hash", 64, 48, 1),
+    ),
     "JPEG with more behind it": (lambda: picture() + picture() + bytes(99), Facts("image/jpeg", 0, "hash", 64, 48, 1)),
     "PNG": (lambda: picture("PNG"), Facts("image/png", 0, "hash", 64, 48, 1)),
     "animated PNG": (lambda: animation("PNG", 4), Facts("image/png", 0, "hash", 20, 10, 4)),

@@ -50,7 +50,8 @@ def picture(tmp_path: Path, name: str = "a.png", orientation: int = 1, kind: str
     Image.new("RGB", (40, 30)).save(into, kind, exif=exif)
     path = tmp_path / name
     path.write_bytes(into.getvalue())
-    facts = Facts(f"image/{kind.lower()}", len(into.getvalue()), width=40, height=30)
+    width, height = (30, 40) if orientation >= 5 else (40, 30)
+    facts = Facts(f"image/{kind.lower()}", len(into.getvalue()), width=width, height=height)
     return Item("image", facts=facts, path=path, **item)
 
 
