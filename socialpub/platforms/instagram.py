@@ -100,7 +100,6 @@ PLATFORM = Platform(
     ),
     upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
     connects=True,
-
     media={"images": 10, "videos": 10, "mixed": True, "types": ("image/jpeg", "video/mp4", "video/quicktime")},
 )
 

@@ -79,10 +79,6 @@ class Fault:
     data: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def said(self) -> bool:
-        return self.code is not None
-
-    @property
     def is_passing(self) -> bool:
         """Whether its code says that another try may do."""
         return self.code in _PASSING or self.subcode in _PASSING_SUBCODES
@@ -176,7 +172,7 @@ class Graph:
     def verdict(self, step: str, reply: Reply, *, mutating: bool) -> Verdict:
         """What an answer that is no success means."""
         fault, name = fault_of(reply), self.name(step, reply)
-        found = verdict(self.replies, step, 400 if name or fault.said else reply.status, name, mutating=mutating)
+        found = verdict(self.replies, step, 400 if name else reply.status, name, mutating=mutating)
         settled = name is not None and (found.outcome is not Outcome.REJECTED or found.code == AUTH)
         if settled or not (fault.transient or (name is None and fault.is_passing)):
             return found

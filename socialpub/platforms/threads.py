@@ -86,7 +86,6 @@ PLATFORM = Platform(
     ),
     upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
     connects=True,
-
     media={
         "images": 20,
         "videos": 20,

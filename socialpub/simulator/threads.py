@@ -22,7 +22,7 @@ from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
 if TYPE_CHECKING:
     from socialpub.simulator.lab import Lab
 
-SCOPES = ("threads_basic", "threads_content_publish", "threads_manage_replies")
+SCOPES = ("threads_basic", "threads_content_publish", "threads_manage_replies", "threads_delete")
 _IMAGES, _VIDEOS = ("image/jpeg", "image/png"), ("video/mp4", "video/quicktime")
 _TYPES = {"TEXT": "TEXT_POST", "IMAGE": "IMAGE", "VIDEO": "VIDEO", "CAROUSEL": "CAROUSEL_ALBUM"}
 _TEXT_MAX, _LINKS_MAX, _ALT_MAX = 500, 5, 1000
@@ -188,6 +188,7 @@ class Threads:
             *self.people.operations("th"),
             *self.meter.metered(self.made.operations(graph.VERSION)),
             Operation("replies.list", ("GET",), replies, lambda call: self.made.page(call, replies=True)),
+            Operation("delete", ("DELETE",), f"/{graph.VERSION}/<node>", self.made.delete),
         )
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -282,6 +282,15 @@ def test_a_video_that_cannot_be_had_or_used_fails_in_its_container(alice: Client
         assert state == {"id": container, "status": "ERROR", "error_message": why}
 
 
+@only("threads")
+def test_a_post_can_be_deleted_by_its_owner_once(alice: Client) -> None:
+    post = str(publish(alice, "going")["id"])
+    assert alice.call("DELETE", post).json() == {"success": True, "deleted_id": post}
+    assert numbers(dict(alice.call("DELETE", post).json())) == (100, 33)
+    assert alice.get(f"{alice.id}/threads")["data"] == []
+    assert [kind for kind, _, _ in alice.public()] == ["post", "delete"]
+
+
 @only("instagram")
 def test_instagram_refuses_what_its_guide_forbids(alice: Client, picture: str) -> None:
     image = kept(alice)

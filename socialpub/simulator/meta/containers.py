@@ -160,6 +160,16 @@ class Containers:
             return Answer(200, shown(post.node, asked_fields(call, "id")))
         raise missing(id)
 
+    def delete(self, call: Call) -> Answer:
+        """The owner removes a post."""
+        account = self.people.tokens.access(call, "threads_delete").account
+        post = self.posts.get(call.parts["node"])
+        if post is None or post.owner != account:
+            raise missing(call.parts["node"])
+        del self.posts[post.id]
+        self.lab.ledger.write(Publication(self.ways.name, account, "delete", post.id))
+        return Answer(200, {"success": True, "deleted_id": post.id})
+
     # --- Tools ---
 
     @property
