@@ -1,0 +1,204 @@
+"""Media on their way to a platform: by URL, inline, stored; and what the deep rules make of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from socialpub.domain import probe
+from socialpub.store.models import Media
+from tests.kit import Person, Server, iso, untouched
+from tests.media_kit import animation, mp4, picture, png
+
+
+class Shelf:
+    """A web server of files: path → (status, bytes); counts what was asked for."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, tuple[int, bytes]] = {}
+        self.asked: list[str] = []
+        shelf = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                shelf.asked.append(self.path)
+                status, data = shelf.files.get(self.path, (404, b"nothing"))
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: Any) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def put(self, path: str, data: bytes, status: int = 200) -> str:
+        self.files[path] = (status, data)
+        return f"http://127.0.0.1:{self._server.server_port}{path}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def shelf() -> Iterator[Shelf]:
+    shelf = Shelf()
+    yield shelf
+    shelf.close()
+
+
+def by_url(url: str, kind: str = "image") -> dict[str, str]:
+    return {"kind": kind, "url": url}
+
+
+def publish(person: Person, *media: Any, targets: int = 1, **more: Any) -> list[dict[str, Any]]:
+    body = {"targets": [{"accountId": person.bluesky}] * targets, "text": "Look.", "media": list(media)} | more
+    response = person.api.publish(body)
+    assert response.status_code in (200, 202), response.text
+    return list(response.json()["results"])
+
+
+def test_a_url_is_fetched_and_measured_once_a_batch(
+    server: Server, alice: Person, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[str] = []
+    real = probe.measure
+    monkeypatch.setattr(probe, "measure", lambda path, sha256="": measured.append(str(path)) or real(path, sha256))
+    url = shelf.put("/a.jpg", picture())
+    results = publish(alice, by_url(url), targets=5)
+    assert {result["status"] for result in results} == {"published"}
+    assert (shelf.asked, len(measured)) == (["/a.jpg"], 1)
+    publish(alice, by_url(url))
+    assert shelf.asked == ["/a.jpg"] * 2
+
+
+def test_a_settled_batch_leaves_no_fetched_files(server: Server, alice: Person, shelf: Shelf) -> None:
+    publish(alice, by_url(shelf.put("/a.jpg", picture())))
+    for batch in server.engine.fetched.kept():
+        server.engine.fetched.drop(batch)
+    assert [path for path in (server.home / "fetched").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("status", [301, 403, 404, 410, 500])
+def test_a_url_that_answers_otherwise_than_2xx_is_not_reachable(
+    server: Server, alice: Person, shelf: Shelf, status: int
+) -> None:
+    url = shelf.put("/a.jpg", picture(), status)
+    results = publish(alice, by_url(url), targets=3)
+    for result in results:
+        assert (result["status"], result["error"]["rule"]) == ("rejected", "bluesky.media.reachable")
+        assert result["error"]["code"] == "preflight_failed"
+        assert result["error"]["platformResponse"] == {"status": status, "url": url}
+        assert f"The address answered with status {status}." in result["error"]["message"]
+    assert shelf.asked == ["/a.jpg"]
+
+
+def test_a_url_that_nobody_answers_is_not_reachable(alice: Person) -> None:
+    (result,) = publish(alice, by_url("http://127.0.0.1:9/a.jpg"))
+    assert result["error"]["rule"] == "bluesky.media.reachable"
+
+
+REFUSED = {
+    "HTML": (b"<html>not found</html>", "image", "bluesky.media.mime_allowed"),
+    "half a picture": (picture(size=(300, 300))[:2000], "image", "media.unreadable"),
+    "too many pixels": (png(10_000, 5_001), "image", "media.pixels_max"),
+    "too many bytes": (picture() + bytes(2_000_001), "image", "bluesky.media.image_size_max"),
+    "a video": (mp4(), "image", "media.kind_mismatch"),
+    "a picture": (picture(), "video", "media.kind_mismatch"),
+    "nothing": (b"", "image", "bluesky.media.mime_allowed"),
+}
+
+
+@pytest.mark.parametrize(
+    "name,how",
+    # Inline media of no bytes are refused at once, with media.base64_invalid.
+    [(name, how) for name in REFUSED for how in ("url", "bytesBase64") if (name, how) != ("nothing", "bytesBase64")],
+)
+def test_deep_rules_say_no_at_publishing_time(alice: Person, shelf: Shelf, name: str, how: str) -> None:
+    data, kind, rule = REFUSED[name]
+    source = shelf.put("/x", data) if how == "url" else base64.b64encode(data).decode()
+    (result,) = publish(alice, {"kind": kind, how: source})
+    assert (result["status"], result["error"]["code"]) == ("rejected", "preflight_failed")
+    assert result["error"]["rule"] == rule
+
+
+def test_a_file_above_the_cap_is_not_fetched_to_its_end(make_server: Callable[..., Server], shelf: Shelf) -> None:
+    server = make_server(media={"max_bytes": 50_000})
+    alice = server.person("Alice")
+    server.connect_bluesky(alice)
+    (result,) = publish(alice, by_url(shelf.put("/x", picture() + bytes(60_000))))
+    assert result["error"]["rule"] == "media.size_max"
+
+
+def test_inline_media_are_kept_once_with_all_their_facts(server: Server, alice: Person) -> None:
+    inline = {"kind": "image", "bytesBase64": base64.b64encode(animation(frames=4)).decode()}
+    results = publish(alice, inline, targets=3)
+    assert {result["status"] for result in results} == {"published"}
+    (row,) = server.rows(Media)
+    assert (row["content_type"], row["frames"], row["width"], row["height"]) == ("image/gif", 4, 20, 10)
+    refs = {json.dumps(post["media"]) for post in server.rows()}
+    assert refs == {json.dumps(json.dumps([{"kind": "image", "mediaId": row["id"]}]))}
+
+
+def test_validating_by_url_and_inline_stores_nothing(server: Server, alice: Person, shelf: Shelf) -> None:
+    inline = {"kind": "image", "bytesBase64": base64.b64encode(picture(size=(300, 300))[:2000]).decode()}
+    body = {
+        "targets": [{"accountId": alice.bluesky}] * 2,
+        "text": "x",
+        "media": [by_url(shelf.put("/a.jpg", picture())), inline],
+    }
+    with untouched(server):
+        answer = alice.api.post("/v1/posts/validate", json=body).json()
+    assert [[error["rule"] for error in result["errors"]] for result in answer["results"]] == [["media.unreadable"]] * 2
+    assert shelf.asked == ["/a.jpg"]
+
+
+def test_a_scheduled_post_is_warned_of_what_its_stored_media_will_break(server: Server, alice: Person) -> None:
+    file = alice.api.post("/v1/media", files={"file": ("a", picture() + bytes(2_000_001))}).json()["id"]
+    (result,) = publish(alice, file, scheduledAt=iso(server.clock.now_ms() + 3_600_000))
+    assert [note["code"] for note in result["warnings"]] == ["bluesky.media.image_size_max"]
+
+
+# --- Images that options name ----------------------------------------------------------------------------------------
+
+
+def reel(server: Server, person: Person, cover: str, video: str) -> dict[str, Any]:
+    account = server.connect(person, "instagram", username="a")
+    options = {"platform": "instagram", "coverUrl": cover}
+    body = {
+        "targets": [{"accountId": account["id"], "options": options}],
+        "text": "x",
+        "media": [by_url(video, "video")],
+    }
+    response = person.api.post("/v1/posts/validate", json=body)
+    assert response.status_code == 200, response.text
+    return dict(response.json()["results"][0])
+
+
+@pytest.mark.parametrize(
+    "data,status,rule",
+    [
+        (picture(), 200, None),
+        (picture("PNG"), 200, "instagram.cover_image.mime_allowed"),
+        (picture() + bytes(9_000_000), 200, "instagram.cover_image.size_max"),
+        (picture(size=(300, 300))[:2000], 200, "media.unreadable"),
+        (picture(), 404, "instagram.media.reachable"),
+    ],
+)
+def test_a_cover_image_is_fetched_and_checked(
+    server: Server, alice: Person, shelf: Shelf, data: bytes, status: int, rule: str | None
+) -> None:
+    video = shelf.put("/v.mp4", mp4(1080, 1920, seconds=5))
+    result = reel(server, alice, shelf.put("/cover", data, status), video)
+    deep = [error["rule"] for error in result["errors"] if not error["rule"].endswith(("url_public", ".http"))]
+    assert deep == ([rule] if rule else [])
+    assert sorted(shelf.asked) == ["/cover", "/v.mp4"]
