@@ -24,6 +24,7 @@ _REFRESH_LIFE_FIELDS = ("refresh_token_expires_in", "refresh_expires_in")
 _MISCONFIGURED = frozenset(
     {"invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "redirect_uri_mismatch"}
 )
+_ABOUT_GRANTS = frozenset({"invalid_grant", "invalid_request", "invalid_token"})
 # Meta has no names for these: developers.facebook.com/docs/graph-api/guides/error-handling, and its messages.
 _MISCONFIGURED_WORDS = ("client secret", "client_secret", "platform app", "validating application")
 _GRAPH_BUSY = frozenset({"1", "2"})
@@ -239,7 +240,9 @@ _MESSAGE_FIELDS = ("error_description", "error_message", "message", "detail")
 def _failure(platform: Platform, reply: Reply, fault: Fault, *, hide: Iterable[str]) -> ApiError:
     """Whose fault it is decides the code: the platform's, this server's, or the account's."""
     hidden = [secret for secret in hide if len(secret) >= 8]
-    if fault.is_ours:
+    # Where the app shows its credentials by HTTP Basic, 401 is the answer to them (RFC 6749, 5.2), whatever its words.
+    refused_app = _row(platform).basic and reply.status == 401 and fault.name not in _ABOUT_GRANTS
+    if fault.is_ours or refused_app:
         error = _misconfigured(platform, _without(fault.message or fault.name, hidden))
     elif reply.status == 429 or fault.throttled:
         error = _unavailable(platform, "asks to slow down", Outcome.THROTTLED, reply.retry_after)

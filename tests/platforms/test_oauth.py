@@ -256,6 +256,18 @@ def test_a_refusal_is_told_from_a_fault_of_ours_and_from_bad_weather(
     assert (error.code, error.outcome, error.platform) == (code, outcome, "demo")
 
 
+@pytest.mark.parametrize(
+    "body, code",
+    [
+        ({"code": 2, "message": "Authentication failed."}, OURS),  # Pinterest
+        ("", OURS),
+        ({"error": "invalid_grant"}, AUTH),
+    ],
+)
+def test_with_http_basic_401_is_about_the_app_unless_it_says_otherwise(body: Any, code: str) -> None:
+    assert refused(Wire(planned=[reply(401, body)]), basic=True).code == code
+
+
 def test_a_fault_of_ours_names_the_settings() -> None:
     error = refused(Wire(planned=[reply(401, {"error": "invalid_client"})]))
     assert "platforms.demo.client_id" in str(error.remediation)
