@@ -93,6 +93,13 @@ def open_intent(post: str) -> Row | None:
     return Intent.select().where(Intent.post == post, Intent.outcome.is_null()).dicts().first()  # type: ignore[no-any-return]
 
 
+def done(attempt: str) -> Published | None:
+    """What this attempt has published already."""
+    here = (Intent.attempt == attempt) & (Intent.step == "publish") & (Intent.outcome == Outcome.OK)
+    row = Intent.select().where(here).dicts().first()
+    return published_of(row) if row else None
+
+
 def bound(intent: Row) -> frozenset[str]:
     """The remote ids of the account that belong to other posts, as far as they can be as young as this one."""
     since = intent["intent_at"] - BOUND_MS

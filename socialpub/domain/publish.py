@@ -100,7 +100,12 @@ class _Run:
 
     def _stopped(self, error: ApiError) -> None:
         """The run cannot go on: what was not sent fails, what may have been sent is looked for."""
-        intent = self.service.read(lambda: intents.open_intent(self.post["id"])).result()
+        attempt = self.snapshot.attempt["id"]
+        intent, published = self.service.read(
+            lambda: (intents.open_intent(self.post["id"]), intents.done(attempt))
+        ).result()
+        if published:
+            self.snapshot = replace(self.snapshot, published=published)
         if intent is None:
             self._fail(error)
         else:
