@@ -327,3 +327,23 @@ def test_a_platform_that_is_switched_off_is_not_enabled(
     error = error_of(office.browser.post(f"/v1/accounts/connect/{OAUTH[0]}", json={}))
     assert error["code"] == "platform_not_enabled"
     assert f"platforms.{OAUTH[0]}.enabled" in error["remediation"]
+
+
+def test_no_secret_of_connecting_stands_in_the_database_or_an_event(office: Office) -> None:
+    office.login_exists()
+    back = office.visit(office.start())
+    answer = office.complete(code=back["code"], state=back["state"])
+    (row,) = office.rows()
+    held = tokens.open_tokens(office.server.service, row["id"], row["secret"])
+    files = b"".join(path.read_bytes() for path in office.server.home.glob("socialpub.db*"))
+    assert row["id"].encode() in files
+    told = f"{answer.text} {office.server.events()}"
+    for secret in {
+        back["code"],
+        back["state"],
+        held.access,
+        held.refresh or held.access,
+        office.upstream.client_secret,
+    }:
+        assert secret.encode() not in files
+        assert secret not in told
