@@ -12,7 +12,7 @@ from typing import Any
 from peewee import JOIN, Value, fn
 
 from socialpub.base import faults
-from socialpub.domain import batches, limits, media, outcomes
+from socialpub.domain import batches, instance, limits, media, outcomes
 from socialpub.domain.service import Service
 from socialpub.store.db import Tx
 from socialpub.store.models import Batch, Idempotency, Intent, Post
@@ -129,7 +129,9 @@ def sweep(service: Service, fetched: media.Fetched) -> None:
     for batch in fetched.kept():
         if service.read(functools.partial(batches.is_settled, batch)).result():
             fetched.drop(batch)
-    fetched.tidy()
+    # A database that was put back may be the wrong one: its media are left alone until somebody has looked.
+    if service.read(instance.paused).result() is None:
+        fetched.tidy()
 
 
 def _unrung() -> list[tuple[str, str, int]]:

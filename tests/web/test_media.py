@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.domain import files, media
-from socialpub.store.models import Media, Post
+from socialpub.domain import files, media, recovery
+from socialpub.store.models import Instance, Media, Post
 from socialpub.web.api import media as media_api
 from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, Api, Person, Server, breathe, error_of, iso, untouched
 from tests.media_kit import animation, gif, mp4, picture, png, webm
@@ -678,6 +678,18 @@ def test_what_nothing_names_is_tidied_away_and_nothing_else(server: Server, alic
     server.engine.fetched.tidy()
     assert sorted(kept(server)) == sorted([".arriving-new", made["sha256"]])
     new.unlink()
+
+
+def test_nothing_is_tidied_while_a_restored_database_is_paused(server: Server) -> None:
+    orphan = files.home(server.service) / "ab" / ("ab" + "0" * 62)
+    orphan.parent.mkdir(parents=True)
+    orphan.write_bytes(b"x")
+    server.service.write(lambda tx: Instance.update(paused="restored").execute()).result()
+    recovery.sweep(server.service, server.engine.fetched)
+    assert kept(server) == [orphan.name]
+    server.service.write(lambda tx: Instance.update(paused=None).execute()).result()
+    recovery.sweep(server.service, server.engine.fetched)
+    assert kept(server) == []
 
 
 def leftover_age(path: Path, server: Server) -> None:
