@@ -179,7 +179,8 @@ class Windows:
             if allowed and not dry:
                 hits.append(now)
             oldest = hits[0] if hits else now
-            reset = max(1, int(-(-(oldest + WINDOW_SECONDS - now) // 1)))
+            left = int(-(-(oldest + WINDOW_SECONDS - now) // 1))
+            reset = min(max(1, left), WINDOW_SECONDS)  # rounding may make a bit more than the window of it
             return Rate(limit, max(0, limit - len(hits)), reset, allowed)
 
     def _sweep(self, now: float) -> None:
