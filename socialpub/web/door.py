@@ -67,6 +67,8 @@ class Door:
         if route.guard == "page" and route.method != "GET":
             forms.checked(call, call.scope.csrf)
         elif route.method != "GET" and route.api:
+            if route.guard == "session":
+                http.check_type(call.request, call.body)
             call.key = self._key(call)
         elif route.api:
             call.query(route.query)

@@ -134,6 +134,13 @@ class Arrival(Request):
         self.ctx.bad_target = bad
 
 
+def check_type(request: Request, body: bytes) -> None:
+    """ApiError `http.request` for a body that does not say it is JSON: no form of another site can say that."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if body and kind != "application/json":
+        raise refuse("http.request", "On this address the Content-Type must be application/json.")
+
+
 def is_broken(request: Request) -> bool:
     """Whether the request line or the headers could not be read: then there is no request to speak of."""
     return request.method == "NONE" or bool(request.ctx.bad_target)

@@ -315,6 +315,26 @@ def test_a_session_writes_there_with_its_csrf_token(dashboard_route: str, signed
     assert signed_in.post(dashboard_route, headers={"X-CSRF-Token": "the-token"}, json={}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("application/json", 200),
+        ("Application/JSON; charset=utf-8", 200),
+        ("text/plain", 400),
+        ("application/x-www-form-urlencoded", 400),
+        ("application/jsonp", 400),
+        (None, 400),
+    ],
+)
+def test_a_body_there_says_that_it_is_json(kind: str | None, status: int, dashboard_route: str, signed_in: Any) -> None:
+    headers = {"X-CSRF-Token": "the-token"} | ({"Content-Type": kind} if kind else {})
+    answer = signed_in.post(dashboard_route, headers=headers, content=b"{}")
+    assert answer.status_code == status
+    if status == 400:
+        assert error_of(answer)["rule"] == "http.request"
+    assert signed_in.post(dashboard_route, headers={"X-CSRF-Token": "the-token"}).status_code == 200
+
+
 def test_the_test_of_the_table_is_whole() -> None:
     """Each route of the API that names a resource is touched above."""
     touched = {"/v1/posts/<post_id:str>", "/v1/posts/<post_id:str>/retry", "/v1/posts/<post_id:str>/settle"}
