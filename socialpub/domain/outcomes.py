@@ -185,6 +185,10 @@ def failed(
     if error.rule == "account.reconnect_required":
         tokens.mark_revoked(service, tx, snapshot.account["id"], error.message)
     columns = error_columns(service, error, post["platform"])
+    if outcome == "absent":
+        columns["saved"] = (
+            None  # what was prepared did not go out although it was asked to: the next attempt prepares anew
+        )
     wait = _retry_wait(service, post, error)
     if wait is not None:
         at = service.now_ms + wait

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from socialpub.base import faults
-from socialpub.base.errors import ApiError, Outcome, refuse
+from socialpub.base.errors import ERRORS, SERVICE_RULES, ApiError, Outcome, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain import accounts, horizon, intents, media, outcomes
 from socialpub.domain.calling import Caller, StorageError
@@ -292,7 +292,9 @@ class _Run:
         error.platform_version = error.platform_version or self.up.platform.pinned(self.up.site) or None
         error.platform_response = self.up.scrubbed(error.platform_response)
         if error.code == "platform_auth_failed" and error.rule is None:
-            error.rule, error.remediation = "account.reconnect_required", "Reconnect the account, then try again."
+            error.rule = "account.reconnect_required"
+            if error.remediation == ERRORS[error.code].remediation:  # the platform's own advice is better
+                error.remediation = SERVICE_RULES[error.rule].remediation
         faults.hit("pub.before_result")
         self._record(lambda tx: outcomes.failed(self.service, tx, self.snapshot, error, intent, outcome))
         faults.hit("pub.after_result")
