@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.facebook import Facebook
 from socialpub.simulator.instagram import Instagram
+from socialpub.simulator.pinterest import Pinterest
 from socialpub.simulator.threads import Threads
 from socialpub.simulator.wire import Fake
 
@@ -22,5 +23,6 @@ FAKES: Mapping[str, Callable[[Lab], Fake]] = {
     "bluesky": Bluesky,
     "facebook": Facebook,
     "instagram": Instagram,
+    "pinterest": Pinterest,
     "threads": Threads,
 }

@@ -303,8 +303,8 @@ BOARDS = (Board("1", "Bread", "PUBLIC"), Board("2", "Cake", "SECRET"), Board("3"
 @pytest.fixture
 def pins(open_: Callable[..., Office], monkeypatch: pytest.MonkeyPatch) -> tuple[Office, str]:
     """An account of a platform with boards, and the address of its boards."""
-    monkeypatch.setitem(platforms.CONNECTORS, "pinterest", SimpleNamespace(boards=lambda up: BOARDS))
     office = open_()
+    monkeypatch.setitem(platforms.CONNECTORS, "pinterest", SimpleNamespace(boards=lambda up: BOARDS))
     account = office.server.connect(office.alice, "pinterest")["id"]
     return office, f"/v1/accounts/{account}/pinterest"
 

@@ -1,0 +1,88 @@
+"""Boards: an account's own, those it was invited to, and those that take advertisements only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from socialpub.simulator.pinterest.api import People, Person, instant, page, refuse
+from socialpub.simulator.wire import Answer, Call, Operation
+
+if TYPE_CHECKING:
+    from socialpub.simulator.lab import Lab
+
+
+@dataclass
+class Board:
+    """One board. `members`: accounts beside the owner that may pin to it."""
+
+    id: str
+    name: str
+    owner: str
+    made_at: int
+    privacy: str = "PUBLIC"
+    ads_only: bool = False
+    members: set[str] = field(default_factory=set)
+
+    def takes_from(self, account: str) -> bool:
+        return account == self.owner or account in self.members
+
+
+@dataclass
+class Boards:
+    """Every board there is."""
+
+    lab: Lab
+    people: People
+    by_id: dict[str, Board] = field(default_factory=dict)
+
+    def operations(self) -> tuple[Operation, ...]:
+        return (
+            Operation("boards.list", ("GET",), "/v5/boards", self.list),
+            Operation("boards.get", ("GET",), "/v5/boards/<board>", self.get),
+        )
+
+    def add(self, owner: Person, name: str, **more: Any) -> Board:
+        """A new board, as `POST /v5/boards` and the app make one."""
+        board = Board(str(549_755_885_000 + len(self.by_id)), name, owner.id, self.lab.clock.now_ms(), **more)
+        self.by_id[board.id] = board
+        return board
+
+    def list(self, call: Call) -> Answer:
+        """The boards that the caller may pin to, in the order of their making."""
+        person = self.people.caller(call, "boards:read")
+        wanted = call.query.get("privacy", [""])[-1]
+        mine = [board for board in self.by_id.values() if board.takes_from(person.id) and board.privacy != "SECRET"]
+        return page(call, [self._shown(board) for board in mine if wanted in ("", "ALL", board.privacy)], self.lab)
+
+    def get(self, call: Call) -> Answer:
+        """One board that the caller can see."""
+        return Answer(200, self._shown(self.visible(call.parts["board"], self.people.caller(call, "boards:read"))))
+
+    def visible(self, id: str, person: Person) -> Board:
+        """The board; a refusal when there is none that this person can see."""
+        board = self.by_id.get(id)
+        if board is None or (board.privacy == "SECRET" and not board.takes_from(person.id)):
+            raise refuse(404, 40, "Board not found.")
+        return board
+
+    def writable(self, id: str, person: Person) -> Board:
+        """The board; a refusal when this person may not pin to it."""
+        board = self.visible(id, person)
+        if not board.takes_from(person.id):
+            raise refuse(401, 7, "You are not permitted to access that resource.")
+        if board.ads_only:
+            raise refuse(400, 1, "Invalid request: this board takes ad-only Pins.")
+        return board
+
+    def _shown(self, board: Board) -> dict[str, Any]:
+        return {
+            "id": board.id,
+            "name": board.name,
+            "description": None,
+            "privacy": board.privacy,
+            "owner": {"username": self.people.by_id[board.owner].username},
+            "is_ads_only": board.ads_only,
+            "created_at": instant(board.made_at),
+            "collaborator_count": len(board.members),
+        }
