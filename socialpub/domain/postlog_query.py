@@ -118,13 +118,14 @@ def _read(wanted: Filter, count: int) -> list[Hit]:
 
 
 def _searched(wanted: Filter, fold: str, count: int) -> list[Hit]:
+    chosen = _chosen(wanted)
     sought = Sought(
         fold,
         wanted.organization,
         wanted.profile,
-        wanted.platforms,
-        wanted.statuses,
-        wanted.error_codes,
+        chosen.get("platform", ()),
+        chosen.get("status", ()),
+        chosen.get("error_code", ()),
         after=wanted.after,
         upto=wanted.below[0] if wanted.below else None,
     )

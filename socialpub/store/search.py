@@ -1,7 +1,7 @@
 """Text search in posts: an FTS5 index of trigrams filed under `Post.number`. SQLite only, and the only such module.
 
-The index proposes and never decides: each candidate's row is looked at again. Every other trigram is asked for first,
-which is cheap and often leaves few; else all of them, one after the other. Candidates come in falling order of
+The index proposes and never decides: each candidate's row is looked at again. A few trigrams are asked for first,
+which is cheap and often leaves few posts; else all of them, one after the other. Candidates come in falling order of
 `number`, which is the order of `created_at` too, except where the clock was set back; by how much is kept (`disorder`),
 and the walk goes on for that long, so that the newest first are the newest.
 """
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from socialpub.store.db import proxy
 
 GRAM = 3
+THIN = 4  # trigrams that are asked for first
 FEW = 2000  # candidates that are looked at all at once
 _NUMBER_MAX = 2**63 - 1
 _FILE = "INSERT INTO post_search (rowid, fold, organization, profile, platform)"
@@ -179,8 +180,9 @@ _NUMBER = "SELECT number FROM post WHERE organization = ? AND"
 
 
 def _thin(fold: str) -> str:
-    """Every other trigram of the text, and its last: in all texts that have it, and in few others."""
-    places = dict.fromkeys([*range(0, len(fold) - GRAM, 2), len(fold) - GRAM])
+    """A few trigrams spread over the text: whatever has the text has them, and often little else."""
+    last, gaps = len(fold) - GRAM, min(THIN - 1, len(fold) - GRAM) or 1
+    places = [last * place // gaps for place in range(gaps + 1)]
     return "(" + " AND ".join(dict.fromkeys(_phrase(fold[place : place + GRAM]) for place in places)) + ")"
 
 
