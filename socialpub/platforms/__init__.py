@@ -26,6 +26,7 @@ CONNECTORS: dict[str, Connector] = {
     "instagram": instagram,
     "pinterest": pinterest,
     "threads": threads,
+    "twitter": twitter,
 }
 
 CATALOGUE: dict[str, Rule] = catalogue(PLATFORMS.values())

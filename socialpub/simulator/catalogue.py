@@ -14,6 +14,7 @@ from socialpub.simulator.facebook import Facebook
 from socialpub.simulator.instagram import Instagram
 from socialpub.simulator.pinterest import Pinterest
 from socialpub.simulator.threads import Threads
+from socialpub.simulator.twitter import Twitter
 from socialpub.simulator.wire import Fake
 
 if TYPE_CHECKING:
@@ -25,4 +26,5 @@ FAKES: Mapping[str, Callable[[Lab], Fake]] = {
     "instagram": Instagram,
     "pinterest": Pinterest,
     "threads": Threads,
+    "twitter": Twitter,
 }
