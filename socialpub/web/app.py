@@ -9,6 +9,7 @@ from collections import defaultdict
 from sanic import HTTPResponse, Request, Sanic
 from sanic.config import Config
 
+from socialpub.base.errors import refuse
 from socialpub.domain import answers as a
 from socialpub.domain import connect_shapes as c
 from socialpub.domain import schemas as s
@@ -209,6 +210,8 @@ def _add_middleware(app: Sanic, service: Service) -> None:  # type: ignore[type-
     async def name_it(request: Request) -> None:
         request.ctx.request_id = http.request_id(service, request)
         request.ctx.began = service.runtime.clock.monotonic()
+        if request.ctx.bad_target:
+            raise refuse("http.request")  # it must not be answered as the address that stands in for it
 
     @app.on_response  # type: ignore[untyped-decorator]
     async def dress(request: Request, response: HTTPResponse) -> None:

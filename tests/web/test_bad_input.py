@@ -93,7 +93,7 @@ ODD: dict[str, tuple[bytes, int, str | None]] = {
     "a way out": (GET.replace(b"/v1/posts", b"/v1/posts/..%2f..%2fetc%2fpasswd"), 404, None),
     "an unknown method": (GET.replace(b"GET", b"BREW"), 405, "http.method"),
     "a method in small letters": (GET.replace(b"GET", b"get"), 405, "http.method"),
-    "an asterisk": (b"OPTIONS * HTTP/1.1\r\n\r\n", 404, None),
+    "an asterisk": (b"OPTIONS * HTTP/1.1\r\n\r\n", 204, None),
     "an upgrade": (GET.replace(b"close", b"upgrade") + b"Upgrade: websocket\r\n\r\n", 200, None),
     "a whole URL": (GET.replace(b"/v1/posts", b"http://elsewhere/v1/posts") + b"\r\n", 200, None),
     "names and values in bytes": (GET.replace(b"/v1/posts", b"/v1/posts?%ff=%fe") + b"\r\n", 400, "\ufffd"),
