@@ -89,27 +89,30 @@ class Engine:
                 for claim in lane:
                     self.service.jobs.drop(claim)
 
-    def _kinds(self) -> dict[str, Callable[[Claim], None]]:
+    def _kinds(self) -> dict[str, Callable[[Claim], object]]:
         return {
             "publish": lambda claim: publish.run(self.service, self.fetched, claim),
             "answer": lambda claim: recovery.answer(self.service, claim),
         }
 
-    def _answering(self, run: Callable[[Claim], None]) -> Callable[[Claim], None]:
-        """A job's function for a worker: its lane is left whatever happens, and a failure rings again."""
+    def _answering(self, run: Callable[[Claim], object]) -> Callable[[Claim], None]:
+        """A job's function for a worker: its lane is left whatever happens, and a failure rings again.
+
+        The lane rests after an overdue post that was sent (`run` is True then).
+        """
 
         def answered(claim: Claim) -> None:
-            late = False
+            rests = False
             try:
-                late = _lateness(self.service, claim)
-                run(claim)
+                late = _is_late(self.service, claim)
+                rests = run(claim) is True and late
             except Exception:  # noqa: BLE001 - the worker goes on; the job rings again
                 log.exception("job %s failed", claim.key)
                 at = self.service.now_ms + FAILED_AGAIN_MS
                 self.service.write(lambda tx: self.service.jobs.again(tx, claim, at))
             finally:
                 settings = self.service.runtime.settings.scheduling
-                self.service.jobs.lanes.leave(claim.lane, settings.overdue_spacing if late else 0)
+                self.service.jobs.lanes.leave(claim.lane, settings.overdue_spacing if rests else 0)
                 self.service.jobs.drop(claim)
 
         return answered
@@ -206,14 +209,12 @@ class Engine:
             self._news = news
 
 
-def _lateness(service: Service, claim: Claim) -> bool:
+def _is_late(service: Service, claim: Claim) -> bool:
     """Whether a job is answered long after its time: overdue posts of one account keep a distance."""
-    row = service.read(lambda: _due(claim.key)).result()
-    return row is not None and service.now_ms - row > LATE_MS
+    due = service.read(lambda: _due(claim.key)).result()
+    return due is not None and service.now_ms - due > LATE_MS
 
 
 def _due(post: str) -> int | None:
-    row = Post.select(Post.next_attempt_at, Post.scheduled_at, Post.status).where(Post.id == post).tuples().first()
-    if row is None or row[2] == "publishing":
-        return None
-    return row[0] or row[1]  # type: ignore[no-any-return]
+    row = Post.select(Post.next_attempt_at, Post.scheduled_at).where(Post.id == post).tuples().first()
+    return (row[0] or row[1]) if row else None

@@ -33,18 +33,20 @@ LANE_SECONDS = 120.0
 RECORD_WAITS = (0.5, 1.0, 2.0, 5.0)
 
 
-def run(service: Service, fetched: media.Fetched, claim: Claim) -> None:
-    """Answer a post's doorbell: go on with it from wherever its rows say it is."""
+def run(service: Service, fetched: media.Fetched, claim: Claim) -> bool:
+    """Answer a post's doorbell: go on with it from wherever its rows say it is. Whether something public was sent."""
     snapshot = service.write(lambda tx: outcomes.claim(service, tx, claim)).result()
     if snapshot is None:
-        return
+        return False
     faults.hit("pub.after_claim")
+    this = _Run(service, fetched, snapshot)
     try:
-        _Run(service, fetched, snapshot).go()
+        this.go()
     except LostClaimError:
         log.warning("post %s was taken over by another run", claim.key)
     except StorageError as error:
         log.error("post %s: its state could not be written: %s", claim.key, error)
+    return this.sent
 
 
 def run_lane(service: Service, fetched: media.Fetched, claims: Sequence[Claim]) -> None:
@@ -76,6 +78,7 @@ class _Run:
     fetched: media.Fetched
     snapshot: Snapshot
     notes: tuple[Warning, ...] = ()
+    sent: bool = False  # something public was called
     up: Caller = field(init=False)
 
     def __post_init__(self) -> None:
@@ -159,6 +162,7 @@ class _Run:
 
     def _send(self, intent: Row, *, earlier_over: bool = True) -> None:
         """The one public call, and what its answer means. `earlier_over`: no earlier call can still take effect."""
+        self.sent = True
         try:
             published = self.up.call(lambda up: self.up.connector.send(up, json.loads(intent["plan"])))
         except ApiError as error:

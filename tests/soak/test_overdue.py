@@ -19,7 +19,7 @@ import pytest
 
 from tests.kit import iso
 from tests.soak.invariants import Journal, check
-from tests.soak.world import ROOT, World, a_world, count, pause, wait_for
+from tests.soak.world import ROOT, World, a_world, count, pause, pressure, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -40,8 +40,8 @@ def test_ten_thousand_overdue_posts_are_published_once(tmp_path: Path, capsys: p
         print("\n".join(report.lines()))
     assert report.whole
     assert report.statuses["published"] == POSTS + probe.scheduled
-    assert opened <= PORT_SECONDS
-    assert probe.p99 < P99_MS
+    assert opened <= PORT_SECONDS * probe.pressure
+    assert probe.p99 < P99_MS * probe.pressure
     assert spaced >= 1.9
 
 
@@ -61,12 +61,13 @@ def test_ten_thousand_posts_overdue_beyond_the_grace_time_fail_and_are_told(
     assert report.whole
     assert (rules, told, posted) == (POSTS, POSTS, probe.scheduled)
     assert (shown["error"]["rule"], shown["willRetry"]) == ("schedule.overdue", False)
-    assert opened <= PORT_SECONDS
-    assert probe.p99 < P99_MS
+    assert opened <= PORT_SECONDS * probe.pressure
+    assert probe.p99 < P99_MS * probe.pressure
 
 
 def _drained(world: World) -> tuple[float, Probe, float]:
     """Seconds until the port answered, what the clients measured, seconds until nothing was open."""
+    busy = pressure()  # before anything of ours runs
     began = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.soak.command_main", "serve", "--config", str(world.folder / "socialpub.toml")],
@@ -76,7 +77,7 @@ def _drained(world: World) -> tuple[float, Probe, float]:
     try:
         assert wait_for(lambda: _answers(world), 60, 0.02)
         opened = time.monotonic() - began
-        probe = Probe(world).start()
+        probe = Probe(world, pressure=busy).start()
         assert wait_for(lambda: not _overdue_left(world), 600, 1.0), _overdue_left(world)
         took = time.monotonic() - began
         probe.stop()
@@ -107,6 +108,7 @@ class Probe:
     world: World
     times: list[float] = field(default_factory=list)
     scheduled: int = 0
+    pressure: float = 1.0  # the limits are those of a machine of our own
 
     def start(self) -> Probe:
         self._ends = threading.Event()
@@ -144,7 +146,10 @@ class Probe:
 
     def __str__(self) -> str:
         median = statistics.median(self.times)
-        return f"API p50 {median:.0f} ms, p99 {self.p99:.0f} ms, max {max(self.times):.0f} ms ({len(self.times)} calls)"
+        return (
+            f"API p50 {median:.0f} ms, p99 {self.p99:.0f} ms, max {max(self.times):.0f} ms ({len(self.times)} calls, "
+            f"the machine {self.pressure:.1f} times busier than ours alone)"
+        )
 
 
 def _soon() -> int:

@@ -349,6 +349,14 @@ def _toml_sites(sites: dict[str, dict[str, Any]]) -> str:
     return _toml({f"platforms.{name}": table for name, table in sites.items()})
 
 
+def pressure() -> float:
+    """How much longer than alone something takes on this machine now: 1.0 on a quiet one."""
+    wall, cpu = time.perf_counter(), time.thread_time()
+    while time.thread_time() - cpu < 0.3:
+        sum(range(1000))
+    return max(1.0, (time.perf_counter() - wall) / (time.thread_time() - cpu))
+
+
 def pause(seconds: float) -> None:
     """Wait; other processes are what is waited for, and they tell nothing."""
     threading.Event().wait(seconds)
