@@ -23,7 +23,7 @@ class Twitter:
 
     name: str = "twitter"
     max_body: int = 64 * 1024 * 1024
-    ids: tuple[str, ...] = ("id", "media_key", "access_token")
+    ids: tuple[str, ...] = ("data", "access_token")
 
     def __init__(self, lab: Lab) -> None:
         self.people = People(lab)
