@@ -296,8 +296,13 @@ class _LeaseStorage(BaseStorage):  # type: ignore[misc]
             with self._leader:
                 while not self.stopping and not self._ready:
                     self._fill()
-                # What was claimed but not begun when the consumer stops is freed by the next start.
-                return None if self.stopping else self._ready.pop(0)
+                if not self.stopping:
+                    return self._ready.pop(0)
+                while self._ready:  # claimed and never begun: the next start frees their leases
+                    _, claim = self._ready.pop()
+                    self.jobs.lanes.leave(claim.lane)
+                    self.jobs.drop(claim)
+                return None
         finally:
             self._waiting -= 1
 
