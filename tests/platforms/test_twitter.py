@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
-from socialpub.platforms import twitter
+from socialpub.platforms import twitter, twitter_look
 from socialpub.platforms.base import (
     Absent,
     Connected,
@@ -22,6 +24,8 @@ from socialpub.platforms.base import (
     Upstream,
 )
 from socialpub.platforms.twitter_media import MIB, segment_size
+from socialpub.platforms.twitter_text import weighted_length
+from socialpub.simulator.twitter.text import rewritten, weight
 
 from .meta_kit import LOST, NOW, UNREACHED, answer, jpeg
 from .twitter_kit import (
@@ -560,3 +564,24 @@ def test_disconnecting_ends_both_tokens() -> None:
     )
     twitter.revoke(up)
     finished(up)
+
+
+# --- Laws ------------------------------------------------------------------------------------------------------------
+
+PIECES = ["a", "&", "<b>", "&amp;", "👋", "日本", "cafe\u0301", "#tag", "@bob", "$A", "example.com", "\n", "\n\n", "  "]
+LINKS = ["https://Example.com/A/?b=1", "http://x.org/", "https://a.b.dev/c#d", "example.org/x/"]
+texts_like_these = st.lists(st.sampled_from(PIECES + LINKS), min_size=1, max_size=12).map(" ".join)
+
+
+@given(texts_like_these)
+def test_what_the_fake_makes_of_any_text_is_taken_back(text: str) -> None:
+    shown, links = rewritten(text, [])
+    urls = [{"url": link.short, "expanded_url": link.target} for link in links]
+    post = OURS | {"text": shown, "entities": {"urls": urls}}
+    assert twitter_look.matches(post, PLAN | {"body": {"text": text}})
+    assert not twitter_look.matches(post, PLAN | {"body": {"text": f"{text} z"}})
+
+
+@given(texts_like_these)
+def test_the_fake_weighs_as_the_counter_does(text: str) -> None:
+    assert weight(text) == weighted_length(text)
