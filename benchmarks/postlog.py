@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -226,6 +227,9 @@ def run(rows: int, folder: Path | None, kinds: Iterable[str], *, show_all: bool)
     """Measure and print; how many cases were over their number."""
     large, small = Side(rows, folder), Side(SMALL_ROWS, folder)
     print(f"\nPost log: {rows:,} posts beside {SMALL_ROWS:,}; pages of {LIMIT}, the best run in milliseconds")
+    print(
+        f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}: what waits for a processor is slow, but in `cpu`"
+    )
     over = 0
     for kind in kinds:
         results = [_measure(case, large, small) for case in cases() if case.kind == kind]
