@@ -163,10 +163,17 @@ def _aim(service: Service, scope: Scope, request: schemas.PublishRequest, index:
     draft = Draft(
         text=target.text if target.text is not None else (request.text or ""),
         items=tuple(_cheap_item(service, ref, assets) for ref in refs),
-        options=options_body(target.options),
+        options=_defaults(account) | options_body(target.options),
         first_comment=comment.text if comment else None,
     )
     return Aim(index, account, tuple(refs), assets, draft)
+
+
+def _defaults(account: Row) -> Row:
+    """What the account has for options that are left out, as of now."""
+    extra = accounts.who(account).extra
+    fields = platforms.platform(account["platform"]).defaults
+    return {option: extra[field] for option, field in fields.items() if extra.get(field)}
 
 
 def options_body(options: Any) -> Row:

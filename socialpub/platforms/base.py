@@ -415,6 +415,7 @@ class Platform:
     """One platform, declared. Nothing about it is written anywhere else.
 
     `options` validates `targets[].options`; `reply_options` are those that make the post a reply (immediate only).
+    `defaults` are taken when a batch is accepted: changing them later leaves its posts alone.
     `count` measures a draft's text; `media` is the summary in `/v1/platforms`. `rules` stand in the order of reporting.
     """
 
@@ -435,6 +436,7 @@ class Platform:
     option_images: tuple[str, ...] = ()  # options that name an image; its facts come in `Draft.option_facts`
     unreachable: Mapping[Kind, str] = field(default_factory=dict)  # rule of a failed fetch; default: media.reachable
     reply_options: tuple[str, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)  # option left out → the field of `extra` it is taken from
     media: Mapping[str, Any] = field(default_factory=dict)
     account_block: tuple[str, ...] = ()  # fields of `extra` that an Account shows under the platform's name
     oauth: OAuth | None = None

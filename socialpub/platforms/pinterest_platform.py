@@ -98,6 +98,7 @@ PLATFORM = Platform(
         "types": ("image/jpeg", "image/png", "image/webp", "image/gif", "video/mp4", "video/quicktime"),
     },
     unreachable={"image": "pinterest.image_url.reachable", "video": "pinterest.video.reachable"},
+    defaults={"boardId": "defaultBoardId"},
     account_block=("defaultBoardId", "defaultBoardName"),
     oauth=OAuth(
         scopes=SCOPES,

@@ -14,7 +14,7 @@ from PIL import Image
 from socialpub.platforms.base import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from tests.kit import Person, Server, error_of
+from tests.kit import Person, Server, error_of, iso
 
 from .meta_kit import jpeg, mp4
 
@@ -115,6 +115,19 @@ def test_a_video_becomes_one_pin(server: Server) -> None:
     (medium,) = published(server, result, account).media
     assert (medium.size, medium.type, medium.alt) == (len(film), "video/mp4", "a cat runs")
     assert server.lab.lab.blobs[medium.sha256].content == film
+
+
+def test_the_default_board_is_that_of_the_time_of_acceptance(server: Server) -> None:
+    ann = server.person("Ann")
+    account = connect(server, ann, boards=("One", "Two"))
+    body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline("image", jpeg())]}
+    (queued,) = ann.api.publish(body | {"scheduledAt": iso(server.clock.now_ms() + 60_000)}).json()["results"]
+    change = {"boardId": account["boards"][1]["id"]}
+    assert ann.api.patch(f"/v1/accounts/{account['id']}/pinterest/default-board", json=change).status_code == 200
+    server.skip(61)
+    server.wait(queued["postId"], "published", seconds=20)
+    (entry,) = server.lab.lab.ledger.entries("pinterest")
+    assert entry.request["board_id"] == account["boards"][0]["id"]
 
 
 def test_a_pin_without_a_board_is_refused_before_anything_is_sent(server: Server) -> None:
