@@ -24,6 +24,7 @@ CONNECTORS: dict[str, Connector] = {
     "bluesky": bluesky,
     "facebook": facebook,
     "instagram": instagram,
+    "linkedin": linkedin,
     "pinterest": pinterest,
     "threads": threads,
     "twitter": twitter,

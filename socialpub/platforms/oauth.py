@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -36,13 +36,16 @@ _HIDDEN = "[hidden]"
 
 
 def authorize_url(platform: Platform, site: Site, redirect_uri: str, state: str, verifier: str) -> str:
-    """Where the browser goes to ask the account's owner. `verifier` is used where the platform takes PKCE."""
+    """Where the browser goes to ask the account's owner. `verifier` is used where the platform takes PKCE.
+
+    Where what an app may ask for differs from app to app, the platform's Site has `scopes` in place of the row's.
+    """
     row = _row(platform)
     params = {
         "response_type": "code",
         row.client_id_name: site.client_id,
         "redirect_uri": redirect_uri,
-        "scope": row.separator.join(row.scopes),
+        "scope": row.separator.join(_asked(row, site)),
         "state": state,
     }
     if row.pkce:
@@ -69,7 +72,9 @@ def exchange(
     if row.pkce:
         form["code_verifier"] = verifier
     found = ask(platform, http, site, form, now_ms)
-    require(platform, found.private["scopes"])
+    # What the operator does not ask for is not missing.
+    unasked = set(row.required).difference(_asked(row, site))
+    require(platform, unasked.union(found.private["scopes"]))
     return found
 
 
@@ -127,6 +132,10 @@ def require(platform: Platform, granted: Iterable[str]) -> None:
             f"{platform.label} did not grant {', '.join(missing)}.",
             "Connect the account again and leave every permission that is asked for switched on.",
         )
+
+
+def _asked(row: OAuth, site: Site) -> Sequence[str]:
+    return getattr(site, "scopes", "").split() or row.scopes
 
 
 def _row(platform: Platform) -> OAuth:

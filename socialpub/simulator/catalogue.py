@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.facebook import Facebook
 from socialpub.simulator.instagram import Instagram
+from socialpub.simulator.linkedin import LinkedIn
 from socialpub.simulator.pinterest import Pinterest
 from socialpub.simulator.threads import Threads
 from socialpub.simulator.twitter import Twitter
@@ -24,6 +25,7 @@ FAKES: Mapping[str, Callable[[Lab], Fake]] = {
     "bluesky": Bluesky,
     "facebook": Facebook,
     "instagram": Instagram,
+    "linkedin": LinkedIn,
     "pinterest": Pinterest,
     "threads": Threads,
     "twitter": Twitter,

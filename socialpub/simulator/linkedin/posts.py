@@ -1,0 +1,206 @@
+"""Posts: created, listed for pages, deleted. "Little text" is read as LinkedIn reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from socialpub.simulator.forms import fields
+from socialpub.simulator.ledger import Medium, Publication
+from socialpub.simulator.linkedin.api import People, body_of, invalid, listed, part, refuse
+from socialpub.simulator.linkedin.media import Media
+from socialpub.simulator.wire import Answer, Call, Operation
+
+if TYPE_CHECKING:
+    from socialpub.simulator.lab import Lab
+
+_TEXT_MAX, _ALT_MAX, _IMAGES_MAX = 3000, 4086, 20
+_DUPLICATE_MS = 600_000
+_PIECE = re.compile(
+    r"\\(?P<escaped>.)"
+    r"|\{hashtag\|\\?#\|(?P<tag>\w+)\}"
+    r"|@\[(?P<name>[^\]]*)\]\(urn:li:[^)]*\)"
+    r"|(?<!\w)(?P<hash>#)(?=\w)"
+    r"|(?P<reserved>[|{}@\[\]()<>#\\*_~])"
+    r"|(?P<plain>.)",
+    re.DOTALL,
+)
+
+
+def shown(commentary: str) -> str:
+    """What people see of a commentary: it ends before a reserved character that is not escaped."""
+    text = ""
+    for piece in _PIECE.finditer(commentary):
+        if piece["reserved"]:
+            break
+        text += f"#{piece['tag']}" if piece["tag"] else piece["escaped"] or piece["name"] or piece["hash"] or (
+            piece["plain"] or ""
+        )  # fmt: skip
+    return text
+
+
+@dataclass
+class Post:
+    """One post."""
+
+    node: dict[str, Any]
+    at_ms: int
+
+
+@dataclass
+class Posts:
+    """Every post there is."""
+
+    lab: Lab
+    people: People
+    media: Media
+    by_urn: dict[str, Post] = field(default_factory=dict)
+    _count: int = 0
+
+    def operations(self) -> tuple[Operation, ...]:
+        return self.people.gated(
+            (
+                Operation("posts.create", ("POST",), "/rest/posts", self.create),
+                Operation("posts.list", ("GET",), "/rest/posts", self.list),
+                Operation("posts.get", ("GET",), "/rest/posts/<urn>", self.get),
+                Operation("posts.delete", ("DELETE",), "/rest/posts/<urn>", self.delete),
+            )
+        )
+
+    def reset(self) -> None:
+        self.by_urn.clear()
+
+    # --- Creating ---
+
+    def create(self, call: Call) -> Answer:
+        """A post; its id is only in a header."""
+        asked = body_of(call)
+        author = _checked(asked)
+        self.people.author(call, author, "posts.CREATE.20260901")
+        page = author in self.people.pages
+        if page and asked["visibility"] != "PUBLIC":
+            raise invalid("/visibility", "INVALID_VALUE_FOR_FIELD", "Organizations post for everybody")
+        media = tuple(self._media(asked, author))
+        text = asked.get("commentary", "")
+        if not media and not text.strip():
+            raise invalid("/commentary", "INVALID_VALUE_BLANK_FIELD", "commentary is blank")
+        self._refuse_twin(asked)
+        self._count += 1
+        kind = "ugcPost" if any(medium.type.startswith("video/") for medium in media) else "share"
+        urn = f"urn:li:{kind}:{7_396_000_000_000_000_000 + self._count}"
+        now = self.lab.clock.now_ms()
+        stamps = {"createdAt": now, "publishedAt": now, "lastModifiedAt": now}
+        self.by_urn[urn] = Post({**asked, "id": urn, **stamps}, now)
+        url = f"https://www.linkedin.com/feed/update/{urn}/"
+        self.lab.ledger.write(Publication("linkedin", author, "post", urn, url, shown(text), media, asked))
+        return Answer(201, headers={"x-restli-id": urn})
+
+    def _refuse_twin(self, asked: dict[str, Any]) -> None:
+        since = self.lab.clock.now_ms() - _DUPLICATE_MS
+        for urn, post in self.by_urn.items():
+            alike = all(post.node.get(name) == asked.get(name) for name in ("author", "commentary", "content"))
+            if alike and post.at_ms > since:
+                raise refuse(422, "UNPROCESSABLE_ENTITY", f"Content is a duplicate of {urn}")
+
+    def _media(self, asked: dict[str, Any], author: str) -> Iterable[Medium]:
+        content = asked.get("content")
+        if content is None:
+            return
+        if not isinstance(content, dict) or len(content) != 1:
+            raise invalid("/content", "INVALID_VALUE_FOR_FIELD", "content is one of media, multiImage, article")
+        if "multiImage" in content:
+            images = content["multiImage"].get("images") if isinstance(content["multiImage"], dict) else None
+            if not isinstance(images, list) or not 2 <= len(images) <= _IMAGES_MAX:
+                raise invalid("/content/multiImage", "INVALID_VALUE_FOR_FIELD", "multiImage has 2 to 20 images")
+            for each in images:
+                yield self._medium(each, author, ("image",))
+        elif "media" in content:
+            yield self._medium(content["media"], author, ("image", "video"))
+        else:
+            raise invalid("/content", "INVALID_VALUE_FOR_FIELD", "content is one of media, multiImage")
+
+    def _medium(self, named: Any, author: str, kinds: tuple[str, ...]) -> Medium:
+        urn = str(named.get("id")) if isinstance(named, dict) else ""
+        asset = self.media.by_urn.get(urn)
+        if asset is None or asset.kind not in kinds or asset.owner != author:
+            raise invalid("/content/media/id", "INVALID_URN_ID", f"{urn} is no media of {author}")
+        status = self.media.status(asset)
+        if status == "WAITING_UPLOAD" or (status == "PROCESSING" and asset.kind == "video"):
+            raise refuse(400, "MEDIA_ASSET_WAITING_UPLOAD", "Media asset is waiting upload")
+        if status == "PROCESSING_FAILED" or asset.medium is None or asset.broken:
+            raise refuse(400, "MEDIA_ASSET_PROCESSING_FAILED", "Media asset processing failed")
+        alt = named.get("altText")
+        if alt is not None and (not isinstance(alt, str) or len(alt) > _ALT_MAX):
+            raise invalid("/content/media/altText", "FIELD_LENGTH_TOO_LONG", "altText is too long")
+        return replace(asset.medium, alt=alt)
+
+    # --- Reading ---
+
+    def get(self, call: Call) -> Answer:
+        """A post of a page; members' posts can only be read by apps that nobody gets any more."""
+        post = self.by_urn.get(part(call, "urn"))
+        caller = self.people.caller(call)
+        mine = post is not None and post.node["author"] in caller.member.roles
+        if "r_organization_social" not in caller.scopes or (post is not None and not mine):
+            raise refuse(403, "ACCESS_DENIED", "Not enough permissions to access: posts.GET.20260901")
+        if post is None:
+            raise refuse(404, "RESOURCE_NOT_FOUND", "Could not find entity")
+        return Answer(200, post.node)
+
+    def list(self, call: Call) -> Answer:
+        """A page's posts, the last changed first."""
+        caller, asked = self.people.caller(call), fields(call)
+        if asked.get("q") != "author" or call.headers.get("x-restli-method") != "FINDER":
+            raise refuse(400, "ILLEGAL_ARGUMENT", "Unknown finder")
+        author = asked.get("author", "")
+        if author not in caller.member.roles or "r_organization_social" not in caller.scopes:
+            raise refuse(403, "ACCESS_DENIED", "Not enough permissions to access: posts.FINDER-author.20260901")
+        before = self.lab.clock.now_ms() - self.lab.settings.list_lag_ms
+        mine = [post.node for post in self.by_urn.values() if post.node["author"] == author and post.at_ms <= before]
+        return Answer(200, listed(call, mine[::-1], self.lab))
+
+    def delete(self, call: Call) -> Answer:
+        """A post goes away; one that is not there is gone already."""
+        post = self.by_urn.get(part(call, "urn"))
+        self.people.caller(call)
+        if post is not None:
+            self.people.author(call, post.node["author"], "posts.DELETE.20260901")
+            del self.by_urn[post.node["id"]]
+            self.lab.ledger.write(Publication("linkedin", post.node["author"], "delete", post.node["id"]))
+        return Answer(204)
+
+
+def _checked(asked: dict[str, Any]) -> str:
+    """The author of a body that has the shape of a post."""
+    for name in ("author", "visibility", "distribution", "lifecycleState"):
+        if name not in asked:
+            raise invalid(f"/{name}", "MISSING_FIELD", f"{name} is required")
+    unknown = set(asked) - {*_FIELDS}
+    if unknown:
+        raise invalid(f"/{min(unknown)}", "INVALID_VALUE_FOR_FIELD", f"{min(unknown)} is not a field of a post")
+    if asked["visibility"] not in ("PUBLIC", "CONNECTIONS", "LOGGED_IN"):
+        raise invalid("/visibility", "INVALID_VALUE_FOR_FIELD", "visibility is not one of its values")
+    if asked["lifecycleState"] != "PUBLISHED":
+        raise invalid("/lifecycleState", "INVALID_VALUE_FOR_FIELD", "lifecycleState is PUBLISHED")
+    channel = asked["distribution"].get("feedDistribution") if isinstance(asked["distribution"], dict) else None
+    if channel not in ("MAIN_FEED", "NONE"):
+        raise invalid("/distribution/feedDistribution", "INVALID_VALUE_FOR_FIELD", "feedDistribution is wrong")
+    text = asked.get("commentary", "")
+    if not isinstance(text, str):
+        raise invalid("/commentary", "INVALID_VALUE_FOR_FIELD", "commentary is no text")
+    if len(text) > _TEXT_MAX:
+        raise invalid("/commentary", "FIELD_LENGTH_TOO_LONG", "commentary is longer than 3000 characters")
+    return str(asked["author"])
+
+
+_FIELDS = (
+    "author",
+    "commentary",
+    "visibility",
+    "distribution",
+    "content",
+    "lifecycleState",
+    "isReshareDisabledByAuthor",
+)
