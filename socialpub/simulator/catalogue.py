@@ -15,6 +15,7 @@ from socialpub.simulator.instagram import Instagram
 from socialpub.simulator.linkedin import LinkedIn
 from socialpub.simulator.pinterest import Pinterest
 from socialpub.simulator.threads import Threads
+from socialpub.simulator.tiktok import Tiktok
 from socialpub.simulator.twitter import Twitter
 from socialpub.simulator.wire import Fake
 
@@ -28,5 +29,6 @@ FAKES: Mapping[str, Callable[[Lab], Fake]] = {
     "linkedin": LinkedIn,
     "pinterest": Pinterest,
     "threads": Threads,
+    "tiktok": Tiktok,
     "twitter": Twitter,
 }
