@@ -33,6 +33,7 @@ class Instance(Base):
     paused = TextField(null=True)
     seen_at = BigIntegerField(default=0)
     key_id = TextField(null=True)
+    client_key = TextField(null=True)
 
 
 class Organization(Base):

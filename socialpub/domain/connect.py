@@ -17,12 +17,12 @@ from typing import Any, TypeVar, cast
 from socialpub import platforms
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError, Outcome, refuse
-from socialpub.domain import accounts, people, tenancy, tokens
+from socialpub.domain import accounts, invitations, people, tenancy, tokens
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
 from socialpub.platforms import oauth
 from socialpub.platforms.base import Account as Who
-from socialpub.platforms.base import Authorizes, Connected, Identity, Platform, Revokes, Tokens
+from socialpub.platforms.base import Authorizes, Connected, Identity, Invitation, Platform, Revokes, Tokens
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, ConnectAttempt
 
@@ -89,11 +89,32 @@ def profile_of(scope: Scope, wanted: str | None) -> str:
 # --- Out -----------------------------------------------------------------------------------------------------------
 
 
-def start(service: Service, tx: Tx, scope: Scope, name: str, wanted: str | None) -> Row:
+@dataclass(frozen=True)
+class Invited:
+    """A login that has begun upstream, by the account's name."""
+
+    state: str
+    invitation: Invitation
+
+
+async def invite(service: Service, scope: Scope, name: str, handle: str | None, wanted: str | None) -> Invited | None:
+    """Begin the login of a named account, where the platform has that; else None, and `start` knows how to go on."""
+    platform = ready(service, name)
+    await service.read(lambda: profile_of(scope, wanted))
+    if not handle or not invitations.can_invite(service, platform):
+        return None
+    state = _random(service)
+    return Invited(state, await aside(service, lambda: invitations.invite(service, name, handle, state)))
+
+
+def start(service: Service, tx: Tx, scope: Scope, name: str, wanted: str | None, invited: Invited | None = None) -> Row:
     """How to connect: `{platform, state, descriptor}`, an address to send the browser to or fields to fill in."""
     platform = ready(service, name)
     profile = profile_of(scope, wanted)
-    if platform.oauth is None:
+    if invited is not None:
+        _begin(service, scope, platform, profile, invited.state, {"invited": invited.invitation.kept})
+        descriptor: Row = {"type": "oauth", "authorizeUrl": invited.invitation.url}
+    elif platform.oauth is None:
         descriptor = {"type": "credentials", "fields": [vars(field) for field in platform.credentials]}
     else:
         descriptor = {"type": "oauth", "authorizeUrl": _authorize_url(service, scope, platform, profile)}
@@ -102,6 +123,11 @@ def start(service: Service, tx: Tx, scope: Scope, name: str, wanted: str | None)
 
 def _authorize_url(service: Service, scope: Scope, platform: Platform, profile: str) -> str:
     state, verifier = _random(service), _random(service)
+    _begin(service, scope, platform, profile, state, {"verifier": verifier})
+    return oauth.authorize_url(platform, service.sites[platform.name], redirect_uri(service, platform), state, verifier)
+
+
+def _begin(service: Service, scope: Scope, platform: Platform, profile: str, state: str, secret: Row) -> None:
     attempt, now = crypto.digest(state), service.now_ms
     ConnectAttempt.insert(
         id=attempt,
@@ -109,11 +135,10 @@ def _authorize_url(service: Service, scope: Scope, platform: Platform, profile: 
         organization=scope.organization,
         profile=profile,
         platform=platform.name,
-        secret=_seal(service, attempt, "secret", {"verifier": verifier}),
+        secret=_seal(service, attempt, "secret", secret),
         created_at=now,
         ends_at=now + LIFE_MS,
     ).execute()
-    return oauth.authorize_url(platform, service.sites[platform.name], redirect_uri(service, platform), state, verifier)
 
 
 def _random(service: Service) -> str:
@@ -139,12 +164,15 @@ def _open(service: Service, row: Row, column: str) -> Any:
 # --- Back ----------------------------------------------------------------------------------------------------------
 
 
-async def by_code(service: Service, scope: Scope, name: str, state: str, code: str) -> Offer:
-    """The accounts that a code stands for. The state is spent, whatever comes of it."""
+async def by_code(service: Service, scope: Scope, name: str, state: str, code: str, iss: str | None = None) -> Offer:
+    """The accounts that a code stands for. The state is spent, whatever comes of it.
+
+    `iss`: who issued the code, where the platform tells.
+    """
     platform = ready(service, name)
     row = await service.write(lambda tx: _take(service, scope, name, state))
-    verifier = _open(service, row, "secret")["verifier"]
-    found = await aside(service, lambda: _exchange(service, platform, code, verifier))
+    secret = _open(service, row, "secret")
+    found = await aside(service, lambda: _exchange(service, platform, code, secret, iss))
     if not found:
         raise ApiError("platform_auth_failed", "The login offers no account that can be published to.", platform=name)
     if len(found) == 1:
@@ -206,7 +234,10 @@ def _take(service: Service, scope: Scope, name: str, state: str) -> Row:
     return row
 
 
-def _exchange(service: Service, platform: Platform, code: str, verifier: str) -> tuple[Connected, ...]:
+def _exchange(service: Service, platform: Platform, code: str, secret: Row, iss: str | None) -> tuple[Connected, ...]:
+    if "invited" in secret:
+        return (invitations.accept(service, platform.name, secret["invited"], code, iss),)
+    verifier = secret["verifier"]
     connector = cast(Authorizes, platforms.CONNECTORS[platform.name])
     with tokens.line(service, platform.name, Who(""), Tokens("")) as up:
         uri, now = redirect_uri(service, platform), service.now_ms

@@ -23,7 +23,7 @@ from socialpub.base.runtime import iso
 from socialpub.domain import events, instance
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Account as Who
-from socialpub.platforms.base import Tokens, Upkeep, Upstream
+from socialpub.platforms.base import Mint, Tokens, Upkeep, Upstream
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
 
@@ -139,7 +139,7 @@ def _row(account: str) -> Row | None:
 
 
 def _renew(service: Service, row: Row, current: Tokens, flight: _Flight) -> Tokens:
-    _begin(service, row)
+    _begin(service, row, current)
     faults.hit("tok.after_intent")
     try:
         fresh = _ask(service, row, current)
@@ -155,12 +155,27 @@ def _renew(service: Service, row: Row, current: Tokens, flight: _Flight) -> Toke
     return fresh
 
 
-def _begin(service: Service, row: Row) -> None:
+def rotates(platform: str, tokens: Tokens) -> bool:
+    """Whether the refresh token works once: because all of the platform's do, or because this one does."""
+    return platforms.platform(platform).upkeep.rotates or tokens.private.get("rotates") is True
+
+
+def is_at_risk(service: Service, row: Row) -> bool:
+    """Whether a lost answer may have used the refresh token up, while the access token still lives."""
+    if row["renewal_at"] is None or (row["token_expires_at"] or 0) <= service.now_ms + MARGIN_MS:
+        return False
+    try:
+        return rotates(row["platform"], open_tokens(service, row["id"], row["secret"]))
+    except ApiError:
+        return False  # tokens that cannot be read: whoever uses them says so
+
+
+def _begin(service: Service, row: Row, current: Tokens) -> None:
     """Write down that a renewal is about to be sent; ApiError when it may not be, or cannot be written."""
-    upkeep, now = platforms.platform(row["platform"]).upkeep, service.now_ms
+    now = service.now_ms
 
     def begin(tx: Tx) -> None:
-        if upkeep.rotates and instance.paused() == instance.RESTORED:
+        if rotates(row["platform"], current) and instance.paused() == instance.RESTORED:
             # The original may live elsewhere and have used this refresh token already; a second use may end it all.
             raise ApiError("platform_unavailable", "This is a restored copy: no token is renewed until it is resumed.")
         Account.update(renewal_at=now).where(Account.id == row["id"]).execute()
@@ -173,8 +188,7 @@ def _ask(service: Service, row: Row, current: Tokens) -> Tokens:
     try:
         return _ask_once(service, row, current)
     except ApiError as error:
-        harmless = not platforms.platform(row["platform"]).upkeep.rotates
-        if error.outcome is not Outcome.AMBIGUOUS or not harmless:
+        if error.outcome is not Outcome.AMBIGUOUS or rotates(row["platform"], current):
             raise
     return _ask_once(service, row, current)
 
@@ -291,7 +305,8 @@ def line(service: Service, platform: str, account: Who, tokens: Tokens) -> Itera
         runtime.open_http(runtime.http_policy(guarded=False)) as http,
         runtime.open_http(runtime.http_policy(guarded=True)) as guarded,
     ):
-        yield Upstream(http, guarded, service.sites[platform], account, tokens)
+        mint = Mint(runtime.clock.now_ms, runtime.entropy)
+        yield Upstream(http, guarded, service.sites[platform], account, tokens, mint=mint)
 
 
 _SECRET_NAMES = ("token", "jwt", "password", "secret", "authorization", "cookie", "signature", "assertion")

@@ -107,7 +107,8 @@ def _due(service: Service, platform: Platform) -> list[Row]:
         # A lost answer may have used the refresh token up: while the access token lives, nothing is risked.
         lost = Account.renewal_at.is_null(False)
         query = query.where(~(lost & (Account.token_expires_at > now + tokens.MARGIN_MS)))
-    return list(query.order_by(Account.token_expires_at).limit(AT_ONCE).dicts())
+    rows = query.order_by(Account.token_expires_at).limit(AT_ONCE).dicts()
+    return [row for row in rows if not tokens.is_at_risk(service, row)]
 
 
 def _wanted(until: int) -> Any:

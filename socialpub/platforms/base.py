@@ -96,7 +96,10 @@ class Draft:
 
 @dataclass(frozen=True)
 class Tokens:
-    """A platform's credentials for one account. `private` is sealed with them (DPoP key, app password…)."""
+    """A platform's credentials for one account. `private` is sealed with them (DPoP key, app password…).
+
+    `private["rotates"]`: this refresh token works once, whatever `Upkeep.rotates` says of the platform's others.
+    """
 
     access: str
     refresh: str | None = None
@@ -126,6 +129,14 @@ class Site(BaseModel):
 
 
 @dataclass(frozen=True)
+class Mint:
+    """The time and fresh randomness, for connectors that have to sign their calls."""
+
+    now_ms: Callable[[], int]
+    entropy: Callable[[int], bytes]
+
+
+@dataclass(frozen=True)
 class Upstream:
     """A live line to one account: what every connector function gets first.
 
@@ -138,6 +149,8 @@ class Upstream:
     account: Account
     tokens: Tokens
     bound: frozenset[str] = frozenset()  # remote ids that belong to other posts of ours: `settle` never answers one
+    mint: Mint | None = None  # None: a line that signs nothing
+    notes: dict[str, str] = field(default_factory=dict, compare=False, repr=False)  # what one call tells the next
 
 
 # --- What comes out ----------------------------------------------------------------------------------------------
@@ -542,6 +555,42 @@ class Authorizes(Protocol):
     """
 
     def identify(self, up: Upstream, now_ms: int) -> tuple[Connected, ...]: ...
+
+
+@dataclass(frozen=True)
+class AppClient:
+    """This server, as those know it who read its metadata document: its id is that document's address.
+
+    `key`: what signs for it; without one it is a public client, which servers trust for a short time only.
+    """
+
+    id: str
+    redirect_uri: str
+    key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class Invitation:
+    """Where an account's owner is to go, and (to be sealed) what the way back needs."""
+
+    url: str
+    kept: Json = field(repr=False)
+
+
+class Invites(Protocol):
+    """Extra: a platform whose OAuth begins with the account's name and a request pushed to the account's own server.
+
+    `accept` gets what `invite` kept, and what the browser came back with. `client_documents` are what this server
+    publishes of itself under `/oauth/`, by name; `client_key` is a fresh key for `AppClient`.
+    """
+
+    def client_key(self, entropy: Callable[[int], bytes]) -> str: ...
+
+    def client_documents(self, base_url: str, client: AppClient) -> Mapping[str, Json]: ...
+
+    def invite(self, up: Upstream, client: AppClient, handle: str, state: str) -> Invitation: ...
+
+    def accept(self, up: Upstream, client: AppClient, kept: Json, code: str, iss: str | None) -> Connected: ...
 
 
 class Revokes(Protocol):

@@ -12,11 +12,14 @@ from typing import Any
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
 from socialpub.base.runtime import iso
-from socialpub.platforms import bluesky_text, bluesky_video, images, linkcard
+from socialpub.platforms import bluesky_oauth, bluesky_text, bluesky_video, images, linkcard
 from socialpub.platforms.base import (
     Absent,
+    AppClient,
+    Connected,
     Draft,
     Identity,
+    Invitation,
     Item,
     Json,
     Pending,
@@ -28,6 +31,7 @@ from socialpub.platforms.base import (
     Verdict,
     Warning,
 )
+from socialpub.platforms.bluesky_dpop import new_key as client_key
 from socialpub.platforms.bluesky_identity import find, is_handle, resolve_at
 from socialpub.platforms.bluesky_platform import PLATFORM
 from socialpub.platforms.bluesky_xrpc import (
@@ -46,7 +50,21 @@ from socialpub.platforms.bluesky_xrpc import (
 )
 from socialpub.platforms.rules import warning
 
-__all__ = ["PLATFORM", "REPLIES", "comment", "login", "prepare", "refresh", "revoke", "send", "settle"]
+__all__ = [
+    "PLATFORM",
+    "REPLIES",
+    "accept",
+    "client_documents",
+    "client_key",
+    "comment",
+    "invite",
+    "login",
+    "prepare",
+    "refresh",
+    "revoke",
+    "send",
+    "settle",
+]
 
 COLLECTION = "app.bsky.feed.post"
 IMAGES_MAX = 4  # of app.bsky.embed.images; more need app.bsky.embed.gallery
@@ -71,8 +89,27 @@ def login(up: Upstream, fields: Mapping[str, str], now_ms: int) -> tuple[Identit
     return Identity(found.did, _display_name(up, found.did) or found.handle, extra), tokens
 
 
+def client_documents(base_url: str, client: AppClient) -> Mapping[str, Json]:
+    """What authorization servers read of this server."""
+    return {"client-metadata.json": bluesky_oauth.metadata(base_url, client), "jwks.json": bluesky_oauth.jwks(client)}
+
+
+def invite(up: Upstream, client: AppClient, handle: str, state: str) -> Invitation:
+    """Where the owner of a handle (or DID) allows this server to act for them: a page of the account's own server."""
+    return bluesky_oauth.invite(up, client, handle, state)
+
+
+def accept(up: Upstream, client: AppClient, kept: Json, code: str, iss: str | None) -> Connected:
+    """The account whose owner has come back, with its tokens."""
+    home, tokens = bluesky_oauth.accept(up, client, kept, code, iss)
+    extra = {"handle": home.handle, "pds": home.pds}
+    return Connected(Identity(home.did, _display_name(up, home.did) or home.handle, extra), tokens)
+
+
 def refresh(up: Upstream, now_ms: int) -> Tokens:
-    """A new pair of tokens. The old refresh token keeps working for two hours, so a lost answer costs nothing."""
+    """A new pair of tokens. An app password's old one works for two more hours, so a lost answer costs nothing."""
+    if bluesky_oauth.is_session(up.tokens):
+        return bluesky_oauth.refresh(up)
     if not up.tokens.refresh:
         raise fault(up, REPLIES["refresh", 401, None], "This Bluesky account was connected without a refresh token.")
     reply = call(up, "refresh", "POST", home(up), "com.atproto.server.refreshSession", bearer=up.tokens.refresh)
@@ -81,8 +118,10 @@ def refresh(up: Upstream, now_ms: int) -> Tokens:
 
 def revoke(up: Upstream) -> None:
     """End the session upstream; the app password itself stays until its owner deletes it."""
+    if bluesky_oauth.is_session(up.tokens):
+        return bluesky_oauth.revoke(up)
     if not up.tokens.refresh:
-        return
+        return None
     try:
         call(up, "revoke", "POST", home(up), "com.atproto.server.deleteSession", bearer=up.tokens.refresh)
     except ApiError as error:

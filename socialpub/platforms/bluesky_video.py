@@ -7,6 +7,7 @@ answers with the blob that is there, so every step may be repeated.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from socialpub.base.errors import ApiError, Outcome
@@ -45,7 +46,7 @@ def _straight(up: Upstream, item: Item) -> Json:
         "com.atproto.repo.uploadBlob",
         bearer=up.tokens.access,
         headers=_headers(item),
-        content=_chunks(item),
+        content=_Chunks(_path(item)),
         deadline=UPLOAD_SECONDS,
     )
     found = blob_of(reply.record())
@@ -99,7 +100,7 @@ def _uploaded(up: Upstream, item: Item, name: str, token: str) -> Json:
         url,
         params={"did": up.account.platform_account_id, "name": name},
         headers={"Authorization": f"Bearer {token}", **_headers(item)},
-        content=_chunks(item),
+        content=_Chunks(_path(item)),
         deadline=UPLOAD_SECONDS,
     )
     job = _job(reply)
@@ -164,10 +165,16 @@ def _ending(item: Item) -> str:
     return _ENDINGS.get(item.facts.content_type, "mp4") if item.facts else "mp4"
 
 
-def _chunks(item: Item) -> Iterator[bytes]:
-    with _path(item).open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            yield chunk
+@dataclass(frozen=True)
+class _Chunks:
+    """The bytes of a file in pieces, from the start each time they are asked for."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self.path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                yield chunk
 
 
 def _path(item: Item) -> Path:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Http, Reply
+from socialpub.platforms import bluesky_dpop
 from socialpub.platforms.base import Json, Replies, Upstream, Verdict, refusal, verdict
 from socialpub.platforms.bluesky_platform import HOSTS, PLATFORM
 from socialpub.platforms.bluesky_rules import BY_ID
@@ -43,7 +44,7 @@ WORDS: Mapping[Step, str] = {
 # --- What an answer means ----------------------------------------------------------------------------------------
 
 _AUTH = "platform_auth_failed"
-_RECONNECT = Verdict(Outcome.REJECTED, _AUTH, remediation="Reconnect the account with a new app password.")
+_RECONNECT = Verdict(Outcome.REJECTED, _AUTH, remediation="Reconnect the account.")
 _RESTORE = Verdict(
     Outcome.REJECTED, _AUTH, remediation="Restore the account in the Bluesky app, then connect it again."
 )
@@ -68,6 +69,7 @@ REPLIES: Replies = {
     ("*", 400, "ExpiredToken"): _STALE,
     ("*", 400, "InvalidToken"): _STALE,
     ("*", 401, None): _STALE,
+    ("*", 401, "use_dpop_nonce"): Verdict(Outcome.NOT_SENT, "platform_unavailable"),
     ("*", 401, "AuthMissing"): _RECONNECT,
     ("*", 401, "AuthenticationRequired"): _RECONNECT,
     ("*", 401, "AccountTakedown"): _RESTORE,
@@ -154,14 +156,23 @@ def call(
     `sent` are the rest of `Http.request`'s arguments; `secrets` are kept out of the error, as the tokens are.
     """
     url = f"{host}/xrpc/{nsid}"
-    auth = {"Authorization": f"Bearer {bearer}"} if bearer else {}
     try:
-        reply = door(up, url).request(method, url, headers=auth | dict(headers or {}), **sent)
+        reply = _asked(up, method, url, bearer, dict(headers or {}), sent)
     except ApiError as error:
         raise _explained(error) from error
     if reply.ok:
         return reply
     raise refused(up, step, reply, mutating=mutating, secrets=(*secrets, bearer or ""))
+
+
+def _asked(
+    up: Upstream, method: Literal["GET", "POST"], url: str, bearer: str | None, headers: dict[str, str], sent: Json
+) -> Reply:
+    key = up.tokens.private.get(bluesky_dpop.KEY)
+    if bearer and key:
+        return bluesky_dpop.request(up, door(up, url), key, method, url, access=bearer, headers=headers, **sent)
+    auth = {"Authorization": f"Bearer {bearer}"} if bearer else {}
+    return door(up, url).request(method, url, headers=auth | headers, **sent)
 
 
 def error_name(reply: Reply) -> str | None:
@@ -175,6 +186,11 @@ def refused(
 ) -> ApiError:
     """The error of an answer, sorted by REPLIES, without any secret in it."""
     found = verdict(REPLIES, step, reply.status, error_name(reply), mutating=mutating)
+    return sorted_by(up, step, found, reply, secrets)
+
+
+def sorted_by(up: Upstream, step: Step, found: Verdict, reply: Reply, secrets: tuple[str, ...]) -> ApiError:
+    """The error of an answer whose verdict is known, without any secret in it."""
     clean = _without(reply, (up.tokens.access, up.tokens.refresh or "", *secrets))
     message = f"Bluesky did not {WORDS[step]}: {_said(clean)}"
     if found.rule:
@@ -228,7 +244,7 @@ def claims(jwt: str) -> Json:
 
 
 def _said(reply: Reply) -> str:
-    message = reply.record().get("message") or error_name(reply)
+    message = reply.record().get("message") or reply.record().get("error_description") or error_name(reply)
     return str(message)[:300] if message else f"it answered with status {reply.status}."
 
 

@@ -30,6 +30,7 @@ class Instance(BaseModel):
     paused = TextField(null=True)  # why; null: publishing
     seen_at = BigIntegerField(default=0)
     key_id = TextField(null=True)  # of the master key that first sealed something here
+    client_key = TextField(null=True)  # sealed: what this server signs with where it is an OAuth client by its address
 
 
 class Organization(BaseModel):

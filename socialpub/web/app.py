@@ -20,7 +20,7 @@ from socialpub.web.api import accounts, catalogue, keys, media, posts, profiles
 from socialpub.web.door import Door, rate_headers
 from socialpub.web.http import Route
 from socialpub.web.openapi import Reference
-from socialpub.web.pages import connect, docs, health, people, reference
+from socialpub.web.pages import client, connect, docs, health, people, reference
 
 log = logging.getLogger("socialpub.web")
 
@@ -58,6 +58,7 @@ UPLOAD = (
 )
 WINDOW = ("not_found", "post.status", "post.scheduledAt.window", "scheduledAt.future")
 CONNECT = ("not_found", "platform_not_enabled")
+UPSTREAM = ("platform_auth_failed", "platform_rejected", "platform_unavailable")
 BOARDS = ("not_found", "account.platform", "platform_auth_failed", "platform_unavailable")
 
 # One line each: method, path, handler, who may, which rate limit; then what OpenAPI tells: body, query, answers, and
@@ -87,10 +88,10 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/v1/accounts/<account_id:str>", accounts.read, "read", "reads",
           answers={200: a.AccountBody}, errors=("not_found",)),
     Route(POST, "/v1/accounts/connect/<platform:str>", accounts.start, "session", "writes",
-          body=c.ConnectRequest, answers={200: c.ConnectBody}, errors=CONNECT, before=accounts.before),
+          body=c.ConnectRequest, answers={200: c.ConnectBody}, errors=(*CONNECT, *UPSTREAM), before=accounts.before),
     Route(POST, "/v1/accounts/connect/<platform:str>/complete", accounts.complete, "session", "writes",
           body=c.CompleteRequest, answers={200: c.CompletedBody, 201: a.AccountBody}, before=accounts.before,
-          errors=(*CONNECT, "connect.state", "platform_auth_failed", "platform_rejected", "platform_unavailable")),
+          errors=(*CONNECT, "connect.state", *UPSTREAM)),
     Route(DELETE, "/v1/accounts/<account_id:str>", accounts.disconnect, "session", "writes",
           answers={200: a.DeletedBody}, errors=("not_found",)),
     Route(GET, "/v1/accounts/<account_id:str>/pinterest/boards", accounts.list_boards, "read", "reads",
@@ -144,6 +145,8 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/docs/rules/<rule:path>", docs.rule),
     Route(GET, "/static/<name:str>", docs.static),
     Route(GET, "/media/<media_id:str>/<name:str>", media.public),
+    Route(GET, "/oauth/client-metadata.json", client.metadata),
+    Route(GET, "/oauth/jwks.json", client.jwks),
 )
 # fmt: on
 

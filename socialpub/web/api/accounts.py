@@ -7,7 +7,7 @@ from typing import Any
 
 from socialpub import platforms
 from socialpub.domain import accounts, boards, connect, schemas
-from socialpub.domain.connect import Offer
+from socialpub.domain.connect import Invited, Offer
 from socialpub.domain.connect_shapes import (
     BoardRequest,
     CompleteRequest,
@@ -49,11 +49,15 @@ async def start(call: Call) -> Reply:
     name = call.path_value("platform")
     connect.manager(call.scope)
 
-    def write(tx: Tx, request: ConnectRequest) -> tuple[int, Any]:
-        return 200, connect.start(call.service, tx, call.scope, name, request.profile_id)
+    async def begin(request: ConnectRequest) -> tuple[str | None, Invited | None]:
+        wanted = request.profile_id
+        return wanted, await connect.invite(call.service, call.scope, name, request.handle, wanted)
+
+    def write(tx: Tx, begun: tuple[str | None, Invited | None]) -> tuple[int, Any]:
+        return 200, connect.start(call.service, tx, call.scope, name, *begun)
 
     call.body = call.body or b"{}"
-    return await commit(call, ConnectRequest, write, secret=True)
+    return await commit_after(call, ConnectRequest, begin, write, secret=True)
 
 
 async def complete(call: Call) -> Reply:
@@ -69,13 +73,13 @@ async def complete(call: Call) -> Reply:
 
 async def _offer(call: Call, name: str, request: Completing) -> Offer:
     platform = connect.ready(call.service, name)
-    if platform.oauth is None:
+    if platform.oauth is None and request.state is None:
         fields = fields_given(platform, request)
         return await connect.by_fields(call.service, call.scope, name, fields, request.profile_id)
     state, code, choice = back_from(request)
     if choice is not None:
         return await connect.by_choice(call.service, call.scope, name, state, choice)
-    return await connect.by_code(call.service, call.scope, name, state, code or "")
+    return await connect.by_code(call.service, call.scope, name, state, code or "", request.iss)
 
 
 async def disconnect(call: Call) -> Reply:

@@ -36,12 +36,14 @@ async def commit_after(
     model: type[M],
     first: Callable[[M], Awaitable[T]],
     run: Callable[[Tx, T], tuple[int, Any]],
+    *,
+    secret: bool = False,
 ) -> Reply:
     """The same where something has to be asked upstream first: `first` asks, `run` writes what it answered."""
 
     async def once() -> limits.Kept:
         found = await first(call.parsed(model))
-        return await call.service.write(lambda tx: _write(call, tx, lambda tx: run(tx, found), secret=False))
+        return await call.service.write(lambda tx: _write(call, tx, lambda tx: run(tx, found), secret))
 
     return kept(await limits.once(call.service, call.key, once))
 

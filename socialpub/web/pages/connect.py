@@ -6,7 +6,7 @@ from typing import Any
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.domain import accounts, connect
+from socialpub.domain import accounts, connect, invitations
 from socialpub.domain.connect import Offer
 from socialpub.platforms.base import Platform
 from socialpub.web import forms
@@ -17,9 +17,21 @@ from socialpub.web.pages.people import page, see
 async def form(call: Call) -> Reply:
     """GET /connect/{platform}: a link to the platform, or the fields that it wants."""
     platform = _ready(call)
-    wanted = call.request.args.get("profile")
-    started = await call.service.write(lambda tx: connect.start(call.service, tx, call.scope, platform.name, wanted))
+    wanted, handle = call.request.args.get("profile"), call.request.args.get("handle")
+    try:
+        begun = await connect.invite(call.service, call.scope, platform.name, handle, wanted)
+    except ApiError as error:
+        if not handle:
+            raise
+        return _form(call, platform, _fields(platform), wanted, error.message, error.status)
+    started = await call.service.write(
+        lambda tx: connect.start(call.service, tx, call.scope, platform.name, wanted, begun)
+    )
     return _form(call, platform, started["descriptor"], wanted)
+
+
+def _fields(platform: Platform) -> dict[str, Any]:
+    return {"type": "credentials", "fields": [vars(field) for field in platform.credentials]}
 
 
 def _form(
@@ -30,7 +42,9 @@ def _form(
     problem: str = "",
     status: int = 200,
 ) -> Reply:
-    return _page(call, "start", platform, status, descriptor=descriptor, profile=profile or "", problem=problem)
+    named = descriptor["type"] == "credentials" and invitations.can_invite(call.service, platform)
+    values = {"descriptor": descriptor, "profile": profile or "", "problem": problem, "by_name": named}
+    return _page(call, "start", platform, status, **values)
 
 
 async def credentials(call: Call) -> Reply:
@@ -42,8 +56,7 @@ async def credentials(call: Call) -> Reply:
     try:
         offer = await connect.by_fields(call.service, call.scope, platform.name, fields, profile)
     except ApiError as error:
-        descriptor = {"type": "credentials", "fields": [vars(field) for field in platform.credentials]}
-        return _form(call, platform, descriptor, profile, error.message, error.status)
+        return _form(call, platform, _fields(platform), profile, error.message, error.status)
     return await _finished(call, platform, "", offer)
 
 
@@ -58,7 +71,7 @@ async def callback(call: Call) -> Reply:
     if choice:
         offer = await connect.by_choice(call.service, call.scope, platform.name, state, choice)
     elif code:
-        offer = await connect.by_code(call.service, call.scope, platform.name, state, code)
+        offer = await connect.by_code(call.service, call.scope, platform.name, state, code, asked.get("iss"))
     else:
         said = asked.get("error_description") or asked.get("error_message") or asked.get("error") or "it sent no code."
         raise await connect.declined(call.service, call.scope, platform.name, state, str(said)[:300])
