@@ -27,6 +27,7 @@ CONNECTORS: dict[str, Connector] = {
     "linkedin": linkedin,
     "pinterest": pinterest,
     "threads": threads,
+    "tiktok": tiktok,
     "twitter": twitter,
 }
 

@@ -1,92 +1,193 @@
-"""TikTok: drafts uploaded to the creator's inbox (Content Posting API, `video.upload`)."""
+"""TikTok: drafts uploaded to the creator's inbox (Content Posting API, `video.upload`), who confirms them in the app.
+
+Everything happens while preparing: a video's draft has its id before its first byte goes out, and with the id it is
+asked about and resumed, never made again. A draft in the inbox is what success is here, so nothing is left to send.
+Opening a draft of photos delivers it at once: when that answer is lost nobody can look for it, and its owner is told.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import replace
+from typing import Any
 
-from socialpub.platforms.base import CONTAINER, Account, Counter, Draft, Notice, Platform, Site
-from socialpub.platforms.options import Options
-from socialpub.platforms.rules import ignored_option
-from socialpub.platforms.text import utf16_units
-from socialpub.platforms.tiktok_rules import RULES, TEXT_MAX
-
-_SETTINGS = (
-    "privacy",
-    "disableComment",
-    "disableDuet",
-    "disableStitch",
-    "brandContentToggle",
-    "brandOrganicToggle",
+from socialpub.base.errors import ApiError, Outcome, refuse
+from socialpub.base.net import Reply
+from socialpub.platforms import oauth
+from socialpub.platforms.base import (
+    Connected,
+    Draft,
+    Identity,
+    Json,
+    Pending,
+    Published,
+    Ready,
+    Tokens,
+    Upstream,
 )
+from socialpub.platforms.rules import warning
+from socialpub.platforms.tiktok_api import ask, data_of, failed, ruled, text_of, unusable
+from socialpub.platforms.tiktok_platform import PLATFORM, PROFILE_SCOPE, REPLIES, has_video
+from socialpub.platforms.tiktok_upload import FIRST_WAIT, MISSES_MAX, Progress, cut, file_of, go_on, opened, status
+
+__all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
+
+PATIENCE = 30 * 60.0
+_GROWTH, _LONGEST_WAIT = 1.6, 30.0
+_PULLED_IN_VAIN = frozenset({"video_pull_failed", "photo_pull_failed", "internal"})
 
 
-class TiktokSite(Site):
-    """The hosts of TikTok; off until its approval is there."""
-
-    enabled: bool = False
-    """Set this once TikTok has approved the app; until then nobody can connect."""
-    api_base: str = "https://open.tiktokapis.com"
-    """Where the API is: a bare origin."""
-    authorize_url: str = "https://www.tiktok.com/v2/auth/authorize/"
-    token_url: str = "https://open.tiktokapis.com/v2/oauth/token/"
-    verified_url_prefixes: tuple[str, ...] = ()
-    """The URL prefixes verified with TikTok, from which it fetches photos; empty: not checked."""
+# --- Publishing ----------------------------------------------------------------------------------------------------
 
 
-class TiktokOptions(Options):
-    """Post settings (the inbox cannot carry them), and the title of photos."""
-
-    platform: Literal["tiktok"] = "tiktok"
-    privacy: Literal["public_to_everyone", "mutual_follow_friend", "self_only"] = "public_to_everyone"
-    disable_comment: bool = False
-    disable_duet: bool = False
-    disable_stitch: bool = False
-    brand_content_toggle: bool = False
-    brand_organic_toggle: bool = False
-    title: str = ""
-
-
-def _has_video(draft: Draft) -> bool:
-    return any(item.kind == "video" for item in draft.items)
+def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
+    """Open the draft, send its bytes, and wait until it is in the creator's inbox."""
+    state = Progress(**saved) if saved else Progress()
+    if not state.publish:
+        return _open_video(up, draft, state) if has_video(draft) else _open_photos(up, draft, state)
+    if state.sent < state.size:
+        found = go_on(up, draft.items[0], state)
+        if isinstance(found, Pending):
+            return found
+        return replace(found, misses=0).later(FIRST_WAIT)
+    return _ask(up, draft, state)
 
 
-def _count(draft: Draft, _: Account) -> Counter:
-    return Counter(utf16_units(draft.text), None if _has_video(draft) else TEXT_MAX, "utf16")
+def send(up: Upstream, plan: Json) -> Published:
+    """The draft, which is in the inbox already; no call is left to make."""
+    publish, post, name = plan["publish"], plan["post"], up.account.extra.get("username")
+    url = f"https://www.tiktok.com/@{name}/video/{post}" if post and name and plan["video"] else None
+    notes = () if plan["confirmed"] else (warning("tiktok_inbox_draft"),)
+    return Published(publish, f"tiktok:publish:{publish}", None, url, notes)
 
 
-def _has_settings(draft: Draft) -> bool:
-    return any(name in draft.options for name in _SETTINGS)
+def settle(up: Upstream, plan: Json, since_ms: int) -> Published:
+    """The same: a plan is only made of a draft that is there."""
+    return send(up, plan)
 
 
-PLATFORM = Platform(
-    name="tiktok",
-    label="TikTok",
-    send_class=CONTAINER,
-    options=TiktokOptions,
-    rules=RULES,
-    count=_count,
-    site=TiktokSite,
-    state="pending",
-    version="v2",
-    alt_text=(),
-    notices=(
-        Notice(
-            "tiktok_inbox_options_ignored",
-            "The post settings are left to the creator, who chooses them when confirming the draft.",
-            _has_settings,
+def _open_video(up: Upstream, draft: Draft, state: Progress) -> Pending:
+    """The upload is kept before its first byte; without bytes it never becomes a draft, so opening is repeatable."""
+    size = file_of(draft.items[0]).stat().st_size
+    chunk, count = cut(size)
+    source = {"source": "FILE_UPLOAD", "video_size": size, "chunk_size": chunk, "total_chunk_count": count}
+    try:
+        reply = ask(up, "POST", "post/publish/inbox/video/init/", json={"source_info": source})
+        return opened(up, draft.items[0], state, reply).later(0)
+    except ApiError as error:
+        return _passed(state, error)
+
+
+def _passed(state: Progress, error: ApiError) -> Pending:
+    """A wait after a failure that may pass, of a call that may be repeated; else the failure."""
+    may_pass = error.code == "platform_unavailable" and error.outcome in (Outcome.NOT_SENT, Outcome.AMBIGUOUS)
+    if not may_pass or state.misses >= MISSES_MAX:
+        raise replace(error, outcome=Outcome.NOT_SENT if may_pass else error.outcome) from error
+    return state.missed()
+
+
+def _open_photos(up: Upstream, draft: Draft, state: Progress) -> Pending:
+    try:
+        reply = ask(up, "POST", "post/publish/content/init/", json=_photos(draft))
+        publish = data_of(up, "photos", reply, mutating=True).get("publish_id")
+        if not isinstance(publish, str) or not publish:
+            raise unusable(up, "photos", reply, mutating=True)
+    except ApiError as error:
+        if error.outcome is not Outcome.AMBIGUOUS:
+            return _passed(state, error)
+        raise _lost(error) from error
+    return Progress(publish, rebuilt=state.rebuilt).later(FIRST_WAIT)
+
+
+def _photos(draft: Draft) -> Json:
+    said = {"title": draft.options.get("title"), "description": draft.text}
+    images = [item.url or "" for item in draft.items]
+    return {
+        "post_mode": "MEDIA_UPLOAD",
+        "media_type": "PHOTO",
+        "post_info": {name: text for name, text in said.items() if text},
+        "source_info": {"source": "PULL_FROM_URL", "photo_cover_index": 0, "photo_images": images},
+    }
+
+
+def _lost(error: ApiError) -> ApiError:
+    """Nobody can look for a draft whose id was lost, so a person has to."""
+    return refuse(
+        "publish.outcome_unknown",
+        "TikTok was sent the photos, and no answer that can be used came. They may be in the creator's inbox.",
+        remediation=(
+            "Look into the creator's TikTok inbox, say what you found with POST /v1/posts/{id}/settle, "
+            "and retry the post if the draft is not there."
         ),
-        Notice(
-            "tiktok_inbox_options_ignored",
-            "The text of a video stays here; the creator writes it when confirming the draft.",
-            lambda draft: _has_video(draft) and draft.text != "",
-        ),
-        ignored_option("title", "only photos have a title", _has_video),
-    ),
-    media={
-        "images": 35,
-        "videos": 1,
-        "mixed": False,
-        "types": ("image/jpeg", "image/webp", "video/mp4", "video/quicktime", "video/webm"),
-    },
-    unreachable={"image": "tiktok.photo.reachable", "video": "tiktok.video.reachable"},
-)
+        platform_response=error.platform_response,
+    )
+
+
+# --- Waiting -------------------------------------------------------------------------------------------------------
+
+
+def _ask(up: Upstream, draft: Draft, state: Progress) -> Ready | Pending:
+    """How far the draft is: ready once it is in the inbox."""
+    try:
+        reply = status(up, state.publish)
+    except ApiError as error:
+        return _passed(state, error)
+    data: dict[str, Any] = reply.record()["data"]
+    said = data.get("status")
+    if said in ("SEND_TO_USER_INBOX", "PUBLISH_COMPLETE"):
+        return Ready(_plan(draft, state, data))
+    if said == "FAILED":
+        return _came_to_nothing(up, state, reply, text_of(data.get("fail_reason")))
+    return _wait(up, replace(state, misses=0), reply)
+
+
+def _plan(draft: Draft, state: Progress, data: Json) -> Json:
+    posts = data.get("publicaly_available_post_id")  # TikTok's spelling
+    return {
+        "publish": state.publish,
+        "video": has_video(draft),
+        "confirmed": data.get("status") == "PUBLISH_COMPLETE",
+        "post": text_of(posts[0]) if isinstance(posts, list) and posts else "",
+    }
+
+
+def _came_to_nothing(up: Upstream, state: Progress, reply: Reply, reason: str) -> Pending:
+    """A failed draft never reaches the inbox, so another one is made, once, where that may help."""
+    if reason in _PULLED_IN_VAIN and not state.rebuilt:
+        return Progress(rebuilt=1).missed()
+    error = failed(up, reply, reason)
+    error.retryable = False
+    raise error
+
+
+def _wait(up: Upstream, state: Progress, reply: Reply) -> Pending:
+    if state.waited + state.wait > PATIENCE:
+        raise ruled(up, "publish.pending", Outcome.NOT_SENT, said={"status": reply.status, "body": reply.record()})
+    longer = min(state.wait * _GROWTH, _LONGEST_WAIT)
+    return replace(state, waited=state.waited + state.wait, wait=longer).later(state.wait)
+
+
+# --- Connecting ----------------------------------------------------------------------------------------------------
+
+
+def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
+    """The one creator of a login. The user name is told only to who may read the profile."""
+    told = ("open_id", "display_name", "username")
+    wanted = told if PROFILE_SCOPE in up.tokens.private.get("scopes", ()) else told[:2]
+    reply = ask(up, "GET", "user/info/", params={"fields": ",".join(wanted)})
+    user = data_of(up, "identify", reply).get("user")
+    who = user if isinstance(user, dict) else {}
+    id, name = text_of(who.get("open_id")), text_of(who.get("username"))
+    if not id:
+        raise unusable(up, "identify", reply)
+    shown = text_of(who.get("display_name")) or name or None
+    return (Connected(Identity(id, shown, {"username": name} if name else {}), up.tokens, "person"),)
+
+
+def refresh(up: Upstream, now_ms: int) -> Tokens:
+    """New tokens; the refresh token may be another one, and the old one then works no more."""
+    return oauth.refresh(PLATFORM, up, now_ms)
+
+
+def revoke(up: Upstream) -> None:
+    """End what the creator has allowed."""
+    oauth.revoke(PLATFORM, up, f"{up.site.api_base}/v2/oauth/revoke/", (up.tokens.access,))

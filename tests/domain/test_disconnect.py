@@ -156,7 +156,7 @@ def test_the_form_connects_and_shows_what_went_wrong(open_: Callable[..., Office
 
 
 def test_tiktok_is_not_enabled_until_the_operator_says_so_whoever_asks(open_: Callable[..., Office]) -> None:
-    office = open_()
+    office = open_(platforms={"tiktok": {"client_id": "app-1", "client_secret": "app-secret-1"}})
     for who in (office.browser, office.alice.api):
         for path in ("", "/complete"):
             answer = who.post(f"/v1/accounts/connect/tiktok{path}", json={})
