@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from socialpub.platforms import tiktok_upload
 from socialpub.platforms.base import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
@@ -82,6 +83,23 @@ def test_a_video_becomes_one_draft_and_what_the_inbox_cannot_carry_is_said(serve
     assert (entry.text, medium.size, medium.type) == (None, len(film), "video/mp4")
     assert server.lab.lab.blobs[medium.sha256].content == film
     assert set(codes(result)) == {"tiktok_inbox_draft", "tiktok_inbox_options_ignored"}
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_video_in_parts_arrives_whole_also_when_the_answer_to_one_is_lost(
+    server: Server, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    monkeypatch.setattr(tiktok_upload, "WHOLE_MAX", 5_000_000)
+    monkeypatch.setattr(tiktok_upload, "CHUNK", 5_000_000)
+    ann = server.person("Ann")
+    account, film = connect(server, ann), mp4(filler=10_200_000)
+    fault = {"fault": "reset_after", "platform": "tiktok", "operation": "video.upload", "times": 1}
+    server.lab.lab.faults.add([fault] * lost)
+    file = ann.api.post("/v1/media", files={"file": ("a.mp4", film)}).json()["id"]
+    result = publish(ann, account, text="look", media=[{"kind": "video", "mediaId": file}])
+    (medium,) = delivered(server, result, account).media
+    assert server.lab.lab.blobs[medium.sha256].content == film
+    assert (operations(server).count("video.init"), operations(server).count("video.upload")) == (1, 2)
 
 
 def test_a_png_is_refused_before_anything_is_sent(server: Server) -> None:
