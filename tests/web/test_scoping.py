@@ -61,9 +61,21 @@ def account(world: World, person: Person) -> str:
     return person.bluesky
 
 
+def picture(world: World, person: Person) -> str:
+    """An upload that belongs to the person's profile."""
+    answer = person.api.post("/v1/media", params={"profileId": person.profile}, files={"file": ("a.png", PNG)})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
 def to(account_id: str, **fields: Any) -> dict[str, Any]:
     return {"targets": [{"accountId": account_id}], "text": "hello", **fields}
 
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63606060000000"
+    "040001f61738550000000049454e44ae426082"
+)
 
 TOUCHES = [
     Touch("read a post", 200, lambda p, post: p.api.get(f"/v1/posts/{post}"), queued),
@@ -79,6 +91,16 @@ TOUCHES = [
         "settle a post", 200, lambda p, post: p.api.post(f"/v1/posts/{post}/settle", json={"published": False}), lost
     ),
     Touch("read an account", 200, lambda p, found: p.api.get(f"/v1/accounts/{found}"), account),
+    # A Bluesky account has no boards: its owner is told so, everybody else that there is no such account.
+    Touch("list boards", 400, lambda p, found: p.api.get(f"/v1/accounts/{found}/pinterest/boards"), account),
+    Touch(
+        "choose a board",
+        400,
+        lambda p, found: p.api.patch(f"/v1/accounts/{found}/pinterest/default-board", json={"boardId": "1"}),
+        account,
+    ),
+    Touch("read media", 200, lambda p, found: p.api.get(f"/v1/media/{found}"), picture),
+    Touch("delete media", 200, lambda p, found: p.api.delete(f"/v1/media/{found}"), picture),
     Touch("publish to an account", 200, lambda p, found: p.api.publish(to(found)), account),
     Touch("validate for an account", 200, lambda p, found: p.api.post("/v1/posts/validate", json=to(found)), account),
 ]
@@ -338,7 +360,11 @@ def test_a_body_there_says_that_it_is_json(kind: str | None, status: int, dashbo
 def test_the_test_of_the_table_is_whole() -> None:
     """Each route of the API that names a resource is touched above."""
     touched = {"/v1/posts/<post_id:str>", "/v1/posts/<post_id:str>/retry", "/v1/posts/<post_id:str>/settle"}
-    touched |= {"/v1/accounts/<account_id:str>"}
+    touched |= {"/v1/accounts/<account_id:str>", "/v1/media/<media_id:str>"}
+    touched |= {
+        "/v1/accounts/<account_id:str>/pinterest/boards",
+        "/v1/accounts/<account_id:str>/pinterest/default-board",
+    }
     named = {route.path for route in ROUTES if route.guard in ("key", "read") and "<" in route.path}
     assert named == touched
     assert profiles.listing in {route.handler for route in ROUTES}
