@@ -4,6 +4,7 @@
 #   make serve       a server on ./socialpub.db, for real
 #   make test        the tests, a few minutes, no network
 #   make test-slow   kill and soak tests, the built wheel
+#   make test-browser  pages in chromium
 #   make lint        ruff, mypy, import rules, the example settings
 #   make fix         what can be put right by machine
 #   make bench       measurements
@@ -15,7 +16,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo serve test test-slow lint fix bench lock
+.PHONY: demo serve test test-slow test-browser lint fix bench lock
 
 demo: $(READY)
 	$(BIN)/python -m socialpub demo $(ARGS)
@@ -28,6 +29,10 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -rs -m slow $(ARGS)
+
+# Needs Debian's chromium.
+test-browser: $(READY)
+	$(BIN)/python -m pytest -rs -m browser $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .
