@@ -1,7 +1,7 @@
 """The fake Bluesky: a personal data server, the DID registry and the app view, all at one origin.
 
 It follows @atproto/pds 0.5.35 on a stock configuration: sessions (no OAuth), blobs up to 5 MiB, records of posts and
-gates with the whole validation of their lexicons, rate limits when the lab has them on. No video service.
+gates with the whole validation of their lexicons, rate limits when the lab has them on. So does the video service here.
 Operations are named by their NSID, and `plc.resolve`, `handle.did`, `_health` and `unknown`.
 `com.atproto.admin.updateSubjectStatus` takes accounts down (Basic authentication as `admin`, with
 `accounts.ADMIN_PASSWORD`).
@@ -24,6 +24,7 @@ from socialpub.simulator.bluesky.lexicon import FORMATS
 from socialpub.simulator.bluesky.limits import Limiter
 from socialpub.simulator.bluesky.records import Records
 from socialpub.simulator.bluesky.sessions import BLOB_LIMIT, Sessions
+from socialpub.simulator.bluesky.video import Videos
 from socialpub.simulator.bluesky.xrpc import Method
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
 
@@ -61,6 +62,7 @@ class Bluesky:
         self.accounts = Accounts(lab.clock)
         self._identity = Identity(self.accounts)
         self._limiter = Limiter(lab.clock)
+        self.videos = Videos(lab, self.accounts)
 
     def operations(self) -> tuple[Operation, ...]:
         """Each XRPC method under its own name, and the registry's and the handle's documents."""
@@ -68,6 +70,7 @@ class Bluesky:
             *Sessions(self.accounts, self._lab.clock).methods(),
             *Records(self._lab, self.accounts).methods(),
             *self._identity.methods(),
+            *self.videos.methods(),
         )
         return (
             Operation("_health", ("GET",), "/xrpc/_health", lambda call: Answer(200, {"version": "0.5.35"}, xrpc.OPEN)),
@@ -141,5 +144,6 @@ class Bluesky:
 
     def reset(self) -> None:
         self._limiter.clear()
+        self.videos.reset()
         for account in self.accounts:
             account.repo.clear()

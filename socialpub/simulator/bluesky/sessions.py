@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
@@ -110,7 +110,7 @@ class Sessions:
         _check_expiry(exp, now, lxm)
         _check_method(lxm, request)
         claims = {"iat": now, "iss": request.did, "aud": aud, "exp": exp or now + _MINUTE, "lxm": lxm}
-        return {"token": _unsigned_token({key: value for key, value in claims.items() if value is not None})}
+        return {"token": _service_token({key: value for key, value in claims.items() if value is not None})}
 
     def _create_app_password(self, request: Request) -> Any:
         account, name = self._account(request), request.input["name"]
@@ -164,8 +164,17 @@ def _check_method(lxm: str | None, request: Request) -> None:
         raise invalid(f"insufficient access to request a service auth token for the following method: {lxm}")
 
 
-def _unsigned_token(claims: dict[str, Any]) -> str:
-    """A service token in shape only: real ones are signed with the account's key, which nobody here checks."""
+def _service_token(claims: dict[str, Any]) -> str:
+    """A service token; real ones are signed with the account's key, this one with a digest of what it says."""
     parts = [json.dumps(part, separators=(",", ":")).encode() for part in ({"typ": "JWT", "alg": "ES256K"}, claims)]
     parts.append(hashlib.sha512(parts[1]).digest())
     return ".".join(urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
+
+
+def service_claims(token: str) -> dict[str, Any] | None:
+    """What a service token of this server says; None for any other text."""
+    try:
+        claims = json.loads(urlsafe_b64decode(token.split(".")[1] + "=="))
+    except (ValueError, LookupError):
+        return None
+    return claims if isinstance(claims, dict) and _service_token(claims) == token else None

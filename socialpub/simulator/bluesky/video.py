@@ -1,0 +1,116 @@
+"""The video service: takes a video with a token from the account's server, makes it, and hands it to that server.
+
+Sources: docs.bsky.app (video uploads), the lexicons app.bsky.video.*, packages/xrpc-server/src/auth.ts for the refusals
+of tokens. Answers about jobs are flat, as the service gives them, or wrapped, as the lexicon of `getJobStatus` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from socialpub.simulator.bluesky import sniff
+from socialpub.simulator.bluesky.accounts import Account, Accounts
+from socialpub.simulator.bluesky.cbor import blob_cid
+from socialpub.simulator.bluesky.sessions import service_claims, service_did
+from socialpub.simulator.bluesky.xrpc import OPEN, Method, Request, content_type, error, invalid
+from socialpub.simulator.wire import Answer, RefusedError
+
+if TYPE_CHECKING:
+    from socialpub.simulator.lab import Lab
+
+_TAKEN = frozenset({"video/mp4", "video/quicktime", "video/webm"})
+_MADE = "video/mp4"  # whatever came in
+_VIDEOS, _BYTES = 25, 10 * 1024**3  # of a day
+
+
+@dataclass(frozen=True)
+class _Job:
+    id: str
+    account: Account
+    content: bytes
+    ready_ms: int
+    failure: str
+
+
+@dataclass
+class Videos:
+    """For tests: `failing` are the messages that the next jobs end with, `refusing` why no upload is allowed."""
+
+    lab: Lab
+    accounts: Accounts
+    failing: list[str] = field(default_factory=list)
+    refusing: str = ""
+    _jobs: dict[str, _Job] = field(default_factory=dict)
+
+    def methods(self) -> tuple[Method, ...]:
+        video = "app.bsky.video"
+        return (
+            Method("GET", f"{video}.getUploadLimits", self._limits),
+            Method("POST", f"{video}.uploadVideo", self._upload, takes_blob=True),
+            Method("GET", f"{video}.getJobStatus", self._status),
+        )
+
+    def reset(self) -> None:
+        self._jobs.clear()
+        self.failing.clear()
+        self.refusing = ""
+
+    def _limits(self, request: Request) -> Any:
+        self._caller(request, "app.bsky.video.getUploadLimits")
+        if self.refusing:
+            return {"canUpload": False, "message": self.refusing}
+        return {"canUpload": True, "remainingDailyVideos": _VIDEOS, "remainingDailyBytes": _BYTES}
+
+    def _upload(self, request: Request) -> Any:
+        """A job; one for bytes that the account has sent before is over already, and answered as an error."""
+        account = self._caller(request, "com.atproto.repo.uploadBlob")
+        did, name = (request.call.query.get(key, [""])[0] for key in ("did", "name"))
+        if did != account.did or not name:
+            raise invalid("did and name are required, and did is that of the token")
+        content = request.call.body
+        if sniff.mime_type(content, content_type(request.call)) not in _TAKEN:
+            raise error(400, "UnsupportedContentType", "Unsupported content type")
+        id = f"{blob_cid(content)[-13:]}{account.did[-7:]}"
+        if id in self._jobs and self._is_ready(self._jobs[id]):
+            known = {**self._told(self._jobs[id]), "error": "already_exists", "message": "Video already processed"}
+            raise RefusedError(Answer(409, known, OPEN))
+        ready = self.lab.clock.now_ms() + self.lab.settings.processing_ms
+        failure = self.failing.pop(0) if self.failing else ""
+        return self._told(self._jobs.setdefault(id, _Job(id, account, content, ready, failure)))
+
+    def _status(self, request: Request) -> Any:
+        job = self._jobs.get(request.call.query.get("jobId", [""])[0])
+        if job is None:
+            raise error(400, "NotFound", "Job not found")
+        return {"jobStatus": self._told(job)}
+
+    def _is_ready(self, job: _Job) -> bool:
+        return self.lab.clock.now_ms() >= job.ready_ms
+
+    def _told(self, job: _Job) -> dict[str, Any]:
+        told = {"jobId": job.id, "did": job.account.did}
+        if not self._is_ready(job):
+            return {**told, "state": "JOB_STATE_ENCODING", "progress": 50}
+        if job.failure:
+            return {**told, "state": "JOB_STATE_FAILED", "error": "encoding_failure", "message": job.failure}
+        return {**told, "state": "JOB_STATE_COMPLETED", "blob": job.account.repo.upload(job.content, _MADE)}
+
+    def _caller(self, request: Request, method: str) -> Account:
+        """Whose server gave the service token, which must be for this service and method, and not be over."""
+        scheme, _, token = request.call.headers.get("authorization", "").partition(" ")
+        claims = service_claims(token) if scheme.lower() == "bearer" else None
+        account = self.accounts.find(str(claims.get("iss"))) if claims else None
+        if claims is None or account is None:
+            raise error(401, "BadJwt", "poorly formatted jwt")
+        self._check(claims, method, service_did(request.call.origin))
+        return account
+
+    def _check(self, claims: Mapping[str, Any], method: str, audience: str) -> None:
+        if claims["exp"] <= self.lab.clock.now_ms() // 1000:
+            raise error(401, "JwtExpired", "jwt expired")
+        if claims["aud"] != audience:
+            raise error(401, "BadJwtAudience", "jwt audience does not match service did")
+        if claims.get("lxm") != method:
+            raise error(401, "BadJwtLexiconMethod", f'bad jwt lexicon method ("lxm"). must match: {method}')
