@@ -56,7 +56,8 @@ def test_the_wheel_carries_templates_migrations_and_its_types(wheel: Path) -> No
     for folder in ("templates", "migrations"):
         files = [path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
         assert {f"socialpub/_shipped/{path.relative_to(ROOT)}" for path in files} <= names
-    assert {"socialpub/py.typed", "socialpub/simulator/page/ledger.html"} <= names
+    pages = {f"socialpub/simulator/page/{name}" for name in ("ledger.html", "page.css", "clip.mp4")}
+    assert {"socialpub/py.typed", *pages} <= names
     assert f"socialpub-{__version__}.dist-info/licenses/LICENSE" in names
 
 

@@ -32,7 +32,8 @@ from socialpub.web.app import build_app
 from socialpub.web.server import in_thread
 
 EMAIL = "demo@example.com"
-TEXT = "Hello from socialpub! https://example.com #hello"
+IMAGE_TEXT = "Hello from socialpub! https://example.com #hello"
+VIDEO_TEXT = "Six seconds of video from socialpub! #hello"
 
 
 def simulator(options: argparse.Namespace) -> None:
@@ -138,11 +139,21 @@ def _credentials(service: Service, name: str, made: dict[str, Any]) -> tuple[Ide
     return identity, Tokens(made["accessToken"], made.get("refreshToken"), ends)
 
 
-def _body(shown: dict[str, Any]) -> dict[str, Any]:
-    """What the demo publishes: a text with a small image, which every platform takes."""
+def _image_body(shown: dict[str, Any]) -> dict[str, Any]:
+    """A text with a small image, for every account whose platform takes one."""
     image = {"kind": "image", "bytesBase64": base64.b64encode(_picture()).decode(), "altText": "A square of one colour"}
-    targets = [{"accountId": account["id"]} for account in shown["accounts"]]
-    return {"targets": targets, "text": TEXT, "media": [image]}
+    return {"targets": _targets(shown, "images"), "text": IMAGE_TEXT, "media": [image]}
+
+
+def _video_body(shown: dict[str, Any], lab_url: str) -> dict[str, Any]:
+    """A text with a short video, which the simulator's own site has, for every account whose platform takes one."""
+    video = {"kind": "video", "url": f"{lab_url}/pages/clip.mp4"}
+    return {"targets": _targets(shown, "videos"), "text": VIDEO_TEXT, "media": [video]}
+
+
+def _targets(shown: dict[str, Any], media: str) -> list[dict[str, str]]:
+    takes = [name for name, platform in platforms.PLATFORMS.items() if platform.media.get(media)]
+    return [{"accountId": account["id"]} for account in shown["accounts"] if account["platform"] in takes]
 
 
 def _picture() -> bytes:
@@ -152,8 +163,8 @@ def _picture() -> bytes:
 
 
 def _publish_once(shown: dict[str, Any]) -> dict[str, Any]:
-    headers = {"Authorization": f"Bearer {shown['key']}"}
-    answer = httpx.post(f"{shown['url']}/v1/posts", json=_body(shown), headers=headers, timeout=90, trust_env=False)
+    body, headers = _image_body(shown), {"Authorization": f"Bearer {shown['key']}"}
+    answer = httpx.post(f"{shown['url']}/v1/posts", json=body, headers=headers, timeout=90, trust_env=False)
     return dict(answer.json())
 
 
@@ -161,19 +172,23 @@ def _tell(options: argparse.Namespace, shown: dict[str, Any], lab_url: str) -> N
     if options.json:
         print(json.dumps(shown), flush=True)
         return
-    body = shlex.quote(json.dumps(_body(shown)))
-    line = f"curl -sS {shown['url']}/v1/posts -H 'Authorization: Bearer {shown['key']}' -d {body}"
     print(
         f"\nsocialpub is running at {shown['url']} with a made-up {_names()} account.\n\n"
         f"  Sign in    {shown['login']['email']} with {shown['login']['password']}\n"
         f"  API key    {shown['key']}\n"
         f"  Reference  {shown['url']}/docs\n"
         f"  Platforms  {lab_url} shows what was published\n\n"
-        f"Publish something:\n\n  {line}\n\n"
+        f"Publish an image to all of them:\n\n  {_curl(shown, _image_body(shown))}\n\n"
+        f"And a video to those that take one:\n\n  {_curl(shown, _video_body(shown, lab_url))}\n\n"
         "Ctrl-C stops it; nothing is kept.",
         flush=True,
     )
     sys.stdout.flush()
+
+
+def _curl(shown: dict[str, Any], body: dict[str, Any]) -> str:
+    said = shlex.quote(json.dumps(body))
+    return f"curl -sS {shown['url']}/v1/posts -H 'Authorization: Bearer {shown['key']}' -d {said}"
 
 
 def _names() -> str:

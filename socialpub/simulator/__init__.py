@@ -12,4 +12,5 @@ shows what arrived. Its JSON:
     POST   /lab/tokens    {"platform": "bluesky", "access": "expired", "refresh": "revoked"}; "account" for one only
     POST   /lab/reset     forget everything but accounts and their tokens
     GET    /pages/NAME    a web page with a link card; /pages/NAME.png is its image
+    GET    /pages/clip.mp4  a video of six seconds that every platform takes
 """

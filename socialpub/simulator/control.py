@@ -162,4 +162,6 @@ def _add_link_pages(app: Sanic[Any, Any]) -> None:
     async def link_page(request: Request, name: str) -> HTTPResponse:
         if name.endswith(".png"):
             return raw(pages.png(name), content_type="image/png")
+        if name == "clip.mp4":
+            return raw((_FILES / name).read_bytes(), content_type="video/mp4")
         return html(pages.page(name, f"http://{request.host}"))

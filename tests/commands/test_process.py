@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import signal
@@ -15,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.platforms import CONNECTORS
+from socialpub.platforms import CONNECTORS, PLATFORMS
 from socialpub.simulator.catalogue import FAKES
 from socialpub.simulator.server import SimulatorThread
 from tests.commands.conftest import Process, Run, execute
@@ -113,6 +114,7 @@ def test_the_demo_publishes_once_and_ends_with_0(folder: Path) -> None:
     ended = execute("demo", "--once", "--port", "0", "--json", cwd=folder)
     assert ended.code == 0
     assert ended.json["status"] == "published"
+    assert [result["platform"] for result in ended.json["results"]] == list(CONNECTORS)
     assert {result["status"] for result in ended.json["results"]} == {"published"}
     assert list(folder.iterdir()) == []
 
@@ -128,18 +130,35 @@ def test_the_demo_prints_an_account_of_each_platform_and_a_key_that_publishes(st
     assert demo.stop(signal.SIGINT) == 0
 
 
-def test_the_demo_tells_people_the_address_the_key_and_a_curl_line(start: Start) -> None:
+def curled(line: str) -> dict[str, Any]:
+    """What the server answers to a line that the demo prints."""
+    curl = re.fullmatch(
+        r"  curl -sS (http://127\.0\.0\.1:\d+)/v1/posts -H 'Authorization: Bearer (\S+)' -d '(.*)'", line
+    )
+    assert curl is not None, line
+    assert len(line) < 4096  # what a terminal takes in one line
+    with client(curl[1], curl[2]) as api:
+        return dict(api.post("/v1/posts", content=curl[3], timeout=60).json())
+
+
+def test_the_demo_tells_people_where_to_look_and_two_lines_that_publish_an_image_and_a_video(start: Start) -> None:
     demo = start("demo", "--port", "0")
     told = demo.told("Ctrl-C stops it")
-    curl = re.search(
-        r"^  curl -sS (http://127\.0\.0\.1:\d+)/v1/posts -H 'Authorization: Bearer (\S+)' -d '(.*)'$", told, re.M
-    )
-    assert curl is not None, told
-    with client(curl[1], curl[2]) as api:
-        assert api.post("/v1/posts", content=curl[3]).json()["status"] == "published"
+    lines = [line for line in told.splitlines() if line.startswith("  curl ")]
+    takers = {name for name, platform in PLATFORMS.items() if platform.media["videos"]}
+    for line, names in zip(lines, (set(CONNECTORS), takers), strict=True):
+        statuses = {result["platform"]: result["status"] for result in curled(line)["results"]}
+        assert statuses == dict.fromkeys(names, "published")
     page = re.search(r"(http://\S+) shows what was published", told)
     assert page is not None, told
-    assert "Hello from socialpub!" in httpx.get(page[1], trust_env=False, follow_redirects=True).text
+    entries = httpx.get(f"{page[1]}/lab/ledger", trust_env=False).json()
+    shown = httpx.get(page[1], trust_env=False, follow_redirects=True).text
+    assert "Hello from socialpub!" in shown
+    assert shown.count("<img ") == len(CONNECTORS)
+    assert shown.count("<video ") == len(takers)
+    clip = httpx.get(f"{page[1]}/pages/clip.mp4", trust_env=False).content
+    films = [medium for entry in entries for medium in entry["media"] if medium["type"] == "video/mp4"]
+    assert {film["sha256"] for film in films} == {hashlib.sha256(clip).hexdigest()}
     assert demo.stop() == 0
 
 
