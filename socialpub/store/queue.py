@@ -65,13 +65,13 @@ class Lanes:
     def enter(self, lane: str, seconds: float) -> bool:
         """Wait for a lane that is in use; False when it is still in use after `seconds`. Rests are not waited for."""
         with self._changed:
-            self._rest_until.pop(lane, None)
-            return self._changed.wait_for(lambda: self._enter(lane), seconds)
+            return self._changed.wait_for(lambda: self._enter(lane, rested=True), seconds)
 
-    def _enter(self, lane: str) -> bool:
+    def _enter(self, lane: str, *, rested: bool = False) -> bool:
         if not lane:
             return True
-        if lane in self._busy or self._rest_until.get(lane, 0) > self._clock.monotonic():
+        rested = rested or self._rest_until.get(lane, 0) <= self._clock.monotonic()
+        if lane in self._busy or not rested:
             return False
         self._busy.add(lane)
         return True

@@ -263,6 +263,24 @@ def test_entering_waits_for_a_lane_in_use_but_not_for_its_rest(ring: Ring) -> No
     assert lanes.enter("a", 0)
 
 
+def test_who_waits_for_a_lane_does_not_wait_for_the_rest_that_it_is_left_to(ring: Ring) -> None:
+    lanes, waiting, found = ring.jobs.lanes, threading.Event(), []
+    assert lanes.try_enter("a")
+
+    class Changed(threading.Condition):
+        def wait(self, timeout: float | None = None) -> bool:
+            waiting.set()
+            return super().wait(timeout)
+
+    lanes._changed = Changed()
+    waiter = threading.Thread(target=lambda: found.append(lanes.enter("a", 5)))
+    waiter.start()
+    assert waiting.wait(5)
+    lanes.leave("a", 60)
+    waiter.join(2)
+    assert found == [True]
+
+
 # --- Waiting -------------------------------------------------------------------------------------------------------
 
 
