@@ -17,8 +17,9 @@ from socialpub.store.db import Tx
 from socialpub.store.models import Account, ConnectAttempt, Instance
 from tests.domain.connect_kit import sign_in
 from tests.kit import Api, Person, Server, error_of
-from tests.platforms.bluesky_kit import BOB, DID, answer
+from tests.platforms.bluesky_kit import BOB, DID
 from tests.platforms.bluesky_oauth_kit import HANDLE, ISSUER, Network
+from tests.platforms.upstream_kit import answer
 
 BASE = "https://post.example.com"
 START = "/v1/accounts/connect/bluesky"

@@ -22,7 +22,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from socialpub.base.net import BODY_MAX, CALL_SECONDS, Reply
 
-from .bluesky_kit import CID, DID, NOW, PDS, PLC, PUBLIC, answer
+from .bluesky_kit import CID, DID, PDS, PLC, PUBLIC
+from .upstream_kit import NOW, answer
 
 HANDLE = "alice.example.com"
 ISSUER = "https://auth.example.net"

@@ -1,37 +1,21 @@
-"""What the tests of Meta's three platforms share: a transport that checks every call whole, media, and lines."""
+"""What the tests of Meta's three platforms share: refusals, media, and lines to an account."""
 
 from __future__ import annotations
 
 import io
-import json as json_module
 import struct
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any
 
 from PIL import Image
 
-from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import BODY_MAX, CALL_SECONDS, Reply
+from socialpub.base.net import Reply
 from socialpub.platforms.base import Account, Facts, Item, Platform, Tokens, Upstream
 
-NOW = 1_795_165_809_123  # 2026-11-20T09:10:09.123Z
+from .upstream_kit import SITE, Call, Script, answer
+
 STAMP = "2026-11-20T09:10:12+0000"
-NONCE = 0x0123_4567_89AB_CDEF
-BOUNDARY = f"socialpub-{NONCE:016x}"
-AUTH = {"Authorization": "Bearer access-token-1"}
-SITE = {"client_id": "app-1", "client_secret": "app-secret-1"}
-LOST = ApiError("platform_unavailable", outcome=Outcome.AMBIGUOUS)
-UNREACHED = ApiError("platform_unavailable", outcome=Outcome.NOT_SENT)
-
-
-def answer(status: int, body: Any = None, **headers: str) -> Reply:
-    """A reply with a JSON body, or with the given bytes or text as they are."""
-    raw = body.encode() if isinstance(body, str) else body
-    content = raw if isinstance(raw, bytes) else json_module.dumps(body).encode()
-    return Reply(status, {name.replace("_", "-"): value for name, value in headers.items()}, content)
 
 
 def graph(code: int, subcode: int | None = None, message: str = "said so", status: int = 400, **more: Any) -> Reply:
@@ -40,64 +24,6 @@ def graph(code: int, subcode: int | None = None, message: str = "said so", statu
     error = {"message": message, "type": "OAuthException", "code": code, "fbtrace_id": "A"}
     error |= {"error_subcode": subcode} if subcode is not None else {}
     return answer(status, {"error": error | more}, **headers)
-
-
-@dataclass
-class Call:
-    """One call that must come next, whole, and what it gets."""
-
-    method: str
-    url: str
-    reply: Reply | ApiError
-    headers: Mapping[str, str] = field(default_factory=lambda: AUTH)
-    params: Mapping[str, str] | None = None
-    data: Mapping[str, str] | None = None
-    content: bytes | None = None
-    deadline: float = CALL_SECONDS
-
-
-@dataclass
-class Script:
-    """A transport that knows the calls to come, in order, and refuses everything else."""
-
-    calls: list[Call] = field(default_factory=list)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.done()
-
-    def done(self) -> None:
-        assert self.calls == [], "these calls were never made"
-
-    def request(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
-        json: Any = None,
-        data: Mapping[str, str] | None = None,
-        content: bytes | Iterable[bytes] | None = None,
-        deadline: float = CALL_SECONDS,
-        max_bytes: int = BODY_MAX,
-    ) -> Reply:
-        assert self.calls, f"an unexpected call: {method} {url} {params} {data}"
-        expected = self.calls.pop(0)
-        body = content if content is None or isinstance(content, bytes) else b"".join(content)
-        sent = Call(method, url, expected.reply, dict(headers or {}), params, data, body, deadline)
-        assert (json, max_bytes) == (None, BODY_MAX)
-        assert vars(sent) == {**vars(expected), "headers": dict(expected.headers)}
-        if isinstance(expected.reply, ApiError):
-            raise expected.reply
-        return expected.reply
-
-    def download(self, url: str, into: BinaryIO, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply:
-        raise AssertionError(f"an unexpected download: {url}")
 
 
 def upstream(
@@ -112,13 +38,6 @@ def upstream(
     who = Account(account, "Alice", dict(extra or {"username": "alice"}))
     held = tokens or Tokens("access-token-1", "access-token-1")
     return Upstream(Script(list(calls)), Script(), platform.site(**SITE), who, held, bound)
-
-
-def finished(up: Upstream) -> None:
-    """Everything that had to be called was called."""
-    for script in (up.http, up.guarded):
-        assert isinstance(script, Script)
-        script.done()
 
 
 # --- Media -----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from socialpub.platforms import bluesky
 from socialpub.platforms.base import Identity, Tokens
 from socialpub.platforms.bluesky_xrpc import door, origin
 
-from .bluesky_kit import DID, NOW, PDS, PLC, PUBLIC, SERVICE, Call, answer, finished, jwt, look, refusal, upstream, xrpc
+from .bluesky_kit import DID, PDS, PLC, PUBLIC, SERVICE, Call, jwt, look, refusal, upstream, xrpc
+from .upstream_kit import NOW, answer, finished
 
 HANDLE = "alice.example.com"
 PASSWORD = "abcd-efgh-ijkl-mnop"

@@ -29,8 +29,9 @@ from socialpub.platforms.base import (
     Upstream,
 )
 
-from .bluesky_kit import BOB, DID, NONCE, NOW, PDS, PUBLIC, answer
+from .bluesky_kit import BOB, DID, PDS, PUBLIC
 from .bluesky_oauth_kit import HANDLE, ISSUER, Network, metadata, read_jwt
+from .upstream_kit import NONCE, NOW, answer
 
 BASE = "https://post.example.com"
 KEY = bluesky.client_key(lambda size: b"\x07" * size)

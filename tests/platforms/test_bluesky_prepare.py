@@ -15,22 +15,8 @@ from socialpub.platforms import bluesky
 from socialpub.platforms.base import Draft, Facts, Item, Ready, Warning
 from socialpub.platforms.images import cleaned
 
-from .bluesky_kit import (
-    AUTH,
-    BOB,
-    CID,
-    DID,
-    NONCE,
-    NOW,
-    Call,
-    Download,
-    answer,
-    finished,
-    look,
-    refusal,
-    upstream,
-    xrpc,
-)
+from .bluesky_kit import AUTH, BOB, CID, DID, Call, look, refusal, upstream, xrpc
+from .upstream_kit import NONCE, NOW, Download, answer, finished
 
 LOST = ApiError("platform_unavailable", outcome=Outcome.AMBIGUOUS)
 CREATED = "2026-11-20T09:10:09.123Z"

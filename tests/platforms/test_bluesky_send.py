@@ -9,7 +9,8 @@ from socialpub.base.net import Reply
 from socialpub.platforms import bluesky
 from socialpub.platforms.base import Absent, Draft, Published, Unknown
 
-from .bluesky_kit import AUTH, CID, DID, NONCE, NOW, Call, Download, answer, finished, refusal, upstream, xrpc
+from .bluesky_kit import AUTH, CID, DID, Call, refusal, upstream, xrpc
+from .upstream_kit import NONCE, NOW, Download, answer, finished
 
 RKEY = "3n2qaial32p6v"
 WHERE = {"repo": DID, "collection": "app.bsky.feed.post", "rkey": RKEY}

@@ -16,7 +16,7 @@ from socialpub.platforms import bluesky
 from socialpub.platforms.base import Absent, Account, Draft, Facts, Item, Published, Ready, Tokens, Unknown, Upstream
 from socialpub.simulator.server import SimulatorThread
 
-from .bluesky_kit import NONCE
+from .upstream_kit import NONCE
 
 PUT = "com.atproto.repo.putRecord"
 

@@ -19,7 +19,8 @@ from socialpub.platforms.base import Absent, Draft, Facts, Item, Json, Published
 from socialpub.platforms.bluesky_rules import BY_ID
 from socialpub.platforms.bluesky_xrpc import error_name
 
-from .bluesky_kit import BOB, CID, DID, NONCE, NOW, Script, answer, upstream
+from .bluesky_kit import BOB, CID, DID, upstream
+from .upstream_kit import NONCE, NOW, Script, answer
 
 SHARED = Path(__file__).parents[3] / "shared" / "upstream-specs" / "bluesky"
 pytestmark = [

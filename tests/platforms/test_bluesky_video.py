@@ -10,7 +10,8 @@ from socialpub.base.net import UPLOAD_SECONDS, Reply
 from socialpub.platforms import bluesky
 from socialpub.platforms.base import Draft, Facts, Item, Pending, Ready
 
-from .bluesky_kit import AUTH, DID, NONCE, NOW, VIDEO, Call, answer, finished, jwt, refusal, upstream, xrpc
+from .bluesky_kit import AUTH, DID, VIDEO, Call, jwt, refusal, upstream, xrpc
+from .upstream_kit import NONCE, NOW, answer, finished
 
 LOST = ApiError("platform_unavailable", outcome=Outcome.AMBIGUOUS)
 BLOB = {"$type": "blob", "ref": {"$link": "bafkreivideo"}, "mimeType": "video/mp4", "size": 5}

@@ -23,22 +23,8 @@ from socialpub.platforms.base import (
     Unknown,
 )
 
-from .meta_kit import (
-    AUTH,
-    BOUNDARY,
-    LOST,
-    NONCE,
-    NOW,
-    STAMP,
-    UNREACHED,
-    Call,
-    answer,
-    finished,
-    graph,
-    image,
-    upstream,
-    video,
-)
+from .meta_kit import STAMP, graph, image, upstream, video
+from .upstream_kit import AUTH, BOUNDARY, LOST, NONCE, NOW, UNREACHED, Call, answer, finished
 
 HOST = "https://graph.facebook.com/v26.0"
 VIDEOS = "https://graph-video.facebook.com/v26.0/1784/videos"

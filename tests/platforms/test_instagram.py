@@ -20,7 +20,8 @@ from socialpub.platforms.base import (
     Unknown,
 )
 
-from .meta_kit import LOST, NOW, STAMP, UNREACHED, Call, answer, finished, graph, image, upstream, video
+from .meta_kit import STAMP, graph, image, upstream, video
+from .upstream_kit import LOST, NOW, UNREACHED, Call, answer, finished
 
 HOST = "https://graph.instagram.com"
 API = f"{HOST}/v26.0"

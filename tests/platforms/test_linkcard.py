@@ -9,7 +9,7 @@ from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.net import Reply
 from socialpub.platforms.linkcard import Card, Picture, fetch, picture
 
-from .bluesky_kit import Download, Script, answer
+from .upstream_kit import Download, Script, answer
 
 URL = "https://example.com/a"
 LOST = ApiError("platform_unavailable", outcome=Outcome.AMBIGUOUS)

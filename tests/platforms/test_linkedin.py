@@ -14,25 +14,22 @@ from socialpub.platforms import linkedin
 from socialpub.platforms.base import Absent, Draft, Pending, Published, Ready, Tokens, Unknown, Upstream
 
 from .linkedin_kit import (
-    BEARER,
     FINDER,
     IMAGE,
-    NOW,
     PAGE,
     PERSON,
     REST,
     SHARE,
     VIDEO,
     Call,
-    answer,
     draft,
-    finished,
     image,
     post,
     said,
     upstream,
     video,
 )
+from .upstream_kit import AUTH, NOW, answer, finished
 
 STORE = "https://www.linkedin.com/dms-uploads/x1"
 BYTES = {"Content-Type": "application/octet-stream"}
@@ -53,7 +50,7 @@ def open_image(owner: str = PERSON, urn: str = IMAGE, reply: Reply | ApiError | 
 
 
 def put_image(content: bytes = b"a jpeg", reply: Reply | ApiError | None = None) -> Call:
-    headers = {**BYTES, "Content-Length": str(len(content)), **BEARER}
+    headers = {**BYTES, "Content-Length": str(len(content)), **AUTH}
     return Call("PUT", STORE, reply or answer(201), headers, content=content, deadline=UPLOAD_SECONDS)
 
 

@@ -17,7 +17,8 @@ from socialpub.platforms.base import Account, Connected, Identity, Tokens, Upstr
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 
-from .linkedin_kit import BEARER, FINDER, NOW, PAGE, PERSON, REST, Call, answer, finished, said, upstream
+from .linkedin_kit import FINDER, PAGE, PERSON, REST, Call, said, upstream
+from .upstream_kit import AUTH, NOW, answer, finished
 
 CALLBACK = "https://pub.example/connect/linkedin/callback"
 USERINFO = "https://api.linkedin.com/v2/userinfo"
@@ -52,14 +53,14 @@ def offered(up: Upstream) -> list[tuple[str, str | None, str]]:
 
 
 def test_a_member_is_offered_alone_where_pages_were_not_asked_for() -> None:
-    up = upstream(Call("GET", USERINFO, answer(200, ANN), BEARER), tokens=held(*PERSON_SCOPES))
+    up = upstream(Call("GET", USERINFO, answer(200, ANN), AUTH), tokens=held(*PERSON_SCOPES))
     assert offered(up) == [(PERSON, "Ann Ant", "person")]
 
 
 def test_pages_are_offered_beside_the_member_by_the_roles_that_may_publish() -> None:
     second = "urn:li:organization:456"
     up = upstream(
-        Call("GET", USERINFO, answer(200, ANN), BEARER),
+        Call("GET", USERINFO, answer(200, ANN), AUTH),
         acls((PAGE, "ADMINISTRATOR"), ("urn:li:organization:9", "ANALYST"), start=0, total=4),
         acls((second, "CONTENT_ADMINISTRATOR"), (PAGE, "CONTENT_ADMIN"), start=2, total=4),
         named("123", "Ants"),
@@ -75,7 +76,7 @@ def test_pages_are_offered_beside_the_member_by_the_roles_that_may_publish() -> 
 
 def test_an_app_for_pages_knows_the_member_by_the_older_profile() -> None:
     who = {"id": "a1B2-c3_", "localizedFirstName": "Ann", "localizedLastName": "Ant"}
-    me = Call("GET", ME, answer(200, who), BEARER)
+    me = Call("GET", ME, answer(200, who), AUTH)
     up = upstream(me, acls((PAGE, "ADMINISTRATOR")), named("123", "Ants"), tokens=held(*PAGE_SCOPES))
     assert offered(up) == [(PAGE, "Ants", "organization")]
 
@@ -88,7 +89,7 @@ def test_an_app_for_pages_knows_the_member_by_the_older_profile() -> None:
     ],
 )
 def test_a_login_that_offers_nothing_is_refused(scopes: tuple[str, ...], calls: tuple[Call, ...], words: str) -> None:
-    up = upstream(Call("GET", USERINFO, answer(200, ANN), BEARER), *calls, tokens=held(*scopes))
+    up = upstream(Call("GET", USERINFO, answer(200, ANN), AUTH), *calls, tokens=held(*scopes))
     with pytest.raises(ApiError, match=words) as caught:
         linkedin.identify(up, NOW)
     assert caught.value.code == "platform_auth_failed"
@@ -106,7 +107,7 @@ def test_a_login_that_offers_nothing_is_refused(scopes: tuple[str, ...], calls: 
 )
 def test_a_member_who_cannot_be_told_is_not_connected(reply: Reply, code: str) -> None:
     with pytest.raises(ApiError) as caught:
-        linkedin.identify(upstream(Call("GET", USERINFO, reply, BEARER), tokens=held(*PERSON_SCOPES)), NOW)
+        linkedin.identify(upstream(Call("GET", USERINFO, reply, AUTH), tokens=held(*PERSON_SCOPES)), NOW)
     assert caught.value.code == code
 
 

@@ -13,7 +13,8 @@ from socialpub.platforms.meta import fault_of, moment_ms, normal, regain_seconds
 from socialpub.simulator.meta.multipart import form_of
 from socialpub.simulator.wire import Call as Received
 
-from .meta_kit import NONCE, answer, graph, upstream
+from .meta_kit import graph, upstream
+from .upstream_kit import NONCE, answer
 
 MODULES = {"facebook": facebook, "instagram": instagram, "threads": threads}
 # Rows that no error answer carries: decided while connecting, or by a container's own state.

@@ -36,7 +36,8 @@ from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.oauth_kit import SetClock
 
-from .meta_kit import NONCE, jpeg, mp4
+from .meta_kit import jpeg, mp4
+from .upstream_kit import NONCE
 
 MODULES: dict[str, ModuleType] = {"facebook": facebook, "instagram": instagram, "threads": threads}
 PUBLISH = {"facebook": "feed.post", "instagram": "containers.publish", "threads": "containers.publish"}

@@ -32,8 +32,8 @@ from socialpub.platforms.base import (
 )
 from socialpub.platforms.pinterest_platform import PLATFORM, PUBLIC, SCOPES, PinterestSite
 
-from .meta_kit import AUTH, BOUNDARY, LOST, NONCE, NOW, UNREACHED, answer
-from .pinterest_kit import BOARD, HOST, STORE, Call, finished, said, upstream
+from .pinterest_kit import BOARD, HOST, STORE, said, upstream
+from .upstream_kit import AUTH, BOUNDARY, LOST, NONCE, NOW, UNREACHED, Call, answer, finished
 
 URL = "https://www.pinterest.com/pin/813744226420795884/"
 PIN = "813744226420795884"

@@ -23,7 +23,8 @@ from socialpub.platforms.pinterest_platform import PLATFORM, SCOPES
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 
-from .meta_kit import NONCE, jpeg, mp4
+from .meta_kit import jpeg, mp4
+from .upstream_kit import NONCE
 
 FILE = Path(__file__).parents[3] / "shared" / "upstream-specs" / "pinterest" / "pinterest-v5-openapi-5.23.0.json"
 pytestmark = [

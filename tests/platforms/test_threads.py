@@ -21,7 +21,8 @@ from socialpub.platforms.base import (
     Upstream,
 )
 
-from .meta_kit import LOST, NOW, STAMP, UNREACHED, Call, answer, finished, graph, image, upstream, video
+from .meta_kit import STAMP, graph, image, upstream, video
+from .upstream_kit import LOST, NOW, UNREACHED, Call, answer, finished
 
 HOST = "https://graph.threads.net"
 API = f"{HOST}/v1.0"

@@ -31,8 +31,8 @@ from socialpub.platforms.rules import WARNINGS
 from socialpub.platforms.tiktok_platform import TiktokSite, is_tiktok
 from socialpub.platforms.tiktok_upload import CHUNK, WHOLE_MAX, Progress, cut
 
-from .meta_kit import LOST, NOW, UNREACHED, answer
-from .tiktok_kit import API, FORM, Call, Script
+from .tiktok_kit import API, FORM, Script
+from .upstream_kit import LOST, NOW, UNREACHED, Call, answer
 
 PUT_URL = "https://upload.us.tiktokapis.com/video/?upload_id=1&upload_token=t"
 ID = "v_inbox_file~v2.123"
@@ -107,7 +107,7 @@ def put(reply: Reply | ApiError, first: int = 0, end: int = 5, total: int = 5, k
         "Content-Length": str(end - first),
         "Content-Range": f"bytes {first}-{end - 1}/{total}",
     }
-    return Call("PUT", PUT_URL, reply, headers, body=end - first, deadline=UPLOAD_SECONDS)
+    return Call("PUT", PUT_URL, reply, headers, content=end - first, deadline=UPLOAD_SECONDS)
 
 
 def content(reply: Reply | ApiError, info: dict[str, str], count: int = 2) -> Call:

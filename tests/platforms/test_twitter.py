@@ -27,16 +27,14 @@ from socialpub.platforms.twitter_media import MIB, segment_size
 from socialpub.platforms.twitter_text import weighted_length
 from socialpub.simulator.twitter.text import rewritten, weight
 
-from .meta_kit import LOST, NOW, UNREACHED, answer, jpeg
+from .meta_kit import jpeg
 from .twitter_kit import (
     API,
-    Call,
     append,
     create,
     describe,
     draft,
     finalize,
-    finished,
     initialize,
     invalid,
     item,
@@ -47,6 +45,7 @@ from .twitter_kit import (
     status,
     upstream,
 )
+from .upstream_kit import LOST, NOW, UNREACHED, Call, answer, finished
 
 PLAN: dict[str, Any] = {"body": {"text": "hello"}, "keys": [], "since": NOW}
 LINK = "https://x.com/alice/status/1990"

@@ -24,8 +24,9 @@ from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.oauth_kit import SetClock
 
-from .meta_kit import NONCE, jpeg, mp4
+from .meta_kit import jpeg, mp4
 from .twitter_kit import item
+from .upstream_kit import NONCE
 
 SHARED = Path(__file__).parents[3] / "shared" / "upstream-specs" / "x"
 CALLBACK = "https://pub.example/connect/twitter/callback"

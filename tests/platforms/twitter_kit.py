@@ -1,79 +1,19 @@
-"""A transport for tests of X that knows every call to come, whole, and Alice's line over it."""
+"""Alice's line to X, and what is called over it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any
 
 from socialpub.base.errors import ApiError
-from socialpub.base.net import BODY_MAX, CALL_SECONDS, UPLOAD_SECONDS, Reply
+from socialpub.base.net import UPLOAD_SECONDS, Reply
 from socialpub.platforms import twitter
 from socialpub.platforms.base import Account, Draft, Facts, Item, Tokens, Upstream
 
-from .meta_kit import BOUNDARY, NONCE, NOW, answer
+from .upstream_kit import AUTH, BOUNDARY, NONCE, NOW, SITE, Call, Script, answer
 
 API = "https://api.x.com"
-AUTH = {"Authorization": "Bearer access-token-1"}
-SITE = {"client_id": "app-1", "client_secret": "app-secret-1"}
-
-
-@dataclass
-class Call:
-    """One call that must come next, whole, and what it gets."""
-
-    method: str
-    url: str
-    reply: Reply | ApiError
-    headers: Mapping[str, str] = field(default_factory=lambda: AUTH)
-    params: Mapping[str, str] | None = None
-    json: Any = None
-    data: Mapping[str, str] | None = None
-    content: bytes | None = None
-    deadline: float = CALL_SECONDS
-
-
-@dataclass
-class Script:
-    """Answers the calls to come, in order, and refuses everything else."""
-
-    calls: list[Call] = field(default_factory=list)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
-
-    def request(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        params: Mapping[str, str] | None = None,
-        json: Any = None,
-        data: Mapping[str, str] | None = None,
-        content: bytes | Iterable[bytes] | None = None,
-        deadline: float = CALL_SECONDS,
-        max_bytes: int = BODY_MAX,
-    ) -> Reply:
-        assert self.calls, f"an unexpected call: {method} {url} {params} {json}"
-        expected = self.calls.pop(0)
-        body = content if content is None or isinstance(content, bytes) else b"".join(content)
-        sent = Call(method, url, expected.reply, dict(headers or {}), params, json, data, body, deadline)
-        assert max_bytes == BODY_MAX
-        assert vars(sent) == {**vars(expected), "headers": dict(expected.headers)}
-        if isinstance(expected.reply, ApiError):
-            raise expected.reply
-        return expected.reply
-
-    def download(self, url: str, into: BinaryIO, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply:
-        raise AssertionError(f"an unexpected download: {url}")
 
 
 def upstream(*calls: Call, extra: Mapping[str, Any] | None = None, bound: frozenset[str] = frozenset()) -> Upstream:
@@ -82,12 +22,6 @@ def upstream(*calls: Call, extra: Mapping[str, Any] | None = None, bound: frozen
     who = Account("1500", "@alice", known)
     tokens = Tokens("access-token-1", "refresh-token-1")
     return Upstream(Script(list(calls)), Script(), twitter.PLATFORM.site(**SITE), who, tokens, bound)
-
-
-def finished(up: Upstream) -> None:
-    """Everything that had to be called was called."""
-    assert isinstance(up.http, Script)
-    assert up.http.calls == [], "these calls were never made"
 
 
 def draft(text: str = "hello", *items: Item, **options: Any) -> Draft:

@@ -1,0 +1,121 @@
+"""A platform in a test: a transport that knows every call to come, whole and in order, and refuses everything else."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import BODY_MAX, CALL_SECONDS, Reply
+from socialpub.platforms.base import Upstream
+
+NOW = 1_795_165_809_123  # 2026-11-20T09:10:09.123Z
+NONCE = 0x0123_4567_89AB_CDEF
+BOUNDARY = f"socialpub-{NONCE:016x}"
+AUTH = {"Authorization": "Bearer access-token-1"}
+SITE = {"client_id": "app-1", "client_secret": "app-secret-1"}
+LOST = ApiError("platform_unavailable", outcome=Outcome.AMBIGUOUS)
+UNREACHED = ApiError("platform_unavailable", outcome=Outcome.NOT_SENT)
+
+
+def answer(status: int, body: Any = None, **headers: str) -> Reply:
+    """A reply with a JSON body, or with the given bytes or text as they are."""
+    raw = body.encode() if isinstance(body, str) else body
+    content = raw if isinstance(raw, bytes) else json_module.dumps(body).encode()
+    return Reply(status, {name.replace("_", "-"): value for name, value in headers.items()}, content)
+
+
+@dataclass
+class Call:
+    """One call that must come next, whole, and what it gets: a reply, or an exception."""
+
+    method: str
+    url: str
+    reply: Reply | ApiError
+    headers: Mapping[str, str] = field(default_factory=lambda: AUTH)
+    params: Mapping[str, str] | None = None
+    json: Any = None
+    data: Mapping[str, str] | None = None
+    content: Any = None  # what `Script.read` makes of what is sent
+    deadline: float = CALL_SECONDS
+
+
+@dataclass
+class Download:
+    """One download that must come next; `content` is written even when an exception follows."""
+
+    url: str
+    reply: Reply | ApiError
+    content: bytes = b""
+    max_bytes: int = 0
+    deadline: float = 0.0
+
+
+@dataclass
+class Script:
+    """The transport."""
+
+    calls: list[Call | Download] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.done()
+
+    def done(self) -> None:
+        assert self.calls == [], "these calls were never made"
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+        json: Any = None,
+        data: Mapping[str, str] | None = None,
+        content: bytes | Iterable[bytes] | None = None,
+        deadline: float = CALL_SECONDS,
+        max_bytes: int = BODY_MAX,
+    ) -> Reply:
+        expected = self._next(f"{method} {url} {params} {json} {data}")
+        assert isinstance(expected, Call)
+        body = None if content is None else self.read(content)
+        sent = Call(method, url, expected.reply, dict(headers or {}), params, json, data, body, deadline)
+        assert max_bytes == BODY_MAX
+        assert vars(sent) == {**vars(expected), "headers": dict(expected.headers)}
+        return _given(expected.reply)
+
+    def download(self, url: str, into: BinaryIO, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply:
+        expected = self._next(f"download {url}")
+        assert isinstance(expected, Download)
+        assert (url, max_bytes, deadline, redirects) == (expected.url, expected.max_bytes, expected.deadline, 3)
+        into.write(expected.content)
+        return _given(expected.reply)
+
+    def read(self, content: bytes | Iterable[bytes]) -> Any:
+        """What is compared of a body."""
+        return content if isinstance(content, bytes) else b"".join(content)
+
+    def _next(self, what: str) -> Call | Download:
+        assert self.calls, f"an unexpected call: {what}"
+        return self.calls.pop(0)
+
+
+def _given(reply: Reply | ApiError) -> Reply:
+    if isinstance(reply, ApiError):
+        raise reply
+    return reply
+
+
+def finished(up: Upstream) -> None:
+    """Everything that had to be called was called."""
+    for script in (up.http, up.guarded):
+        assert isinstance(script, Script)
+        script.done()
