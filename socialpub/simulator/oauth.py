@@ -106,6 +106,7 @@ class Grant:
     scopes: tuple[str, ...]
     ended: bool = False
     renewable: bool = True
+    bond: object = None  # what alone may use its tokens, where a platform binds them
 
 
 @dataclass
@@ -207,9 +208,9 @@ class OAuthServer:
         asked = fields(call)
         problem = self._problem(asked)
         if problem:
-            return _page(f"<h1>This cannot be approved</h1><p>{html.escape(problem)}</p>", 400)
+            return page(f"<h1>This cannot be approved</h1><p>{html.escape(problem)}</p>", 400)
         if self.consent.mode == "form" and call.method == "GET":
-            return _page(self._form(call.path, asked))
+            return page(self._form(call.path, asked))
         pressed = asked.get("decision", "deny" if self.consent.mode == "deny" else "allow")
         return self._back(asked, self._denied() if pressed != "allow" else self._approved(asked, call))
 
@@ -254,7 +255,7 @@ class OAuthServer:
         location = f"{uri}{'&' if '?' in uri else '?'}{query}{fragment}"
         return Answer(302, headers={"location": location, "cache-control": "no-store"})
 
-    def _form(self, path: str, asked: Mapping[str, str]) -> str:
+    def _form(self, path: str, asked: Mapping[str, str], chosen: str | None = None) -> str:
         hidden = "".join(_input("hidden", name, value) for name, value in asked.items())
         scopes = asked.get("scope", "").replace(",", " ").split()
         ticks = "".join(
@@ -263,7 +264,7 @@ class OAuthServer:
             for scope in scopes
         )
         names = list(self.accounts())
-        chosen = self.consent.account or names[-1]
+        chosen = self.consent.account or chosen or names[-1]
         people = "".join(
             f'<option value="{html.escape(name)}"{" selected" if name == chosen else ""}>{html.escape(name)}</option>'
             for name in names
@@ -385,7 +386,8 @@ def _input(kind: str, name: str, value: str, *, checked: bool = False) -> str:
     return f'<input type="{kind}" name="{html.escape(name)}" value="{html.escape(value)}"{mark}>'
 
 
-def _page(body: str, status: int = 200) -> Answer:
+def page(body: str, status: int = 200) -> Answer:
+    """A page of the platform for people."""
     head = '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Consent</title></head>'
     text = f"{head}<body>{body}</body></html>"
     return Answer(status, text, {"cache-control": "no-store"}, "text/html; charset=utf-8")

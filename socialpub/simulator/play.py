@@ -50,8 +50,14 @@ class Performance:
 
     async def effect_after(self, seconds: float) -> Answer:
         await asyncio.sleep(seconds)
-        pulls = self.operation.pulls
-        return self.effect(replace(self.call, pulled=await pull(pulls(self.call))) if pulls else self.call)
+        return self.effect(await self._with_pulled())
+
+    async def _with_pulled(self) -> Call:
+        """The call with all that the platform fetches for it; what it has fetched may name more."""
+        call, pulls = self.call, self.operation.pulls
+        while pulls and (wanted := set(pulls(call)) - set(call.pulled)):
+            call = replace(call, pulled={**call.pulled, **await pull(wanted)})
+        return call
 
     def spawn(self, work: Awaitable[Answer]) -> asyncio.Task[Answer]:
         """Go on with `work` even when the client hangs up."""

@@ -69,7 +69,7 @@ class RefusedError(Exception):
 class Operation:
     """One thing that the platform's API can do. Faults name it by `name`; `path` may hold `<placeholders>`.
 
-    `pulls`: the URLs in a call whose media the platform fetches before it does anything.
+    `pulls`: the URLs that a call makes the platform fetch before it does anything; asked again with what they gave.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""The fake Bluesky: a personal data server, the DID registry and the app view, all at one origin.
+"""The fake Bluesky: a personal data server, its authorization server, the DID registry and the app view, at one origin.
 
-It follows @atproto/pds 0.5.35 on a stock configuration: sessions (no OAuth), blobs up to 5 MiB, records of posts and
-gates with the whole validation of their lexicons, rate limits when the lab has them on. So does the video service here.
-Operations are named by their NSID, and `plc.resolve`, `handle.did`, `_health` and `unknown`.
+It follows @atproto/pds 0.5.35 on a stock configuration: sessions, OAuth, blobs up to 5 MiB, records of posts and gates
+with the whole validation of their lexicons, rate limits when the lab has them on. So does the video service here.
+Operations are named by their NSID, and `oauth.*`, `plc.resolve`, `handle.did`, `_health` and `unknown`.
 `com.atproto.admin.updateSubjectStatus` takes accounts down (Basic authentication as `admin`, with
 `accounts.ADMIN_PASSWORD`).
 """
@@ -10,7 +10,8 @@ Operations are named by their NSID, and `plc.resolve`, `handle.did`, `_health` a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
@@ -22,10 +23,13 @@ from socialpub.simulator.bluesky.accounts import Accounts
 from socialpub.simulator.bluesky.identity import Identity
 from socialpub.simulator.bluesky.lexicon import FORMATS
 from socialpub.simulator.bluesky.limits import Limiter
+from socialpub.simulator.bluesky.oauth import MANNERS, AuthorizationServer
 from socialpub.simulator.bluesky.records import Records
 from socialpub.simulator.bluesky.sessions import BLOB_LIMIT, Sessions
+from socialpub.simulator.bluesky.tokens import Claims
 from socialpub.simulator.bluesky.video import Videos
-from socialpub.simulator.bluesky.xrpc import Method
+from socialpub.simulator.bluesky.xrpc import Auth, Method
+from socialpub.simulator.forms import bearer
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
 
 if TYPE_CHECKING:
@@ -63,6 +67,14 @@ class Bluesky:
         self._identity = Identity(self.accounts)
         self._limiter = Limiter(lab.clock)
         self.videos = Videos(lab, self.accounts)
+        self.oauth = AuthorizationServer(lab.clock, MANNERS, self._dids, owner_of=self._did_of)
+
+    def _dids(self) -> Iterator[str]:
+        return (account.did for account in self.accounts)
+
+    def _did_of(self, name: str) -> str:
+        account = self.accounts.find(name)
+        return account.did if account else ""
 
     def operations(self) -> tuple[Operation, ...]:
         """Each XRPC method under its own name, and the registry's and the handle's documents."""
@@ -75,6 +87,7 @@ class Bluesky:
         return (
             Operation("_health", ("GET",), "/xrpc/_health", lambda call: Answer(200, {"version": "0.5.35"}, xrpc.OPEN)),
             *(self._operation(method) for method in methods),
+            *self.oauth.operations(),
             Operation("unknown", _VERBS, "/xrpc/<nsid:path>", self._unknown),
             Operation("handle.did", ("GET",), "/.well-known/atproto-did", self._identity.well_known),
             Operation("plc.resolve", ("GET",), "/<did:str>", self._identity.registry),
@@ -82,9 +95,19 @@ class Bluesky:
 
     def _operation(self, method: Method) -> Operation:
         def handle(call: Call) -> Answer:
-            return xrpc.serve(method, call, self.accounts.authenticate, lambda request: self._charge(method, request))
+            answer = xrpc.serve(method, call, self._authenticate, lambda request: self._charge(method, request))
+            if _scheme(call) != "dpop":
+                return answer
+            return replace(answer, headers={**answer.headers, "dpop-nonce": self.oauth.proofs.nonce()})
 
         return Operation(method.nsid, _VERBS, f"/xrpc/{method.nsid}", handle)
+
+    def _authenticate(self, call: Call, auth: Auth) -> Claims | None:
+        if auth in ("access", "full") and _scheme(call) == "dpop":
+            return self.oauth.claims(call, auth)
+        if self.oauth.access(bearer(call)).state != "unknown":
+            raise xrpc.error(400, "InvalidToken", "Malformed token")  # a bound token needs its proof
+        return self.accounts.authenticate(call, auth)
 
     def _charge(self, method: Method, request: xrpc.Request) -> Mapping[str, str]:
         if not self._lab.settings.rate_limits:
@@ -96,7 +119,7 @@ class Bluesky:
         if not re.fullmatch(r"[a-zA-Z0-9.-]+", call.parts["nsid"]):
             raise xrpc.invalid("invalid xrpc path")
         try:
-            self.accounts.authenticate(call, "access")
+            self._authenticate(call, "access")
         except RefusedError as refused:
             return xrpc.private(refused.answer)
         return xrpc.private(xrpc.error(502).answer)
@@ -123,6 +146,7 @@ class Bluesky:
             one.generation += access
             if refresh:
                 one.refresh_tokens.clear()
+            self.oauth.end_tokens(one.did, access=access, refresh=refresh)
 
     def refusal(self, status: int, retry_after: int | None) -> Answer:
         """The server's own words for a status; 429 with its rate-limit headers (the reset is a point in time)."""
@@ -145,5 +169,10 @@ class Bluesky:
     def reset(self) -> None:
         self._limiter.clear()
         self.videos.reset()
+        self.oauth.clients.clear()
         for account in self.accounts:
             account.repo.clear()
+
+
+def _scheme(call: Call) -> str:
+    return call.headers.get("authorization", "").partition(" ")[0].lower()

@@ -220,8 +220,6 @@ def _authorization(call: Call) -> tuple[str, str]:
 def _require_bearer(scheme: str, auth: Auth) -> None:
     if not scheme or (scheme != "bearer" and auth in ("refresh", "spent")):
         raise error(401, "AuthMissing")
-    if scheme == "dpop":
-        raise error(401, "invalid_token", "Malformed token")  # OAuth is not simulated
     if scheme != "bearer":
         raise error(400, "InvalidToken", "Unexpected authorization type")
 

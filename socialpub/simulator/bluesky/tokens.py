@@ -36,7 +36,7 @@ class Claims:
 def unverified_did(token: str) -> str | None:
     """Whose token it says it is, so that the key can be found."""
     try:
-        did = _decoded(token.split(".")[1])["sub"]
+        did = decoded(token.split(".")[1])["sub"]
     except (ValueError, LookupError, TypeError):
         return None
     return did if isinstance(did, str) else None
@@ -57,23 +57,29 @@ def read(key: bytes, typ: Typ, token: str) -> Claims | None:
     signed, _, signature = token.rpartition(".")
     if not hmac.compare_digest(signature.encode(), _signature(key, signed).encode()):
         return None
-    header, payload = (_decoded(part) for part in signed.split("."))
+    header, payload = (decoded(part) for part in signed.split("."))
     if header.get("typ") != typ:
         return None
     return Claims(payload["sub"], payload["scope"], payload["exp"], payload.get("jti"))
 
 
 def _signature(key: bytes, signed: str) -> str:
-    return _b64(hmac.digest(key, signed.encode(), hashlib.sha256))
+    return b64(hmac.digest(key, signed.encode(), hashlib.sha256))
 
 
 def _encoded(part: dict[str, Any]) -> str:
-    return _b64(json.dumps(part, separators=(",", ":")).encode())
+    return b64(json.dumps(part, separators=(",", ":")).encode())
 
 
-def _decoded(part: str) -> Any:
-    return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+def decoded(part: str) -> Any:
+    """The JSON in a part of a JWT; ValueError when there is none."""
+    return json.loads(unb64(part))
 
 
-def _b64(data: bytes) -> str:
+def b64(data: bytes) -> str:
+    """Base64url without padding."""
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def unb64(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

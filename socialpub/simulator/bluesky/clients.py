@@ -1,0 +1,245 @@
+"""Who asks an authorization server: clients that are known by the address of their document, or on loopback by a name.
+
+Source: @atproto/oauth-provider 0.22.9, client-manager and client; atproto.com/specs/oauth ("Clients").
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from socialpub.base.runtime import Clock
+from socialpub.simulator.bluesky.dpop import thumbprint, verified
+from socialpub.simulator.wire import Pulled
+
+ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+_LOOPBACK = "http://localhost"
+_LOOPBACK_URIS = ("http://127.0.0.1/", "http://[::1]/")
+_CACHED_SECONDS = 600
+_ASSERTION_SECONDS = 60
+
+
+class ClientError(Exception):
+    """A refused client: RFC 6749's name, or `invalid_client_metadata`, and the server's words."""
+
+    def __init__(self, name: str, said: str) -> None:
+        super().__init__(said)
+        self.name, self.said = name, said
+
+
+@dataclass(frozen=True)
+class Client:
+    """What a client says of itself. `keys` sign its assertions; without them it is a public client."""
+
+    id: str
+    redirect_uris: tuple[str, ...]
+    scopes: tuple[str, ...]
+    keys: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def is_confidential(self) -> bool:
+        return bool(self.keys)
+
+    def may_return_to(self, uri: str) -> bool:
+        """Whether this is one of its redirect URIs; on loopback any port will do where none is named."""
+        return uri in self.redirect_uris or any(_is_same_loopback(one, uri) for one in self.redirect_uris)
+
+
+@dataclass
+class Clients:
+    """The clients that a server has met. `stands_at`: origins that are found elsewhere than the DNS says."""
+
+    clock: Clock
+    stands_at: dict[str, str] = field(default_factory=dict)
+    _known: dict[str, tuple[int, Client]] = field(default_factory=dict)  # until when, in seconds
+    _asserted: dict[str, int] = field(default_factory=dict)  # by client and jti: until when
+
+    def clear(self) -> None:
+        """Forget what clients have said of themselves."""
+        self._known.clear()
+
+    def wanted(self, client_id: str, pulled: Mapping[str, Pulled]) -> Iterable[str]:
+        """The documents to fetch before the client can be known: its own and then that of its keys."""
+        if not _is_document(client_id) or self._cached(client_id):
+            return
+        yield self._found_at(client_id)
+        told = self._document(client_id, pulled)
+        if told and isinstance(told.get("jwks_uri"), str):
+            yield self._found_at(told["jwks_uri"])
+
+    def get(self, client_id: str, pulled: Mapping[str, Pulled]) -> Client:
+        """The client; ClientError `invalid_client_metadata` when it cannot be known."""
+        if client_id == _LOOPBACK or client_id.startswith((f"{_LOOPBACK}?", f"{_LOOPBACK}/?")):
+            return _on_loopback(client_id)
+        cached = self._cached(client_id)
+        if cached is None:
+            cached = self._read(client_id, pulled)
+            self._known[client_id] = (self._now() + _CACHED_SECONDS, cached)
+        return cached
+
+    def _cached(self, client_id: str) -> Client | None:
+        until, client = self._known.get(client_id, (0, None))
+        return client if until > self._now() else None
+
+    def _read(self, client_id: str, pulled: Mapping[str, Pulled]) -> Client:
+        told = self._document(client_id, pulled) if _is_document(client_id) else None
+        if told is None:
+            raise _unknown(f'Unable to obtain client metadata for "{client_id}"')
+        problem = _problem(client_id, told)
+        if problem:
+            raise _unknown(problem)
+        uris, scopes = tuple(told["redirect_uris"]), tuple(told["scope"].split())
+        if told["token_endpoint_auth_method"] == "none":
+            return Client(client_id, uris, scopes)
+        keys = told.get("jwks") or self._document(told["jwks_uri"], pulled)
+        if not keys or not keys.get("keys"):
+            raise _unknown(f'Unable to obtain jwks from "{told.get("jwks_uri")}" for "{client_id}"')
+        return Client(client_id, uris, scopes, tuple(keys["keys"]))
+
+    def _document(self, url: str, pulled: Mapping[str, Pulled]) -> dict[str, Any] | None:
+        found = pulled.get(self._found_at(url))
+        try:
+            told = json.loads(found.content) if found is not None and found.status == 200 else None
+        except ValueError:
+            return None
+        return told if isinstance(told, dict) else None
+
+    def _found_at(self, url: str) -> str:
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        return self.stands_at.get(origin, origin) + url.removeprefix(origin)
+
+    # --- Authentication ---
+
+    def authenticate(self, client: Client, asked: Mapping[str, str], issuer: str, proven: str) -> str:
+        """The name of the key that signed for the client; empty for a public one. ClientError when it did not.
+
+        `proven`: the thumbprint of the call's DPoP key, which has to be another.
+        """
+        if not client.is_confidential:
+            return ""
+        assertion = asked.get("client_assertion")
+        if not assertion:
+            raise ClientError(
+                "invalid_request", 'client authentication method "private_key_jwt" required a "client_assertion"'
+            )
+        if asked.get("client_assertion_type") != ASSERTION:
+            raise ClientError("invalid_client", "Unsupported client_assertion_type")
+        try:
+            claims, jwk = _asserted(client, assertion)
+            self._check(claims, client, issuer)
+        except ValueError as error:
+            raise ClientError("invalid_client", f'Validation of "client_assertion" failed: {error}') from error
+        if thumbprint(jwk) == proven:
+            said = "The DPoP proof must be signed with a different key than the client assertion"
+            raise ClientError("invalid_request", said)
+        self._remember(f"{client.id} {claims['jti']}", claims)
+        return thumbprint(jwk)
+
+    def _check(self, claims: Mapping[str, Any], client: Client, issuer: str) -> None:
+        for name, value in (("iss", client.id), ("sub", client.id), ("aud", issuer)):
+            if claims.get(name) != value:
+                raise ValueError(f'unexpected "{name}" claim value')
+        if not isinstance(claims.get("jti"), str):
+            raise ValueError('missing required "jti" claim')
+        iat, exp, now = claims.get("iat"), claims.get("exp"), self._now()
+        if not isinstance(iat, int) or not 0 <= now - iat <= _ASSERTION_SECONDS:
+            raise ValueError('"iat" claim timestamp check failed')
+        if exp is not None and exp <= now:
+            raise ValueError('"exp" claim timestamp check failed')
+
+    def _remember(self, name: str, claims: Mapping[str, Any]) -> None:
+        now = self._now()
+        self._asserted = {one: until for one, until in self._asserted.items() if until > now}
+        if name in self._asserted:
+            raise ClientError("invalid_grant", "private_key_jwt jti reused")
+        self._asserted[name] = claims.get("exp") or now + _ASSERTION_SECONDS
+
+    def _now(self) -> int:
+        return self.clock.now_ms() // 1000
+
+
+def _asserted(client: Client, assertion: str) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """The claims of an assertion and the key that it names; ValueError when that key did not sign it."""
+    for jwk in client.keys:
+        try:
+            header, claims = verified(assertion, jwk)
+        except ValueError:
+            continue
+        if header.get("kid") and header["kid"] == jwk.get("kid"):
+            return claims, jwk
+    raise ValueError("signature verification failed")
+
+
+def _on_loopback(client_id: str) -> Client:
+    query = parse_qs(urlsplit(client_id).query, keep_blank_values=True)
+    uris = tuple(query.get("redirect_uri", _LOOPBACK_URIS))
+    scopes = tuple(query.get("scope", ["atproto"])[0].split())
+    hosts = {urlsplit(uri).hostname for uri in uris}
+    if set(query) - {"redirect_uri", "scope"} or "atproto" not in scopes or not hosts <= {"127.0.0.1", "::1"}:
+        raise _unknown(f'Invalid loopback client id "{client_id}"')
+    return Client(client_id, uris, scopes)
+
+
+def _is_document(client_id: str) -> bool:
+    """Whether a client's id is an address that may be read: https, a host that is a name, a path to a file."""
+    parts = urlsplit(client_id)
+    named = bool(parts.hostname) and not _is_ip(parts.hostname or "") and not parts.username
+    return parts.scheme == "https" and named and not parts.fragment and parts.path.rstrip("/") == parts.path != ""
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _problem(client_id: str, told: Mapping[str, Any]) -> str:
+    """The first rule that a client's document breaks, in the server's words; empty when it breaks none."""
+    method = told.get("token_endpoint_auth_method", "client_secret_basic")
+    uris = told.get("redirect_uris") or [""]
+    rules = (
+        (told.get("client_id") != client_id, "client_id does not match"),
+        ("atproto" not in str(told.get("scope")).split(), 'Missing "atproto" scope'),
+        (method not in ("none", "private_key_jwt"), f'Unsupported client authentication method "{method}"'),
+        (
+            method == "private_key_jwt" and not (told.get("jwks") or told.get("jwks_uri")),
+            "private_key_jwt auth method requires jwks or jwks_uri",
+        ),
+        (
+            method == "private_key_jwt" and not told.get("token_endpoint_auth_signing_alg"),
+            "Missing token_endpoint_auth_signing_alg client metadata",
+        ),
+        (told.get("dpop_bound_access_tokens") is not True, '"dpop_bound_access_tokens" must be true'),
+        ("code" not in told.get("response_types", ["code"]), 'response_types must include "code"'),
+        ("authorization_code" not in told.get("grant_types", ["authorization_code"]), "Missing grant type"),
+        (not all(uri.startswith("https://") for uri in uris), "Invalid redirect URI scheme"),
+        (not _is_above(told.get("client_uri"), client_id), "client_uri must have the same origin as the client_id"),
+    )
+    return next((said for is_broken, said in rules if is_broken), "")
+
+
+def _is_above(client_uri: str | None, client_id: str) -> bool:
+    return client_uri is None or client_id.startswith(client_uri.rstrip("/") + "/")
+
+
+def _is_same_loopback(registered: str, uri: str) -> bool:
+    ours, theirs = urlsplit(registered), urlsplit(uri)
+    if ours.hostname not in ("127.0.0.1", "::1") or ours.port not in (None, theirs.port):
+        return False
+    return (ours.scheme, ours.hostname, ours.path or "/", ours.query) == (
+        theirs.scheme,
+        theirs.hostname,
+        theirs.path or "/",
+        theirs.query,
+    )
+
+
+def _unknown(said: str) -> ClientError:
+    return ClientError("invalid_client_metadata", said)

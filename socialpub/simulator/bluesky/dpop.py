@@ -1,0 +1,123 @@
+"""Proofs of possession (DPoP, RFC 9449), checked in the order and words of the reference server.
+
+Source: @atproto/oauth-provider 0.22.9, dpop-manager and dpop-nonce. Of its algorithms there is ES256 here, the one that
+the network's profile of OAuth asks of everybody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from socialpub.base.runtime import Clock
+from socialpub.simulator.bluesky.tokens import b64, decoded, unb64
+from socialpub.simulator.wire import Call
+
+ALGORITHMS = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES256K ES384 ES512"  # what the reference server claims
+_ROTATION, _TOLERANCE, _AGE = 60, 180, 10  # seconds
+_REMEMBERED = 198
+
+
+class ProofError(Exception):
+    """A refused proof: `name` is `invalid_dpop_proof`, or `use_dpop_nonce` when a nonce is wanted."""
+
+    def __init__(self, said: str, name: str = "invalid_dpop_proof") -> None:
+        super().__init__(said)
+        self.name, self.said = name, said
+
+
+@dataclass
+class Proofs:
+    """One server's nonces, and the proofs that it has seen."""
+
+    clock: Clock
+    secret: bytes
+    _seen: dict[str, int] = field(default_factory=dict)  # by jti: until when, in seconds
+
+    def nonce(self) -> str:
+        """What the next proof is to carry; it works for two to three minutes."""
+        return self._nonce(1)
+
+    def _nonce(self, step: int) -> str:
+        turn = self._now() // _ROTATION + step
+        return b64(hmac.digest(self.secret, turn.to_bytes(8, "big"), hashlib.sha256))
+
+    def check(self, call: Call, access: str = "") -> str:
+        """The thumbprint of the key that a call proves to have, with its access token if any; empty without a proof."""
+        if "dpop" not in call.headers:
+            return ""
+        try:
+            header, claims = verified(call.headers["dpop"])
+        except ValueError as error:
+            raise ProofError(f"Failed to verify DPoP proof: {error}") from error
+        if header.get("typ") != "dpop+jwt":
+            raise ProofError('Failed to verify DPoP proof: unexpected "typ" JWT header value')
+        self._check_claims(claims, call, access)
+        self._remember(claims["jti"])
+        return thumbprint(header["jwk"])
+
+    def _check_claims(self, claims: Mapping[str, Any], call: Call, access: str) -> None:
+        iat, jti, nonce = (claims.get(name) for name in ("iat", "jti", "nonce"))
+        if not isinstance(iat, int) or not -_TOLERANCE <= self._now() - iat <= _AGE + _TOLERANCE:
+            raise ProofError('Failed to verify DPoP proof: "iat" claim timestamp check failed')
+        if not jti or not isinstance(jti, str):
+            raise ProofError('DPoP "jti" missing')
+        if claims.get("htm") != call.method:
+            raise ProofError('DPoP "htm" mismatch')
+        if str(claims.get("htu")).partition("?")[0] != call.origin + call.path:
+            raise ProofError('DPoP "htu" mismatch')
+        if not nonce:
+            raise ProofError("Authorization server requires nonce in DPoP proof", "use_dpop_nonce")
+        if nonce not in [self._nonce(step) for step in (-1, 0, 1)]:
+            raise ProofError('DPoP "nonce" mismatch', "use_dpop_nonce")
+        if claims.get("ath") != (b64(hashlib.sha256(access.encode()).digest()) if access else None):
+            raise ProofError('DPoP "ath" mismatch' if access else 'DPoP "ath" claim not allowed')
+
+    def _remember(self, jti: str) -> None:
+        now = self._now()
+        self._seen = {one: until for one, until in self._seen.items() if until > now}
+        if jti in self._seen:
+            raise ProofError("DPoP proof replayed")
+        self._seen[jti] = now + _REMEMBERED
+
+    def _now(self) -> int:
+        return self.clock.now_ms() // 1000
+
+
+def verified(token: str, jwk: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(header, claims) of a JWT that `jwk` has signed, or without one the key in its own header; else ValueError."""
+    signed, _, signature = token.rpartition(".")
+    try:
+        header, claims = (decoded(part) for part in signed.split("."))
+        key, raw = _public_key(jwk or header["jwk"]), unb64(signature)
+        if header["alg"] != "ES256" or len(raw) != 64 or not isinstance(claims, dict):
+            raise ValueError("signature verification failed")
+        both = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
+        key.verify(both, signed.encode(), ec.ECDSA(SHA256()))
+    except InvalidSignature as error:
+        raise ValueError("signature verification failed") from error
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError("Invalid Compact JWS") from error
+    return header, claims
+
+
+def _public_key(jwk: Mapping[str, Any]) -> ec.EllipticCurvePublicKey:
+    if (jwk["kty"], jwk["crv"]) != ("EC", "P-256") or "d" in jwk:
+        raise ValueError('"jwk" must be a public JSON Web Key')
+    x, y = (int.from_bytes(unb64(jwk[name]), "big") for name in ("x", "y"))
+    return ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
+
+
+def thumbprint(jwk: Mapping[str, Any]) -> str:
+    """The key's name (RFC 7638)."""
+    named = {name: jwk[name] for name in ("crv", "kty", "x", "y")}
+    return b64(hashlib.sha256(json.dumps(named, separators=(",", ":")).encode()).digest())

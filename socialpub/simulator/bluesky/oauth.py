@@ -1,0 +1,340 @@
+"""AT Protocol OAuth: the authorization server beside the fake Bluesky's repositories.
+
+What it adds to the common one: requests are pushed (PAR), clients are known by their documents, and tokens are bound
+to the key that the client proves to have (DPoP). Source: @atproto/oauth-provider 0.22.9 and its recorded answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from socialpub.simulator.bluesky.clients import Client, ClientError, Clients
+from socialpub.simulator.bluesky.dpop import ALGORITHMS, ProofError, Proofs
+from socialpub.simulator.bluesky.metadata import protected_resource, server
+from socialpub.simulator.bluesky.tokens import Claims, b64
+from socialpub.simulator.bluesky.xrpc import CORS, Auth
+from socialpub.simulator.bluesky.xrpc import error as error_of
+from socialpub.simulator.forms import fields
+from socialpub.simulator.oauth import Grant, Issue, Manners, OAuthServer, page
+from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+
+PAR_SECONDS = 300
+_NEEDED = {  # by method, for who has not been given `transition:generic`
+    "com.atproto.repo.createRecord": "repo:app.bsky.feed.post?action=create",
+    "com.atproto.repo.putRecord": "repo:app.bsky.feed.post?action=create",
+    "com.atproto.repo.deleteRecord": "repo:app.bsky.feed.post?action=delete",
+    "com.atproto.repo.uploadBlob": "blob:*/*",
+}
+_DAY = 86_400
+_PUBLIC_SECONDS = 14 * _DAY  # of a public client's session, whatever is refreshed
+_REFRESH_SECONDS = 91 * _DAY  # of a confidential client's refresh token
+_PRIVATE = {**CORS, "cache-control": "no-store", "pragma": "no-cache"}
+_PREFIX = "urn:ietf:params:oauth:request_uri:req-"
+
+
+@dataclass(frozen=True)
+class Bond:
+    """Who alone may use a session: the client, its own key (empty: a public client) and the key of its proofs."""
+
+    client: str
+    signer: str
+    key: str
+    ends_at: int | None  # the session itself
+
+    def problem(self, client: Client, signer: str, key: str) -> str:
+        """Why somebody may not use the session; empty when they may."""
+        if self.client != client.id:
+            return "Token was not issued to this client"
+        if self.key not in ("", key):
+            return "DPoP proof does not match the expected JKT"
+        if self.signer != signer:
+            return "The session was initiated with a different key than the client assertion currently used"
+        return ""
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """A request that waits for its owner."""
+
+    asked: Mapping[str, str]
+    bond: Bond
+    ends_at: int
+
+
+def challenge_of(verifier: str) -> str:
+    return b64(hashlib.sha256(verifier.encode()).digest())
+
+
+def refusal(name: str, said: str) -> Answer:
+    """RFC 6749, 5.2; a missing or bad proof is a 401 that says what proof is wanted."""
+    body = {"error": name, "error_description": said}
+    if name != "invalid_dpop_proof":
+        return Answer(400, body, _PRIVATE, "application/json")
+    return Answer(401, body, {**_PRIVATE, "www-authenticate": wanted(name, said)}, "application/json")
+
+
+def wanted(name: str, said: str) -> str:
+    """The WWW-Authenticate of a refused call; words with quotes in them stay out."""
+    told = "" if '"' in said else f', error_description="{said}"'
+    return f'DPoP algs="{ALGORITHMS}", error="{name}"{told}'
+
+
+def _unauthorized(name: str, said: str) -> RefusedError:
+    answer = error_of(401, name, said).answer
+    return RefusedError(replace(answer, headers={**answer.headers, "www-authenticate": wanted(name, said)}))
+
+
+def _issued(issue: Issue) -> Answer:
+    body = {
+        "access_token": issue.access,
+        "token_type": "DPoP",
+        "refresh_token": issue.refresh,
+        "scope": " ".join(issue.scopes),
+        "expires_in": issue.expires_in,
+        "sub": issue.account,
+    }
+    return Answer(200, body, _PRIVATE, "application/json")
+
+
+MANNERS = Manners(
+    authorize_path="/oauth/authorize",
+    token_path="/oauth/token",
+    revoke_path="/oauth/revoke",
+    pkce=True,
+    code_seconds=PAR_SECONDS,
+    access_seconds=3600,
+    refreshing="fatal",
+    refresh_seconds=_REFRESH_SECONDS,
+    denial={"error": "access_denied", "error_description": "The user rejected the request"},
+    issued=_issued,
+    refused=refusal,
+)
+
+
+@dataclass
+class AuthorizationServer(OAuthServer):
+    """Accounts are named by their DID. `owner_of`: the DID of a handle or DID; empty when there is none."""
+
+    owner_of: Callable[[str], str] = str
+    _pushed: dict[str, Pushed] = field(default_factory=dict)
+    _spent: dict[str, Grant] = field(default_factory=dict)  # by code or refresh token that was used
+
+    def __post_init__(self) -> None:
+        self.clients = Clients(self.clock)
+        self.proofs = Proofs(self.clock, hashlib.sha256(b"nonces of the fake").digest())
+
+    def operations(self) -> tuple[Operation, ...]:
+        return (
+            Operation("oauth.resource", ("GET",), "/.well-known/oauth-protected-resource", self.resource),
+            Operation("oauth.metadata", ("GET",), "/.well-known/oauth-authorization-server", self.metadata),
+            Operation("oauth.jwks", ("GET",), "/oauth/jwks", self.jwks),
+            Operation("oauth.par", ("POST",), "/oauth/par", self.push, pulls=self._documents),
+            Operation("oauth.authorize", ("GET", "POST"), "/oauth/authorize", self.authorize),
+            Operation("oauth.token", ("POST",), "/oauth/token", self.token, pulls=self._documents),
+            Operation("oauth.revoke", ("POST",), "/oauth/revoke", self.revoke, pulls=self._documents),
+        )
+
+    def resource(self, call: Call) -> Answer:
+        return Answer(200, protected_resource(call.origin), CORS)
+
+    def metadata(self, call: Call) -> Answer:
+        headers = {**CORS, "cache-control": "max-age=300"}
+        return Answer(200, server(call.origin), headers, "application/json")
+
+    def jwks(self, call: Call) -> Answer:
+        """No keys: access tokens are signed with a secret."""
+        return Answer(200, {"keys": []}, {**CORS, "cache-control": "max-age=300"}, "application/json")
+
+    def _documents(self, call: Call) -> Iterable[str]:
+        return self.clients.wanted(fields(call).get("client_id", ""), call.pulled)
+
+    # --- The request and its owner ---
+
+    def push(self, call: Call) -> Answer:
+        """A request that the browser will name (RFC 9126)."""
+        return self._answered(call, self._push)
+
+    def _push(self, call: Call, asked: Mapping[str, str]) -> Answer:
+        client, signer, key = self._caller(call, asked)
+        self._check(client, asked)
+        now = self._now()
+        name = _PREFIX + hashlib.sha256(self._new("request").encode()).hexdigest()[:32]
+        ends = None if client.is_confidential else _PUBLIC_SECONDS
+        self._pushed[name] = Pushed(dict(asked), Bond(client.id, signer, key, ends), now + PAR_SECONDS)
+        return Answer(201, {"request_uri": name, "expires_in": PAR_SECONDS - 1}, _PRIVATE, "application/json")
+
+    def _check(self, client: Client, asked: Mapping[str, str]) -> None:
+        scopes, uri, kind = asked.get("scope", "").split(), asked.get("redirect_uri", ""), asked.get("response_type")
+        undeclared = [scope for scope in scopes if scope not in client.scopes]
+        hint = asked.get("login_hint", "")
+        refusals = (
+            (kind != "code", "unsupported_response_type", f'Unsupported response_type "{kind}"'),
+            (undeclared, "invalid_scope", f'Scope "{undeclared[:1]}" is not declared in the client metadata'),
+            (not client.may_return_to(uri), "invalid_request", f"Invalid redirect_uri {uri}"),
+            (not asked.get("code_challenge"), "invalid_request", "Use of PKCE is required"),
+            ("atproto" not in scopes, "invalid_scope", 'The "atproto" scope is required'),
+            (
+                asked.get("code_challenge_method") != "S256",
+                "invalid_request",
+                'atproto requires use of "S256" code_challenge_method',
+            ),
+            (hint and "." not in hint and ":" not in hint, "invalid_request", f'Invalid login_hint "{hint}"'),
+        )
+        for is_refused, name, said in refusals:
+            if is_refused:
+                raise RefusedError(refusal(name, said))
+
+    def authorize(self, call: Call) -> Answer:
+        """The owner's page for a pushed request, or straight back."""
+        sent = fields(call)
+        name = sent.get("request_uri", "")
+        pushed = self._pushed.get(name)
+        if pushed is None or pushed.ends_at <= self._now() or pushed.bond.client != sent.get("client_id"):
+            return page("<h1>This cannot be approved</h1><p>Unknown request_uri</p>", 400)
+        hinted = self.owner_of(pushed.asked.get("login_hint", ""))
+        if self.consent.mode == "form" and call.method == "GET":
+            shown = {"client_id": pushed.bond.client, "request_uri": name, "scope": pushed.asked["scope"]}
+            return page(self._form(call.path, shown, hinted))
+        del self._pushed[name]
+        pressed = sent.get("decision", "deny" if self.consent.mode == "deny" else "allow")
+        params = self._denied() if pressed != "allow" else self._allowed(pushed, sent, hinted, call)
+        return self._back(pushed.asked, {"iss": call.origin, **params})
+
+    def _allowed(self, pushed: Pushed, sent: Mapping[str, str], hinted: str, call: Call) -> dict[str, str]:
+        chosen = {name: sent[name] for name in ("decision", "account") if name in sent}
+        if "account" not in chosen and self.consent.account is None and hinted:
+            chosen["account"] = hinted
+        params = self._approved({**pushed.asked, **chosen}, call)
+        code, ends = self._codes[params["code"]], pushed.bond.ends_at
+        code.grant.bond = replace(pushed.bond, ends_at=ends and self._now() + ends)
+        if "atproto" not in code.grant.scopes:
+            del self._codes[params["code"]]
+            return {"error": "access_denied", "error_description": 'The "atproto" scope is required'}
+        return params
+
+    # --- Tokens ---
+
+    def token(self, call: Call) -> Answer:
+        return self._answered(call, self._token)
+
+    def _token(self, call: Call, asked: Mapping[str, str]) -> Answer:
+        client, signer, key = self._caller(call, asked)
+        if not key:
+            raise ProofError("DPoP proof required")
+        runs = {"authorization_code": self._by_code, "refresh_token": self._by_refresh}
+        run = runs.get(asked.get("grant_type", ""))
+        if run is None:
+            raise self._refuse("invalid_grant", "Invalid request payload")
+        grant = run(asked)
+        bond = cast(Bond, grant.bond)
+        problem = bond.problem(client, signer, key)
+        if problem:
+            grant.ended = True
+            raise self._refuse("invalid_grant", problem)
+        grant.bond = replace(bond, key=key)
+        self._access = {name: token for name, token in self._access.items() if token.grant is not grant}
+        issue = self._issue(grant, self.manners.access_seconds, first=asked["grant_type"] == "authorization_code")
+        return self.manners.issued(replace(issue, expires_in=(issue.expires_in or 1) - 1))
+
+    def _by_code(self, asked: Mapping[str, str]) -> Grant:
+        text = asked.get("code", "")
+        code = self._codes.pop(text, None)
+        if text in self._spent:
+            self._spent[text].ended = True
+        if code is None:
+            raise self._refuse("invalid_grant", "Invalid code")
+        self._spent[text] = code.grant
+        verifier = asked.get("code_verifier", "")
+        refusals = (
+            (self._over(code), "This code has expired"),
+            (
+                asked.get("redirect_uri") != code.redirect_uri,
+                "The redirect_uri parameter must match the one used in the authorization request",
+            ),
+            (len(verifier) < 43, "code_verifier too short" if verifier else "code_verifier is required"),
+            (challenge_of(verifier) != code.challenge, "Invalid code_verifier"),
+        )
+        for is_refused, said in refusals:
+            if is_refused:
+                raise self._refuse("invalid_grant", said)
+        return code.grant
+
+    def _by_refresh(self, asked: Mapping[str, str]) -> Grant:
+        """The session of a refresh token, which works once: sent again, it ends the session."""
+        text = asked.get("refresh_token", "")
+        token, spent = self._refresh.pop(text, None), self._spent.get(text)
+        if spent is not None and not spent.ended:
+            spent.ended = True
+            raise self._refuse("invalid_grant", "Refresh token replayed")
+        if token is None or token.grant.ended or not token.grant.renewable:
+            raise self._refuse("invalid_grant", "Invalid refresh token")
+        grant = self._spent[text] = token.grant
+        ends_at = cast(Bond, grant.bond).ends_at
+        if self._over(token) or (ends_at is not None and ends_at <= self._now()):
+            grant.ended = True
+            raise self._refuse("invalid_grant", "Refresh token expired" if self._over(token) else "Session expired")
+        return grant
+
+    def revoke(self, call: Call) -> Answer:
+        return self._answered(call, self._revoke)
+
+    def _revoke(self, call: Call, asked: Mapping[str, str]) -> Answer:
+        """Ends the session of a token. Why it was not ended is not told: the reference server's own choice."""
+        text = asked.get("token", "")
+        found, done = self._access.get(text) or self._refresh.get(text), Answer(200, {}, _PRIVATE, "application/json")
+        try:
+            caller = self._caller(call, asked)
+        except ClientError:
+            return done
+        if found is not None and not cast(Bond, found.grant.bond).problem(*caller):
+            found.grant.ended = True
+        return done
+
+    # --- At the repository ---
+
+    def claims(self, call: Call, auth: Auth) -> Claims:
+        """Whom a call with a bound token stands for; the server's refusal otherwise."""
+        token = call.headers["authorization"].partition(" ")[2]
+        try:
+            key = self.proofs.check(call, token)
+        except ProofError as error:
+            raise _unauthorized(error.name, error.said) from error
+        found = self._access.get(token)
+        if found is None or found.grant.ended:
+            raise _unauthorized("invalid_token", "Invalid token" if token.startswith("lab-") else "Malformed token")
+        if not key:
+            raise _unauthorized("invalid_dpop_proof", "DPoP proof required")
+        if key != cast(Bond, found.grant.bond).key:
+            raise _unauthorized("invalid_token", "Invalid DPoP key binding")
+        if self._over(found):
+            raise _unauthorized("invalid_token", '"exp" claim timestamp check failed')
+        if auth == "full":
+            raise error_of(403, "Forbidden", "OAuth credentials are not supported for this endpoint")
+        missing = _NEEDED.get(call.path.rpartition("/")[2])
+        if missing and "transition:generic" not in found.grant.scopes:
+            raise error_of(403, "ScopeMissingError", f'Missing required scope "{missing}"')
+        return Claims(found.grant.account, " ".join(found.grant.scopes), found.ends_at or 0)
+
+    # --- Who asks ---
+
+    def _answered(self, call: Call, run: Callable[[Call, Mapping[str, str]], Answer]) -> Answer:
+        """The answer with the next nonce, also when it is a refusal."""
+        try:
+            answer = run(call, fields(call))
+        except RefusedError as refused:
+            answer = refused.answer
+        except (ClientError, ProofError) as error:
+            answer = refusal(error.name, error.said)
+        return replace(answer, headers={**answer.headers, "dpop-nonce": self.proofs.nonce()})
+
+    def _caller(self, call: Call, asked: Mapping[str, str]) -> tuple[Client, str, str]:
+        """(client, thumbprint of the key that signed for it, thumbprint of the key that the call proves)."""
+        name = asked.get("client_id", "")
+        if not name:
+            raise ClientError("invalid_client", "Client credentials missing")
+        key = self.proofs.check(call)
+        client = self.clients.get(name, call.pulled)
+        return client, self.clients.authenticate(client, asked, call.origin, key), key

@@ -1,0 +1,563 @@
+"""The fake Bluesky's OAuth: what of a client, a proof and a token it refuses, and how sessions end."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+import pytest
+
+from socialpub.platforms.bluesky_dpop import b64, digest, public_jwk, signed, thumbprint
+from socialpub.simulator.bluesky import Bluesky
+
+from .conftest import NOON, Alice, SetClock
+from .oauth_client import CALLBACK, KEY, LOOPBACK, OTHER_KEY, SCOPE, Client
+
+SIGNER = b64(b"\x03" * 32)
+ORIGIN = "https://post.example.com"
+CLIENT_ID = f"{ORIGIN}/oauth/client-metadata.json"
+HOME = f"{ORIGIN}/connect/bluesky/callback"
+
+
+@pytest.fixture
+def client(alice: Alice, clock: SetClock) -> Client:
+    return Client(alice.client, clock.now_ms)
+
+
+@pytest.fixture
+def fake(alice: Alice) -> Bluesky:
+    found = alice.simulator.lab.fakes["bluesky"]
+    assert isinstance(found, Bluesky)
+    return found
+
+
+def told(answer: httpx.Response) -> tuple[int, str, str]:
+    """(status, the error's name, its words)."""
+    body = answer.json()
+    return answer.status_code, body["error"], body.get("error_description") or body["message"]
+
+
+# --- Proofs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "said"),
+    [
+        ({"htm": "GET"}, "invalid_dpop_proof", 'DPoP "htm" mismatch'),
+        ({"htu": "http://127.0.0.1/oauth/par"}, "invalid_dpop_proof", 'DPoP "htu" mismatch'),
+        ({"jti": None}, "invalid_dpop_proof", 'DPoP "jti" missing'),
+        ({"iat": NOON // 1000 - 191}, "invalid_dpop_proof", '"iat" claim timestamp check failed'),
+        ({"iat": NOON // 1000 + 181}, "invalid_dpop_proof", '"iat" claim timestamp check failed'),
+        ({"iat": None}, "invalid_dpop_proof", '"iat" claim timestamp check failed'),
+        ({"ath": digest("t")}, "invalid_dpop_proof", 'DPoP "ath" claim not allowed'),
+        ({"nonce": "made-up"}, "use_dpop_nonce", 'DPoP "nonce" mismatch'),
+        ({"nonce": None}, "use_dpop_nonce", "Authorization server requires nonce in DPoP proof"),
+    ],
+)
+def test_a_proof_that_says_something_else_is_refused(
+    client: Client, changes: dict[str, Any], name: str, said: str
+) -> None:
+    client.learn()
+    answer = client.push(client.proof("POST", "/oauth/par", **changes))
+    assert answer.status_code == (400 if name == "use_dpop_nonce" else 401)
+    assert answer.json()["error"] == name
+    assert said in answer.json()["error_description"]
+    assert answer.headers["dpop-nonce"]
+    assert client.push().status_code == 201
+
+
+@pytest.mark.parametrize("seconds", [-190, 180])
+def test_a_clock_may_be_three_minutes_off(client: Client, seconds: int) -> None:
+    client.learn()
+    assert client.push(client.proof("POST", "/oauth/par", iat=NOON // 1000 + seconds)).status_code == 201
+
+
+def test_a_proof_works_once(client: Client) -> None:
+    client.learn()
+    proof = client.proof("POST", "/oauth/par")
+    assert client.push(proof).status_code == 201
+    assert told(client.push(proof)) == (401, "invalid_dpop_proof", "DPoP proof replayed")
+
+
+def forged(client: Client) -> dict[str, str]:
+    whole = client.proof("POST", "/oauth/par")
+    head, body, signature = whole.split(".")
+    claims = {"jti": "x", "htm": "POST", "htu": f"{client.http.base_url}oauth/par", "iat": NOON // 1000}
+    with_secret = {"typ": "dpop+jwt", "jwk": public_jwk(KEY) | {"d": KEY}}
+    return {
+        "not a JWT": "garbage",
+        "another body": f"{head}.{b64(json.dumps(claims).encode())}.{signature}",
+        "no signature": f"{head}.{body}.",
+        "another type": signed(KEY, {"typ": "JWT", "jwk": public_jwk(KEY)}, claims),
+        "no key": signed(KEY, {"typ": "dpop+jwt"}, claims),
+        "a secret key": signed(KEY, with_secret, claims),
+        "a key that is none": signed(KEY, {"typ": "dpop+jwt", "jwk": {"kty": "EC", "crv": "P-256", "x": 1}}, claims),
+        "a body that is no object": f"{head}.{b64(b'[]')}.{signature}",
+    }
+
+
+@pytest.mark.parametrize(
+    "which",
+    [
+        "not a JWT",
+        "another body",
+        "no signature",
+        "another type",
+        "no key",
+        "a secret key",
+        "a key that is none",
+        "a body that is no object",
+    ],
+)
+def test_a_forged_proof_is_refused(client: Client, which: str) -> None:
+    client.learn()
+    status, name, said = told(client.push(forged(client)[which]))
+    assert (status, name) == (401, "invalid_dpop_proof")
+    assert said.startswith("Failed to verify DPoP proof")
+
+
+def test_a_nonce_lives_two_to_three_minutes(client: Client, clock: SetClock) -> None:
+    client.learn()
+    old = client.nonce
+    for seconds, status in ((0, 201), (60, 201), (59, 201), (61, 400)):
+        clock.ms += seconds * 1000
+        client.nonce = old
+        assert client.push().status_code == status, seconds
+
+
+# --- Clients ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "client_id",
+    [
+        "simulator-app",
+        "http://localhost:8080?redirect_uri=http%3A%2F%2F127.0.0.1%2F",
+        "http://localhost?redirect_uri=http%3A%2F%2Flocalhost%2Fcallback",
+        "http://localhost?scope=transition%3Ageneric",
+        "http://localhost?name=x",
+        "http://post.example.com/oauth/client-metadata.json",
+        "https://127.0.0.1/oauth/client-metadata.json",
+        "https://post.example.com",
+        "https://post.example.com/",
+        "https://nobody.invalid/oauth/client-metadata.json",
+    ],
+)
+def test_a_client_that_cannot_be_known_is_refused(client: Client, client_id: str) -> None:
+    client.learn()
+    client.id = client_id
+    status, name, _ = told(client.push())
+    assert (status, name) == (400, "invalid_client_metadata")
+
+
+def test_a_client_on_loopback_may_return_to_any_port(client: Client) -> None:
+    client.learn()
+    assert client.push(redirect_uri="http://127.0.0.1:8123/callback").status_code == 201
+    assert client.push(redirect_uri="http://127.0.0.1:8123/other").status_code == 400
+
+
+def test_a_loopback_client_without_wishes_may_ask_for_the_least(client: Client) -> None:
+    client.learn()
+    client.id = "http://localhost"
+    assert client.push(redirect_uri="http://127.0.0.1/", scope="atproto").status_code == 201
+    assert told(client.push(redirect_uri="http://127.0.0.1/"))[1] == "invalid_scope"
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"response_type": "token"}, "unsupported_response_type"),
+        ({"code_challenge_method": "plain"}, "invalid_request"),
+        ({"scope": "atproto transition:chat.bsky"}, "invalid_scope"),
+        ({"login_hint": "alice"}, "invalid_request"),
+        ({"client_id": None}, "invalid_client"),
+    ],
+)
+def test_a_request_that_breaks_a_rule_is_refused(client: Client, changes: dict[str, str | None], name: str) -> None:
+    client.learn()
+    assert told(client.push(**changes))[:2] == (400, name)
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    told = {
+        "client_id": CLIENT_ID,
+        "client_uri": ORIGIN,
+        "application_type": "web",
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "redirect_uris": [HOME],
+        "scope": SCOPE,
+        "dpop_bound_access_tokens": True,
+        "token_endpoint_auth_method": "private_key_jwt",
+        "token_endpoint_auth_signing_alg": "ES256",
+        "jwks": {"keys": [public_jwk(SIGNER) | {"kid": thumbprint(SIGNER)}]},
+    }
+    return {name: value for name, value in (told | changes).items() if value is not None}
+
+
+@dataclass
+class Web:
+    """The client's own server: its documents by path, and how often each was read."""
+
+    documents: dict[str, Any]
+    read: list[str]
+
+
+@pytest.fixture
+def web(fake: Bluesky) -> Iterator[Web]:
+    web = Web({"/oauth/client-metadata.json": document()}, [])
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            web.read.append(self.path)
+            found = web.documents.get(self.path)
+            self.send_response(404 if found is None else 200)
+            self.end_headers()
+            self.wfile.write(json.dumps(found).encode())
+
+        def log_message(self, *_: Any) -> None:
+            return None
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        fake.oauth.clients.stands_at[ORIGIN] = f"http://127.0.0.1:{server.server_address[1]}"
+        yield web
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def known(client: Client, web: Web) -> Client:
+    """A confidential client, whose assertions are good."""
+    client.id, client.callback = CLIENT_ID, HOME
+    vouch(client)
+    client.learn()
+    vouch(client)
+    return client
+
+
+def vouch(client: Client, key: str = SIGNER, header: dict[str, Any] | None = None, **changes: Any) -> None:
+    """Sign for the client's next call."""
+    client.count += 1
+    origin, now = str(client.http.base_url).rstrip("/"), client.now_ms() // 1000
+    claims = {"iss": CLIENT_ID, "sub": CLIENT_ID, "aud": origin, "jti": f"a-{client.count}", "iat": now}
+    claims = {name: value for name, value in (claims | {"exp": now + 60} | changes).items() if value is not None}
+    client.assertion = {
+        "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+        "client_assertion": signed(key, {"kid": thumbprint(SIGNER)} if header is None else header, claims),
+    }
+
+
+def test_a_confidential_client_is_known_by_its_document_which_is_read_once_in_ten_minutes(
+    known: Client, web: Web, clock: SetClock
+) -> None:
+    assert known.push().status_code == 201
+    web.read.clear()
+    clock.ms += 599_000
+    known.nonce = ""
+    known.learn()
+    vouch(known)
+    assert known.push().status_code == 201
+    assert web.read == []
+    clock.ms += 1_000
+    vouch(known)
+    assert known.push().status_code == 201
+    assert web.read == ["/oauth/client-metadata.json"]
+
+
+def test_its_keys_may_stand_in_a_document_of_their_own(known: Client, web: Web, fake: Bluesky) -> None:
+    keys = document()["jwks"]
+    web.documents = {
+        "/oauth/client-metadata.json": document(jwks=None, jwks_uri=f"{ORIGIN}/oauth/jwks.json"),
+        "/oauth/jwks.json": keys,
+    }
+    fake.oauth.clients.clear()
+    web.read.clear()
+    assert known.push().status_code == 201
+    assert web.read == ["/oauth/client-metadata.json", "/oauth/jwks.json"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"client_id": f"{ORIGIN}/other.json"},
+        {"client_id": None},
+        {"scope": "transition:generic"},
+        {"scope": None},
+        {"token_endpoint_auth_method": "client_secret_basic"},
+        {"jwks": None},
+        {"jwks": {"keys": []}},
+        {"jwks": None, "jwks_uri": f"{ORIGIN}/nothing.json"},
+        {"token_endpoint_auth_signing_alg": None},
+        {"dpop_bound_access_tokens": False},
+        {"dpop_bound_access_tokens": None},
+        {"response_types": ["token"]},
+        {"grant_types": ["refresh_token"]},
+        {"redirect_uris": ["http://post.example.com/callback"]},
+        {"redirect_uris": []},
+        {"client_uri": "https://other.example.com"},
+    ],
+)
+def test_a_document_that_breaks_a_rule_makes_no_client(
+    known: Client, web: Web, fake: Bluesky, changes: dict[str, Any]
+) -> None:
+    web.documents["/oauth/client-metadata.json"] = document(**changes)
+    fake.oauth.clients.clear()
+    assert told(known.push())[:2] == (400, "invalid_client_metadata")
+
+
+@pytest.mark.parametrize(
+    ("key", "header", "changes"),
+    [
+        (OTHER_KEY, None, {}),
+        (SIGNER, {}, {}),
+        (SIGNER, {"kid": "another"}, {}),
+        (SIGNER, None, {"aud": "https://bsky.social"}),
+        (SIGNER, None, {"iss": LOOPBACK}),
+        (SIGNER, None, {"sub": None}),
+        (SIGNER, None, {"jti": None}),
+        (SIGNER, None, {"iat": NOON // 1000 - 61}),
+        (SIGNER, None, {"exp": NOON // 1000}),
+    ],
+)
+def test_a_bad_assertion_is_refused(
+    known: Client, key: str, header: dict[str, Any] | None, changes: dict[str, Any]
+) -> None:
+    vouch(known, key, header, **changes)
+    assert told(known.push())[:2] == (400, "invalid_client")
+
+
+def test_a_confidential_client_must_vouch_for_itself_once_and_with_another_key(known: Client) -> None:
+    assert known.push().status_code == 201
+    assert told(known.push()) == (400, "invalid_grant", "private_key_jwt jti reused")
+    known.assertion = {}
+    assert told(known.push())[:2] == (400, "invalid_request")
+    known.key = SIGNER
+    vouch(known)
+    assert "different key" in told(known.push())[2]
+
+
+def test_a_session_belongs_to_the_client_that_began_it(known: Client, alice: Alice) -> None:
+    code = known.consent(known.push().json()["request_uri"])["code"]
+    vouch(known)
+    tokens = known.by_code(code).json()
+    assert tokens["sub"] == alice.did
+    thief = Client(known.http, known.now_ms, nonce=known.nonce)
+    assert told(thief.refresh(tokens["refresh_token"])) == (400, "invalid_grant", "Token was not issued to this client")
+    assert known.write(tokens["access_token"], alice.did).status_code == 401
+
+
+# --- The owner -------------------------------------------------------------------------------------------------------
+
+
+def test_the_browser_names_the_request_and_comes_back_with_the_issuer(client: Client) -> None:
+    client.learn()
+    back = client.consent(client.push().json()["request_uri"])
+    assert set(back) == {"state", "iss", "code"}
+    assert back["iss"] == str(client.http.base_url).rstrip("/")
+
+
+def test_an_owner_may_refuse(client: Client, fake: Bluesky) -> None:
+    client.learn()
+    fake.oauth.consent.mode = "deny"
+    back = client.consent(client.push().json()["request_uri"])
+    assert (back["error"], back["error_description"]) == ("access_denied", "The user rejected the request")
+    assert back["iss"]
+
+
+def test_the_page_asks_for_the_account_that_was_named_and_its_scopes(
+    client: Client, fake: Bluesky, alice: Alice
+) -> None:
+    bob = alice.simulator.lab.add_account("bluesky", handle="bob.test")
+    fake.oauth.consent.mode = "form"
+    client.learn()
+    request_uri = client.push().json()["request_uri"]
+    shown = client.http.get(client.page(request_uri)).text
+    assert f'<option value="{alice.did}" selected>' in shown
+    assert f'<option value="{bob["did"]}">' in shown
+    assert "transition:generic" in shown
+    form = {"client_id": client.id, "request_uri": request_uri, "decision": "allow", "ticked": SCOPE.split()}
+    gone = client.http.post("/oauth/authorize", data=form | {"account": bob["did"]})
+    code = dict(parse_qsl(urlsplit(gone.headers["location"]).query))["code"]
+    assert client.by_code(code).json()["sub"] == bob["did"]
+
+
+def test_an_owner_who_leaves_out_the_least_allows_nothing(client: Client, fake: Bluesky) -> None:
+    fake.oauth.consent.without = frozenset({"atproto"})
+    client.learn()
+    assert client.consent(client.push().json()["request_uri"])["error"] == "access_denied"
+
+
+@pytest.mark.parametrize("which", ["unknown", "used", "over", "of another client"])
+def test_a_request_that_is_not_there_is_answered_with_a_page(client: Client, clock: SetClock, which: str) -> None:
+    client.learn()
+    request_uri = client.push().json()["request_uri"]
+    if which == "used":
+        client.consent(request_uri)
+    if which == "over":
+        clock.ms += 300_000
+    client.id = "http://localhost" if which == "of another client" else client.id
+    answer = client.http.get(client.page("urn:x" if which == "unknown" else request_uri))
+    assert answer.status_code == 400
+    assert "location" not in answer.headers
+
+
+# --- Sessions --------------------------------------------------------------------------------------------------------
+
+
+def test_tokens_are_bound_and_tell_whose_they_are(client: Client, alice: Alice) -> None:
+    tokens = client.session()
+    assert set(tokens) == {"access_token", "token_type", "refresh_token", "scope", "expires_in", "sub"}
+    assert (tokens["token_type"], tokens["sub"], tokens["expires_in"]) == ("DPoP", alice.did, 3599)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"code_verifier": "w" * 43}, "Invalid code_verifier"),
+        ({"code_verifier": "short"}, "code_verifier too short"),
+        ({"code_verifier": None}, "code_verifier is required"),
+        ({"code": "made-up"}, "Invalid code"),
+        ({"redirect_uri": CALLBACK + "/other"}, "The redirect_uri parameter must match"),
+        ({"grant_type": "password"}, "Invalid request payload"),
+    ],
+)
+def test_a_code_is_taken_only_with_what_it_was_asked_with(
+    client: Client, changes: dict[str, str | None], said: str
+) -> None:
+    status, name, words = told(client.by_code(client.code(), **changes))
+    assert (status, name) == (400, "invalid_grant")
+    assert words.startswith(said)
+
+
+def test_a_code_is_good_for_five_minutes(client: Client, clock: SetClock) -> None:
+    code = client.code()
+    clock.ms += 300_000
+    client.nonce = ""
+    client.learn()
+    assert told(client.by_code(code)) == (400, "invalid_grant", "This code has expired")
+
+
+def test_another_key_than_the_one_that_asked_gets_nothing(client: Client, alice: Alice) -> None:
+    code = client.code()
+    refused = client.by_code(code, client.proof("POST", "/oauth/token", key=OTHER_KEY))
+    assert told(refused) == (400, "invalid_grant", "DPoP proof does not match the expected JKT")
+    tokens = client.session()
+    stolen = client.refresh(tokens["refresh_token"], client.proof("POST", "/oauth/token", key=OTHER_KEY))
+    assert told(stolen)[1] == "invalid_grant"
+    assert told(client.refresh(tokens["refresh_token"])) == (400, "invalid_grant", "Invalid refresh token")
+
+
+def test_a_request_that_was_pushed_without_a_proof_is_bound_by_the_first_one(client: Client) -> None:
+    client.learn()
+    code = client.consent(client.push("").json()["request_uri"])["code"]
+    tokens = client.by_code(code).json()
+    assert client.refresh(tokens["refresh_token"], client.proof("POST", "/oauth/token", key=OTHER_KEY)).is_error
+
+
+def test_a_refresh_token_works_once_and_twice_ends_the_session(client: Client, alice: Alice) -> None:
+    first = client.session()
+    second = client.refresh(first["refresh_token"]).json()
+    assert client.write(first["access_token"], alice.did).status_code == 401
+    assert client.write(second["access_token"], alice.did).status_code == 200
+    assert told(client.refresh(first["refresh_token"])) == (400, "invalid_grant", "Refresh token replayed")
+    assert client.write(second["access_token"], alice.did).status_code == 401
+    assert told(client.refresh(second["refresh_token"])) == (400, "invalid_grant", "Invalid refresh token")
+
+
+def test_a_code_that_comes_twice_ends_the_session(client: Client, alice: Alice) -> None:
+    code = client.code()
+    tokens = client.by_code(code).json()
+    assert told(client.by_code(code)) == (400, "invalid_grant", "Invalid code")
+    assert client.write(tokens["access_token"], alice.did).status_code == 401
+
+
+def test_the_session_of_a_public_client_ends_after_two_weeks_whatever_it_does(client: Client, clock: SetClock) -> None:
+    tokens = client.session()
+    for _ in range(13):
+        clock.ms += 86_400_000
+        client.nonce = ""
+        client.learn()
+        tokens = client.refresh(tokens["refresh_token"]).json()
+    clock.ms += 86_400_000
+    client.nonce = ""
+    client.learn()
+    assert told(client.refresh(tokens["refresh_token"])) == (400, "invalid_grant", "Session expired")
+
+
+def test_revoking_either_token_ends_the_session_and_another_ends_nothing(client: Client, alice: Alice) -> None:
+    for name in ("access_token", "refresh_token"):
+        tokens = client.session()
+        other = client.post(
+            "/oauth/revoke", {"token": tokens[name]}, client.proof("POST", "/oauth/revoke", key=OTHER_KEY)
+        )
+        assert (other.status_code, other.json()) == (200, {})
+        assert client.write(tokens["access_token"], alice.did).status_code == 200
+        assert client.post("/oauth/revoke", {"token": tokens[name]}).status_code == 200
+        assert client.write(tokens["access_token"], alice.did).status_code == 401
+        assert client.refresh(tokens["refresh_token"]).status_code == 400
+
+
+# --- At the repository -----------------------------------------------------------------------------------------------
+
+
+def test_an_access_token_lives_for_an_hour(client: Client, alice: Alice, clock: SetClock) -> None:
+    tokens = client.session()
+    clock.ms += 3_600_000 - 1
+    client.write(tokens["access_token"], alice.did)
+    assert client.write(tokens["access_token"], alice.did).status_code == 200
+    clock.ms += 1
+    refused = client.write(tokens["access_token"], alice.did)
+    assert told(refused) == (401, "invalid_token", '"exp" claim timestamp check failed')
+    assert "error_description" not in refused.headers["www-authenticate"]
+
+
+def test_a_stolen_token_is_useless_without_its_key(client: Client, alice: Alice) -> None:
+    access = client.session()["access_token"]
+    path = "/xrpc/com.atproto.repo.createRecord"
+    other = client.proof("POST", path, access, key=OTHER_KEY)
+    assert told(client.write(access, alice.did, other)) == (401, "invalid_token", "Invalid DPoP key binding")
+    unbound = client.proof("POST", path, "another token")
+    assert told(client.write(access, alice.did, unbound)) == (401, "invalid_dpop_proof", 'DPoP "ath" mismatch')
+    assert told(client.write("made-up", alice.did)) == (401, "invalid_token", "Malformed token")
+
+
+def test_a_token_writes_for_its_own_account_alone(client: Client, alice: Alice) -> None:
+    bob = alice.simulator.lab.add_account("bluesky", handle="bob.test")["did"]
+    access = client.session()["access_token"]
+    assert client.write(access, bob).status_code == 401
+    assert client.write(access, alice.did).status_code == 200
+    assert [entry.account for entry in alice.simulator.lab.ledger.entries()] == [alice.did]
+
+
+def test_who_was_given_the_least_may_not_write(client: Client, alice: Alice, fake: Bluesky) -> None:
+    fake.oauth.consent.without = frozenset({"transition:generic"})
+    tokens = client.session()
+    assert tokens["scope"] == "atproto"
+    refused = told(client.write(tokens["access_token"], alice.did))
+    assert refused[:2] == (403, "ScopeMissingError")
+    assert refused[2] == 'Missing required scope "repo:app.bsky.feed.post?action=create"'
+
+
+def test_matters_of_the_account_itself_are_not_for_oauth(client: Client, alice: Alice) -> None:
+    access, path = client.session()["access_token"], "/xrpc/com.atproto.server.createAppPassword"
+    headers = {"Authorization": f"DPoP {access}", "DPoP": client.proof("POST", path, access)}
+    refused = client.http.post(path, json={"name": "x"}, headers=headers)
+    assert told(refused)[:2] == (403, "Forbidden")
+
+
+@pytest.mark.parametrize(
+    ("ends", "refreshes"), [({"access": True, "refresh": False}, True), ({"access": True, "refresh": True}, False)]
+)
+def test_the_lab_ends_tokens(client: Client, alice: Alice, ends: dict[str, bool], refreshes: bool) -> None:
+    tokens = client.session()
+    alice.simulator.lab.end_tokens("bluesky", alice.did, **ends)
+    assert client.write(tokens["access_token"], alice.did).status_code == 401
+    assert client.refresh(tokens["refresh_token"]).is_success is refreshes
