@@ -1,7 +1,8 @@
 """Connecting accounts: the attempt that a browser carries to the platform and back, and the choice it may come to.
 
-An attempt belongs to one session, organization, profile and platform, works once, and lives ten minutes. Its state is
-known to the browser and the platform alone: here is only its digest, which also says that the request is our own.
+An attempt belongs to one session, organization, profile and platform, works once, and lives ten minutes. A session that
+ends meanwhile leaves it to the next one of the same person, who signs in on the way back. Its state is known to the
+browser and the platform alone: here is only its digest, which also says that the request is our own.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ def _begin(service: Service, scope: Scope, platform: Platform, profile: str, sta
         organization=scope.organization,
         profile=profile,
         platform=platform.name,
-        secret=_seal(service, attempt, "secret", secret),
+        secret=_seal(service, attempt, "secret", secret | {"user": scope.user}),
         created_at=now,
         ends_at=now + LIFE_MS,
     ).execute()
@@ -218,19 +219,30 @@ async def by_fields(service: Service, scope: Scope, name: str, fields: Mapping[s
 def _attempt(service: Service, scope: Scope, name: str, state: str) -> Row | None:
     query = ConnectAttempt.select().where(
         ConnectAttempt.id == crypto.digest(state),
-        ConnectAttempt.session == _session(scope),
         ConnectAttempt.organization == scope.organization,
         ConnectAttempt.platform == name,
         ConnectAttempt.ends_at > service.now_ms,
     )
-    return query.dicts().first()  # type: ignore[no-any-return]
+    row = query.dicts().first()
+    return row if row is not None and _is_of(service, scope, row) else None
+
+
+def _is_of(service: Service, scope: Scope, row: Row) -> bool:
+    """Whether an attempt is this session's: it began here, or in one of the same person that is over."""
+    if row["session"] == _session(scope):
+        return True
+    if scope.user is None or _open(service, row, "secret")["user"] != scope.user:
+        return False
+    return row["session"] not in map(crypto.digest, tenancy.csrf_tokens(scope.user, service.now_ms))
 
 
 def _take(service: Service, scope: Scope, name: str, state: str) -> Row:
     row = _attempt(service, scope, name, state)
     if row is None or row["used_at"] is not None:
         raise refuse("connect.state")
-    ConnectAttempt.update(used_at=service.now_ms).where(ConnectAttempt.id == row["id"]).execute()
+    ConnectAttempt.update(used_at=service.now_ms, session=_session(scope)).where(
+        ConnectAttempt.id == row["id"]
+    ).execute()
     return row
 
 

@@ -46,7 +46,7 @@ class Door:
             except ApiError as error:
                 if route.guard != "page" or error.code != "unauthenticated":
                     raise
-                return people.sign_in_first(request.path).response()
+                return people.sign_in_first(request.method, request.path, request.query_string).response()
             self._rate(request, route, scope)
             self._open(route)
             call = Call(request, route, self.service, self.engine, scope)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -20,6 +20,8 @@ from socialpub.store.models import Account, ConnectAttempt, Session, User
 from tests.kit import Api, Person, Server
 
 OAUTH = [name for name in FAKES if platforms.PLATFORMS[name].oauth is not None]
+CONNECTING = [*OAUTH, "bluesky"]  # and this by its own OAuth, where the client is known by its documents
+PUBLIC = "https://post.example.com"  # where a server believes to stand whose documents others read
 APP = {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "enabled": True}
 
 
@@ -31,6 +33,8 @@ class Office:
     alice: Person
     browser: Api
     name: str = ""
+    handle: dict[str, str] = field(default_factory=dict)  # what has to be named where the login depends on it
+    issuer: dict[str, str] = field(default_factory=dict)  # who sent the browser back, where that is told
 
     @property
     def upstream(self) -> OAuthServer:
@@ -41,13 +45,16 @@ class Office:
     def login_exists(self, **wanted: Any) -> dict[str, Any]:
         """Somebody has an account at the platform."""
         handle = f"u{self.server.service.runtime.entropy(4).hex()}"
+        if self.name == "bluesky":
+            handle += ".test"
+            self.handle = {"handle": handle}
         made = self.server.lab.lab.add_account(self.name, **({"handle": handle} | wanted))
         self.server.lab.lab.calls.clear()
-        return made
+        return {"platformAccountId": made.get("did"), "accessToken": made.get("password")} | made
 
     def start(self, **body: Any) -> str:
         """Where the browser is sent."""
-        answer = self.browser.post(f"/v1/accounts/connect/{self.name}", json=body)
+        answer = self.browser.post(f"/v1/accounts/connect/{self.name}", json=self.handle | body)
         assert answer.status_code == 200, answer.text
         assert answer.json()["descriptor"]["type"] == "oauth"
         return str(answer.json()["descriptor"]["authorizeUrl"])
@@ -58,14 +65,17 @@ class Office:
         assert answer.status_code == 302, answer.text
         where = urlsplit(answer.headers["location"])
         assert f"{where.scheme}://{where.netloc}{where.path}" == self.callback
-        return dict(parse_qsl(where.query))
+        params = dict(parse_qsl(where.query))
+        self.issuer = {name: value for name, value in params.items() if name == "iss"}
+        return params
 
     @property
     def callback(self) -> str:
-        return f"{self.server.url}/connect/{self.name}/callback"
+        return f"{self.server.service.base_url}/connect/{self.name}/callback"
 
     def complete(self, who: Api | None = None, /, **body: Any) -> httpx.Response:
-        return (who or self.browser).post(f"/v1/accounts/connect/{self.name}/complete", json=body)
+        whole = body | (self.issuer if "code" in body else {})
+        return (who or self.browser).post(f"/v1/accounts/connect/{self.name}/complete", json=whole)
 
     def connect(self, **body: Any) -> httpx.Response:
         """The whole way, with an owner who agrees; where several accounts are offered, the first."""
@@ -100,7 +110,8 @@ def sign_in(server: Server, organization: str, *, role: str = "owner", name: str
         ).execute()
 
     server.service.write(write).result()
-    return server.api(**{"Cookie": f"socialpub_session={name}", "X-CSRF-Token": f"csrf-{name}"})
+    prefix = "__Host-" if server.service.base_url.startswith("https:") else ""
+    return server.api(**{"Cookie": f"{prefix}socialpub_session={name}", "X-CSRF-Token": f"csrf-{name}"})
 
 
 def open_office(
@@ -110,9 +121,14 @@ def open_office(
     for each in OAUTH:
         patch.setitem(platforms.CONNECTORS, each, importlib.import_module(f"socialpub.platforms.{each}"))
         sites[each] = {"api_base": lab.origin(each), **APP}
+    if name == "bluesky":
+        settings = {"server": {"base_url": PUBLIC}} | settings
     server = make_server(**({"platforms": sites} | settings))
+    server.url = f"http://127.0.0.1:{server.port}"
     alice = server.person("Alice")
     office = Office(server, alice, sign_in(server, alice.organization), name)
+    if name == "bluesky":
+        lab.lab.fake("bluesky").oauth.clients.stands_at[PUBLIC] = server.url
     if name:
         office.upstream.consent.mode, office.upstream.consent.without = "approve", frozenset()
     return office

@@ -73,7 +73,7 @@ async def complete(call: Call) -> Reply:
 
 async def _offer(call: Call, name: str, request: Completing) -> Offer:
     platform = connect.ready(call.service, name)
-    if platform.oauth is None and request.state is None:
+    if platform.oauth is None and not (request.state or request.code or request.choice_id):
         fields = fields_given(platform, request)
         return await connect.by_fields(call.service, call.scope, name, fields, request.profile_id)
     state, code, choice = back_from(request)

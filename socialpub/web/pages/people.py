@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
@@ -177,7 +177,10 @@ async def create_profile(call: Call) -> Reply:
     return see("/#profiles")
 
 
-def sign_in_first(call_path: str) -> Reply:
-    """Where a page that needs a session sends a browser without one."""
-    after = urlsplit(call_path).path
-    return see("/login" if after == "/" else f"/login?next={quote(after)}")
+def sign_in_first(method: str, path: str, query: str) -> Reply:
+    """Where a page that needs a session sends a browser without one; after signing in it comes back to what it asked.
+
+    The query goes with it: a platform's answer is in there. A form is not sent twice.
+    """
+    after = path + (f"?{query}" if query else "")
+    return see("/login" if after == "/" or method not in ("GET", "HEAD") else f"/login?next={quote(after)}")
