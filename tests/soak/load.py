@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import threading
 import time
@@ -11,6 +12,7 @@ from typing import Any
 import httpx
 
 from tests.kit import iso
+from tests.soak.contents import OWN_BYTES, Contents, own_file
 from tests.soak.invariants import Journal, Said
 from tests.soak.world import World, pause
 
@@ -19,7 +21,10 @@ GIVE_UP_SECONDS = 240.0
 
 @dataclass
 class Load:
-    """`each` posts of every class in `world`, sent by `threads` clients; `run` in the background, `finish` waits."""
+    """`each` posts on every platform, sent by `threads` clients; `run` in the background, `finish` waits.
+
+    `platforms`: only these of the world's.
+    """
 
     world: World
     each: int
@@ -30,7 +35,8 @@ class Load:
     lead: tuple[float, float] = (1.2, 4.0)  # seconds from now to the scheduled time
     threads: int = 6
     pace: float = 0.0  # seconds between two posts of one client
-    platforms: tuple[str, ...] = ("bluesky", "crate", "plain")
+    platforms: tuple[str, ...] = ()
+    contents: Contents = field(default_factory=Contents)
     journal: Journal = field(default_factory=Journal)
     failures: list[str] = field(default_factory=list)
 
@@ -58,10 +64,11 @@ class Load:
         assert not self.failures, self.failures[:3]
         return self.journal
 
-    def _plan(self) -> list[tuple[str, str]]:
-        texts = [(name, f"soak {self.seed} {name} {number}") for name in self.platforms for number in range(self.each)]
-        random.Random(self.seed).shuffle(texts)
-        return texts
+    def _plan(self) -> list[tuple[str, int]]:
+        platforms = self.platforms or self.world.platforms
+        plan = [(name, number) for name in platforms for number in range(self.each)]
+        random.Random(self.seed).shuffle(plan)
+        return plan
 
     def _work(self, number: int) -> None:
         chance = random.Random(self.seed * 1000 + number)
@@ -70,19 +77,21 @@ class Load:
                 with self._lock:
                     if not self._todo:
                         return
-                    platform, text = self._todo.pop()
+                    platform, post = self._todo.pop()
                 try:
-                    self._one(client, chance, platform, text)
+                    self._one(client, chance, platform, post)
                 except AssertionError as error:
                     self.failures.append(str(error))
                     return
                 pause(self.pace)
 
-    def _one(self, client: httpx.Client, chance: random.Random, platform: str, text: str) -> None:
-        account = chance.choice(self.world.accounts[platform])
-        body: dict[str, Any] = {"text": text, "targets": [{"accountId": account}]}
+    def _one(self, client: httpx.Client, chance: random.Random, platform: str, post: int) -> None:
+        text = f"soak {self.seed} {platform} {post}"
         said = self.journal.said.setdefault(text, Said(text, platform))
-        scheduled, answer, number = chance.random() >= self.immediate, None, 0
+        account = chance.choice(self.world.accounts[platform])
+        body = self._body(client, said, post) | {"targets": [{"accountId": account}]}
+        # Only what is published at once may carry a first comment.
+        scheduled, answer, number = chance.random() >= self.immediate and "firstComment" not in body, None, 0
         while answer is None:  # a time that is over before anybody answered needs another
             number += 1
             if scheduled:
@@ -98,6 +107,19 @@ class Load:
             done = self._send(client, said, "DELETE", f"/v1/posts/{said.post}", None, f"cancel {text}", own=False)
             said.canceled = done is not None
 
+    def _body(self, client: httpx.Client, said: Said, post: int) -> dict[str, Any]:
+        """What the request says of its content; the files that no other post has are uploaded for it."""
+        shape, stored = self.contents.shape(said.platform, post), {}
+        for name in filter(OWN_BYTES.__contains__, shape.files):
+            content = own_file(name, said.text)
+            said.file = hashlib.sha256(content).hexdigest()
+            answer = self._send(
+                client, said, "POST", "/v1/media", None, f"file {said.text}", own=False, files={"file": (name, content)}
+            )
+            assert answer is not None, "an upload is never too late"
+            stored[name] = answer.json()["id"]
+        return self.contents.body(shape, said.text, stored)
+
     def _move(self, client: httpx.Client, chance: random.Random, said: Said) -> None:
         later = self._ahead(chance) + 500
         body = {"scheduledAt": iso(later)}
@@ -111,13 +133,22 @@ class Load:
         return int((time.time() + chance.uniform(*self.lead)) * 1000)
 
     def _send(
-        self, client: httpx.Client, said: Said, method: str, path: str, body: Any, key: str, *, own: bool = True
+        self,
+        client: httpx.Client,
+        said: Said,
+        method: str,
+        path: str,
+        body: Any,
+        key: str,
+        *,
+        own: bool = True,
+        **more: Any,
     ) -> httpx.Response | None:
         """Repeat until it is acknowledged; None when the rules say no (too late to move, a time that is over)."""
         until = time.monotonic() + GIVE_UP_SECONDS
         while time.monotonic() < until:
             try:
-                answer = client.request(method, path, json=body, headers={"Idempotency-Key": key})
+                answer = client.request(method, path, json=body, headers={"Idempotency-Key": key}, **more)
             except httpx.HTTPError:
                 pause(0.02)
                 continue

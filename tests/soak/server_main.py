@@ -1,7 +1,8 @@
 """Starts servers for the soaks: one process that has imported everything and forks one server for each line it reads.
 
 A line is JSON:
-`{"arguments": [...], "faults": "...", "naive": bool, "deadline": seconds, "log": FILE, "preload": FILE}`.
+`{"arguments": [...], "faults": "...", "victims": [...], "victim": FILE, "naive": bool, "deadline": seconds,
+"hurry": factor, "log": FILE}`.
 It answers `{"pid": N}` at once and `{"pid": N, "code": N}` when that server has ended. The servers run the normal
 command; what only tests need (platforms, short deadlines, the naive protocol) is put in here, from outside.
 """
@@ -13,10 +14,19 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from socialpub import platforms
 from socialpub.base import faults, net
 from socialpub.commands import cli
+from socialpub.domain import outcomes
+from socialpub.domain.intents import Row, Snapshot
+from socialpub.domain.service import Service
+from socialpub.platforms.base import Pending
+from socialpub.store.db import Tx
 from tests.soak import fakes
 
 
@@ -55,7 +65,11 @@ def _fork(asked: dict[str, Any]) -> int:
 def _serve(asked: dict[str, Any]) -> None:
     faults.plan(asked.get("faults", ""))
     if asked.get("deadline"):
-        net._Client.request.__kwdefaults__["deadline"] = asked["deadline"]
+        _cut_off(asked["deadline"])
+    if asked.get("hurry", 1) != 1:
+        _hurry(asked["hurry"])
+    if asked.get("victims"):
+        _choose(asked["victims"], Path(asked["victim"]))
     if asked.get("naive"):
         from tests.soak import naive
 
@@ -67,6 +81,52 @@ def _serve(asked: dict[str, Any]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _cut_off(seconds: float) -> None:
+    """No upstream call takes longer, whatever it is allowed."""
+    request: Callable[..., net.Reply] = net._Client.request
+
+    def shorter(client: net._Client, *args: Any, deadline: float = seconds, **more: Any) -> net.Reply:
+        return request(client, *args, deadline=min(deadline, seconds), **more)
+
+    net._Client.request = shorter
+
+
+def _hurry(factor: float) -> None:
+    """Whatever connectors and their classes wait for takes only this part of its time."""
+    for name, platform in platforms.PLATFORMS.items():
+        checks = tuple(check * factor for check in platform.send_class.checks)
+        platforms.PLATFORMS[name] = replace(platform, send_class=replace(platform.send_class, checks=checks))
+    pending = outcomes.pending
+
+    def sooner(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent: Row | None = None) -> None:
+        pending(service, tx, snapshot, replace(found, seconds=found.seconds * factor), intent)
+
+    outcomes.pending = sooner
+
+
+def _choose(victims: list[str], told: Path) -> None:
+    """A planned kill waits for one of these platforms, whose name is then left behind."""
+    kill = faults._ACTIONS["kill"]
+
+    def choosy() -> None:
+        platform = _platform_here()
+        if platform in victims:
+            told.write_text(platform)
+            kill()
+
+    faults._ACTIONS["kill"] = choosy
+
+
+def _platform_here() -> str:
+    """The platform that the calling thread publishes to; its run's snapshot is somewhere up the stack."""
+    frame = sys._getframe()
+    while frame := frame.f_back:
+        here = frame.f_locals
+        if found := here.get("snapshot") or getattr(here.get("self"), "snapshot", None):
+            return str(found.post["platform"])
+    return ""
 
 
 def _reap() -> set[int]:

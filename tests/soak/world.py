@@ -24,14 +24,17 @@ import httpx
 from socialpub import platforms
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain import accounts, tenancy
+from socialpub.domain import accounts, schemas, tenancy
 from socialpub.domain.service import close_service, open_service
 from socialpub.platforms.base import Identity, Tokens
+from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store import db
 from tests.soak import fakes
 
 ROOT = Path(__file__).parents[2]
 CLASSES = ("bluesky", "crate", "plain")  # key, container, no key
+EIGHT = ("bluesky", "facebook", "instagram", "linkedin", "pinterest", "threads", "tiktok", "twitter")
+PUBLIC = ("post", "comment", "draft")  # what the ledger calls that which others see; TikTok's inbox holds drafts
 READY_SECONDS = 20.0
 CALL_DEADLINE = 1.5  # seconds of one upstream call, so that lost answers do not take half a minute each
 
@@ -82,6 +85,10 @@ class LabProcess:
         if lines:
             self.post("/lab/faults", list(lines))
 
+    def script(self) -> list[dict[str, Any]]:
+        """The faults in force, with how often each was played."""
+        return list(self._client.get("/lab/faults").json())
+
     def calls(self) -> list[dict[str, Any]]:
         return list(self._client.get("/lab/calls").json())
 
@@ -89,7 +96,7 @@ class LabProcess:
         if not self.ledger_file.exists():
             return []
         entries = [json.loads(line) for line in self.ledger_file.read_text().splitlines()]
-        return [entry for entry in entries if entry["kind"] in ("post", "comment")]
+        return [entry for entry in entries if entry["kind"] in PUBLIC]
 
     def close(self) -> None:
         self._client.close()
@@ -165,14 +172,20 @@ class Forker:
 
 @dataclass
 class World:
-    """Folder, simulator, server, an organization with a key, and connected accounts of each class."""
+    """Folder, simulator, server, an organization with a key, and connected accounts of each platform.
+
+    `minute`: how many seconds a minute of the connectors' waiting takes. `secrets`: the tokens of the accounts.
+    """
 
     folder: Path
     lab: LabProcess
     forker: Forker
+    platforms: tuple[str, ...] = CLASSES
+    minute: float = 60.0
     port: int = field(default_factory=free_port)
     key: str = ""
     accounts: dict[str, list[str]] = field(default_factory=dict)
+    secrets: set[str] = field(default_factory=set)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     deadline: float | None = CALL_DEADLINE
     child: Child | None = None
@@ -189,8 +202,13 @@ class World:
     def log(self) -> Path:
         return self.folder / "server.log"
 
+    @property
+    def victim(self) -> Path:
+        """Where a server that kills itself leaves the name of the platform that it was publishing to."""
+        return self.folder / "victim"
+
     def furnish(self, each: int = 1) -> World:
-        """A fresh database with `each` accounts of every class."""
+        """A fresh database with `each` accounts of every platform."""
         tables: dict[str, dict[str, Any]] = {
             "server": {"port": self.port},
             "database": {"url": str(self.database)},
@@ -201,16 +219,18 @@ class World:
         }
         for name, table in self.settings.items():
             tables[name] = tables.get(name, {}) | table
-        sites = {name: {"api_base": self.lab.origins[name], "enabled": True} for name in CLASSES}
+        app = {"enabled": True, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
+        sites = {name: {"api_base": self.lab.origins[name], **app} for name in self.platforms}
         (self.folder / "socialpub.toml").write_text(_toml(tables) + _toml_sites(sites))
         db.migrate(self.database)
         settings = Settings(**{**tables, "platforms": sites})
         service = open_service(Runtime(settings, load_vault(settings)))
         try:
             organization, profile, self.key = service.write(lambda tx: _organization(service, tx)).result()
-            for platform in CLASSES:
+            for platform in self.platforms:
                 for number in range(each):
                     identity, tokens = self._made(service, platform, number)
+                    self.secrets |= {tokens.access, tokens.refresh or tokens.access}
                     connect = _connecting(service, organization, profile, platform, identity, tokens)
                     self.accounts.setdefault(platform, []).append(service.write(connect).result())
         finally:
@@ -222,19 +242,35 @@ class World:
             handle = f"soak{number}-{random.SystemRandom().randrange(10**9)}.test"
             made = self.lab.post("/lab/accounts", {"platform": platform, "handle": handle})
             return accounts.login(service, platform, {"handle": made["handle"], "password": made["appPassword"]})
-        made = self.lab.post("/lab/accounts", {"platform": platform, "id": f"{self.folder.name}-{number}"})
-        return Identity(made["id"], made["id"]), Tokens(made["accessToken"])
+        if platform in fakes.CONNECTORS:
+            made = self.lab.post("/lab/accounts", {"platform": platform, "id": f"{self.folder.name}-{number}"})
+            return Identity(made["id"], made["id"]), Tokens(made["accessToken"])
+        kind = {"kind": "organization"} if platform == "linkedin" and number % 2 else {}  # members and pages
+        made = self.lab.post("/lab/accounts", {"platform": platform, "handle": f"soak{number}", **kind})
+        ends = schemas.parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
+        identity = Identity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
+        return identity, Tokens(made["accessToken"], made.get("refreshToken"), ends)
 
     # --- Starting and stopping ---
 
     def start(
-        self, faults: str = "", *, wait: bool = True, naive: bool = False, arguments: tuple[str, ...] = ()
+        self,
+        faults: str = "",
+        *,
+        wait: bool = True,
+        naive: bool = False,
+        arguments: tuple[str, ...] = (),
+        victims: tuple[str, ...] = (),
     ) -> Child:
+        """A server; `faults` that kill it do so (with `victims`) only while one of these platforms is published to."""
         self.child = self.forker.fork(
             arguments=["serve", "--config", str(self.folder / "socialpub.toml"), *arguments],
             faults=faults,
             naive=naive,
             deadline=self.deadline,
+            hurry=self.minute / 60,
+            victims=victims,
+            victim=str(self.victim),
             log=str(self.log),
         )
         if wait:
@@ -372,12 +408,19 @@ def wait_for(ready: Callable[[], Any], seconds: float, step: float = 0.05) -> bo
 
 
 @contextlib.contextmanager
-def a_world(folder: Path, each: int = 1, **settings: dict[str, Any]) -> Iterator[World]:
-    """A world without a running server; everything it started is gone afterwards."""
+def a_world(
+    folder: Path,
+    each: int = 1,
+    *,
+    on: tuple[str, ...] = CLASSES,
+    minute: float = 60.0,
+    **settings: dict[str, Any],
+) -> Iterator[World]:
+    """A world without a running server, with `each` accounts `on` these platforms; all it started ends with it."""
     fakes.register()
-    assert set(CLASSES) <= set(platforms.CONNECTORS)
+    assert set(on) <= set(platforms.CONNECTORS)
     lab, forker = LabProcess(folder), Forker(folder)
-    world = World(folder, lab, forker, settings=settings)
+    world = World(folder, lab, forker, on, minute, settings=settings)
     try:
         yield world.furnish(each)
     finally:

@@ -1,0 +1,93 @@
+"""What is posted: nothing but words in the classes of the tests; on the eight platforms each kind that has its own way.
+
+The files are uploaded once a world. A video whose words stay behind (TikTok's inbox takes none) is a file of its own
+for each post, so that the ledger can tell whose it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from tests.media_kit import box, picture
+from tests.platforms.meta_kit import mp4
+
+MIB = 1 << 20
+FILES = {
+    "photo": ("image", picture()),
+    "picture": ("image", picture(size=(96, 96))),
+    "clip": ("video", mp4(filler=100_000)),
+    "film": ("video", mp4(filler=4 * MIB + 300_000)),  # goes up in parts on Facebook, LinkedIn and X
+}
+OWN, OWN_IN_PARTS = "own clip", "own film"
+OWN_BYTES = {OWN: 100_000, OWN_IN_PARTS: 10 * MIB + 300_000}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One kind of post."""
+
+    files: tuple[str, ...] = ()
+    commented: bool = False
+
+
+WORDS, PHOTO, PHOTOS = Shape(), Shape(("photo",)), Shape(("photo", "picture"))
+CLIP, FILM, COMMENTED = Shape(("clip",)), Shape(("film",)), Shape(commented=True)
+
+SHAPES: Mapping[str, tuple[Shape, ...]] = {
+    "bluesky": (COMMENTED, WORDS, Shape(("photo", "picture"), commented=True), PHOTO),
+    "facebook": (WORDS, PHOTO, FILM, PHOTOS),
+    "instagram": (PHOTO, CLIP, PHOTOS),
+    "linkedin": (WORDS, FILM, PHOTO, PHOTOS),
+    "pinterest": (PHOTO, CLIP, PHOTOS),
+    "threads": (WORDS, PHOTO, CLIP, PHOTOS),
+    "tiktok": (Shape((OWN,)), Shape((OWN,)), Shape((OWN_IN_PARTS,)), Shape((OWN,))),
+    "twitter": (WORDS, PHOTO, FILM, PHOTOS),
+}
+"""What is posted in turn on each platform."""
+
+PHOTOS_ON_TIKTOK = {"tiktok": (Shape((OWN,)), PHOTOS, Shape((OWN_IN_PARTS,)), PHOTO)}
+
+
+def own_file(name: str, text: str) -> bytes:
+    """A video that no other post has."""
+    return mp4(filler=OWN_BYTES[name]) + box(b"free", text.encode())
+
+
+def comment_on(text: str) -> str:
+    return f"comment on {text}"
+
+
+@dataclass
+class Contents:
+    """The posts of a world, by platform and number; `stored`: the media ids of the files."""
+
+    shapes: Mapping[str, tuple[Shape, ...]] = field(default_factory=dict)
+    stored: dict[str, str] = field(default_factory=dict)
+
+    def upload(self, client: httpx.Client) -> Contents:
+        """The same, with the files that are shared uploaded."""
+        for name, (kind, content) in FILES.items():
+            answer = client.post("/v1/media", files={"file": (name, content)}, data={"altText": f"a {kind}"})
+            assert answer.status_code == 201, answer.text
+            self.stored[name] = answer.json()["id"]
+        return self
+
+    def shape(self, platform: str, number: int) -> Shape:
+        shapes = self.shapes.get(platform, (WORDS,))
+        return shapes[number % len(shapes)]
+
+    def body(self, shape: Shape, text: str, stored: dict[str, str]) -> dict[str, Any]:
+        """What a request says beside its targets; `stored`: the media ids of the post's own files."""
+        body: dict[str, Any] = {"text": text}
+        if shape.files:
+            ids = self.stored | stored
+            body["media"] = [{"kind": _kind(name), "mediaId": ids[name]} for name in shape.files]
+        return body | ({"firstComment": {"text": comment_on(text)}} if shape.commented else {})
+
+
+def _kind(name: str) -> str:
+    return FILES[name][0] if name in FILES else "video"

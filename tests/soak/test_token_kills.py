@@ -1,0 +1,188 @@
+"""SIGKILL at each step of a renewal, on every platform whose refresh token changes: no account is broken in silence.
+
+Each kill has an account of its own, whose access token the platform has just ended, and a post that needs a new one.
+Where the platform renewed and nobody could write its answer down, a refresh token that works once is lost: then the
+account has to be told of. Everywhere else, and wherever an old token has its grace, nothing may be lost at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.kit import iso
+from tests.platforms.meta_kit import jpeg
+from tests.soak.invariants import Journal, check
+from tests.soak.world import World, a_world, count, new_seed, pause, wait_for
+
+pytestmark = pytest.mark.slow
+
+KILLS = count("token_kills", 50)  # at each point
+POINTS = ("tok.after_intent", "tok.after_send", "tok.after_reply", "tok.after_commit")
+RENEWALS = {
+    "bluesky": "com.atproto.server.refreshSession",
+    "pinterest": "oauth.token",
+    "tiktok": "oauth.token",
+    "twitter": "oauth.token",
+}
+GRACEFUL = ("bluesky",)  # a refresh token that was used is good for two more hours
+LOST = ("tok.after_send", "tok.after_reply")  # the platform has renewed, and its answer is gone
+PATIENCE = 10.0
+TRIES = 4  # for each kill that is wanted
+IMAGE = {"kind": "image", "bytesBase64": base64.b64encode(jpeg()).decode()}
+
+
+@dataclass(frozen=True)
+class Kill:
+    """One process that died, and the account whose tokens it was renewing."""
+
+    point: str
+    platform: str
+    account: str
+
+
+@dataclass
+class Toll:
+    """What became of the accounts, by point and platform."""
+
+    lives: Counter[tuple[str, str]] = field(default_factory=Counter)
+    told: Counter[tuple[str, str]] = field(default_factory=Counter)
+    silent: list[Any] = field(default_factory=list)  # neither works nor was it told
+    needless: list[Any] = field(default_factory=list)  # told, although nothing was lost
+
+    def lines(self) -> Iterator[str]:
+        for point in POINTS:
+            shown = (f"{name} {self.lives[point, name]}+{self.told[point, name]}" for name in RENEWALS)
+            yield f"  {point:<17} {'  '.join(shown)}   (working + told)"
+
+
+def test_kills_while_tokens_are_renewed_break_no_account_in_silence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seed, began = new_seed(), time.monotonic()
+    each = -(-KILLS * len(POINTS) // len(RENEWALS)) + TRIES
+    with a_world(tmp_path, each, on=tuple(RENEWALS), minute=2.0) as world:
+        kills = list(_killed(world, random.Random(seed)))
+        world.start()
+        world.drain()
+        toll = _toll(world, kills)
+        assert world.stop() == 0
+        report = check(world, Journal())
+    counts = Counter(kill.point for kill in kills)
+    with capsys.disabled():
+        print(f"\nkills while tokens are renewed: seed {seed}, {len(kills)} kills, {time.monotonic() - began:.0f} s")
+        print("\n".join([*toll.lines(), *report.lines()]))
+    assert (toll.silent, toll.needless) == ([], [])
+    assert report.whole
+    assert {point: counts[point] for point in POINTS if counts[point] < KILLS} == {}
+
+
+# --- Killing ---------------------------------------------------------------------------------------------------------
+
+
+def _killed(world: World, chance: random.Random) -> Iterator[Kill]:
+    """Kill after kill, in any order, but never on one platform twice in a row: the post before goes on meanwhile."""
+    wanted = [point for point in POINTS for _ in range(KILLS)]
+    chance.shuffle(wanted)
+    fresh = {name: list(world.accounts[name]) for name in RENEWALS}
+    for number, point in enumerate(wanted):
+        platform = list(RENEWALS)[number % len(RENEWALS)]
+        kill = Kill(point, platform, fresh[platform].pop())
+        for _ in range(TRIES):
+            if _kill(world, kill):
+                yield kill
+                break
+
+
+def _kill(world: World, kill: Kill) -> bool:
+    """End the access token of an account, and a server in the middle of its renewal; whether that came about."""
+    in_flight = kill.point == "tok.after_send"
+    (row,) = world.rows("SELECT platform_account_id AS id FROM account WHERE id = ?", kill.account)
+    child = world.start("" if in_flight else f"{kill.point}=kill", victims=(kill.platform,))
+    _settled(world)
+    world.lab.post("/lab/tokens", {"platform": kill.platform, "account": row["id"], "access": "expired"})
+    before = len(world.lab.calls()) if in_flight else 0
+    if in_flight:
+        world.lab.faults({"fault": "late_effect:0.05", "platform": kill.platform, "operation": RENEWALS[kill.platform]})
+    _schedule(world, kill)
+    if in_flight:
+        out = wait_for(lambda: _is_out(world, before), PATIENCE, 0.02)
+        world.kill()
+        pause(0.1)  # for the effect, which comes after our death
+        world.lab.faults()
+        return out
+    if child.ended.wait(PATIENCE):
+        assert child.code == -9, world.log.read_text()[-2000:]
+        return True
+    world.kill()
+    return False
+
+
+def _settled(world: World) -> None:
+    """A draft in TikTok's inbox cannot be looked for: no death may fall between its making and its id."""
+    sql = "SELECT count(*) AS n FROM post WHERE platform = 'tiktok' AND status IN ('queued', 'validated', 'publishing')"
+    assert wait_for(lambda: not world.rows(sql)[0]["n"], 30)
+
+
+def _is_out(world: World, before: int) -> bool:
+    return any(call["fault"] and call["status"] is None for call in world.lab.calls()[before:])
+
+
+def _schedule(world: World, kill: Kill) -> None:
+    """A post that is due at once, so that nobody has to wait for its answer."""
+    body = _body(f"{kill.point} {kill.account}", kill.account) | {"scheduledAt": iso(int(time.time() * 1000) + 150)}
+    with world.client() as client, contextlib.suppress(httpx.HTTPError):
+        answer = client.post("/v1/posts", json=body)
+        assert answer.status_code == 202, answer.text
+
+
+def _body(text: str, *accounts: str) -> dict[str, Any]:
+    return {"targets": [{"accountId": each, "text": f"{text} {each}"} for each in accounts], "media": [IMAGE]}
+
+
+# --- Looking ---------------------------------------------------------------------------------------------------------
+
+
+def _toll(world: World, kills: list[Kill]) -> Toll:
+    """Use every account once more: it works, or it says that it has to be connected again."""
+    toll, after = Toll(), _used_again(world, [kill.account for kill in kills])
+    told = Counter(row["account"] for row in _events(world))
+    for kill in kills:
+        (row,) = world.rows("SELECT status FROM account WHERE id = ?", kill.account)
+        here = (kill, row["status"], after[kill.account], told[kill.account])
+        if here[1:] == ("active", "published", 0):
+            toll.lives[kill.point, kill.platform] += 1
+        elif here[1:] == ("revoked", "account.reconnect_required", 1):
+            toll.told[kill.point, kill.platform] += 1
+            if kill.point not in LOST or kill.platform in GRACEFUL:
+                toll.needless.append(here)
+        else:
+            toll.silent.append(here)
+    return toll
+
+
+def _events(world: World) -> list[dict[str, Any]]:
+    return world.rows("SELECT json_extract(data, '$.accountId') AS account FROM event WHERE type = 'token.revoked'")
+
+
+def _used_again(world: World, accounts: list[str]) -> dict[str, str]:
+    """By account: `published`, or the rule that refused another post."""
+    found: dict[str, str] = {}
+    with world.client() as client:
+        for start in range(0, len(accounts), 25):
+            batch = accounts[start : start + 25]
+            results = client.post("/v1/posts", json=_body("again", *batch)).json()["results"]
+            for account, result in zip(batch, results, strict=True):
+                rule = result.get("error", {}).get("rule")
+                found[account] = rule or result["status"]
+    return found
