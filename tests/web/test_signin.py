@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import threading
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -128,6 +131,28 @@ def test_ten_thousand_guesses_in_an_hour_are_hardly_looked_at(wall: Clock):
             throttle.failed("account:a")
         wall.skip(0.36)
     assert looked_at <= 60
+
+
+def test_guesses_that_are_sent_at_once_are_not_all_looked_at(server, owner):
+    api = server.api()
+    form = {"csrf_token": csrf_of(api.get("/login")), "email": EMAIL, "password": "wrong wrong wrong"}
+    with ThreadPoolExecutor(40) as many:
+        codes = Counter(many.map(lambda _: api.post("/login", data=form).status_code, range(40)))
+    assert codes[401] <= people.FREE_FAILURES + 1  # one more may be under way beside the last of them
+    assert codes[401] + codes[429] == 40
+
+
+def test_who_guesses_the_words_behind_an_unknown_address_is_nobody(server, owner):
+    assert sign_in(server.api(), "nobody@example.com", "nobody has this password").status_code == 401
+
+
+def test_hashing_takes_no_more_memory_however_many_sign_in(server, owner):
+    api = server.api()
+    form = {"csrf_token": csrf_of(api.get("/login")), "email": EMAIL, "password": PASSWORD}
+    with ThreadPoolExecutor(40) as many:
+        assert {answer.status_code for answer in many.map(lambda _: api.post("/login", data=form), range(80))} == {303}
+    hashing = [thread for thread in threading.enumerate() if thread.name.startswith("hashing")]
+    assert 1 <= len(hashing) <= 2  # each keeps what one hash takes, and no other thread ever hashes
 
 
 def test_a_session_ends_when_it_was_idle_and_after_a_day_in_any_case(server, owner, wall: Clock):
