@@ -1,0 +1,276 @@
+"""socialpub and a real Bluesky server: passwords and OAuth, what a post becomes there, and that nothing comes twice."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from socialpub.base import net
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.domain import tokens
+from socialpub.platforms import bluesky
+from socialpub.platforms.base import Account as Who
+from socialpub.platforms.base import AppClient, Connected, Draft, Identity, Mint, Published, Ready, Tokens, Upstream
+from socialpub.store.models import Account
+from tests.domain.connect_kit import sign_in
+from tests.kit import Api, Person, Server, error_of
+from tests.media_kit import picture
+from tests.web.pds_kit import SCOPE, Owner, Pds, start
+
+pytestmark = [pytest.mark.upstream, pytest.mark.slow]
+
+CALLBACK = "http://127.0.0.1/connect/bluesky/callback"
+LOOPBACK = AppClient("http://localhost?" + urlencode({"redirect_uri": CALLBACK, "scope": SCOPE}), CALLBACK)
+START = "/v1/accounts/connect/bluesky"
+Lines = Callable[..., Upstream]
+
+
+@pytest.fixture(scope="module")
+def pds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pds]:
+    yield from start(tmp_path_factory.mktemp("pds"))
+
+
+@pytest.fixture
+def owner(pds: Pds) -> Iterator[Owner]:
+    with Owner(pds) as owner:
+        yield owner
+
+
+@pytest.fixture
+def server(pds: Pds, make_server: Callable[..., Server]) -> Server:
+    """Our server, which believes to stand at a public address where the PDS finds it."""
+    server = public_server(pds, make_server)
+    pds.stands_at(server.service.base_url, server.url)
+    return server
+
+
+def public_server(pds: Pds, make_server: Callable[..., Server]) -> Server:
+    # A name for each: the PDS keeps a client's keys for ten minutes. Names of examples it refuses.
+    name = f"https://u{secrets.token_hex(4)}.socialpub.page"
+    server = make_server(platforms={"bluesky": pds.site()}, server={"base_url": name})
+    server.url = f"http://127.0.0.1:{server.port}"
+    return server
+
+
+@pytest.fixture
+def alice(server: Server) -> Person:
+    return server.person("Alice")
+
+
+@pytest.fixture
+def browser(server: Server, alice: Person) -> Api:
+    return sign_in(server, alice.organization)
+
+
+def publish(alice: Person, account: str, text: str, **more: Any) -> dict[str, Any]:
+    answer = alice.api.publish({"targets": [{"accountId": account}], "text": text} | more, key=secrets.token_hex(8))
+    (result,) = answer.json()["results"]
+    assert result["status"] == "published", result
+    return dict(result)
+
+
+# --- App passwords ---------------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_app_password_connects_nothing(pds: Pds, server: Server, browser: Api) -> None:
+    refused = browser.post(f"{START}/complete", json={"handle": pds.handle, "password": "wron-gwro-ngwr-ongw"})
+    assert (refused.status_code, error_of(refused)["code"]) == (424, "platform_auth_failed")
+    assert server.rows(Account) == []
+
+
+def with_password(pds: Pds, browser: Api) -> str:
+    answer = browser.post(f"{START}/complete", json={"handle": pds.handle, "password": pds.app_password})
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["platformAccountId"] == pds.did
+    return str(answer.json()["id"])
+
+
+def test_text_an_image_and_a_comment_can_be_read_back(pds: Pds, alice: Person, browser: Api) -> None:
+    account, before = with_password(pds, browser), pds.records()
+    image = picture("PNG")
+    media = alice.api.post("/v1/media", files={"file": ("a.png", image)}).json()["id"]
+    said = f"Fresh bread 🥖 at https://example.com/bread #bakery with @{pds.handle}"
+    item = {"kind": "image", "mediaId": media, "altText": "A loaf"}
+    sent = publish(alice, account, said, media=[item], firstComment={"text": "Still warm"})
+    post, comment = pds.records()[len(before) :]
+    assert post["uri"] == sent["uri"]
+    assert post["cid"] == sent["cid"]
+    assert post["value"]["text"] == said
+    features = [facet["features"][0]["$type"].partition("#")[2] for facet in post["value"]["facets"]]
+    assert features == ["link", "tag", "mention"]
+    (shown,) = post["value"]["embed"]["images"]
+    assert shown["alt"] == "A loaf"
+    assert shown["aspectRatio"] == {"width": 64, "height": 48}
+    assert pds.blob(shown["image"]["ref"]["$link"]).startswith(b"\x89PNG")
+    parent = {"uri": post["uri"], "cid": post["cid"]}
+    assert (comment["value"]["text"], comment["value"]["reply"]) == ("Still warm", {"root": parent, "parent": parent})
+
+
+def test_a_request_that_is_repeated_makes_no_second_record(pds: Pds, alice: Person, browser: Api) -> None:
+    account, before = with_password(pds, browser), len(pds.records())
+    body = {"targets": [{"accountId": account}], "text": "once"}
+    first, again = alice.api.publish(body, key="same"), alice.api.publish(body, key="same")
+    assert again.json() == first.json()
+    assert len(pds.records()) == before + 1
+
+
+# --- A client on loopback, without our server ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def line(pds: Pds) -> Iterator[Lines]:
+    """A line to an account, or to nobody's."""
+    with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http:
+
+        def line(connected: Connected | None = None) -> Upstream:
+            who = connected.identity if connected else Identity("")
+            account = Who(who.platform_account_id, who.display_name, who.extra)
+            held = connected.tokens if connected else Tokens("")
+            mint = Mint(lambda: time.time_ns() // 1_000_000, secrets.token_bytes)
+            return Upstream(http, http, bluesky.PLATFORM.site(**pds.site()), account, held, mint=mint)
+
+        yield line
+
+
+def begun(pds: Pds, line: Lines) -> tuple[str, Any]:
+    """(where the browser is sent, what is kept, as it comes out of the database)."""
+    invitation = bluesky.invite(line(), LOOPBACK, pds.handle, "s" * 43)
+    return invitation.url, json.loads(json.dumps(invitation.kept))
+
+
+def danced(pds: Pds, line: Lines) -> Connected:
+    url, kept = begun(pds, line)
+    with Owner(pds) as owner:
+        back = owner.decide(url)
+    assert back["state"] == "s" * 43
+    return bluesky.accept(line(), LOOPBACK, kept, back["code"], back["iss"])
+
+
+def written(line: Lines, connected: Connected, text: str) -> tuple[Published, Any]:
+    up = line(connected)
+    draft = Draft(text, (), now_ms=time.time_ns() // 1_000_000, nonce=secrets.randbits(64))
+    ready = bluesky.prepare(up, draft, None)
+    assert isinstance(ready, Ready)
+    return bluesky.send(up, ready.plan), ready.plan
+
+
+def refusal(run: Callable[[], Any]) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        run()
+    return caught.value
+
+
+def test_a_plan_that_is_sent_again_makes_no_second_record(pds: Pds, line: Lines) -> None:
+    connected, before = danced(pds, line), len(pds.records())
+    sent, plan = written(line, connected, "sent twice")
+    assert bluesky.send(line(connected), plan) == sent
+    assert bluesky.settle(line(connected), plan, 0) == sent
+    assert len(pds.records()) == before + 1
+
+
+def test_a_session_lives_on_by_its_refresh_tokens_and_ends_when_one_comes_twice(pds: Pds, line: Lines) -> None:
+    old = danced(pds, line)
+    new = Connected(old.identity, bluesky.refresh(line(old), 0))
+    assert new.tokens.refresh != old.tokens.refresh
+    assert new.tokens.private == old.tokens.private
+    written(line, new, "after a refresh")
+    assert refusal(lambda: bluesky.refresh(line(old), 0)).outcome is Outcome.REJECTED
+    assert refusal(lambda: bluesky.refresh(line(new), 0)).code == "platform_auth_failed"
+    assert refusal(lambda: written(line, new, "never")).stale_token
+
+
+def test_a_code_works_once_and_for_who_asked(pds: Pds, owner: Owner, line: Lines) -> None:
+    url, kept = begun(pds, line)
+    back = owner.decide(url)
+    bluesky.accept(line(), LOOPBACK, kept, back["code"], back["iss"])
+    again = refusal(lambda: bluesky.accept(line(), LOOPBACK, kept, back["code"], back["iss"]))
+    assert (again.code, again.outcome) == ("platform_auth_failed", Outcome.REJECTED)
+    url, kept = begun(pds, line)
+    back = owner.decide(url)
+    thief = kept | {"verifier": "w" * 43}
+    assert refusal(lambda: bluesky.accept(line(), LOOPBACK, thief, back["code"], back["iss"])).code == again.code
+
+
+def test_tokens_are_useless_without_their_key(pds: Pds, line: Lines) -> None:
+    connected = danced(pds, line)
+    stolen = dict(connected.tokens.private) | {"dpopKey": bluesky.client_key(secrets.token_bytes)}
+    thief = Connected(connected.identity, Tokens(connected.tokens.access, connected.tokens.refresh, private=stolen))
+    assert refusal(lambda: written(line, thief, "stolen")).code == "platform_auth_failed"
+
+
+def test_a_session_ends_when_it_is_revoked(pds: Pds, line: Lines) -> None:
+    connected = danced(pds, line)
+    bluesky.revoke(line(connected))
+    assert refusal(lambda: bluesky.refresh(line(connected), 0)).outcome is Outcome.REJECTED
+
+
+# --- A confidential client: our server -------------------------------------------------------------------------------
+
+
+def invited(pds: Pds, browser: Api) -> str:
+    answer = browser.post(START, json={"handle": pds.handle})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["descriptor"]["type"] == "oauth"
+    return str(answer.json()["descriptor"]["authorizeUrl"])
+
+
+def held(server: Server) -> tuple[dict[str, Any], Tokens]:
+    (row,) = server.rows(Account)
+    return row, tokens.open_tokens(server.service, row["id"], row["secret"])
+
+
+def test_our_server_connects_publishes_renews_and_revokes(
+    pds: Pds, server: Server, alice: Person, browser: Api, owner: Owner, line: Lines
+) -> None:
+    before = len(pds.records())
+    back = owner.decide(invited(pds, browser))
+    assert owner.location.startswith(f"{server.service.base_url}/connect/bluesky/callback?")
+    page = browser.get(urlsplit(owner.location).path, params=back)
+    assert page.status_code == 200, page.text
+    row, first = held(server)
+    assert row["platform_account_id"] == pds.did
+    assert first.private["client"]["id"] == f"{server.service.base_url}/oauth/client-metadata.json"
+    sent = publish(alice, row["id"], "through our own server")
+    second = tokens.renewed(server.service, row["id"], first)
+    assert second.refresh not in (None, first.refresh)
+    publish(alice, row["id"], "after a renewal")
+    posts = pds.records()[before:]
+    assert [post["value"]["text"] for post in posts] == ["through our own server", "after a renewal"]
+    assert posts[0]["uri"] == sent["uri"]
+    assert browser.delete(f"/v1/accounts/{row['id']}").status_code == 200
+    connected = Connected(Identity(pds.did, pds.handle, json.loads(row["extra"])), second)
+    assert refusal(lambda: bluesky.refresh(line(connected), 0)).outcome is Outcome.REJECTED
+    assert refusal(lambda: written(line, connected, "never")).stale_token
+
+
+def test_an_owner_who_refuses_is_told_so(pds: Pds, server: Server, browser: Api, owner: Owner) -> None:
+    back = owner.decide(invited(pds, browser), allow=False)
+    assert back["error"] == "access_denied"
+    page = browser.get(urlsplit(owner.location).path, params=back, headers={"Accept": "text/html"})
+    assert page.status_code == 424
+    assert "The user rejected the request" in page.text
+    assert server.rows(Account) == []
+
+
+def test_an_owner_who_leaves_a_scope_out_is_told_which(pds: Pds, server: Server, browser: Api, owner: Owner) -> None:
+    back = owner.decide(invited(pds, browser), scope="atproto")
+    refused = browser.post(f"{START}/complete", json={name: back[name] for name in ("state", "code", "iss")})
+    assert refused.status_code == 424
+    assert "transition:generic" in error_of(refused)["message"]
+    assert server.rows(Account) == []
+
+
+def test_a_server_whose_documents_cannot_be_read_is_the_operators_to_mend(
+    pds: Pds, make_server: Callable[..., Server]
+) -> None:
+    server = public_server(pds, make_server)
+    pds.stands_at(server.service.base_url, "http://127.0.0.1:9")
+    browser = sign_in(server, server.person("Alice").organization)
+    refused = browser.post(START, json={"handle": pds.handle})
+    assert (refused.status_code, error_of(refused)["code"]) == (403, "platform_not_enabled")
