@@ -11,7 +11,7 @@ from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.domain import accounts
 from socialpub.domain.service import Service
 from socialpub.domain.tokens import MARGIN_MS, line, open_tokens, renewed, scrub
-from socialpub.platforms.base import Connector, Platform, SendClass, Tokens, Upstream
+from socialpub.platforms.base import Connector, Platform, Tokens, Upstream
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -36,10 +36,6 @@ class Caller:
     @property
     def site(self) -> Any:
         return self.service.sites[self.account["platform"]]
-
-    @property
-    def send_class(self) -> SendClass:
-        return self.platform.send_class
 
     @property
     def connector(self) -> Connector:

@@ -20,6 +20,7 @@ from socialpub.store.queue import Claim
 Row = dict[str, Any]
 RESPONSE_MAX = 16 * 1024
 BOUND_MS = 24 * 3600 * 1000
+TAKEN = "taken"  # the outcome of a send whose answer named what the platform is not done with
 
 
 class LostClaimError(Exception):
@@ -86,6 +87,11 @@ def intend(
     if warnings:
         add_warnings(post, warnings)
     return row
+
+
+def may_be_out() -> Any:
+    """The condition of intents by which something can have gone out, or still can."""
+    return Intent.outcome.is_null() | Intent.outcome.in_((Outcome.OK, TAKEN))
 
 
 def open_intent(post: str) -> Row | None:

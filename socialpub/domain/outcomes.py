@@ -12,9 +12,9 @@ from typing import Any
 from socialpub.base.errors import ERRORS, ApiError, Outcome, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain import media, moves, tokens
-from socialpub.domain.intents import Row, Snapshot, add_warnings, capped, close, open_intent, owned, published_of
+from socialpub.domain.intents import TAKEN, Row, Snapshot, add_warnings, capped, close, may_be_out, owned, published_of
 from socialpub.domain.service import Service
-from socialpub.platforms.base import Published, Warning
+from socialpub.platforms.base import Pending, Published, Warning
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Attempt, Intent, Post
 from socialpub.store.queue import Claim
@@ -166,11 +166,13 @@ def _publish(
     service.jobs.finish(tx, snapshot.claim)
 
 
-def pending(service: Service, tx: Tx, snapshot: Snapshot, saved: dict[str, Any], seconds: float) -> None:
-    """Preparing goes on later; the post keeps its place and rings again."""
+def pending(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent: Row | None = None) -> None:
+    """Preparing goes on later; the post keeps its place and rings again. `intent`: the send whose answer this was."""
     owned(service, snapshot)
-    Post.update(saved=json.dumps(saved)).where(Post.id == snapshot.post["id"]).execute()
-    service.jobs.again(tx, snapshot.claim, service.now_ms + int(seconds * 1000))
+    if intent:
+        close(service, intent, TAKEN)
+    Post.update(saved=json.dumps(found.saved)).where(Post.id == snapshot.post["id"]).execute()
+    service.jobs.again(tx, snapshot.claim, service.now_ms + int(found.seconds * 1000))
 
 
 def failed(
@@ -214,7 +216,7 @@ def _retry_wait(service: Service, post: Row, error: ApiError) -> int | None:
 
 def overdue(service: Service, tx: Tx, post: Row) -> None:
     """A post that was due too long ago, found at start: never dropped in silence, never sent late by surprise."""
-    if open_intent(post["id"]):
+    if Intent.select().where(Intent.post == post["id"], may_be_out()).exists():
         return
     due = iso(post["next_attempt_at"] or post["scheduled_at"] or post["created_at"])
     error = refuse("schedule.overdue", f"The post was due at {due}, and the server was not running.")

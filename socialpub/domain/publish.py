@@ -16,12 +16,11 @@ from typing import Any, TypeVar
 
 from socialpub.base import faults
 from socialpub.base.errors import ERRORS, SERVICE_RULES, ApiError, Outcome, refuse
-from socialpub.base.runtime import iso
-from socialpub.domain import accounts, horizon, intents, media, outcomes
+from socialpub.domain import accounts, horizon, intents, media, outcomes, unclear
 from socialpub.domain.calling import Caller, StorageError
 from socialpub.domain.intents import LostClaimError, Row, Snapshot, TakenError
 from socialpub.domain.service import Service
-from socialpub.platforms.base import Absent, Draft, Pending, Published, Surroundings, Unknown, Warning
+from socialpub.platforms.base import Absent, Draft, Pending, Published, SendClass, Surroundings, Unknown, Warning
 from socialpub.platforms.rules import findings, warning
 from socialpub.store.db import Tx
 from socialpub.store.queue import Claim
@@ -123,7 +122,7 @@ class _Run:
         prepared = self.up.call(lambda up: self.up.connector.prepare(up, draft, saved))
         if isinstance(prepared, Pending):
             faults.hit("cont.after_create_before_save")
-            self._write(lambda tx: outcomes.pending(self.service, tx, self.snapshot, prepared.saved, prepared.seconds))
+            self._write(lambda tx: outcomes.pending(self.service, tx, self.snapshot, prepared))
             return
         self._send(self._intend("publish", prepared.plan, (*self.notes, *prepared.warnings)))
 
@@ -163,14 +162,24 @@ class _Run:
     def _send(self, intent: Row, *, earlier_over: bool = True) -> None:
         """The one public call, and what its answer means. `earlier_over`: no earlier call can still take effect."""
         self.sent = True
+        bound = self._bound(intent)
         try:
-            published = self.up.call(lambda up: self.up.connector.send(up, json.loads(intent["plan"])))
+            answer = self.up.call(lambda up: self.up.connector.send(up, json.loads(intent["plan"])), bound=bound)
         except ApiError as error:
             _hit(intent, "after_reply")
             self._sent_badly(intent, error, earlier_over)
             return
         _hit(intent, "after_reply")
-        self._found(intent, published)
+        if isinstance(answer, Pending):
+            self._taken(intent, answer)
+        else:
+            self._found(intent, answer)
+
+    def _taken(self, intent: Row, found: Pending) -> None:
+        """What the platform named is kept with the send's end: from here on it is asked about, never sent again."""
+        _hit(intent, "before_result")
+        self._record(lambda tx: outcomes.pending(self.service, tx, self.snapshot, found, intent))
+        _hit(intent, "after_result")
 
     def _sent_badly(self, intent: Row, error: ApiError, earlier_over: bool) -> None:
         refused = error.outcome in (Outcome.REJECTED, Outcome.THROTTLED)
@@ -243,22 +252,21 @@ class _Run:
     def _settle(self, intent: Row) -> None:
         """Look for what the send may have done. Finding is proof; not finding is not, until the horizon has passed."""
         found = self._look(intent)
-        class_, checks, now = self.up.send_class, self._checks(intent), self.service.now_ms
+        class_, checks, now = self._class(intent), self._checks(intent), self.service.now_ms
         if isinstance(found, Published):
             self._found(intent, found, by_content=class_.name == "none")
         elif isinstance(found, Absent) and horizon.may_resend(class_, checks, intent, now):
             again = self._write(lambda tx: self._looked_and_again(tx, intent, found))
             self._send(again, earlier_over=intent["answered"])
         elif isinstance(found, Absent) and horizon.is_absent(class_, checks, intent, now):
-            error = intents.refusal(intent) or self._not_there()
+            error = intents.refusal(intent) or unclear.not_there(self.up.platform)
             error.retryable = error.retryable and not horizon.is_late(checks, intent, now)  # hours later is a surprise
             self._end(intent, error, str(error.outcome or "absent"))
         else:
             self._unsettled(intent, found)
 
     def _look(self, intent: Row) -> Published | Absent | Unknown:
-        bound = self.service.read(lambda: intents.bound(intent)).result()
-        plan, since = json.loads(intent["plan"]), intent["intent_at"]
+        bound, plan, since = self._bound(intent), json.loads(intent["plan"]), intent["intent_at"]
         try:
             return self.up.call(lambda up: self.up.connector.settle(up, plan, since), looking=True, bound=bound)
         except ApiError as error:
@@ -273,13 +281,19 @@ class _Run:
         counted = intent | {"looks": intent["looks"] + 1}
         at = None if final else horizon.next_look(self._checks(intent), counted, self.service.now_ms)
         if at is None:
-            self._end(intent, self._unknown(intent, found), "unknown")
+            self._end(intent, unclear.no_answer(self.snapshot, self.up.platform, intent, found), "unknown")
             return
         self._record(lambda tx: intents.looked(self.service, tx, self.snapshot, intent, found.evidence, at))
 
+    def _bound(self, intent: Row) -> frozenset[str]:
+        return self.service.read(lambda: intents.bound(intent)).result()
+
+    def _class(self, intent: Row) -> SendClass:
+        return self.up.platform.class_of(json.loads(intent["plan"]))
+
     def _checks(self, intent: Row) -> tuple[float, ...]:
         settle_horizon = self.service.runtime.settings.publishing.settle_horizon
-        return horizon.checks_of(self.up.send_class, intent["step"], settle_horizon)
+        return horizon.checks_of(self._class(intent), intent["step"], settle_horizon)
 
     # --- Ends ---
 
@@ -308,25 +322,6 @@ class _Run:
         assert published is not None, "a comment follows a published post"
         note = warning("first_comment_failed", error.message)
         self._record(lambda tx: outcomes.uncommented(self.service, tx, self.snapshot, intent, published, note, outcome))
-
-    def _not_there(self) -> ApiError:
-        return ApiError(
-            "platform_unavailable",
-            f"{self.up.platform.label} did not take the post; it was looked for afterwards and is not there.",
-        )
-
-    def _unknown(self, intent: Row, found: Absent | Unknown) -> ApiError:
-        label = self.up.platform.label
-        name = self.snapshot.account["display_name"] or self.snapshot.account["platform_account_id"]
-        return refuse(
-            "publish.outcome_unknown",
-            f"The post was sent to {label} at {iso(intent['sent_at'])} and no answer came. It may be live.",
-            remediation=(
-                f'Look at {name} on {label}. If the post is there, send {{"published": true}} to '
-                f'POST /v1/posts/{self.post["id"]}/settle; if it is not, {{"published": false}}, then retry it.'
-            ),
-            platform_response=found.evidence or None,
-        )
 
     # --- Writing ---
 

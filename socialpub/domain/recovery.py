@@ -12,7 +12,7 @@ from typing import Any
 from peewee import JOIN, Value, fn
 
 from socialpub.base import faults
-from socialpub.domain import batches, instance, limits, media, outcomes
+from socialpub.domain import batches, instance, intents, limits, media, outcomes
 from socialpub.domain.service import Service
 from socialpub.store.db import Tx
 from socialpub.store.models import Batch, Idempotency, Intent, Post
@@ -65,7 +65,7 @@ def fail_part(service: Service, rows: list[dict[str, Any]]) -> None:
 
 def overdue(before: int) -> list[dict[str, Any]]:
     """Open posts that were due before a time and of which nothing can have been sent, in due order."""
-    sent = Intent.select().where(Intent.post == Post.id, Intent.outcome.is_null() | (Intent.outcome == "ok"))
+    sent = Intent.select().where(Intent.post == Post.id, intents.may_be_out())
     return list(
         Post.select(*_SHOWN)
         .where(Post.status.in_(["queued", "validated", "publishing"]), _due_at() < before, ~fn.EXISTS(sent))

@@ -175,7 +175,10 @@ class Ready:
 
 @dataclass(frozen=True)
 class Pending:
-    """Not yet (a container or video is still processing): call `prepare` again with `saved` after `seconds`."""
+    """Not yet (a container or video is still processing): call `prepare` again with `saved` after `seconds`.
+
+    From `send`: the platform took it and named it, but is not done. Nothing is left to send; `saved` has that name.
+    """
 
     saved: Json
     seconds: float
@@ -201,10 +204,11 @@ class Absent:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Looking could not tell; `final`: looking again will not either."""
+    """Looking could not tell; `final`: looking again will not either. `look`: where a person may, as a sentence."""
 
     evidence: Json = field(default_factory=dict)
     final: bool = False
+    look: str = ""
 
 
 @dataclass(frozen=True)
@@ -427,6 +431,7 @@ class Upkeep:
 class Platform:
     """One platform, declared. Nothing about it is written anywhere else.
 
+    `plan_class`: the send class of one plan, where they differ from `send_class`.
     `options` validates `targets[].options`; `reply_options` are those that make the post a reply (immediate only).
     `defaults` are taken when a batch is accepted: changing them later leaves its posts alone.
     `count` measures a draft's text; `media` is the summary in `/v1/platforms`. `rules` stand in the order of reporting.
@@ -456,6 +461,10 @@ class Platform:
     upkeep: Upkeep = Upkeep()
     credentials: tuple[CredentialField, ...] = ()  # connects by these fields; empty: by OAuth
     connects: bool = False  # this build can connect accounts and publish
+    plan_class: Callable[[Json], SendClass] | None = None
+
+    def class_of(self, plan: Json) -> SendClass:
+        return self.plan_class(plan) if self.plan_class else self.send_class
 
     def pinned(self, site: Site) -> str:
         return site.api_version or self.version
@@ -528,7 +537,7 @@ class Connector(Protocol):
 
     def prepare(self, up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending: ...
 
-    def send(self, up: Upstream, plan: Json) -> Published: ...
+    def send(self, up: Upstream, plan: Json) -> Published | Pending: ...
 
     def settle(self, up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown: ...
 

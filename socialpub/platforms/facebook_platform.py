@@ -8,6 +8,7 @@ from pydantic import model_validator
 
 from socialpub.base.errors import Outcome
 from socialpub.platforms.base import (
+    CONTAINER,
     NO_KEY,
     Account,
     Counter,
@@ -73,6 +74,8 @@ PLATFORM = Platform(
         separator=",",
     ),
     connects=True,
+    # A video has its id before it is published, and is published under it once.
+    plan_class=lambda plan: CONTAINER if plan["kind"] == "video" else NO_KEY,
     # A Page's token has no end; the login behind it, which could give a new one, ends after 60 days.
     upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
     media={

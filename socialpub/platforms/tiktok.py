@@ -1,8 +1,8 @@
 """TikTok: drafts uploaded to the creator's inbox (Content Posting API, `video.upload`), who confirms them in the app.
 
-Everything happens while preparing: a video's draft has its id before its first byte goes out, and with the id it is
-asked about and resumed, never made again. A draft in the inbox is what success is here, so nothing is left to send.
-Opening a draft of photos delivers it at once: when that answer is lost nobody can look for it, and its owner is told.
+A video's draft has its id before its first byte goes out, and with the id it is asked about and resumed, never made
+again; a draft in the inbox is what success is here, so nothing is left to send. Opening a draft of photos delivers it
+at once and is what is sent: its id is kept and asked about, but when that answer is lost nobody can look for it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from socialpub.base.errors import ApiError, Outcome, refuse
+from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
 from socialpub.platforms import oauth
 from socialpub.platforms.base import (
@@ -22,6 +22,7 @@ from socialpub.platforms.base import (
     Published,
     Ready,
     Tokens,
+    Unknown,
     Upstream,
 )
 from socialpub.platforms.rules import warning
@@ -40,10 +41,10 @@ _PULLED_IN_VAIN = frozenset({"video_pull_failed", "photo_pull_failed", "internal
 
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
-    """Open the draft, send its bytes, and wait until it is in the creator's inbox."""
+    """Open a video's draft and send its bytes; wait until a draft is in the creator's inbox."""
     state = Progress(**saved) if saved else Progress()
     if not state.publish:
-        return _open_video(up, draft, state) if has_video(draft) else _open_photos(up, draft, state)
+        return _open_video(up, draft, state) if has_video(draft) else Ready(_photos(draft, state))
     if state.sent < state.size:
         found = go_on(up, draft.items[0], state)
         if isinstance(found, Pending):
@@ -52,17 +53,24 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     return _ask(up, draft, state)
 
 
-def send(up: Upstream, plan: Json) -> Published:
-    """The draft, which is in the inbox already; no call is left to make."""
+def send(up: Upstream, plan: Json) -> Published | Pending:
+    """Open a draft of photos. Any other draft is in the inbox already: no call is left to make."""
+    return _open_photos(up, plan) if "photos" in plan else _delivered(up, plan)
+
+
+def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Unknown:
+    """TikTok lists no drafts: without its id one cannot be looked for."""
+    if "photos" in plan:
+        reason = {"reason": "TikTok shows a draft only to who has its id."}
+        return Unknown(reason, final=True, look="Look into the creator's TikTok inbox.")
+    return _delivered(up, plan)
+
+
+def _delivered(up: Upstream, plan: Json) -> Published:
     publish, post, name = plan["publish"], plan["post"], up.account.extra.get("username")
     url = f"https://www.tiktok.com/@{name}/video/{post}" if post and name and plan["video"] else None
     notes = () if plan["confirmed"] else (warning("tiktok_inbox_draft"),)
     return Published(publish, f"tiktok:publish:{publish}", None, url, notes)
-
-
-def settle(up: Upstream, plan: Json, since_ms: int) -> Published:
-    """The same: a plan is only made of a draft that is there."""
-    return send(up, plan)
 
 
 def _open_video(up: Upstream, draft: Draft, state: Progress) -> Pending:
@@ -85,41 +93,25 @@ def _passed(state: Progress, error: ApiError) -> Pending:
     return state.missed()
 
 
-def _open_photos(up: Upstream, draft: Draft, state: Progress) -> Pending:
-    try:
-        reply = ask(up, "POST", "post/publish/content/init/", json=_photos(draft))
-        publish = data_of(up, "photos", reply, mutating=True).get("publish_id")
-        if not isinstance(publish, str) or not publish:
-            raise unusable(up, "photos", reply, mutating=True)
-    except ApiError as error:
-        if error.outcome is not Outcome.AMBIGUOUS:
-            return _passed(state, error)
-        raise _lost(error) from error
-    return Progress(publish, rebuilt=state.rebuilt).later(FIRST_WAIT)
+def _open_photos(up: Upstream, plan: Json) -> Pending:
+    reply = ask(up, "POST", "post/publish/content/init/", json=plan["photos"])
+    publish = data_of(up, "photos", reply, mutating=True).get("publish_id")
+    if not isinstance(publish, str) or not publish:
+        raise unusable(up, "photos", reply, mutating=True)
+    return Progress(publish, rebuilt=plan["rebuilt"]).later(FIRST_WAIT)
 
 
-def _photos(draft: Draft) -> Json:
+def _photos(draft: Draft, state: Progress) -> Json:
+    """The plan of photos whose draft is to be opened."""
     said = {"title": draft.options.get("title"), "description": draft.text}
     images = [item.url or "" for item in draft.items]
-    return {
+    body = {
         "post_mode": "MEDIA_UPLOAD",
         "media_type": "PHOTO",
         "post_info": {name: text for name, text in said.items() if text},
         "source_info": {"source": "PULL_FROM_URL", "photo_cover_index": 0, "photo_images": images},
     }
-
-
-def _lost(error: ApiError) -> ApiError:
-    """Nobody can look for a draft whose id was lost, so a person has to."""
-    return refuse(
-        "publish.outcome_unknown",
-        "TikTok was sent the photos, and no answer that can be used came. They may be in the creator's inbox.",
-        remediation=(
-            "Look into the creator's TikTok inbox, say what you found with POST /v1/posts/{id}/settle, "
-            "and retry the post if the draft is not there."
-        ),
-        platform_response=error.platform_response,
-    )
+    return {"photos": body, "rebuilt": state.rebuilt}
 
 
 # --- Waiting -------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from pydantic import model_validator
 from socialpub.base.errors import Outcome
 from socialpub.platforms.base import (
     CONTAINER,
+    NO_KEY,
     Account,
     Counter,
     Draft,
@@ -129,6 +130,8 @@ PLATFORM = Platform(
         client_id_name="client_key",
     ),
     connects=True,
+    # Photos are delivered by the call that names their draft; all else goes by that name.
+    plan_class=lambda plan: NO_KEY if "photos" in plan else CONTAINER,
     # Access lives hours; the refresh token half a year (a year before 2026), and may be another after each use.
     upkeep=Upkeep(refresh_before=900, keep_alive=7 * 86_400, rotates=True),
 )

@@ -136,3 +136,22 @@ def test_a_container_that_was_not_taken_is_published_again_and_not_made_again(
     sent = [call.operation for call in lab.lab.calls if call.platform == name]
     assert (sent.count("containers.create"), sent.count("containers.publish")) == (1, 2)
     assert len(lab.lab.ledger.entries(name)) == 1
+
+
+def test_a_video_that_facebook_did_not_put_out_is_put_out_again_and_not_uploaded_again(
+    make_server: Callable[..., Server], lab: SimulatorThread
+) -> None:
+    site = {"facebook": {"api_base": lab.origin("facebook")}}
+    server = make_server(platforms=site, publishing={"immediate_wait": 1})
+    ann = server.person("Ann")
+    account = connect(server, ann, "facebook")
+    lab.lab.faults.add([{"fault": "status:500", "platform": "facebook", "operation": "videos", "nth": 3}])
+    body = {"targets": [{"accountId": account["id"]}], "text": "look", "media": [inline("video", mp4())]}
+    (result,) = ann.api.publish(body).json()["results"]
+    while len(calls := [call for call in lab.lab.calls if call.operation == "videos"]) < 3:  # start, bytes, finish
+        breathe()
+    assert (len(calls), lab.lab.ledger.entries("facebook")) == (3, [])
+    server.skip(61)
+    server.wait(result["postId"], "published", seconds=20)
+    assert len([call for call in lab.lab.calls if call.operation == "videos"]) == 4
+    assert len(lab.lab.ledger.entries("facebook")) == 1

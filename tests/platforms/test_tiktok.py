@@ -14,6 +14,8 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import UPLOAD_SECONDS, Reply
 from socialpub.platforms import CATALOGUE, oauth, tiktok
 from socialpub.platforms.base import (
+    CONTAINER,
+    NO_KEY,
     Account,
     Connected,
     Draft,
@@ -24,6 +26,7 @@ from socialpub.platforms.base import (
     Published,
     Ready,
     Tokens,
+    Unknown,
     Upstream,
     Warning,
 )
@@ -39,6 +42,7 @@ ID = "v_inbox_file~v2.123"
 PHOTO_ID = "p_inbox_url~v2.9"
 INBOX = Warning("tiktok_inbox_draft", WARNINGS["tiktok_inbox_draft"])
 SIZE = 64_000_001
+HELLO = {"description": "hello 🎉"}
 SCOPES = ["user.info.basic", "user.info.profile", "video.upload"]
 OPEN = {"source_info": {"source": "FILE_UPLOAD", "video_size": 5, "chunk_size": 5, "total_chunk_count": 1}}
 
@@ -88,8 +92,8 @@ def film(path: Path, kind: str = "video/mp4") -> Draft:
     return Draft("hello", (item,), {}, now_ms=NOW)
 
 
-def photos(count: int = 2, **options: str) -> Draft:
-    items = tuple(Item("image", None, f"https://m.example.com/{n}.jpg") for n in range(count))
+def photos(**options: str) -> Draft:
+    items = tuple(Item("image", None, f"https://m.example.com/{n}.jpg") for n in range(2))
     return Draft("hello 🎉", items, options, now_ms=NOW)
 
 
@@ -110,15 +114,20 @@ def put(reply: Reply | ApiError, first: int = 0, end: int = 5, total: int = 5, k
     return Call("PUT", PUT_URL, reply, headers, content=end - first, deadline=UPLOAD_SECONDS)
 
 
-def content(reply: Reply | ApiError, info: dict[str, str], count: int = 2) -> Call:
-    images = [f"https://m.example.com/{n}.jpg" for n in range(count)]
+def content(reply: Reply | ApiError, info: dict[str, str] = HELLO) -> Call:
+    return Call("POST", f"{API}/post/publish/content/init/", reply, json=opening(info)["photos"])
+
+
+def opening(info: dict[str, str] = HELLO, rebuilt: int = 0) -> dict[str, Any]:
+    """The plan of two photos whose draft is to be opened."""
+    images = [f"https://m.example.com/{n}.jpg" for n in range(2)]
     body = {
         "post_mode": "MEDIA_UPLOAD",
         "media_type": "PHOTO",
         "post_info": info,
         "source_info": {"source": "PULL_FROM_URL", "photo_cover_index": 0, "photo_images": images},
     }
-    return Call("POST", f"{API}/post/publish/content/init/", reply, json=body)
+    return {"photos": body, "rebuilt": rebuilt}
 
 
 def kept(**changes: Any) -> dict[str, Any]:
@@ -136,6 +145,15 @@ def refused(draft: Draft, saved: dict[str, Any] | None, *calls: Call) -> ApiErro
     up = upstream(*calls)
     with pytest.raises(ApiError) as caught:
         tiktok.prepare(up, draft, saved)
+    done(up)
+    return caught.value
+
+
+def unsent(call: Call) -> ApiError:
+    """The error of photos whose draft could not be opened."""
+    up = upstream(call)
+    with pytest.raises(ApiError) as caught:
+        tiktok.send(up, opening())
     done(up)
     return caught.value
 
@@ -290,8 +308,10 @@ def test_a_malformed_part_is_a_refusal(small: Draft) -> None:
 
 def test_photos_are_opened_with_their_texts_and_pulled_by_tiktok() -> None:
     info = {"title": "Cats", "description": "hello 🎉"}
-    found = prepared(photos(title="Cats"), None, content(ok(publish_id=PHOTO_ID), info))
-    assert found == Pending(vars(Progress(PHOTO_ID)), 1)
+    assert prepared(photos(title="Cats"), None) == Ready(opening(info))
+    up = upstream(content(ok(publish_id=PHOTO_ID), info))
+    assert tiktok.send(up, opening(info)) == Pending(vars(Progress(PHOTO_ID)), 1)
+    done(up)
     ready = prepared(photos(), vars(Progress(PHOTO_ID)), ask(ok(status="SEND_TO_USER_INBOX"), PHOTO_ID))
     assert ready == Ready({"publish": PHOTO_ID, "video": False, "confirmed": False, "post": ""})
 
@@ -308,15 +328,25 @@ def test_photos_are_opened_with_their_texts_and_pulled_by_tiktok() -> None:
         answer(200, {"data": {"publish_id": PHOTO_ID}}),
     ],
 )
-def test_photos_whose_answer_is_unclear_are_never_opened_again(reply: Reply | ApiError) -> None:
-    error = refused(photos(), None, content(reply, {"description": "hello 🎉"}))
-    assert (error.code, error.rule) == ("platform_unavailable", "publish.outcome_unknown")
-    assert "inbox" in (error.remediation or "")
+def test_photos_whose_answer_is_unclear_may_be_in_the_inbox(reply: Reply | ApiError) -> None:
+    error = unsent(content(reply))
+    assert (error.code, error.outcome) == ("platform_unavailable", Outcome.AMBIGUOUS)
 
 
-def test_photos_that_were_never_sent_are_sent_again() -> None:
-    found = prepared(photos(), None, content(UNREACHED, {"description": "hello 🎉"}))
-    assert found == Pending(vars(Progress(misses=1)), 5)
+def test_photos_whose_id_is_lost_are_a_persons_to_look_for() -> None:
+    up = upstream()
+    found = tiktok.settle(up, opening(), NOW)
+    assert isinstance(found, Unknown)
+    assert (found.final, found.look) == (True, "Look into the creator's TikTok inbox.")
+
+
+def test_only_the_call_that_opens_a_draft_of_photos_has_no_key() -> None:
+    plan = {"publish": PHOTO_ID, "video": False, "confirmed": False, "post": ""}
+    assert (tiktok.PLATFORM.class_of(opening()), tiktok.PLATFORM.class_of(plan)) == (NO_KEY, CONTAINER)
+
+
+def test_photos_that_cannot_have_been_sent_are_known_not_to_be_there() -> None:
+    assert unsent(content(UNREACHED)).outcome is Outcome.NOT_SENT
 
 
 # --- Refusals ------------------------------------------------------------------------------------------------------
@@ -344,9 +374,7 @@ def test_a_refusal_is_known_by_its_name_whatever_its_status(
     small: Draft, kind: str, status: int, name: str, code: str, rule: str | None, stale: bool
 ) -> None:
     reply = no(status, name)
-    draft = small if kind == "video" else photos()
-    call = init(reply) if kind == "video" else content(reply, {"description": "hello 🎉"})
-    error = refused(draft, None, call)
+    error = refused(small, None, init(reply)) if kind == "video" else unsent(content(reply))
     assert (error.code, error.rule, error.stale_token) == (code, rule, stale)
     assert rule is None or error.remediation == CATALOGUE[rule].remediation
     assert error.platform_response["body"]["error"]["code"] == name
@@ -390,7 +418,11 @@ def test_a_failed_draft_says_why(small: Draft, reason: str, code: str, rule: str
 )
 def test_a_draft_that_failed_by_chance_is_made_once_more(reason: str, rule: str) -> None:
     said, saved = ok(status="FAILED", fail_reason=reason), vars(Progress(PHOTO_ID))
-    assert prepared(photos(), saved, ask(said, PHOTO_ID)) == Pending(vars(Progress(rebuilt=1, misses=1)), 5)
+    again = Progress(rebuilt=1, misses=1)
+    assert prepared(photos(), saved, ask(said, PHOTO_ID)) == Pending(vars(again), 5)
+    assert prepared(photos(), vars(again)) == Ready(opening(rebuilt=1))
+    up = upstream(content(ok(publish_id=PHOTO_ID)))
+    assert tiktok.send(up, opening(rebuilt=1)) == Pending(vars(Progress(PHOTO_ID, rebuilt=1)), 1)
     error = refused(photos(), saved | {"rebuilt": 1}, ask(said, PHOTO_ID))
     assert (error.code, error.rule, error.retryable) == ("platform_unavailable", rule, False)
 

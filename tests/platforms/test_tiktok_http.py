@@ -25,7 +25,9 @@ CREATOR = {"privacy": "self_only", "disableComment": True}
 @pytest.fixture
 def server(make_server: Callable[..., Server], lab: SimulatorThread) -> Server:
     app = {"enabled": True, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
-    return make_server(platforms={"tiktok": {"api_base": lab.origin("tiktok"), **app}})
+    return make_server(
+        platforms={"tiktok": {"api_base": lab.origin("tiktok"), **app}}, publishing={"settle_horizon": 1}
+    )
 
 
 def connect(server: Server, person: Person) -> dict[str, Any]:

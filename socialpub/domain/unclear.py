@@ -1,0 +1,43 @@
+"""What is told of a send whose outcome could not be seen: each answers the error that the post ends with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from socialpub.base.errors import ApiError, refuse
+from socialpub.base.runtime import iso
+from socialpub.domain.intents import Row, Snapshot
+from socialpub.platforms.base import Absent, Platform, Unknown
+
+
+def not_there(platform: Platform) -> ApiError:
+    """It was looked for as long as something could still come of it."""
+    return ApiError(
+        "platform_unavailable",
+        f"{platform.label} did not take the post; it was looked for afterwards and is not there.",
+    )
+
+
+def no_answer(snapshot: Snapshot, platform: Platform, intent: Row, found: Absent | Unknown) -> ApiError:
+    """It may be there: nobody said, and looking did not show it."""
+    said = f"The post was sent to {platform.label} at {iso(intent['sent_at'])} and no answer came. It may be live."
+    return _unknown(snapshot, platform, said, found.look if isinstance(found, Unknown) else "", found.evidence)
+
+
+def is_duplicate(snapshot: Snapshot, platform: Platform, error: ApiError) -> ApiError:
+    """It may be there: the platform has such a post, and looking did not show whether an earlier send made it."""
+    said = f"{error.message} An earlier attempt may have made that post: whether it did could not be seen."
+    return _unknown(snapshot, platform, said, "", error.platform_response)
+
+
+def _unknown(snapshot: Snapshot, platform: Platform, said: str, look: str, evidence: Any) -> ApiError:
+    name = snapshot.account["display_name"] or snapshot.account["platform_account_id"]
+    return refuse(
+        "publish.outcome_unknown",
+        said,
+        remediation=(
+            f'{look or f"Look at {name} on {platform.label}."} If the post is there, send {{"published": true}} to '
+            f'POST /v1/posts/{snapshot.post["id"]}/settle; if it is not, {{"published": false}}, then retry it.'
+        ),
+        platform_response=evidence or None,
+    )
