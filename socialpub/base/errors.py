@@ -488,9 +488,9 @@ UPSTREAM_BODY_MAX = 16 * 1024
 class ApiError(Exception):
     """Anything that a caller of the API may see; turned into the envelope in one place (`web.app`).
 
-    `status` defaults to the row of `code` (or of a service rule). `outcome`, `stale_token` and
-    `retryable` are for `domain.publish` only: what one upstream call is known to have done, that the access token needs
-    a refresh, and whether a scheduled post is tried again.
+    `status` defaults to the row of `code` (or of a service rule). `outcome`, `stale_token`, `duplicate` and `retryable`
+    are for `domain.publish` only: what one upstream call is known to have done, that the access token needs a refresh,
+    that the platform says it has the post already, and whether a scheduled post is tried again.
     """
 
     code: str
@@ -505,6 +505,7 @@ class ApiError(Exception):
     headers: Mapping[str, str] = field(default_factory=dict)
     outcome: Outcome | None = None
     stale_token: bool = False
+    duplicate: bool = False
     retryable: bool = True  # False: trying again by itself would not help (credits used up, a retired version)
 
     def __post_init__(self) -> None:

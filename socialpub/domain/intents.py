@@ -114,6 +114,12 @@ def bound(intent: Row) -> frozenset[str]:
     return frozenset(row[0] for row in rows.tuples())
 
 
+def earlier(intent: Row) -> list[Row]:
+    """The same post's sends before this one that the platform did not refuse, the newest first."""
+    mine = (Intent.post == intent["post"]) & (Intent.step == intent["step"]) & (Intent.number < intent["number"])
+    return list(Intent.select().where(mine, Intent.outcome != Outcome.REJECTED).order_by(Intent.number.desc()).dicts())
+
+
 def intend_again(service: Service, tx: Tx, snapshot: Snapshot, intent: Row) -> Row:
     """The same plan is about to be sent once more."""
     owned(service, snapshot)

@@ -185,9 +185,9 @@ class _Run:
         refused = error.outcome in (Outcome.REJECTED, Outcome.THROTTLED)
         clear = refused or error.outcome is Outcome.NOT_SENT
         # A container that was asked to publish may have done it whatever it says: it is asked, not trusted.
-        asked = refused and self.up.send_class.name == "container"
+        asked = refused and self._class(intent).name == "container"
         if clear and earlier_over and not asked:
-            self._end(intent, error, str(error.outcome))
+            self._refused(intent, error)
             return
         log.warning("post %s: the answer to its send is unclear: %s", self.post["id"], error.message)
         kept = asked or error.outcome is Outcome.REJECTED
@@ -199,6 +199,18 @@ class _Run:
             )
         now = self.service.now_ms
         self._settle_at(intent, horizon.next_look(self._checks(intent), intent, now) or now)
+
+    def _refused(self, intent: Row, error: ApiError) -> None:
+        """It was not taken; where the platform says that it has the post already, earlier sends are looked for."""
+        earlier = self.service.read(lambda: intents.earlier(intent)).result() if error.duplicate else []
+        looks = [self._look(each) for each in earlier]
+        made = next((found for found in looks if isinstance(found, Published)), None)
+        if made:
+            self._found(intent, made, by_content=True)
+        elif all(isinstance(found, Absent) for found in looks):
+            self._end(intent, error, str(error.outcome))
+        else:
+            self._end(intent, unclear.is_duplicate(self.snapshot, self.up.platform, error), "unknown")
 
     def _found(self, intent: Row, published: Published, *, by_content: bool = False) -> None:
         """The platform has it, by its own word or because it was found there."""

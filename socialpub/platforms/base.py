@@ -475,13 +475,17 @@ class Platform:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one upstream answer means. `stale_token`: refresh the access token once and repeat the step."""
+    """What one upstream answer means. `stale_token`: refresh the access token once and repeat the step.
+
+    `duplicate`: refused since the platform has the post already, perhaps by an earlier send of it, which is looked for.
+    """
 
     outcome: Outcome
     code: str = "platform_rejected"
     rule: str | None = None
     remediation: str | None = None
     stale_token: bool = False
+    duplicate: bool = False
 
 
 Replies = Mapping[tuple[str, int, str | None], Verdict]
@@ -522,6 +526,7 @@ def refusal(platform: Platform, version: str, found: Verdict, reply: Reply, mess
         retry_after=reply.retry_after,
         outcome=found.outcome,
         stale_token=found.stale_token,
+        duplicate=found.duplicate,
     )
 
 

@@ -108,7 +108,6 @@ _CONTENT = {
     "text.max_graphemes": ("too_long",),
     "content.flagged": ("/1346003", "/1404102"),
     "account.blocked": ("368", "/1390008", "/1404006", "/1404112"),
-    "post.duplicate": ("506",),
 }
 
 REPLIES: Replies = {
@@ -122,6 +121,7 @@ REPLIES: Replies = {
         ("*", 400, name): Verdict(Outcome.REJECTED, AUTH, "facebook.page.authorization_required")
         for name in ("/1404078", "/4854002")
     },
+    ("*", 400, "506"): Verdict(Outcome.REJECTED, rule="facebook.post.duplicate", duplicate=True),
     ("*", 400, "1705"): Verdict(Outcome.REJECTED, AUTH, remediation="Reconnect the account and choose the Page."),
     ("*", 400, "/1349125"): Verdict(Outcome.REJECTED),
 }

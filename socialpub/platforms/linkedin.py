@@ -49,7 +49,7 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     media = linkedin_media.uploaded(up, draft, saved)
     if isinstance(media, Pending):
         return media
-    return Ready({"body": _body(up, draft, media), "since": draft.now_ms})
+    return Ready({"body": _body(up, draft, media)})
 
 
 def _body(up: Upstream, draft: Draft, media: tuple[str, ...]) -> Json:
@@ -76,29 +76,12 @@ def _content(draft: Draft, media: tuple[str, ...]) -> Json:
 
 
 def send(up: Upstream, plan: Json) -> Published:
-    """Create the post. One that LinkedIn calls a duplicate may be an earlier attempt's: a page's is looked at."""
-    try:
-        reply = call(up, "send", "POST", "posts", mutating=True, json=plan["body"])
-    except ApiError as error:
-        if error.rule != "linkedin.post.duplicate" or not is_page(up):
-            raise
-        return _earlier(up, plan, error)
+    """Create the post."""
+    reply = call(up, "send", "POST", "posts", mutating=True, json=plan["body"])
     urn = reply.headers.get("x-restli-id", "")
     if not _URN.fullmatch(urn):
         raise unusable(up, "send", reply, mutating=True)
     return _shown(urn)
-
-
-def _earlier(up: Upstream, plan: Json, error: ApiError) -> Published:
-    """The post that LinkedIn names, when it is this one and was made since its first attempt; else the refusal."""
-    named = _URN.search(error.message)
-    try:
-        post = call(up, "read", "GET", f"posts/{encoded(named[0])}").record() if named else {}
-    except ApiError:
-        raise error from None
-    if _is_ours(up, plan, post) and _made_ms(post) >= plan["since"]:
-        return _shown(text_of(post["id"]))
-    raise error
 
 
 def _shown(urn: str) -> Published:

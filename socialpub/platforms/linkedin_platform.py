@@ -96,7 +96,6 @@ STEPS = {
     "status": "say what became of the media",
     "send": "take the post",
     "look": "list the page's posts",
-    "read": "show the post",
     "identify": "say whose account this is",
     "pages": "list the pages",
 }
@@ -140,7 +139,7 @@ REPLIES: Replies = {
     ("send", 409, None): Verdict(Outcome.AMBIGUOUS, _UNAVAILABLE),
     ("*", 409, None): Verdict(Outcome.NOT_SENT, _UNAVAILABLE),
     **{
-        ("send", status, "duplicate"): Verdict(Outcome.REJECTED, rule="linkedin.post.duplicate")
+        ("send", status, "duplicate"): Verdict(Outcome.REJECTED, rule="linkedin.post.duplicate", duplicate=True)
         for status in (409, 422)
     },
     ("send", 400, "too_long"): Verdict(Outcome.REJECTED, rule="linkedin.text.max_graphemes"),

@@ -37,7 +37,7 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     if isinstance(media, Pending):
         return media
     body = _body(draft, [id for id, _ in media])
-    return Ready({"body": body, "keys": [key for _, key in media if key], "since": draft.now_ms})
+    return Ready({"body": body, "keys": [key for _, key in media if key]})
 
 
 def _body(draft: Draft, ids: list[str]) -> Json:
@@ -53,29 +53,13 @@ def _body(draft: Draft, ids: list[str]) -> Json:
 
 
 def send(up: Upstream, plan: Json) -> Published:
-    """Publish the post. One that X calls a duplicate is looked for first: an earlier attempt may have made it."""
+    """Publish the post."""
     also = "quoting" if "quote_tweet_id" in plan["body"] else None
-    try:
-        reply = call(up, "send", "POST", "/2/tweets", json=plan["body"], mutating=True, also=also)
-    except ApiError as error:
-        if error.rule != "twitter.post.duplicate":
-            raise
-        return _earlier(up, plan, error)
+    reply = call(up, "send", "POST", "/2/tweets", json=plan["body"], mutating=True, also=also)
     id = id_of(data_of(reply))
     if not id:
         raise unusable(up, "send", reply, mutating=True)
     return _published(up, id)
-
-
-def _earlier(up: Upstream, plan: Json, refused: ApiError) -> Published:
-    """The account's own post that was made since this one's first attempt; else the refusal."""
-    try:
-        found = _found(up, plan, plan["since"])
-    except ApiError:
-        raise refused from None
-    if isinstance(found, Published):
-        return found
-    raise refused
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:

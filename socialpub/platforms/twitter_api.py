@@ -61,7 +61,7 @@ REPLIES: Replies = {
     ("*", 401, "suspended"): _SUSPENDED,
     ("*", 403, "locked"): _LOCKED,
     ("*", 401, "locked"): _LOCKED,
-    ("send", 403, "duplicate"): _rule("post.duplicate"),
+    ("send", 403, "duplicate"): replace(_rule("post.duplicate"), duplicate=True),
     ("send", 403, "reply"): _rule("reply.not_allowed"),
     ("send", 403, "quoting"): _rule("quote.not_allowed"),
     **{("*", status, "video_length"): _rule("video.too_long") for status in (400, 403)},

@@ -195,6 +195,7 @@ def test_every_answer_to_the_public_call_is_sorted(
         send(plan, call)
     error = caught.value
     assert (error.code, error.outcome, error.rule, error.stale_token) == (code, outcome, rule, False)
+    assert error.duplicate is (rule == "facebook.post.duplicate")
     assert "access-token-1" not in repr(vars(error))
 
 

@@ -40,7 +40,7 @@ BEGIN = {"action": "initializeUpload"}
 
 
 def plan(**body: Any) -> dict[str, Any]:
-    return {"body": post(**body), "since": NOW}
+    return {"body": post(**body)}
 
 
 def open_image(owner: str = PERSON, urn: str = IMAGE, reply: Reply | ApiError | None = None) -> Call:
@@ -350,6 +350,7 @@ def test_every_answer_to_the_post_has_its_meaning(
     finished(up)
     assert (caught.value.outcome, caught.value.code, caught.value.rule) == (outcome, code, rule)
     assert caught.value.retryable is (rule != "linkedin.version.retired")
+    assert caught.value.duplicate is (rule == "linkedin.post.duplicate")
     assert caught.value.remediation
 
 
@@ -394,45 +395,13 @@ def test_a_refusal_names_the_field_and_shows_no_secret() -> None:
     assert caught.value.platform_version == "202609"
 
 
-# --- Duplicates of a page's own earlier attempt --------------------------------------------------------------------
-
-TWIN = said(422, "UNPROCESSABLE_ENTITY", f"Content is a duplicate of {SHARE}")
+# --- Settling --------------------------------------------------------------------------------------------------------
 
 
 def own(urn: str = SHARE, at: int = NOW, **changes: Any) -> dict[str, Any]:
     """A post of the page as LinkedIn lists it."""
     stamps = {"createdAt": at, "publishedAt": at, "lastModifiedAt": at}
     return {**post(author=PAGE), "id": urn, **stamps, **changes}
-
-
-def read(reply: Reply | ApiError) -> Call:
-    return Call("GET", f"{REST}/posts/{SHARE.replace(':', '%3A')}", reply)
-
-
-def test_a_twin_that_an_earlier_attempt_made_is_the_post() -> None:
-    up = upstream(create(TWIN, author=PAGE), read(answer(200, own())), account=PAGE)
-    assert linkedin.send(up, plan(author=PAGE)) == POSTED
-    finished(up)
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        answer(200, own(at=NOW - 1)),
-        answer(200, own(author="urn:li:organization:9")),
-        answer(200, own(commentary="other")),
-        said(404, "RESOURCE_NOT_FOUND"),
-        LOST,
-    ],
-)
-def test_a_twin_that_is_not_surely_ours_stays_refused(reply: Reply | ApiError) -> None:
-    up = upstream(create(TWIN, author=PAGE), read(reply), account=PAGE)
-    with pytest.raises(ApiError) as caught:
-        linkedin.send(up, plan(author=PAGE))
-    assert caught.value.rule == "linkedin.post.duplicate"
-
-
-# --- Settling --------------------------------------------------------------------------------------------------------
 
 
 def look(*posts: dict[str, Any], start: int = 0, total: int | None = None, reply: Reply | None = None) -> Call:

@@ -229,7 +229,7 @@ def test_an_upload_goes_on_after_whatever_happens_to_one_of_its_calls(line: Line
 def test_what_x_does_not_take_is_told_by_its_rule(line: Line) -> None:
     bob = line.simulator.lab.add_account("twitter", handle="bob")
     other = replace(line.up, tokens=Tokens(bob["accessToken"]))
-    theirs = twitter.send(other, {"body": {"text": "hi"}, "keys": [], "since": 0}).remote_id
+    theirs = twitter.send(other, {"body": {"text": "hi"}, "keys": []}).remote_id
     line.publish("twice")
     line.clock.ms += 1000
     assert line.refused("twice") == "twitter.post.duplicate"
@@ -247,7 +247,7 @@ def test_what_x_does_not_take_is_told_by_its_rule(line: Line) -> None:
 def test_one_who_is_mentioned_may_answer(line: Line) -> None:
     bob = line.simulator.lab.add_account("twitter", handle="bob")
     other = replace(line.up, tokens=Tokens(bob["accessToken"]))
-    theirs = twitter.send(other, {"body": {"text": "what says @Alice?"}, "keys": [], "since": 0}).remote_id
+    theirs = twitter.send(other, {"body": {"text": "what says @Alice?"}, "keys": []}).remote_id
     line.publish("this", replyToTweetId=theirs)
 
 
@@ -275,7 +275,7 @@ def test_a_video_that_ran_out_while_waiting_is_uploaded_anew(line: Line) -> None
 def test_the_window_of_a_call_is_told_and_kept(line: Line) -> None:
     line.simulator.lab.configure(rate_limits=True)
     for number in range(100):
-        twitter.send(line.up, {"body": {"text": f"post {number}"}, "keys": [], "since": 0})
+        twitter.send(line.up, {"body": {"text": f"post {number}"}, "keys": []})
     line.clock.ms += 60_000
     with pytest.raises(ApiError) as caught:
         line.publish("one more")
