@@ -1,24 +1,22 @@
-"""The eight platforms, by name; those that can publish in this build; and every rule of all of them."""
+"""The platforms by name: their connectors, what they declare, and every rule of all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from socialpub.platforms import bluesky, facebook, instagram, linkedin, pinterest, threads, tiktok, twitter
+from socialpub.platforms import (
+    bluesky,
+    facebook,
+    instagram,
+    linkedin,
+    pinterest,
+    threads,
+    tiktok,
+    twitter,
+)
 from socialpub.platforms.base import Connector, Platform, Rule, Site
 from socialpub.platforms.rules import catalogue
-
-PLATFORMS: dict[str, Platform] = {
-    "bluesky": bluesky.PLATFORM,
-    "facebook": facebook.PLATFORM,
-    "instagram": instagram.PLATFORM,
-    "linkedin": linkedin.PLATFORM,
-    "pinterest": pinterest.PLATFORM,
-    "threads": threads.PLATFORM,
-    "tiktok": tiktok.PLATFORM,
-    "twitter": twitter.PLATFORM,
-}
 
 CONNECTORS: dict[str, Connector] = {
     "bluesky": bluesky,
@@ -30,6 +28,8 @@ CONNECTORS: dict[str, Connector] = {
     "tiktok": tiktok,
     "twitter": twitter,
 }
+
+PLATFORMS: dict[str, Platform] = {name: connector.PLATFORM for name, connector in CONNECTORS.items()}
 
 CATALOGUE: dict[str, Rule] = catalogue(PLATFORMS.values())
 

@@ -94,7 +94,7 @@ def _notices(platform: Platform, draft: Draft) -> Iterator[Warning]:
             yield warning("alt_text_ignored", f"Media item {index + 1} is published on {platform.label} without it.")
     for notice in platform.notices:
         if notice.applies(draft):
-            yield warning(notice.code, notice.message)
+            yield Warning(notice.code, f"{WARNINGS.get(notice.code, '')} {notice.message}".strip())
 
 
 def catalogue(platforms: Iterable[Platform]) -> dict[str, Rule]:

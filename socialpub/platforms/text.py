@@ -34,24 +34,6 @@ def is_blank(text: str) -> bool:
     return _BLANK.fullmatch(text) is not None
 
 
-# --- Threads ---------------------------------------------------------------------------------------------------------
-
-_EMOJI_CLUSTER = regex.compile(r"\p{Emoji_Presentation}|\p{Emoji}\ufe0f|\u20e3|\p{Regional_Indicator}")
-
-
-def threads_length(text: str) -> int:
-    """Threads' own count: a cluster that is an emoji counts its UTF-8 bytes, any other one.
-
-    Source: developers.facebook.com/documentation/threads/posts ("emojis are counted as the number of UTF-8 bytes").
-    """
-    return sum(utf8_bytes(part) if _EMOJI_CLUSTER.search(part) else 1 for part in clusters(text))
-
-
-def threads_length_strict(text: str) -> int:
-    """The same with every code point of the other clusters counted: the page does not say which is meant."""
-    return sum(utf8_bytes(part) if _EMOJI_CLUSTER.search(part) else len(part) for part in clusters(text))
-
-
 # --- LinkedIn --------------------------------------------------------------------------------------------------------
 
 _RESERVED = regex.compile(r"(?!(?<!\w)#\w)[|{}@\[\]()<>#\\*_~]")

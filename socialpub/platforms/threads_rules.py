@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import regex
+
 from socialpub.platforms.base import Rule
 from socialpub.platforms.checks import (
     alt_texts,
@@ -27,7 +29,7 @@ from socialpub.platforms.checks_media import (
     width_max,
 )
 from socialpub.platforms.rules import fetch_row
-from socialpub.platforms.text import links, threads_length, threads_length_strict
+from socialpub.platforms.text import clusters, links, utf8_bytes
 
 _POSTS = "developers.facebook.com/documentation/threads/posts"
 _OVERVIEW = "developers.facebook.com/documentation/threads/overview"
@@ -35,6 +37,20 @@ _PUBLISHING = "developers.facebook.com/docs/threads/reference/publishing"
 _ERRORS = "developers.facebook.com/docs/threads/troubleshooting"
 _VIDEOS = files("video")
 TEXT_MAX = 500
+_EMOJI_CLUSTER = regex.compile(r"\p{Emoji_Presentation}|\p{Emoji}\ufe0f|\u20e3|\p{Regional_Indicator}")
+
+
+def threads_length(text: str) -> int:
+    """Threads' own count: a cluster that is an emoji counts its UTF-8 bytes, any other one.
+
+    Source: developers.facebook.com/documentation/threads/posts ("emojis are counted as the number of UTF-8 bytes").
+    """
+    return sum(utf8_bytes(part) if _EMOJI_CLUSTER.search(part) else 1 for part in clusters(text))
+
+
+def threads_length_strict(text: str) -> int:
+    """The same with every code point of the other clusters counted: the page does not say which is meant."""
+    return sum(utf8_bytes(part) if _EMOJI_CLUSTER.search(part) else len(part) for part in clusters(text))
 
 
 def _different_links(text: str) -> int:

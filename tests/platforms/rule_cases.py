@@ -222,38 +222,6 @@ CHEAP: Cases = {
         [alt("a" * 500), alt("a" * 500, CLIP), scene("", PIC, image(alt="a" * 501))],
         [alt("a" * 501), alt("a" * 501, CLIP)],
     ),
-    # threads
-    "threads.text.required": NO_TEXT,
-    "threads.text.max_graphemes": (
-        [
-            scene("a" * 500),
-            scene("日" * 500),
-            scene("🎉" * 125),
-            scene(FAMILY * 20),
-            scene("e\u0301" * 500),
-            scene("☺" * 500),
-        ],
-        [
-            scene("a" * 501),
-            scene("🎉" * 125 + "a"),
-            scene(FAMILY * 20 + "a"),
-            scene("🇩🇪" * 63),
-            scene("1\ufe0f\u20e3" * 72),
-        ],
-    ),
-    "threads.text.link_max": (
-        [
-            scene(" ".join(f"https://a.example/{n}" for n in range(5)) + " https://a.example/1. (https://a.example/2)"),
-            scene("a.example " * 6),
-        ],
-        [scene(" ".join(f"http://a.example/{n}" for n in range(6)))],
-    ),
-    "threads.media.count_max": ([scene("", *images(19), CLIP)], [scene("", *images(20), CLIP)]),
-    "threads.media.alt_text_max_graphemes": (
-        [alt("a" * 1000), alt("a" * 1000, CLIP)],
-        [alt("a" * 1001), alt("a" * 1001, CLIP)],
-    ),
-    "threads.media.url_public": PUBLIC,
     # tiktok
     "tiktok.media.required": NO_MEDIA,
     "tiktok.media.image_video_exclusive": NOT_MIXED,

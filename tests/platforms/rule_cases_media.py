@@ -167,17 +167,6 @@ DEEP: Cases = {
     "pinterest.video.too_short": shortest(4_000),
     "pinterest.video.too_long": longest(900_000),
     "pinterest.video.aspect_ratio": shape(clip, [(500, 1000), (495, 1000), (1929, 1000)], [(494, 1000), (1930, 1000)]),
-    # threads
-    "threads.media.mime_allowed": kinds("jpeg png mp4 quicktime", "webp gif webm"),
-    "threads.media.image_size_max": photo_bytes(8 * MIB),
-    "threads.media.aspect_ratio": shape(photo, [(100, 1000), (10_100, 1000)], [(98, 1000), (10_101, 1000)]),
-    "threads.media.video_size_max": clip_bytes(GIB),
-    "threads.video.too_long": longest(300_000),
-    "threads.video.codec": AVC_AAC,
-    "threads.video.frame_rate": RATE,
-    "threads.video.width_max": WIDTH,
-    "threads.video.bitrate_max": ([clip(bit_rate=100_000_000)], [clip(bit_rate=100_000_001)]),
-    "threads.video.aspect_ratio": WIDE_AND_HIGH,
     # tiktok
     "tiktok.file_format.invalid": kinds("jpeg webp mp4 quicktime webm", "png gif"),
     "tiktok.media.image_size_max": photo_bytes(20 * MIB),

@@ -2,18 +2,28 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 
 from socialpub.platforms import CATALOGUE, PLATFORMS
-from socialpub.platforms.base import Item, Rule, Warning
-from socialpub.platforms.rules import Finding, catalogue, unreachable, warning
+from socialpub.platforms.base import Account, Draft, Item, Notice, Rule, Warning
+from socialpub.platforms.rules import Finding, catalogue, findings, unreachable, warning
 
-from .rule_cases import CHEAP, FAMILY, PIC
+from .rule_cases import CHEAP, FAMILY, PIC, Cases
 from .rule_cases_media import DEEP
-from .rule_kit import Scene, clip, gif, image, images, jpeg, moving, photo, scene, video
+from .rule_kit import EIGHT, Scene, clip, gif, image, images, jpeg, moving, photo, scene, video
 
-CASES = CHEAP | DEEP
+
+def _cases() -> Cases:
+    """Those of the shared tables, and those that stand with their platform's other tests."""
+    modules = [f"{__package__}.test_{name}" for name in PLATFORMS]
+    own = [vars(import_module(name)).get("RULE_CASES", {}) for name in modules if find_spec(name)]
+    return {rule: pair for table in (CHEAP, DEEP, *own) for rule, pair in table.items()}
+
+
+CASES = _cases()
 CHECKED = [rule for rule in CATALOGUE.values() if rule.check is not None]
 
 
@@ -250,7 +260,8 @@ def codes(platform: str, one: Scene) -> list[str]:
 @pytest.mark.parametrize("name", PLATFORMS)
 def test_a_first_comment_is_ignored_everywhere_but_on_bluesky(name: str) -> None:
     given = codes(name, scene("Hello", image(), comment="first"))
-    assert ("first_comment_ignored" in given) == (name != "bluesky")
+    takes_one = name == "bluesky" if name in EIGHT else PLATFORMS[name].first_comment
+    assert ("first_comment_ignored" in given) != takes_one
 
 
 TAKES_ALT_TEXT = {
@@ -269,7 +280,8 @@ TAKES_ALT_TEXT = {
 @pytest.mark.parametrize("name", PLATFORMS)
 def test_alt_text_is_ignored_where_the_platform_takes_none(name: str, kind: str) -> None:
     item = image(alt="a cat") if kind == "image" else video(alt="a cat")
-    assert ("alt_text_ignored" in codes(name, scene("Hello", item))) == (kind not in TAKES_ALT_TEXT[name])
+    taken = TAKES_ALT_TEXT[name] if name in EIGHT else PLATFORMS[name].alt_text
+    assert ("alt_text_ignored" in codes(name, scene("Hello", item))) == (kind not in taken)
 
 
 @pytest.mark.parametrize("name", PLATFORMS)
@@ -323,6 +335,13 @@ def test_a_deep_run_does_not_repeat_the_cheap_warnings() -> None:
     one = scene("Hello", video(alt="a"), comment="c")
     assert one.judged("linkedin", "deep").warnings == ()
     assert len(one.judged("linkedin", "cheap", "deep").warnings) == 2
+
+
+def test_a_platform_may_bring_a_warning_with_words_of_its_own() -> None:
+    notice = Notice("threads_moon", "The moon is full.", lambda draft: draft.text == "Howl")
+    platform = replace(PLATFORMS["threads"], notices=(notice,))
+    given = [findings(platform, platform.site(), Draft(text), Account("1")).warnings for text in ("Howl", "Hello")]
+    assert given == [(Warning("threads_moon", "The moon is full."),), ()]
 
 
 def test_a_warning_without_words_is_a_mistake() -> None:

@@ -22,6 +22,21 @@ from socialpub.platforms.base import (
 )
 
 from .meta_kit import STAMP, graph, image, upstream, video
+from .rule_cases import CLIP, FAMILY, NO_TEXT, PUBLIC, Cases, alt
+from .rule_cases_media import (
+    AVC_AAC,
+    GIB,
+    MIB,
+    RATE,
+    WIDE_AND_HIGH,
+    WIDTH,
+    clip_bytes,
+    kinds,
+    longest,
+    photo_bytes,
+    shape,
+)
+from .rule_kit import clip, images, photo, scene
 from .upstream_kit import LOST, NOW, UNREACHED, Call, answer, finished
 
 HOST = "https://graph.threads.net"
@@ -489,3 +504,51 @@ def test_only_a_token_that_is_over_asks_for_a_new_connection(
         refresh(renewal(reply), *([me(alive)] if alive else []))
     assert caught.value.code == code
     assert "access-token-1" not in repr(vars(caught.value))
+
+
+# --- Rules -----------------------------------------------------------------------------------------------------------
+
+RULE_CASES: Cases = {
+    "threads.text.required": NO_TEXT,
+    "threads.text.max_graphemes": (
+        [
+            scene("a" * 500),
+            scene("日" * 500),
+            scene("🎉" * 125),
+            scene(FAMILY * 20),
+            scene("e\u0301" * 500),
+            scene("☺" * 500),
+        ],
+        [
+            scene("a" * 501),
+            scene("🎉" * 125 + "a"),
+            scene(FAMILY * 20 + "a"),
+            scene("🇩🇪" * 63),
+            scene("1\ufe0f\u20e3" * 72),
+        ],
+    ),
+    "threads.text.link_max": (
+        [
+            scene(" ".join(f"https://a.example/{n}" for n in range(5)) + " https://a.example/1. (https://a.example/2)"),
+            scene("a.example " * 6),
+        ],
+        [scene(" ".join(f"http://a.example/{n}" for n in range(6)))],
+    ),
+    "threads.media.count_max": ([scene("", *images(19), CLIP)], [scene("", *images(20), CLIP)]),
+    "threads.media.alt_text_max_graphemes": (
+        [alt("a" * 1000), alt("a" * 1000, CLIP)],
+        [alt("a" * 1001), alt("a" * 1001, CLIP)],
+    ),
+    "threads.media.url_public": PUBLIC,
+    "threads.media.mime_allowed": kinds("jpeg png mp4 quicktime", "webp gif webm"),
+    "threads.media.image_size_max": photo_bytes(8 * MIB),
+    "threads.media.aspect_ratio": shape(photo, [(100, 1000), (10_100, 1000)], [(98, 1000), (10_101, 1000)]),
+    "threads.media.video_size_max": clip_bytes(GIB),
+    "threads.video.too_long": longest(300_000),
+    "threads.video.codec": AVC_AAC,
+    "threads.video.frame_rate": RATE,
+    "threads.video.width_max": WIDTH,
+    "threads.video.bitrate_max": ([clip(bit_rate=100_000_000)], [clip(bit_rate=100_000_001)]),
+    "threads.video.aspect_ratio": WIDE_AND_HIGH,
+}
+"""For every row with a check: drafts that pass it and drafts that break it; `test_rules` runs them."""

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from socialpub import platforms
 from tests.kit import UNKNOWN_ID, error_of, untouched
 from tests.web.world import World
 
 Issue = tuple[str, list[str | int], str, str]  # code, path, expected, received
 ID = "<alice's account>"
-PLATFORMS = "'bluesky', 'facebook', 'instagram', 'linkedin', 'pinterest', 'threads', 'tiktok', 'twitter'"
-PLATFORMS_OR = PLATFORMS.replace(", 'twitter'", " or 'twitter'")
+PLATFORMS = ", ".join(f"'{name}'" for name in platforms.PLATFORMS)
+PLATFORMS_OR = " or ".join(PLATFORMS.rsplit(", ", 1))
 BODIES: list[tuple[str, dict[str, Any], list[Issue]]] = [
     ("nothing", {}, [("missing", ["targets"], "a value", "nothing")]),
     (

@@ -86,6 +86,9 @@ class Containers:
     posts: dict[str, Post] = field(default_factory=dict)
     _count: int = 0
 
+    def __post_init__(self) -> None:
+        self._usual_quota = self.quota
+
     def operations(self, version: str) -> tuple[Operation, ...]:
         ways = self.ways
         home = f"/{version}/<user>"
@@ -102,7 +105,7 @@ class Containers:
         for store in (self.made, self.posts, self.failing):
             store.clear()
         self.early = 0
-        self.quota = 250 if self.ways.name == "threads" else 50
+        self.quota = self._usual_quota
 
     # --- Calls ---
 
@@ -162,7 +165,7 @@ class Containers:
 
     def delete(self, call: Call) -> Answer:
         """The owner removes a post."""
-        account = self.people.tokens.access(call, "threads_delete").account
+        account = self.people.tokens.access(call, f"{self.ways.name}_delete").account
         post = self.posts.get(call.parts["node"])
         if post is None or post.owner != account:
             raise missing(call.parts["node"])
