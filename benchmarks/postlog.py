@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks import dataset
 from socialpub.base.config import Settings
-from socialpub.base.errors import ERRORS
+from socialpub.base.error_codes import ERRORS
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain import cursors, postlog, postlog_query, schemas
 from socialpub.domain.service import Service, close_service, open_service

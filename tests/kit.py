@@ -18,7 +18,7 @@ import httpx
 
 from socialpub.base import net
 from socialpub.base.config import Settings
-from socialpub.base.errors import ERRORS
+from socialpub.base.error_codes import ERRORS
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain import accounts, tenancy
 from socialpub.domain.jobs import Engine

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from socialpub.base.errors import ERRORS, SERVICE_RULES
+from socialpub.base.error_codes import ERRORS
+from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain import schemas
 from socialpub.platforms import CATALOGUE, PLATFORMS
 

@@ -9,7 +9,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from socialpub.base.errors import ERRORS, ApiError, Outcome, refuse
+from socialpub.base.error_codes import ERRORS
+from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain import media, moves, tokens
 from socialpub.domain.intents import TAKEN, Row, Snapshot, add_warnings, capped, close, may_be_out, owned, published_of

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from socialpub.base import faults
-from socialpub.base.errors import ERRORS, SERVICE_RULES, ApiError, Outcome, refuse
+from socialpub.base.error_codes import ERRORS
+from socialpub.base.errors import ApiError, Outcome, refuse
+from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain import accounts, horizon, intents, media, outcomes, unclear
 from socialpub.domain.calling import Caller, StorageError
 from socialpub.domain.intents import LostClaimError, Row, Snapshot, TakenError

@@ -21,7 +21,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from socialpub import platforms
-from socialpub.base.errors import ERRORS
+from socialpub.base.error_codes import ERRORS
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

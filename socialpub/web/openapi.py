@@ -8,7 +8,8 @@ from typing import Any
 
 from socialpub import __version__
 from socialpub.base.config import Limits
-from socialpub.base.errors import ERRORS, SERVICE_RULES
+from socialpub.base.error_codes import ERRORS
+from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain import schemas
 from socialpub.domain.events import EVENTS
 from socialpub.domain.service import Service

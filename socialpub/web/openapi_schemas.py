@@ -10,7 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_jso
 from pydantic_core import core_schema
 
 from socialpub import platforms
-from socialpub.base.errors import ERRORS
+from socialpub.base.error_codes import ERRORS
 from socialpub.domain.answers import ErrorEnvelope
 from socialpub.domain.event_shapes import EVENT_DATA, EventBody
 from socialpub.domain.events import EVENTS

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from socialpub import platforms
 from socialpub.base.config import Settings
-from socialpub.base.errors import ERRORS
+from socialpub.base.error_codes import ERRORS
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain import postlog_query
 from socialpub.domain.postlog_query import Filter

@@ -7,7 +7,7 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
-from socialpub.base.errors import ERRORS
+from socialpub.base.error_codes import ERRORS
 from tests.kit import Server
 
 PATIENCE = 10.0

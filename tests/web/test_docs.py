@@ -11,7 +11,8 @@ import pytest
 
 from socialpub import platforms
 from socialpub.base.config import Settings
-from socialpub.base.errors import ERRORS, SERVICE_RULES
+from socialpub.base.error_codes import ERRORS
+from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.events import EVENTS
 from socialpub.web.app import ROUTES
 from socialpub.web.pages import docs, html, reference

@@ -16,7 +16,8 @@ from referencing.jsonschema import DRAFT202012
 
 from socialpub import platforms
 from socialpub.base.config import Limits
-from socialpub.base.errors import ERRORS, SERVICE_RULES
+from socialpub.base.error_codes import ERRORS
+from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain import schemas
 from socialpub.domain.event_shapes import EVENT_DATA
 from socialpub.domain.events import EVENTS

@@ -9,7 +9,9 @@ from pydantic import BaseModel
 
 from socialpub import __version__, platforms
 from socialpub.base.config import Section, Settings, help_of, shipped, toml
-from socialpub.base.errors import ERRORS, RULE_PATH_MAX, SERVICE_RULES, ApiError
+from socialpub.base.error_codes import ERRORS
+from socialpub.base.errors import RULE_PATH_MAX, ApiError
+from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.web import samples
 from socialpub.web.api.catalogue import error_bodies, platform_body, rule_bodies
 from socialpub.web.http import Call, Reply

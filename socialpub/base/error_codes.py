@@ -1,0 +1,104 @@
+"""The error codes, as a table: the envelope, `/v1/errors`, the docs and the tests read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ErrorRow:
+    """One error code: its HTTP status, what a post row becomes, and what to tell a person."""
+
+    code: str
+    status: int
+    message: str
+    remediation: str
+    post_status: str = "rejected"
+
+
+def _rows(*rows: ErrorRow) -> dict[str, ErrorRow]:
+    return {row.code: row for row in rows}
+
+
+ERRORS: dict[str, ErrorRow] = _rows(
+    ErrorRow(
+        "validation_failed",
+        400,
+        "The request does not match the schema, or breaks a rule of the batch.",
+        "Correct the field that `rule` names and send the request again.",
+    ),
+    ErrorRow(
+        "preflight_failed",
+        400,
+        "The content breaks a documented limit of a platform, so nothing was sent to any platform.",
+        "Change the content as `platformResponse` says for each target and send the request again.",
+    ),
+    ErrorRow(
+        "platform_auth_failed",
+        424,
+        "The platform refused the account's authorization.",
+        "Reconnect the account.",
+    ),
+    ErrorRow(
+        "platform_rejected",
+        422,
+        "The platform refused the content.",
+        "Read `platformResponse`, change the content and publish it again.",
+    ),
+    ErrorRow(
+        "platform_unavailable",
+        503,
+        "The platform could not be reached or is overloaded.",
+        "Try again later.",
+        post_status="failed",
+    ),
+    ErrorRow(
+        "platform_not_enabled",
+        403,
+        "This platform is not enabled on this server.",
+        "Ask the operator of this server to enable the platform.",
+    ),
+    ErrorRow(
+        "internal_error",
+        500,
+        "Something went wrong on this server.",
+        "Try again; if it happens again, give the operator the requestId.",
+        post_status="failed",
+    ),
+    ErrorRow(
+        "unauthenticated",
+        401,
+        "The API key is missing, malformed, revoked or unknown.",
+        "Send `Authorization: Bearer <API_KEY>` with a key that is not revoked.",
+    ),
+    ErrorRow(
+        "unauthorized",
+        403,
+        "The caller is known but may not do this.",
+        "Use the dashboard, or a user whose role allows it.",
+    ),
+    ErrorRow(
+        "not_found",
+        404,
+        "Nothing with this address or id exists in the caller's organization and profile.",
+        "Check the id and the key's scope.",
+    ),
+    ErrorRow(
+        "idempotency_conflict",
+        409,
+        "This Idempotency-Key belongs to another request.",
+        "Use a new Idempotency-Key for a new request; repeat the exact same request to get its answer again.",
+    ),
+    ErrorRow(
+        "rate_limited",
+        429,
+        "Too many requests in the last minute.",
+        "Wait as long as `Retry-After` says.",
+    ),
+    ErrorRow(
+        "quota_exceeded",
+        402,
+        "The monthly post quota is used up.",
+        "Wait for the next month or move to a larger tier.",
+    ),
+)

@@ -1,0 +1,364 @@
+"""The rules of the service itself, as a table: `refuse`, `/v1/rules`, the docs and the tests read it.
+
+A platform's rules are rows of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ServiceRule:
+    """A rule of the service itself (not of a platform): id, error code, status where it differs, words.
+
+    `stage` is where it is decided: "request" (before anything is written), "deep" (per target, once the bytes are
+    known) or "publish" (only ever in a post's own `error`).
+    """
+
+    rule: str
+    code: str
+    message: str
+    remediation: str
+    status: int | None = None
+    stage: str = "request"
+    retired: bool = False
+    severity: str = "error"
+
+
+def _service(*rows: ServiceRule) -> dict[str, ServiceRule]:
+    return {row.rule: row for row in rows}
+
+
+_V = "validation_failed"
+
+SERVICE_RULES: dict[str, ServiceRule] = _service(
+    # The batch, in the order in which the rules are checked.
+    ServiceRule("body.json", _V, "The body is not valid JSON.", "Send one JSON object, encoded as UTF-8."),
+    ServiceRule("targets.required", _V, "`targets` is empty.", "Name at least one target."),
+    ServiceRule("targets.max", _V, "`targets` has more than 25 entries.", "Split the batch: at most 25 targets each."),
+    ServiceRule(
+        "mode_conflict",
+        _V,
+        "`publishNow` and `scheduledAt` exclude each other.",
+        "Send `scheduledAt` to schedule, or `publishNow: true` to publish now, not both.",
+    ),
+    ServiceRule(
+        "scheduledAt.future",
+        _V,
+        "`scheduledAt` is less than 1 second in the future.",
+        "Choose a later time, or leave `scheduledAt` out to publish now.",
+    ),
+    ServiceRule(
+        "scheduledAt.no_first_comment",
+        _V,
+        "A scheduled post cannot carry `firstComment`.",
+        "Remove `firstComment`, or publish immediately.",
+    ),
+    ServiceRule(
+        "scheduledAt.no_bluesky_reply",
+        _V,
+        "A scheduled post cannot be a reply.",
+        "Remove the reply options, or publish immediately.",
+    ),
+    ServiceRule(
+        "scheduledAt.text_only",
+        _V,
+        "Retired: scheduled posts once had to be text only; they now accept text and media.",
+        "Nothing to do: this rule is never emitted.",
+        retired=True,
+    ),
+    ServiceRule(
+        "profile.scope_mismatch",
+        _V,
+        "The batch names another profile than the key is bound to.",
+        "Leave `profileId` out, or use a key of that profile.",
+    ),
+    ServiceRule(
+        "target.account.not_connected",
+        _V,
+        "No account of this platform is connected in the scope of this request.",
+        "Connect an account of this platform first, or name another profile.",
+    ),
+    ServiceRule(
+        "target.account.ambiguous",
+        _V,
+        "More than one account of this platform is connected.",
+        "Name the account by `accountId`.",
+    ),
+    ServiceRule(
+        "targets.account.platform_mismatch",
+        _V,
+        "`accountId` and `platform` of a target disagree.",
+        "Leave `platform` out, or make it the account's own.",
+    ),
+    ServiceRule(
+        "targets.options.platform_mismatch",
+        _V,
+        "`options.platform` is not the platform of the target's account.",
+        "Make `options.platform` the account's own platform.",
+    ),
+    # Other requests.
+    ServiceRule("cursor", _V, "This cursor was not made by this list.", "Start again without `cursor`."),
+    ServiceRule(
+        "idempotency_key.length",
+        _V,
+        "The Idempotency-Key is not 1 to 128 printable ASCII characters long.",
+        "Use a short unique key, for example a UUID.",
+    ),
+    ServiceRule(
+        "idempotency_key.body_mismatch",
+        "idempotency_conflict",
+        "This Idempotency-Key was used for a request with another body.",
+        "Use a new key for a new request.",
+        status=409,
+    ),
+    ServiceRule(
+        "idempotency_key.in_progress",
+        "idempotency_conflict",
+        "The first request with this Idempotency-Key is still running.",
+        "Wait a few seconds and send the same request again.",
+        status=409,
+    ),
+    ServiceRule(
+        "http.method",
+        _V,
+        "This address does not take this method.",
+        "Use one of the methods that `Allow` names.",
+        status=405,
+    ),
+    ServiceRule(
+        "http.body_size",
+        _V,
+        "The body is larger than this address accepts.",
+        "Send less; upload media with POST /v1/media.",
+        status=413,
+    ),
+    ServiceRule(
+        "http.request",
+        _V,
+        "The request line or its headers are malformed.",
+        "Send a well-formed HTTP/1.1 request.",
+    ),
+    ServiceRule(
+        "http.timeout",
+        _V,
+        "The request was not complete in time.",
+        "Send headers and body without pauses.",
+        status=408,
+    ),
+    ServiceRule(
+        "api_key.profile_scope",
+        "not_found",
+        "The key is bound to another profile.",
+        "Leave `profileId` out, or use a key of that profile.",
+    ),
+    ServiceRule("csrf", "unauthorized", "The CSRF token is missing or wrong.", "Load the page again and repeat."),
+    ServiceRule(
+        "post.status",
+        _V,
+        "The post is not in a state that allows this.",
+        "Read the post: only a `queued` post can be moved or canceled.",
+        status=409,
+    ),
+    ServiceRule(
+        "post.scheduledAt.window",
+        _V,
+        "The post's time has come; it can no longer be moved or canceled.",
+        "Read the post to see what became of it.",
+        status=409,
+    ),
+    ServiceRule(
+        "post.retry.status",
+        _V,
+        "Only a `failed` or `rejected` post can be tried again.",
+        "Read the post's status.",
+        status=409,
+    ),
+    ServiceRule(
+        "post.retry.unsettled",
+        _V,
+        "It is not known whether this post is live, so it is not sent again.",
+        "Look at the account, then say what you found with POST /v1/posts/{id}/settle.",
+        status=409,
+    ),
+    ServiceRule(
+        "post.settle.status",
+        _V,
+        "Nothing about this post is unknown.",
+        "Read the post's status and error.",
+        status=409,
+    ),
+    ServiceRule(
+        "account.platform",
+        _V,
+        "This operation does not exist for the account's platform.",
+        "Name an account of the platform that the address names.",
+    ),
+    ServiceRule(
+        "connect.state",
+        _V,
+        "This connect attempt is unknown, used or expired.",
+        "Start connecting again.",
+    ),
+    ServiceRule(
+        "pinterest.board.unknown",
+        _V,
+        "The account has no board with this id.",
+        "List the account's boards and use one of their ids.",
+    ),
+    ServiceRule("webhook.url.scheme", _V, "A webhook URL must be https.", "Use an https URL."),
+    ServiceRule(
+        "webhook.url.address",
+        _V,
+        "The webhook URL points to a private or special address.",
+        "Use a public address.",
+    ),
+    ServiceRule(
+        "profile.delete.not_empty",
+        _V,
+        "The profile still owns accounts.",
+        "Disconnect its accounts first.",
+        status=409,
+    ),
+    ServiceRule(
+        "profile.slug.unique",
+        _V,
+        "Another profile of the organization has this slug.",
+        "Choose another name.",
+        status=409,
+    ),
+    # Media of every platform.
+    ServiceRule(
+        "media.source",
+        _V,
+        "A media item names none or more than one of `mediaId`, `url`, `bytesBase64`.",
+        "Give exactly one of `mediaId`, `url`, `bytesBase64`.",
+    ),
+    ServiceRule(
+        "media.base64_invalid",
+        _V,
+        "`bytesBase64` is empty or not base64.",
+        "Encode the file's bytes as standard base64.",
+    ),
+    ServiceRule(
+        "media.unknown",
+        "not_found",
+        "The scope holds no media with this id.",
+        "Upload the file first, or use an id of this profile.",
+    ),
+    ServiceRule(
+        "media.kind_mismatch",
+        "preflight_failed",
+        "`kind` disagrees with what the bytes are.",
+        "Correct `kind`.",
+        stage="deep",
+    ),
+    ServiceRule(
+        "media.url.disallowed",
+        "preflight_failed",
+        "The media URL is not one this server fetches: https, no credentials in it, a public address.",
+        "Use a public https URL, or upload the file.",
+        stage="deep",
+    ),
+    ServiceRule(
+        "media.type_unsupported",
+        _V,
+        "The file is none of JPEG, PNG, WebP, GIF, MP4, QuickTime, WebM.",
+        "Convert the file first.",
+    ),
+    ServiceRule(
+        "media.type_mismatch",
+        _V,
+        "The declared content type is another than the bytes'.",
+        "Declare the type that the file has, or none.",
+    ),
+    ServiceRule(
+        "media.size_max",
+        _V,
+        "The file is larger than this server accepts.",
+        "Send a smaller file.",
+        status=413,
+    ),
+    ServiceRule(
+        "media.pixels_max",
+        _V,
+        "The image has more than 50,000,000 pixels.",
+        "Scale the image down.",
+    ),
+    ServiceRule(
+        "media.unreadable",
+        _V,
+        "The file begins like its type but cannot be read.",
+        "Check the file; it may be cut short.",
+    ),
+    ServiceRule("media.content_type", _V, "The body is not multipart/form-data.", "Send the file as a part `file`."),
+    ServiceRule("media.parse_failed", _V, "The multipart body is broken.", "Let an HTTP library build the body."),
+    ServiceRule("media.missing_file", _V, "The multipart body has no part `file`.", "Send the file as a part `file`."),
+    ServiceRule("media.empty_body", _V, "The file has 0 bytes.", "Send a file with content."),
+    ServiceRule("media.single_file", _V, "The multipart body has more than one file.", "Send one file a request."),
+    ServiceRule(
+        "media.in_use",
+        _V,
+        "A queued post needs this media.",
+        "Cancel or reschedule the post first.",
+        status=409,
+    ),
+    # Money, storage, publishing.
+    ServiceRule(
+        "billing.posts.monthly_cap",
+        "quota_exceeded",
+        "The monthly post quota does not cover this batch.",
+        "Wait for the next month or move to a larger tier.",
+        status=402,
+    ),
+    ServiceRule(
+        "service.paused",
+        "internal_error",
+        "Publishing is paused on this server.",
+        "Ask the operator to resume it; scheduled posts are accepted meanwhile.",
+        status=503,
+    ),
+    ServiceRule(
+        "service.stopping",
+        "internal_error",
+        "The server is stopping.",
+        "Send the request again in a few seconds.",
+        status=503,
+    ),
+    ServiceRule(
+        "storage.unavailable",
+        "internal_error",
+        "Nothing can be written at the moment.",
+        "Send the request again later; nothing was changed.",
+        status=503,
+    ),
+    ServiceRule(
+        "publish.outcome_unknown",
+        "platform_unavailable",
+        "The post was sent and its answer was lost. It may be live.",
+        "Look at the account on the platform, then say what you found with POST /v1/posts/{id}/settle.",
+        stage="publish",
+    ),
+    ServiceRule(
+        "schedule.overdue",
+        "internal_error",
+        "The server was down when the post was due, for longer than the grace time.",
+        "Publish it now with POST /v1/posts/{id}/retry, or leave it.",
+        stage="publish",
+    ),
+    ServiceRule(
+        "account.reconnect_required",
+        "platform_auth_failed",
+        "The account's authorization was revoked or has expired.",
+        "Reconnect the account, then try the post again.",
+        stage="publish",
+    ),
+    ServiceRule(
+        "account.disconnected",
+        "platform_auth_failed",
+        "The account was disconnected before the post was published.",
+        "Connect the account again, then try the post again.",
+        stage="publish",
+    ),
+)
