@@ -195,17 +195,25 @@ async def declined(service: Service, scope: Scope, name: str, state: str, said: 
     )
 
 
+async def offered(service: Service, scope: Scope, name: str, state: str) -> Offer | None:
+    """The accounts that a login has left to choose from; None when it has left none."""
+    row = await service.read(lambda: _attempt(service, scope, name, state))
+    if row is None or row["choices"] is None:
+        return None
+    found = tuple(_unpack(packed) for packed in _open(service, row, "choices"))
+    return Offer(row["profile"], found, row["id"])
+
+
 async def by_choice(service: Service, scope: Scope, name: str, state: str, choice: str) -> Offer:
     """One of the accounts that a login offered; as often as wanted, for ten minutes."""
     ready(service, name)
-    row = await service.read(lambda: _attempt(service, scope, name, state))
-    if row is None or row["choices"] is None:
+    offer = await offered(service, scope, name, state)
+    if offer is None:
         raise refuse("connect.state")
-    found = [_unpack(packed) for packed in _open(service, row, "choices")]
-    chosen = tuple(one for one in found if choice_id(one) == choice)
+    chosen = tuple(one for one in offer.connected if choice_id(one) == choice)
     if not chosen:
         raise ApiError("not_found", "The login did not offer this account.")
-    return Offer(row["profile"], chosen, is_choice=True)
+    return Offer(offer.profile, chosen, is_choice=True)
 
 
 async def by_fields(service: Service, scope: Scope, name: str, fields: Mapping[str, str], wanted: str | None) -> Offer:

@@ -74,6 +74,7 @@ def answer(service: Service, request: Request, error: BaseException) -> HTTPResp
     if found.retry_after is not None:
         headers["Retry-After"] = str(found.retry_after)
     if http.wants_html(request):
-        page = html.render("error.html", error=body["error"], status=found.status)
+        way_on = getattr(request.ctx, "way_on", None)
+        page = html.render("error.html", error=body["error"], status=found.status, way_on=way_on)
         return HTTPResponse(page, found.status, headers, "text/html; charset=utf-8")
     return HTTPResponse(http.dumps(body), found.status, headers, "application/json")

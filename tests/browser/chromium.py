@@ -30,11 +30,13 @@ SECONDS = 30
 
 
 class Tab:
-    """One tab. `asked` are the addresses that it has requested, `complaints` what it wrote to its console."""
+    """One tab. `asked` are the addresses that it has requested, `referrers` those that it told others of, `complaints`
+    what it wrote to its console."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket, self._number = socket, 0
         self.asked: list[str] = []
+        self.referrers: list[str] = []
         self.complaints: list[str] = []
         for domain in ("Page", "Network", "Log", "Runtime"):
             self.send(f"{domain}.enable")
@@ -52,7 +54,10 @@ class Tab:
     def _hear(self) -> dict[str, Any]:
         message: dict[str, Any] = json.loads(self._socket.recv(timeout=SECONDS))
         if message.get("method") == "Network.requestWillBeSent":
-            self.asked.append(message["params"]["request"]["url"])
+            request = message["params"]["request"]
+            self.asked.append(request["url"])
+            told = [value for name, value in request["headers"].items() if name.lower() == "referer"]
+            self.referrers += filter(None, told)
         elif message.get("method") == "Log.entryAdded":
             self.complaints.append(message["params"]["entry"]["text"])
         elif message.get("method") == "Runtime.exceptionThrown":
@@ -61,16 +66,34 @@ class Tab:
 
     def show(self, url: str, *, width: int, dark: bool = False) -> None:
         """Open a page as a screen of this width sees it, and wait until it is there."""
+        self.look(width=width, dark=dark)
+        self.asked.clear()
+        self.complaints.clear()
+        self.send("Page.navigate", url=url)
+        self.loaded()
+
+    def look(self, *, width: int, dark: bool = False) -> None:
+        """See the page that is open, and those to come, on a screen of this width."""
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.send(
             "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=width < 600
         )
         self.send("Emulation.setEmulatedMedia", features=scheme)
-        self.asked.clear()
-        self.complaints.clear()
-        self.send("Page.navigate", url=url)
+
+    def click(self, selector: str) -> None:
+        """Press a link or button, and wait for the page that it leads to."""
+        self.ask(f"document.querySelector({json.dumps(selector)}).click()")
+        self.loaded()
+
+    def loaded(self) -> None:
+        """Wait until a page is there."""
         while self._hear().get("method") != "Page.loadEventFired":
             continue
+
+    def fill(self, **fields: str) -> None:
+        """Write into fields, by their names."""
+        for name, value in fields.items():
+            self.ask(f"document.querySelector('[name={name}]').value = {json.dumps(value)}")
 
     def ask(self, script: str) -> Any:
         """The value of an expression in the page."""

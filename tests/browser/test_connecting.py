@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from socialpub.domain import people
 from socialpub.simulator.server import SimulatorThread
+from socialpub.store.db import Tx
+from socialpub.store.models import Session
 from tests.browser.chromium import Tab, chromium
+from tests.browser.looks import CONTRAST, STICKING_OUT, UNNAMED
 from tests.domain.connect_kit import Office, open_office
 from tests.kit import Server
 
 pytestmark = pytest.mark.browser
+
+EMAIL, PASSWORD = "alice@example.com", "correct horse battery"
 
 
 @pytest.fixture(scope="module")
@@ -38,18 +47,26 @@ def open_(
         one.upstream.consent.mode = "approve"
 
 
-def click(tab: Tab, selector: str) -> None:
-    """Press a link or button, and wait for the page that it leads to."""
-    tab.ask(f"document.querySelector({selector!r}).click()")
-    while tab._hear().get("method") != "Page.loadEventFired":
-        continue
-
-
 def to_the_platform(tab: Tab, office: Office) -> None:
     tab.show(f"{office.server.url}/", width=1000)
-    click(tab, f'a[href="/connect/{office.name}"]')
-    click(tab, "#go")
+    tab.click(f'a[href="/connect/{office.name}"]')
+    tab.click("#go")
     assert tab.ask("location.origin") == office.server.lab.origin(office.name)
+
+
+def seen(tab: Tab, name: str) -> None:
+    """Whoever uses the page that is open: on a phone, in the dark, without eyes. A picture, where one is wanted."""
+    assert tab.ask(UNNAMED) == []
+    for width in (360, 1280):
+        for dark in (False, True):
+            tab.look(width=width, dark=dark)
+            assert tab.ask(CONTRAST) == [], (name, width, dark)
+            assert tab.ask(STICKING_OUT) == [], name
+            assert tab.ask("document.documentElement.scrollWidth") <= width, name
+            if wanted := os.environ.get("SOCIALPUB_PICTURES"):
+                tab.picture(Path(wanted) / f"{name}-{width}-{'dark' if dark else 'light'}.png")
+    tab.look(width=1000, dark=False)
+    assert [text for text in tab.complaints if "404" not in text] == []  # the fakes have no icon
 
 
 @pytest.mark.parametrize("name", ["threads", "instagram"])
@@ -58,36 +75,114 @@ def test_an_owner_who_agrees_comes_back_to_a_connected_account(
 ) -> None:
     office = open_(name)
     made = office.login_exists()
-    to_the_platform(tab, office)
-    click(tab, "#allow")
+    tab.show(f"{office.server.url}/", width=1000)
+    seen(tab, "home-empty")
+    tab.click(f'a[href="/connect/{name}"]')
+    seen(tab, "start")
+    tab.click("#go")
+    assert tab.ask("location.origin") == office.server.lab.origin(name)
+    tab.click("#allow")
     assert tab.ask("location.pathname") == f"/connect/{name}/callback"
     assert tab.ask("document.querySelector('h1').textContent") == "Connected"
     (row,) = office.rows()
     assert row["platform_account_id"] == made["platformAccountId"]
     assert tab.ask("document.querySelector('#account-id').textContent") == row["id"]
-    assert [text for text in tab.complaints if "404" not in text] == []  # the fake has no icon
+    seen(tab, "done")
+    tab.show(f"{office.server.url}/", width=1000)
+    seen(tab, "home")
 
 
-def test_an_owner_who_refuses_comes_back_to_a_page_that_says_so(tab: Tab, open_: Callable[[str], Office]) -> None:
-    office = open_("threads")
+@pytest.mark.parametrize("name", ["threads", "facebook"])
+def test_an_owner_who_refuses_comes_back_to_a_page_that_says_so(
+    tab: Tab, open_: Callable[[str], Office], name: str
+) -> None:
+    office = open_(name)
     office.login_exists()
     to_the_platform(tab, office)
-    click(tab, "#deny")
-    assert "did not connect" in tab.ask("document.body.textContent")
+    tab.click("#deny")
+    assert "did not connect" in tab.ask("document.querySelector('main').textContent")
     assert office.rows() == []
+    tab.complaints.clear()  # the answer's status is among them
+    seen(tab, "refused")
+    tab.click("main a.button")
+    assert tab.ask("location.pathname") == f"/connect/{name}"
 
 
-def test_one_of_several_pages_is_chosen_and_disconnected(tab: Tab, open_: Callable[[str], Office]) -> None:
+def test_several_pages_are_chosen_one_after_the_other_and_one_is_disconnected(
+    tab: Tab, open_: Callable[[str], Office]
+) -> None:
     office = open_("facebook")
     office.login_exists(pages=2)
     to_the_platform(tab, office)
-    click(tab, "#allow")
+    tab.click("#allow")
     assert tab.ask("document.querySelectorAll('button[name=choice]').length") == 2
-    click(tab, "button[name=choice]")
+    seen(tab, "choose")
+    tab.click("button[name=choice]")
     assert tab.ask("document.querySelector('h1').textContent") == "Connected"
-    (row,) = office.rows()
-    click(tab, 'main a[href="/"]')
-    click(tab, f'form[action="/accounts/{row["id"]}/disconnect"] button')
+    seen(tab, "done-more")
+    tab.click("#more")
+    tab.click("p:last-of-type > button[name=choice]")
+    first, second = office.rows()
+    assert first["platform_account_id"] != second["platform_account_id"]
+    tab.click('main a[href="/"]')
+    tab.click(f'form[action="/accounts/{first["id"]}/disconnect"] button')
     assert tab.ask("location.pathname") == "/", tab.ask("document.body.textContent")
-    (row,) = office.rows()
-    assert row["secret"] is None
+    assert [row["secret"] is None for row in office.rows()] == [True, False]
+
+
+def test_a_password_for_apps_is_typed_in_and_a_wrong_one_is_told(tab: Tab, open_: Callable[[str], Office]) -> None:
+    office = open_("threads")
+    office.name, base = "bluesky", office.server.url
+    made = office.login_exists()
+    tab.show(f"{base}/connect/bluesky", width=1000)
+    seen(tab, "fields")
+    tab.fill(handle=made["handle"], password="wron-gwro-ngwr-ongw")
+    tab.click("main form[method=post] button")
+    assert tab.ask("document.querySelector('[role=alert]').textContent")
+    tab.complaints.clear()
+    seen(tab, "fields-wrong")
+    tab.fill(handle=made["handle"], password=made["appPassword"])
+    tab.click("main form[method=post] button")
+    assert tab.ask("document.querySelector('h1').textContent") == "Connected"
+    assert [row["platform_account_id"] for row in office.rows()] == [made["did"]]
+
+
+def test_who_was_signed_out_on_the_way_signs_in_and_is_connected_and_no_page_names_the_last_one(
+    tab: Tab, open_: Callable[[str], Office]
+) -> None:
+    office = open_("threads")
+    service, hash_ = office.server.service, people.hashed(PASSWORD)
+
+    def alices(tx: Tx) -> None:
+        user = people.create_user(service, tx, office.alice.organization, EMAIL, "owner", hash_)
+        Session.update(user=user["id"]).execute()
+
+    service.write(alices).result()
+    office.login_exists()
+    to_the_platform(tab, office)
+    service.write(lambda tx: Session.delete().execute()).result()
+    tab.click("#allow")
+    assert tab.ask("location.pathname") == "/login"
+    seen(tab, "login")
+    tab.referrers.clear()
+    tab.fill(email=EMAIL, password=PASSWORD)
+    tab.click("main form[method=post] button")
+    assert tab.ask("document.querySelector('h1').textContent") == "Connected", tab.ask("document.body.textContent")
+    assert len(office.rows()) == 1
+    assert tab.referrers == []
+    assert not re.search("code=", tab.ask("document.documentElement.outerHTML"))
+
+
+def test_the_keyboard_alone_connects(tab: Tab, open_: Callable[[str], Office]) -> None:
+    office = open_("threads")
+    office.login_exists()
+    tab.show(f"{office.server.url}/connect/threads", width=1000)
+    for _ in range(20):
+        tab.press("Tab")
+        if tab.ask("document.activeElement.id") == "go":
+            break
+    assert tab.ask("document.activeElement.id") == "go"
+    assert tab.ask("getComputedStyle(document.activeElement).outlineWidth") == "3px"
+    tab.press("Enter")
+    tab.loaded()
+    assert tab.ask("location.origin") == office.server.lab.origin("threads")

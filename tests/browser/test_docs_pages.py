@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.browser.chromium import Tab, chromium
+from tests.browser.looks import CONTRAST, STICKING_OUT
 from tests.kit import Server
 
 pytestmark = pytest.mark.browser
@@ -22,38 +23,6 @@ PAGES = [
     LONG,
     "/nothing-here",
 ]
-
-# For every element with text of its own: the contrast of that text against what is behind it, by WCAG's formula.
-CONTRAST = """
-(() => {
-  const channel = (c) => { c /= 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
-  const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
-  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
-  const behind = (node) => {
-    for (let at = node; at; at = at.parentElement) {
-      const colour = parse(getComputedStyle(at).backgroundColor);
-      if (colour.length === 3 || colour[3] === 1) return colour;
-    }
-    throw new Error('nothing is painted behind the text');
-  };
-  const found = [];
-  for (const node of document.querySelectorAll('body *')) {
-    if (![...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim())) continue;
-    const [a, b] = [light(parse(getComputedStyle(node).color)), light(behind(node))];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < 4.5) found.push(`${node.tagName} ${ratio.toFixed(2)} ${node.textContent.slice(0, 40)}`);
-  }
-  return found;
-})()
-"""
-
-# Elements that stick out to the right of the screen and are not inside something that scrolls by itself.
-STICKING_OUT = """
-[...document.querySelectorAll('body *')]
-  .filter((node) => !node.closest('.scroll, pre, .skip, .unseen'))
-  .filter((node) => node.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5)
-  .map((node) => `${node.tagName}.${node.className} ${node.textContent.trim().slice(0, 40)}`)
-"""
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,18 @@
-"""Pages that need a session: where a browser without one is sent, and that it comes back to what it had asked for."""
+"""Connecting through pages: signing in on the way leads back to what was asked for, and choices can be made again."""
 
 from __future__ import annotations
 
+import html
+import re
+from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.kit import Person, Server
+from socialpub.simulator.server import SimulatorThread
+from tests.domain.connect_kit import Office, open_office
+from tests.domain.connect_kit import sign_in as sign_in_as
+from tests.kit import Person, Server, error_of
 from tests.web.test_signin import EMAIL, add_user, sign_in
 
 BACK = "/connect/threads/callback"
@@ -45,3 +51,39 @@ def test_a_form_without_a_session_is_not_sent_again(server: Server, path: str) -
 def test_a_way_back_outside_ascii_is_no_failure(server: Server, alice: Person) -> None:
     add_user(server, alice, EMAIL, "owner")
     assert sign_in(server.api(), next="/é?ü=😀").status_code == 303
+
+
+# --- Several accounts behind one login -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def office(make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch) -> Office:
+    """At the fake Facebook, whose logins may offer several Pages."""
+    return open_office(make_server, lab, monkeypatch, "facebook")
+
+
+def test_what_a_login_offers_can_be_chosen_from_again_after_a_reload_or_another_choice(office: Office) -> None:
+    office.login_exists(pages=3)
+    back = office.visit(office.start())
+    path = "/connect/facebook/callback"
+    first = office.browser.get(path, params=back)
+    calls = office.calls()
+    choices = re.findall(r'name="choice" value="(\w+)"', first.text)
+    assert len(choices) == 3
+    assert office.browser.get(path, params=back).text == first.text
+    done = office.browser.get(path, params={"state": back["state"], "choice": choices[1]})
+    (again,) = re.findall(r'id="more" href="([^"]+)"', done.text)
+    assert office.browser.get(html.unescape(again)).text == first.text
+    assert office.calls() == calls
+    assert len(office.rows()) == 1
+    office.server.skip(600)
+    assert error_of(office.browser.get(html.unescape(again)))["rule"] == "connect.state"
+
+
+def test_choices_are_shown_to_the_session_that_logged_in_alone(office: Office) -> None:
+    office.login_exists(pages=2)
+    back = office.visit(office.start())
+    office.browser.get("/connect/facebook/callback", params=back)
+    thief = sign_in_as(office.server, office.alice.organization, name="mallory")
+    refused = thief.get("/connect/facebook/callback", params={"state": back["state"]})
+    assert error_of(refused)["rule"] == "connect.state"

@@ -63,13 +63,17 @@ async def credentials(call: Call) -> Reply:
 async def callback(call: Call) -> Reply:
     """GET /connect/{platform}/callback: back from the platform with a code or a refusal, or with a choice.
 
-    The state is as good as a CSRF token: only our own page and the platform know it, and it belongs to this session.
+    What a login has left to choose from is shown as often as it is asked for: "back" and "reload" ask again. The state
+    is as good as a CSRF token: only our own page and the platform know it, and it belongs to this session.
     """
     platform = _ready(call)
+    call.request.ctx.way_on = {"address": f"/connect/{platform.name}", "text": "Connect again"}
     asked = call.request.args
     state, code, choice = (str(asked.get(name) or "") for name in ("state", "code", "choice"))
     if choice:
         offer = await connect.by_choice(call.service, call.scope, platform.name, state, choice)
+    elif left := await connect.offered(call.service, call.scope, platform.name, state):
+        offer = left
     elif code:
         offer = await connect.by_code(call.service, call.scope, platform.name, state, code, asked.get("iss"))
     else:
