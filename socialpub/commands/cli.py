@@ -17,7 +17,7 @@ from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
 from socialpub.commands import admin, demo, example, resume, serve
 from socialpub.domain import people
-from socialpub.store.db import StartError
+from socialpub.store.locks import StartError
 
 DONE, FAILED, USAGE, REFUSED, AUTHENTICATION = 0, 1, 2, 3, 4
 

@@ -27,7 +27,8 @@ from socialpub.domain.service import Service
 from socialpub.platforms.base import Identity, Tokens
 from socialpub.simulator import server as simulator_server
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, server_of
-from socialpub.store.db import StartError, Tx
+from socialpub.store.db import Tx
+from socialpub.store.locks import StartError
 from socialpub.web.app import build_app
 from socialpub.web.server import in_thread
 

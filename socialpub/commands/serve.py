@@ -22,7 +22,7 @@ from socialpub.domain import people
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service, open_service
 from socialpub.store import db
-from socialpub.store.db import StartError
+from socialpub.store.locks import ServeLock, StartError
 from socialpub.store.models import Account, Instance
 from socialpub.web.app import build_app
 from socialpub.web.server import serve as run_app
@@ -58,7 +58,7 @@ def _say_ready(settings: Settings, setup_token: str | None) -> None:
 @contextlib.contextmanager
 def only_server(settings: Settings) -> Iterator[None]:
     """Be the one server of the database while the block runs; RefusedError when there is one already."""
-    lock = db.ServeLock(settings.database_path)
+    lock = ServeLock(settings.database_path)
     try:
         if not lock.take():
             raise RefusedError(f"another socialpub already serves {settings.database_path}")

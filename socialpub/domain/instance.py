@@ -16,7 +16,8 @@ from peewee import fn
 from socialpub.base import faults
 from socialpub.domain import clockwatch
 from socialpub.domain.service import Service
-from socialpub.store.db import FencedError, StartError, Tx
+from socialpub.store.db import FencedError, Tx
+from socialpub.store.locks import StartError
 from socialpub.store.models import Event, Instance, Post
 
 RESTORED, CLOCK = "restored", "clock"

@@ -1,4 +1,4 @@
-"""One SQLite file: one writer thread with group commit, a few readers, migrations, and the locks that keep others out.
+"""One SQLite file: one writer thread with group commit, a few readers, and migrations.
 
 Every write of the program is a function given to `Database.write`; whatever waits is run inside one durable
 transaction, each function in a savepoint, and answered after the commit. Only these threads hold connections: code in
@@ -10,14 +10,11 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import fcntl
 import logging
-import os
 import queue
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -27,12 +24,12 @@ from playhouse.migrations import Runner
 from socialpub.base import faults
 from socialpub.base.config import shipped
 from socialpub.base.errors import ApiError, refuse
+from socialpub.store.locks import LOCK_SECONDS, StartError, held, open_lock, write_lock_path
 
 log = logging.getLogger("socialpub.store")
 
 T = TypeVar("T")
 GROUP_MAX = 256
-LOCK_SECONDS = 5.0
 READERS = 4
 CHECKED_WHOLE = 256 * 1024 * 1024
 STORAGE_RETRY_SECONDS = 5
@@ -57,10 +54,6 @@ class BaseModel(peewee.Model):  # type: ignore[misc]
     class Meta:
         database = proxy
         legacy_table_names = False
-
-
-class StartError(Exception):
-    """The database cannot be used as it is; the message says why and what to do."""
 
 
 class FencedError(Exception):
@@ -121,7 +114,7 @@ class Database:
         self._inbox: queue.SimpleQueue[_Write[Any] | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write_loop, name="db-writer", daemon=True)
         self._readers = concurrent.futures.ThreadPoolExecutor(READERS, "db-reader")
-        self._lock_file = _open_lock(write_lock_path(path))
+        self._lock_file = open_lock(write_lock_path(path))
         self._opened: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._closed, self._closing = False, threading.Lock()
         self.fenced = threading.Event()  # set once another server has taken over: nothing is written any more
@@ -181,11 +174,11 @@ class Database:
         self._opened.set_result(None)
         while (first := self._inbox.get()) is not None:
             self._commit(self._gather(first))
-        with _held(self._lock_file):
+        with held(self._lock_file):
             proxy.close()
 
     def _open_writer(self) -> None:
-        with _held(self._lock_file):
+        with held(self._lock_file):
             proxy.connect()
 
     def _gather(self, first: _Write[Any]) -> list[_Write[Any]]:
@@ -205,7 +198,7 @@ class Database:
         """Run a group in one transaction and answer it."""
         group = [item for item in group if item.future.set_running_or_notify_cancel()]
         try:
-            with _held(self._lock_file):
+            with held(self._lock_file):
                 done = self._transaction(group)
         except FencedError as error:
             log.critical("%s", error)
@@ -316,63 +309,6 @@ def _unavailable() -> ApiError:
     return refuse("storage.unavailable", retry_after=STORAGE_RETRY_SECONDS)
 
 
-# --- Locks -------------------------------------------------------------------------------------------------------
-
-
-def write_lock_path(database: Path) -> Path:
-    """Held for each transaction by whoever writes: the server and the commands beside it."""
-    return database.with_name(database.name + ".write")
-
-
-def _open_lock(path: Path) -> Any:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return open(path, "a+b")  # noqa: SIM115 - closed with the database
-    except OSError as error:
-        raise StartError(f"cannot write beside the database: {error}") from error
-
-
-@contextlib.contextmanager
-def _held(file: Any) -> Iterator[None]:
-    deadline = time.monotonic() + LOCK_SECONDS
-    while not _try_lock(file):
-        if time.monotonic() > deadline:
-            raise OSError("another process has held the database for too long")
-        time.sleep(0.005)
-    try:
-        yield
-    finally:
-        fcntl.flock(file, fcntl.LOCK_UN)
-
-
-def _try_lock(file: Any) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-class ServeLock:
-    """`{database}.lock`: one server for each SQLite file, held until the process ends."""
-
-    def __init__(self, database: Path) -> None:
-        self._path = database.with_name(database.name + ".lock")
-        self._file = _open_lock(self._path)
-
-    def take(self) -> bool:
-        """Whether this process is now the one server of the file."""
-        if not _try_lock(self._file):
-            return False
-        self._file.truncate(0)
-        self._file.write(f"{os.getpid()}\n".encode())
-        self._file.flush()
-        return True
-
-    def release(self) -> None:
-        self._file.close()
-
-
 # --- Migrations --------------------------------------------------------------------------------------------------
 
 
@@ -382,7 +318,7 @@ def migrate(path: Path) -> tuple[str | None, str | None, list[str]]:
     Each file of `migrations/` is applied in one transaction with its record. StartError for a file that is no
     database, is damaged, or was written by a newer socialpub.
     """
-    with contextlib.closing(_open_lock(write_lock_path(path))) as lock, _held(lock):
+    with contextlib.closing(open_lock(write_lock_path(path))) as lock, held(lock):
         database = _peewee_database(path)
         try:
             database.connect()

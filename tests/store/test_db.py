@@ -15,8 +15,9 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.base.errors import ApiError
-from socialpub.store import db
-from socialpub.store.db import Database, FencedError, ServeLock, StartError, Tx
+from socialpub.store import db, locks
+from socialpub.store.db import Database, FencedError, Tx
+from socialpub.store.locks import ServeLock, StartError
 from socialpub.store.models import Instance, Organization
 
 
@@ -280,7 +281,7 @@ def test_a_writer_beside_us_that_does_not_end_is_told_as_503(
 @contextlib.contextmanager
 def _held_by_another(path: Path) -> Iterator[None]:
     """The write lock as a command beside the server would hold it."""
-    with db._open_lock(db.write_lock_path(path)) as file, db._held(file):
+    with locks.open_lock(locks.write_lock_path(path)) as file, locks.held(file):
         yield
 
 

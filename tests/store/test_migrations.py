@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from socialpub.store import db
-from socialpub.store.db import StartError
+from socialpub.store.locks import StartError
 
 
 def tables(path: Path) -> set[str]:
