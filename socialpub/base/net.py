@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, BinaryIO, Protocol, Self
+from typing import Any, Protocol, Self
 from urllib.parse import urlsplit
 
 import httpcore
@@ -68,6 +68,12 @@ class Reply:
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
+class Sink(Protocol):
+    """Where a download goes: a binary file, or what counts as one."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+
 class Http(Protocol):
     """A client for one thread: calls whole answers out of an upstream, or raises ApiError with an outcome."""
 
@@ -91,7 +97,7 @@ class Http(Protocol):
         max_bytes: int = BODY_MAX,
     ) -> Reply: ...
 
-    def download(self, url: str, into: BinaryIO, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply: ...
+    def download(self, url: str, into: Sink, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply: ...
 
 
 # --- Refusals ------------------------------------------------------------------------------------------------------
@@ -198,10 +204,11 @@ class _Client:
             raise _failure(url, error) from error
         return Reply(response.status_code, _lower(response.headers), bytes(body), url)
 
-    def download(self, url: str, into: BinaryIO, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply:
+    def download(self, url: str, into: Sink, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply:
         """Write a resource into a file, following up to `redirects` redirects, each hop checked anew.
 
-        The reply has an empty body. Raises ApiError as `request`, and `media.size_max` above `max_bytes`.
+        The reply has an empty body. Raises ApiError as `request`, `media.size_max` above `max_bytes`, and what `into`
+        raises.
         """
         self._deadline.at = time.monotonic() + deadline
         for _ in range(redirects + 1):
@@ -227,7 +234,7 @@ class _Client:
             raise _disallowed(url, reason)
 
 
-def _copy(response: httpx.Response, into: BinaryIO, max_bytes: int) -> None:
+def _copy(response: httpx.Response, into: Sink, max_bytes: int) -> None:
     announced = response.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > max_bytes:
         raise refuse("media.size_max")

@@ -73,7 +73,7 @@ async def accept(
     if request.scheduled_at is not None:
         targets = [_forewarned(service, target, stored) for target in targets]
     order = _Order(scope, request, key, request_id, service.runtime.ids.uuid(), targets, stored)
-    accepted = await service.write(lambda tx: _insert(service, tx, order))
+    accepted = await media.bind(service, stored.values(), lambda tx: _insert(service, tx, order))
     faults.hit("sched.after_commit" if order.at_ms is not None else "now.after_commit")
     return accepted
 
@@ -102,7 +102,14 @@ async def _store_inline(service: Service, aims: Sequence[Aim]) -> dict[str, Fact
         return {}
 
     def store() -> dict[str, Facts]:
-        return {data: media.store(service, media.decode(data)) for data in inline}
+        stored: dict[str, Facts] = {}
+        try:
+            for data in inline:
+                stored[data] = media.store(service, media.decode(data))
+        except Exception:
+            media.give_up(service, stored.values())
+            raise
+        return stored
 
     return await asyncio.get_running_loop().run_in_executor(service.pool, store)
 
@@ -122,7 +129,7 @@ def _insert(service: Service, tx: Tx, order: _Order) -> Accepted:
     _recheck(service, order)
     crossings = limits.take_quota(service, tx, order.scope.organization, len(order.targets))
     _insert_batch(service, order)
-    media_ids = _insert_media(service, tx, order)
+    media_ids = _insert_media(service, order)
     claims = [_insert_target(service, tx, order, target, media_ids) for target in order.targets]
     for crossing in crossings:
         events.emit(service, crossing.type, order.scope.organization, crossing.data, request_id=order.request_id)
@@ -153,7 +160,7 @@ def _insert_batch(service: Service, order: _Order) -> None:
     ).execute()
 
 
-def _insert_media(service: Service, tx: Tx, order: _Order) -> dict[Inline, str]:
+def _insert_media(service: Service, order: _Order) -> dict[Inline, str]:
     """Rows for the inline media: their ids. Targets of one profile share them."""
     ids: dict[Inline, str] = {}
     for target in order.targets:
@@ -162,7 +169,7 @@ def _insert_media(service: Service, tx: Tx, order: _Order) -> dict[Inline, str]:
             inline = _inline(ref, profile)
             if inline is not None and inline not in ids:
                 data, alt = order.stored[ref["bytesBase64"]], ref.get("altText")
-                ids[inline] = media.insert(service, tx, order.scope.organization, profile, data, alt)
+                ids[inline] = media.insert(service, order.scope.organization, profile, data, alt)
     return ids
 
 

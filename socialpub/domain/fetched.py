@@ -91,7 +91,7 @@ class Fetched:
         runtime = self._service.runtime
         most = runtime.settings.media.max_bytes
         with runtime.open_http(runtime.http_policy(guarded=True)) as http, files.Arriving(place.parent) as arriving:
-            reply = http.download(url, arriving.file, max_bytes=most, deadline=FETCH_SECONDS)
+            reply = http.download(url, arriving, max_bytes=most, deadline=FETCH_SECONDS)
             if not reply.ok:
                 detail = {"status": reply.status, "url": url}
                 raise ApiError(

@@ -1,7 +1,7 @@
 """Media bytes on the disk: how they arrive, where they are kept under their hash, and when they go.
 
 Equal files are kept once. A file is in its place, durably, before a row names it, and goes once no row does; between
-those two it is leased, so that whoever removes files leaves it alone.
+those two it is leased, by each request that brought it, so that whoever removes files leaves it alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ARRIVING = ".arriving-"
 STEP = 500
 
 _lock = threading.Lock()
-_leases: dict[Path, float] = {}  # until when, on the monotonic clock
+_leases: dict[Path, list[float]] = {}  # until when, on the monotonic clock: one for each `keep`
 
 
 def home(service: Service) -> Path:
@@ -116,30 +116,45 @@ def _sync(folder: Path) -> None:
 
 
 def keep(service: Service, arriving: Arriving) -> Path:
-    """The finished file's place under its hash, leased until `release` (or a quarter of an hour)."""
+    """The finished file's place under its hash, leased until `release` or `give_up` (or a quarter of an hour)."""
     place = file_of(service, arriving.sha256)
     with _lock:
-        _leases[place] = service.runtime.clock.monotonic() + LEASE_SECONDS
+        _leases.setdefault(place, []).append(service.runtime.clock.monotonic() + LEASE_SECONDS)
         if not place.exists():
             arriving.keep(place)
     return place
 
 
 def release(service: Service, sha256: str) -> None:
-    """A row names the file now."""
+    """One lease less: a row names the file now."""
+    place = file_of(service, sha256)
     with _lock:
-        _leases.pop(file_of(service, sha256), None)
+        if place in _leases:
+            _leases[place].pop(0)
+        _forget_ended(place, 0)
+
+
+def give_up(service: Service, sha256: str) -> None:
+    """One lease less: no row came to name the file, which goes unless something else needs it."""
+    release(service, sha256)
+    remove_unneeded(service, sha256)
 
 
 def remove_unneeded(service: Service, sha256: str) -> bool:
     """Remove a file that no row needs; whether it was removed."""
-    place, now = file_of(service, sha256), service.runtime.clock.monotonic()
+    place = file_of(service, sha256)
     with _lock:
-        if _leases.get(place, now) > now or service.read(lambda: _needed([sha256])).result():
+        _forget_ended(place, service.runtime.clock.monotonic())
+        if place in _leases or service.read(lambda: _needed([sha256])).result():
             return False
-        _leases.pop(place, None)
         place.unlink(missing_ok=True)
     return True
+
+
+def _forget_ended(place: Path, now: float) -> None:
+    left = [ends for ends in _leases.pop(place, ()) if ends > now]
+    if left:
+        _leases[place] = left
 
 
 def _needed(hashes: Iterable[str]) -> set[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
+import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from peewee import fn
 
@@ -38,6 +40,7 @@ EXTENSIONS = {
 LISTING = "media"
 NEEDING = ("queued", "validated", "publishing")
 Row = dict[str, Any]
+T = TypeVar("T")
 
 
 # --- Storing -----------------------------------------------------------------------------------------------------
@@ -83,7 +86,28 @@ def take(service: Service, arriving: files.Arriving) -> Facts:
     return facts
 
 
-def insert(service: Service, tx: Tx, organization: str, profile: str | None, facts: Facts, alt: str | None) -> str:
+async def bind(service: Service, kept: Collection[Facts], run: Callable[[Tx], T]) -> T:
+    """Run the write whose rows name files that `store` or `take` kept; when it is refused, they go again."""
+
+    def bound(tx: Tx) -> T:
+        for facts in kept:
+            tx.after_commit(functools.partial(files.release, service, facts.sha256))
+        return run(tx)
+
+    try:
+        return await service.write(bound)
+    except Exception:
+        await asyncio.get_running_loop().run_in_executor(service.pool, give_up, service, kept)
+        raise
+
+
+def give_up(service: Service, kept: Collection[Facts]) -> None:
+    """Remove files that were kept for rows that will not be, unless another row or request needs them."""
+    for facts in kept:
+        files.give_up(service, facts.sha256)
+
+
+def insert(service: Service, organization: str, profile: str | None, facts: Facts, alt: str | None) -> str:
     """The row of a stored file; its id."""
     media_id = service.runtime.ids.prefixed("med_")
     Media.insert(
@@ -97,7 +121,6 @@ def insert(service: Service, tx: Tx, organization: str, profile: str | None, fac
         created_at=service.now_ms,
         **{column: getattr(facts, column) for column in FACTS},
     ).execute()
-    tx.after_commit(lambda: files.release(service, facts.sha256))
     return media_id
 
 

@@ -241,7 +241,21 @@ async def _deep_results(service: Service, fetched: media.Fetched, aims: Sequence
         await asyncio.wait(runs, timeout=service.runtime.settings.publishing.immediate_wait)
         return [run.result() if run.done() else _UNSEEN for run in runs]
     finally:
-        await loop.run_in_executor(service.pool, fetched.drop, batch)
+        forgotten = _forget(service, fetched, batch, runs)
+        if all(run.done() for run in runs):
+            await forgotten
+
+
+def _forget(
+    service: Service, fetched: media.Fetched, batch: str, runs: Sequence[asyncio.Future[Checked]]
+) -> asyncio.Future[None]:
+    """Drop the fetched files once nobody adds to them any more: a target that takes too long goes on without us."""
+
+    async def drop() -> None:
+        await asyncio.gather(*runs, return_exceptions=True)
+        await asyncio.get_running_loop().run_in_executor(service.pool, fetched.drop, batch)
+
+    return asyncio.ensure_future(drop())
 
 
 _UNSEEN = Checked(warnings=(warning("media_unmeasured", "It could not be fetched in time."),))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import hashlib
 import os
 import re
@@ -15,8 +17,9 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.domain import files, media, recovery
-from socialpub.store.models import Instance, Media, Post
+from socialpub.base.errors import ApiError
+from socialpub.domain import files, limits, media, probe, recovery, tenancy
+from socialpub.store.models import Instance, Media, Organization, Post
 from socialpub.web.api import media as media_api
 from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, Api, Person, Server, breathe, error_of, iso, untouched
 from tests.media_kit import animation, gif, mp4, picture, png, webm
@@ -311,10 +314,11 @@ def test_an_upload_of_a_byte_now_and_then_ends_after_its_time_in_all(
     with untouched(server), sending(server, alice.key, 1_000_000) as connection:
 
         def drip() -> None:
-            for byte in part(JPEG):
-                if stop.wait(0.02):
-                    return
-                connection.sendall(bytes([byte]))
+            with contextlib.suppress(OSError):  # the server has hung up
+                for byte in part(JPEG):
+                    if stop.wait(0.02):
+                        return
+                    connection.sendall(bytes([byte]))
 
         dripping = threading.Thread(target=drip)
         dripping.start()
@@ -704,6 +708,109 @@ def test_a_file_on_its_way_to_a_row_is_not_removed(server: Server, alice: Person
     assert files.tidy(server.service) == 0
     server.clock.skip(files.LEASE_SECONDS + 1)
     assert files.tidy(server.service) == 1
+    assert kept(server) == []
+
+
+# --- Files of requests that are refused after all ---------------------------------------------------------------------
+
+
+def inline_post(person: Person, *contents: bytes, **more: Any) -> dict[str, Any]:
+    items = [{"kind": "image", "bytesBase64": base64.b64encode(content).decode()} for content in contents]
+    return {"targets": [{"accountId": person.bluesky}], "text": "Look.", "media": items} | more
+
+
+def no_quota_left(server: Server, person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen only in the transaction: another request has taken the last slot since."""
+    tier = Organization.update(tier="free").where(Organization.id == person.organization)
+    server.service.write(lambda tx: tier.execute()).result()
+    monkeypatch.setattr(server.service.runtime.settings.billing, "free", 0)
+    monkeypatch.setattr(limits, "check_quota", lambda *_: None)
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_inline_media_of_a_post_that_its_transaction_refuses_are_gone_with_the_answer(
+    server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch, scheduled: bool
+) -> None:
+    no_quota_left(server, alice, monkeypatch)
+    more = {"scheduledAt": iso(server.clock.now_ms() + 3_600_000)} if scheduled else {}
+    answer = alice.api.publish(inline_post(alice, JPEG, picture("PNG"), **more))
+    assert (answer.status_code, error_of(answer)["code"]) == (402, "quota_exceeded")
+    assert (kept(server), server.rows(Media), files._leases) == ([], [], {})
+
+
+def test_an_upload_that_its_transaction_refuses_is_gone_with_the_answer(
+    server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def revoked(*_: Any) -> None:
+        raise ApiError("unauthenticated")
+
+    monkeypatch.setattr(tenancy, "check_key", revoked)
+    assert upload(alice.api).status_code == 401
+    assert (kept(server), files._leases) == ([], {})
+
+
+def test_inline_media_go_when_one_of_them_cannot_be_stored(
+    server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = probe.measure
+
+    def second_fails(path: Path, sha256: str = "") -> Any:
+        if kept(server)[1:]:  # the one that is arriving, and one before it
+            raise ApiError("internal_error")
+        return real(path, sha256)
+
+    monkeypatch.setattr(probe, "measure", second_fails)
+    with alice.api.expecting_failure():
+        assert alice.api.publish(inline_post(alice, JPEG, picture("PNG"))).status_code == 500
+    assert (kept(server), files._leases) == ([], {})
+
+
+def test_a_refused_post_takes_no_bytes_from_those_who_have_the_same(
+    server: Server, alice: Person, charlie: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = stored(charlie.api)
+    no_quota_left(server, alice, monkeypatch)
+    assert alice.api.publish(inline_post(alice, JPEG)).status_code == 402
+    assert httpx.get(made["url"], trust_env=False).content == JPEG
+
+
+def test_a_refused_post_takes_no_bytes_from_a_request_that_is_about_to_name_them(
+    server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = media.store(server.service, JPEG)  # another request, on its way to its transaction
+    no_quota_left(server, alice, monkeypatch)
+    assert alice.api.publish(inline_post(alice, JPEG)).status_code == 402
+    assert kept(server) == [facts.sha256]
+    media.give_up(server.service, [facts])
+    assert kept(server) == []
+
+
+def test_deleting_one_of_two_records_leaves_the_bytes_to_a_request_that_is_about_to_name_them(
+    server: Server, alice: Person
+) -> None:
+    facts = media.store(server.service, JPEG)
+    alice.api.delete(f"/v1/media/{stored(alice.api)['id']}")
+    assert not files.remove_unneeded(server.service, facts.sha256)
+    assert kept(server) == [facts.sha256]
+
+
+def test_a_twin_that_comes_second_leaves_the_bytes_to_the_first(server: Server, alice: Person) -> None:
+    first = alice.api.publish(inline_post(alice, JPEG), "twin")
+    real, taken = limits._find, iter([None])  # the second does not see the record before its transaction
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(limits, "_find", lambda key, now: next(taken, None) if (row := real(key, now)) is None else row)
+        second = alice.api.publish(inline_post(alice, JPEG), "twin")
+    assert second.content == first.content
+    assert kept(server) == [hashlib.sha256(JPEG).hexdigest()]
+
+
+def test_files_that_a_crash_left_without_a_row_go_after_the_next_start(server: Server, alice: Person) -> None:
+    media.store(server.service, JPEG)
+    server.stop()
+    files._leases.clear()  # as the process is gone
+    server.restart(alice)
+    assert kept(server) != []
+    recovery.sweep(server.service, server.engine.fetched)
     assert kept(server) == []
 
 

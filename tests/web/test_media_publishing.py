@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain import probe
+from socialpub.domain import files, probe
 from socialpub.store.models import Media
 from tests.kit import Person, Server, iso, untouched
 from tests.media_kit import animation, mp4, picture, png
+from tests.web.test_media import eventually
 
 
 class Shelf:
@@ -23,11 +25,14 @@ class Shelf:
     def __init__(self) -> None:
         self.files: dict[str, tuple[int, bytes]] = {}
         self.asked: list[str] = []
+        self.open = threading.Event()
+        self.open.set()
         shelf = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 shelf.asked.append(self.path)
+                shelf.open.wait(10)
                 status, data = shelf.files.get(self.path, (404, b"nothing"))
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(data)))
@@ -166,6 +171,45 @@ def test_a_scheduled_post_is_warned_of_what_its_stored_media_will_break(server: 
     file = alice.api.post("/v1/media", files={"file": ("a", picture() + bytes(2_000_001))}).json()["id"]
     (result,) = publish(alice, file, scheduledAt=iso(server.clock.now_ms() + 3_600_000))
     assert [note["code"] for note in result["warnings"]] == ["bluesky.media.image_size_max"]
+
+
+def test_a_fetch_that_outlasts_its_validation_leaves_nothing(make_server: Callable[..., Server], shelf: Shelf) -> None:
+    server = make_server(publishing={"immediate_wait": 0.2})
+    alice = server.person("Alice")
+    server.connect_bluesky(alice)
+    shelf.open.clear()  # it holds its answers
+    media = [by_url(shelf.put(f"/{number}.jpg", picture())) for number in range(3)]
+    body = {"targets": [{"accountId": alice.bluesky}], "text": "x", "media": media}
+    answer = alice.api.post("/v1/posts/validate", json=body).json()
+    assert [note["code"] for note in answer["results"][0]["warnings"]] == ["media_unmeasured"]
+    shelf.open.set()
+    fetched = server.home / "fetched"
+    eventually(lambda: len(shelf.asked) == 3 and list(fetched.iterdir()) == [])
+    assert server.engine.fetched._entries == {}
+
+
+@pytest.mark.parametrize("how", ["publish", "validate"])
+def test_a_fetch_stops_where_it_would_fill_the_disk(
+    server: Server, alice: Person, shelf: Shelf, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Its beginning finds room; by the time of the second look it is gone."""
+    free = iter([10**12])
+    usage = shutil.disk_usage(server.home)
+    monkeypatch.setattr(files, "RESERVE_EVERY", 100_000)
+    monkeypatch.setattr(files.shutil, "disk_usage", lambda folder: usage._replace(free=next(free, 0)))
+    body = {
+        "targets": [{"accountId": alice.bluesky}],
+        "text": "Look.",
+        "media": [by_url(shelf.put("/large.jpg", picture() + bytes(1_000_000)))],
+    }
+    if how == "publish":
+        (result,) = alice.api.publish(body).json()["results"]
+        error = result["error"]
+    else:
+        (result,) = alice.api.post("/v1/posts/validate", json=body).json()["results"]
+        (error,) = result["errors"]
+    assert (error["code"], error["rule"]) == ("internal_error", "storage.unavailable")
+    assert [path for path in (server.home / "fetched").rglob("*") if path.is_file()] == []
 
 
 # --- Images that options name ----------------------------------------------------------------------------------------

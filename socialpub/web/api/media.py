@@ -150,7 +150,7 @@ async def _keep(call: Call, upload: Upload, key: limits.Key | None) -> limits.Ke
         raise refuse("profile.scope_mismatch")
     await service.read(lambda: media.check_profile(call.scope, asked))
     facts = await _in_pool(service, media.take, service, upload.arriving)
-    return await service.write(lambda tx: _insert(call, tx, upload, facts, key))
+    return await media.bind(service, [facts], lambda tx: _insert(call, tx, upload, facts, key))
 
 
 def _insert(call: Call, tx: Tx, upload: Upload, facts: Facts, key: limits.Key | None) -> limits.Kept:
@@ -159,7 +159,7 @@ def _insert(call: Call, tx: Tx, upload: Upload, facts: Facts, key: limits.Key | 
     limits.claim(service, tx, key)
     media.check_profile(scope, upload.fields.profile_id)
     profile = upload.fields.profile_id or scope.profile
-    made = media.insert(service, tx, scope.organization, profile, facts, upload.fields.alt_text)
+    made = media.insert(service, scope.organization, profile, facts, upload.fields.alt_text)
     answer = limits.Kept(201, dumps(media.body(service, media.find(scope, None, made))))
     if key:
         limits.keep(service, tx, key.id, answer)
