@@ -52,10 +52,20 @@ _INSTANT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d\d):(\d\d))", re.ASCII
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NANOS = 1_000_000  # in a millisecond
 
 
 def parse_instant(value: object) -> int:
-    """Epoch milliseconds of an RFC 3339 date-time with an offset; ValueError says what is wrong."""
+    """Epoch milliseconds, rounded down, of an RFC 3339 date-time with an offset; ValueError says what is wrong."""
+    return _nanoseconds(value) // NANOS
+
+
+def parse_upper(value: object) -> int:
+    """The same rounded up: what is before the instant is before this, for it is there in whole milliseconds."""
+    return -(-_nanoseconds(value) // NANOS)
+
+
+def _nanoseconds(value: object) -> int:
     if not isinstance(value, str):
         raise PydanticCustomError("datetime_type", "Input should be a date-time string with a time zone")
     match = _INSTANT.fullmatch(value)
@@ -64,22 +74,22 @@ def parse_instant(value: object) -> int:
             "datetime_format", "Input should be an RFC 3339 date-time with a time zone, such as 2026-05-04T15:30:00Z"
         )
     try:
-        moment = _moment(match)
+        seconds = (_moment(match) - _EPOCH) // timedelta(seconds=1)
     except (ValueError, OverflowError) as error:
         raise PydanticCustomError("datetime_value", "Input is not a date-time that exists") from error
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    return seconds * 1000 * NANOS + int((match[7] or "").ljust(9, "0"))
 
 
 def _moment(match: re.Match[str]) -> datetime:
+    """The whole second."""
     year, month, day, hour, minute, second = (int(match[i]) for i in range(1, 7))
-    micro = int((match[7] or "0").ljust(6, "0")[:6])
     zone = UTC
     if match[9]:
         if int(match[11]) > 59:
             raise ValueError("minutes of an offset")
         offset = timedelta(hours=int(match[10]), minutes=int(match[11]))
         zone = timezone(-offset if match[9] == "-" else offset)
-    return datetime(year, month, day, hour, minute, second, micro, zone).astimezone(UTC)
+    return datetime(year, month, day, hour, minute, second, tzinfo=zone).astimezone(UTC)
 
 
 def _no_nul(text: str) -> str:
@@ -88,7 +98,9 @@ def _no_nul(text: str) -> str:
     return text
 
 
-Instant = Annotated[int, BeforeValidator(parse_instant), WithJsonSchema({"type": "string", "format": "date-time"})]
+_DATE_TIME = WithJsonSchema({"type": "string", "format": "date-time"})
+Instant = Annotated[int, BeforeValidator(parse_instant), _DATE_TIME]
+Upper = Annotated[int, BeforeValidator(parse_upper), _DATE_TIME]
 Uuid = Annotated[
     str, StringConstraints(pattern=UUID_PATTERN, to_lower=True), WithJsonSchema({"type": "string", "format": "uuid"})
 ]
@@ -101,7 +113,7 @@ else:
     PlatformName = Literal[tuple(platforms.PLATFORMS)]
     ErrorCode = Literal[tuple(ERRORS)]
 PostStatus = Literal["queued", "validated", "publishing", "published", "failed", "rejected", "canceled"]
-DateTime = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+DateTime = Annotated[str, _DATE_TIME]
 
 
 # --- Requests ----------------------------------------------------------------------------------------------------
@@ -238,7 +250,7 @@ class PostsQuery(Request):
     """Posts whose text holds this, in upper or lower case; `%` and `_` are ordinary characters."""
     after: Maybe[Instant] = absent()
     """Posts created after this instant, exclusive."""
-    before: Maybe[Instant] = absent()
+    before: Maybe[Upper] = absent()
     """Posts created before this instant, exclusive."""
     cursor: Maybe[str] = absent()
     """`nextCursor` of the page before."""

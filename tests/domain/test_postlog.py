@@ -192,6 +192,9 @@ def test_bounds_on_created_at_are_exclusive(server: Server, alice: Person) -> No
     assert listed(alice, f"after={at(3)}&before={at(1)}") == []
     assert listed(alice, "after=2026-11-20T13:00:00.001%2B01:00") == [posts[4], posts[3], posts[2]]
     assert listed(alice, f"after={at(1)}&before={at(4)}&q=hello&status=published") == [posts[3], posts[2]]
+    within = at(2).replace(".002Z", ".0020001Z")  # after the third post, and before the next millisecond
+    assert listed(alice, f"before={within}") == [posts[2], posts[1], posts[0]]
+    assert listed(alice, f"after={within}") == [posts[4], posts[3]]
     assert listed(alice, "before=0001-01-01T00:00:00Z") == []
     assert listed(alice, "after=0001-01-01T00:00:00Z&before=9999-12-31T23:59:59Z") == posts[::-1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -30,6 +31,21 @@ def test_an_offset_moves_the_clock_and_not_the_instant(moment: datetime, minutes
     text = f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond:06d}{sign}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
     exact = (there - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     assert schemas.parse_instant(text) == exact
+
+
+@given(st.datetimes(datetime(1901, 1, 1), datetime(9998, 1, 1)), st.integers(0, 9), st.data())
+def test_a_bound_holds_for_whole_milliseconds_as_it_holds_for_the_instant(
+    second: datetime, digits: int, data: st.DataObject
+) -> None:
+    """Exclusive from both ends: after it means above the one reading, before it below the other."""
+    fraction = data.draw(st.text("0123456789", min_size=digits, max_size=digits))
+    text = f"{second:%Y-%m-%dT%H:%M:%S}" + (f".{fraction}" if fraction else "") + "Z"
+    whole = (second.replace(microsecond=0, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+    exact = whole + Fraction(int(fraction or 0), 10**digits)
+    lower, upper = schemas.parse_instant(text), schemas.parse_upper(text)
+    for ms in range(lower - 1, upper + 2):
+        assert (ms > lower) == (Fraction(ms, 1000) > exact)
+        assert (ms < upper) == (Fraction(ms, 1000) < exact)
 
 
 TARGETS = st.lists(
