@@ -7,7 +7,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,19 +80,33 @@ class Runtime:
 
 
 def load_vault(
-    settings: config.Settings, entropy: crypto.Entropy = secrets.token_bytes, *, make: bool = True
+    settings: config.Settings, entropy: crypto.Entropy = secrets.token_bytes, *, needed: Collection[str] = ()
 ) -> crypto.Vault:
-    """The vault of the configured master keys, or of the key file, which is made when it is missing and `make`.
+    """The vault of the configured master keys, or of the key file, which is made where no key is needed yet.
 
-    ConfigError when a key is malformed, the file is readable by others, or it is missing and may not be made.
+    `needed`: ids of keys that something is sealed with. ConfigError when one of them is not there, when a key is
+    malformed, or when the file is readable by others.
     """
     named = settings.security.encryption_keys
     try:
-        keys = [crypto.read_master_key(text) for text in named] or [_key_from_file(settings.key_file, entropy, make)]
+        keys = [crypto.read_master_key(text) for text in named]
+        keys = keys or [_key_from_file(settings.key_file, entropy, make=not needed)]
+        _check_needed(keys, needed)
     except ValueError as error:
         where = "security.encryption_keys" if named else str(settings.key_file)
         raise config.ConfigError(f"{where}: {error}") from error
     return crypto.Vault(keys, entropy)
+
+
+def _check_needed(keys: Collection[crypto.MasterKey], needed: Collection[str]) -> None:
+    """ValueError, before anything is sealed with a key that does not belong to the database."""
+    held = {key.id for key in keys}
+    lacking = sorted(set(needed) - held)
+    if lacking:
+        raise ValueError(
+            f"this database was sealed with another master key (id {', '.join(lacking)}; here: "
+            f"{', '.join(sorted(held))}); restore that one from your backup, secrets cannot be read without it"
+        )
 
 
 def _key_from_file(path: Path, entropy: crypto.Entropy, make: bool) -> crypto.MasterKey:

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,12 +19,11 @@ from socialpub import platforms
 from socialpub.base import config, net
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain import people
+from socialpub.domain import instance, people
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service, open_service
 from socialpub.store import db
 from socialpub.store.locks import ServeLock, StartError
-from socialpub.store.models import Account, Instance
 from socialpub.web.app import build_app
 from socialpub.web.server import serve as run_app
 
@@ -125,21 +125,20 @@ def start_service(settings: Settings) -> Service:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StartError(f"{settings.data_dir}: the data directory cannot be made: {error.strerror}") from error
-    existed = settings.database_path.exists()
-    if existed:
-        db.check_integrity(settings.database_path)
-    db.migrate(settings.database_path)
-    # A missing key file is only made anew while nothing has been sealed with the old one.
-    runtime = Runtime(settings, load_vault(settings, make=not (existed and _has_secrets(settings))))
-    return open_service(runtime)
+    path = settings.database_path
+    needed = _needed_keys(path) if path.exists() else set()
+    if needed:
+        load_vault(settings, needed=needed)  # before anything is written
+    db.migrate(path)
+    return open_service(Runtime(settings, load_vault(settings, needed=needed)))
 
 
-def _has_secrets(settings: Settings) -> bool:
-    served = Instance.select().where(Instance.key_id.is_null(False))
-    connected = Account.select().where(Account.secret.is_null(False))
-    database = db.Database(settings.database_path).open()
+def _needed_keys(path: Path) -> set[str]:
+    """The ids of the master keys that a database cannot do without; StartError for a damaged one."""
+    db.check_integrity(path)
+    database = db.Database(path).open()
     try:
-        return bool(database.read(lambda: served.exists() or connected.exists()).result())
+        return database.read(instance.needed_keys).result()
     finally:
         database.close()
 

@@ -18,7 +18,7 @@ from socialpub.domain import clockwatch
 from socialpub.domain.service import Service
 from socialpub.store.db import FencedError, Tx
 from socialpub.store.locks import StartError
-from socialpub.store.models import Event, Instance, Post
+from socialpub.store.models import Account, Event, Instance, Post
 
 RESTORED, CLOCK = "restored", "clock"
 BEAT_SECONDS = 3600.0
@@ -36,6 +36,22 @@ def take_over(service: Service, tx: Tx) -> dict[str, Any]:
         changes["paused"] = CLOCK
     Instance.update(**changes).where(Instance.id == 1).execute()
     return dict(row | changes)
+
+
+def needed_keys() -> set[str]:
+    """The ids of the master keys that something here was sealed with (also before the newest migrations)."""
+    if not Account.table_exists():
+        return set()
+    named = (
+        Instance.select(Instance.key_id),
+        Instance.select(_key_of(Instance.client_key)),
+        Account.select(_key_of(Account.secret)).distinct(),
+    )
+    return {row[0] for query in named for row in query.tuples() if row[0]}
+
+
+def _key_of(sealed: Any) -> Any:
+    return fn.SUBSTR(sealed, 4, 8)  # v1.<key id>.…, as `crypto.Vault` seals
 
 
 def fence(epoch: int) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from socialpub.base.crypto import read_master_key
 from tests.commands.conftest import Ended, Run
 from tests.commands.test_admin import TOKENS, Ask
 
@@ -80,6 +81,51 @@ def test_a_wrong_key_in_the_settings_is_refused_and_not_shown(run: Run, folder: 
     ended = run(*CREATE)
     failed(ended, "security.encryption_keys", "32 random bytes in base64")
     assert "horse" not in ended.out + ended.err
+
+
+def served_before(folder: Path) -> None:
+    """No secret yet, but a key that cursors and addresses are signed with."""
+    with closing(sqlite3.connect(folder / "socialpub.db")) as connection:
+        connection.execute("UPDATE account SET secret = NULL")
+        connection.execute(
+            "INSERT INTO instance (id, epoch, beat, mark, seen_at, key_id) VALUES (1, 1, 1, '', 0, 'c0ffee00')"
+        )
+        connection.commit()
+
+
+@pytest.mark.parametrize("command", [SERVE, CREATE])
+@pytest.mark.parametrize("before", [lambda folder: None, served_before], ids=["tokens", "served before"])
+@pytest.mark.parametrize("where", ["master.key", "security.encryption_keys"])
+def test_another_master_key_is_refused_before_anything_is_written(
+    run: Run, sealed: Path, folder: Path, command: tuple[str, ...], before: Damage, where: str
+) -> None:
+    needed = read_master_key(sealed.read_text()).id if before is not served_before else "c0ffee00"
+    before(folder)
+    other = base64.b64encode(b"k" * 32).decode()
+    if where == "master.key":
+        sealed.write_text(other)
+    else:
+        (folder / "socialpub.toml").write_text(f'[security]\nencryption_keys = ["{other}"]\n')
+    content = (folder / "socialpub.db").read_bytes()
+    failed(run(*command), where, "another master key", needed, read_master_key(other).id, "backup")
+    assert (folder / "socialpub.db").read_bytes() == content
+    assert not (folder / "instance.state").exists()
+
+
+def test_a_master_key_is_looked_at_before_the_database_is_migrated(run: Run, sealed: Path, folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "socialpub.db")) as connection:
+        connection.execute("DELETE FROM schema_migration WHERE name = '0004_media_facts'")
+        connection.commit()
+    sealed.write_text(base64.b64encode(b"k" * 32).decode())
+    content = (folder / "socialpub.db").read_bytes()
+    failed(run(*SERVE), "another master key")
+    assert (folder / "socialpub.db").read_bytes() == content
+
+
+def test_a_new_first_key_beside_the_old_one_is_taken(run: Run, sealed: Path, folder: Path) -> None:
+    keys = json.dumps([base64.b64encode(b"k" * 32).decode(), sealed.read_text().strip()])
+    (folder / "socialpub.toml").write_text(f"[security]\nencryption_keys = {keys}\n")
+    assert run(*CREATE).code == 0
 
 
 # --- The database ------------------------------------------------------------------------------------------------
