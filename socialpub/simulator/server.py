@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import email.utils
 import functools
 import itertools
 import signal
@@ -93,6 +94,10 @@ def _platform_app(lab: Lab, fake: Fake, tasks: set[asyncio.Task[Any]]) -> Sanic[
         app.add_route(
             _handler(lab, fake, operation, tasks), operation.path, operation.methods, name=f"operation_{number}"
         )
+
+    @app.on_response  # type: ignore[untyped-decorator]
+    async def date_it(request: Request, response: HTTPResponse) -> None:
+        response.headers.setdefault("Date", email.utils.formatdate(lab.clock.now_ms() / 1000, usegmt=True))
 
     @app.exception(SanicException)
     async def refuse(request: Request, error: SanicException) -> HTTPResponse:

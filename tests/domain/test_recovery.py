@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import email.utils
-import http.server
 import json
 import shutil
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +15,10 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.commands import cli
-from socialpub.domain import clockwatch, instance, jobs, recovery
+from socialpub.domain import instance, jobs, recovery
 from socialpub.store import db
 from socialpub.store.models import Idempotency, Instance, Job
-from tests.kit import Clock, Person, Server, error_of, iso
+from tests.kit import Person, Server, error_of, iso
 from tests.soak.world import wait_for
 
 DAYS_MS = 48 * 3600 * 1000
@@ -300,119 +297,6 @@ def test_a_database_that_lost_its_log_starts_paused(server: Server, alice: Perso
     with contextlib.suppress(db.StartError):
         server.start()
         assert not server.rows() or paused(server) == "restored"
-
-
-# --- Clocks ----------------------------------------------------------------------------------------------------------
-
-
-class SplitClock(Clock):
-    """Wall time and monotonic time that a test moves apart."""
-
-    def set_ahead(self, seconds: float) -> None:
-        self._ahead_ms += int(seconds * 1000)
-
-
-@pytest.fixture
-def wall() -> SplitClock:
-    return SplitClock()
-
-
-class Dated(http.server.BaseHTTPRequestHandler):
-    """A platform that says what time it is."""
-
-    ahead = 0.0
-
-    def do_GET(self) -> None:
-        self.send_response_only(404)
-        self.send_header("Date", email.utils.formatdate(time.time() + self.ahead, usegmt=True))
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        return
-
-
-@pytest.fixture
-def dated(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Its address; the clock is compared with it and with nobody else."""
-    Dated.ahead = 0.0
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Dated) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        url = f"http://127.0.0.1:{server.server_address[1]}"
-        monkeypatch.setattr(clockwatch, "_hosts", lambda service: [url])
-        yield url
-        server.shutdown()
-        thread.join()
-
-
-@pytest.mark.parametrize("jump", [3600, 365 * 24 * 3600], ids=["an hour", "a year"])
-def test_a_clock_that_jumps_ahead_posts_nothing_early(
-    server: Server, alice: Person, wall: SplitClock, dated: str, jump: int
-) -> None:
-    post = schedule(server, alice, seconds=600)
-    wall.set_ahead(jump)
-    server.service.jobs.bell.ring()
-    assert wait_for(lambda: paused(server) == "clock", 10)
-    assert status(server, post) == "queued"
-    wall.set_ahead(-jump)  # the clock is put right
-    assert wait_for(lambda: paused(server) is None, 40)
-    assert server.lab.lab.ledger.posts() == []
-
-
-def test_a_jump_that_the_platforms_confirm_ends_the_pause(
-    server: Server, alice: Person, wall: SplitClock, dated: str
-) -> None:
-    """A machine that slept: monotonic time stood still, and the wall clock is right."""
-    Dated.ahead = 700
-    post = schedule(server, alice, seconds=600)
-    wall.set_ahead(700)
-    assert wait_for(lambda: status(server, post) == "published", 15)
-    assert paused(server) is None
-
-
-def test_a_clock_that_jumps_back_posts_nothing_twice_and_forgets_nothing(
-    server: Server, alice: Person, wall: SplitClock
-) -> None:
-    done = alice.api.publish({"text": "done", "targets": [{"accountId": alice.bluesky}]}).json()["results"][0]
-    post = schedule(server, alice, seconds=30)
-    wall.set_ahead(-3600)
-    assert not wait_for(lambda: paused(server), 1)
-    assert status(server, done["postId"]) == "published"
-    server.skip(3600 + 31)
-    assert wait_for(lambda: status(server, post) == "published", 15)
-    assert len(server.lab.lab.ledger.posts()) == 2
-
-
-def test_a_start_long_after_the_last_sign_of_life_waits_for_a_platform_to_agree(
-    server: Server, alice: Person, wall: SplitClock
-) -> None:
-    post = schedule(server, alice, seconds=72 * 3600)
-    server.stop()
-    wall.set_ahead(73 * 3600)
-    server.start()
-    assert paused(server) == "clock"
-    assert not wait_for(lambda: status(server, post) != "queued", 1)
-
-
-@pytest.mark.parametrize("silent_ms, seen, away", [(0, 0, False), (DAYS_MS, 1, False), (DAYS_MS + 1, 1, True)])
-def test_48_hours_without_a_sign_of_life_are_a_doubt(silent_ms: int, seen: int, away: bool) -> None:
-    assert clockwatch.was_away(seen, seen + silent_ms) is away
-
-
-def test_120_seconds_apart_are_a_jump_and_less_is_not() -> None:
-    clock = SplitClock()
-    watch = clockwatch.ClockWatch(clock)
-    clock.set_ahead(119)
-    assert not watch.jumped()
-    clock.set_ahead(2)
-    assert watch.jumped()
-    watch.trust()
-    assert not watch.jumped()
-    clock.set_ahead(-3600)
-    assert not watch.jumped()
-    clock.set_ahead(3600)
-    assert watch.jumped()  # back again: it may not be trusted either
 
 
 # --- Files that are not as they should be ----------------------------------------------------------------------------

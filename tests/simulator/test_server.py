@@ -19,6 +19,8 @@ from socialpub.simulator.catalogue import FAKES
 from socialpub.simulator.lab import Lab
 from socialpub.simulator.server import SimulatorThread, serve
 
+from .conftest import NOON, SetClock
+
 SERVE = """
 from pathlib import Path
 from socialpub.simulator.server import run
@@ -60,6 +62,22 @@ def test_every_platform_of_the_catalogue_has_an_origin_of_its_own() -> None:
         origins = {simulator.url, *(simulator.origin(name) for name in FAKES)}
         assert len(origins) == len(FAKES) + 1
         assert all(httpx.get(f"{simulator.origin(name)}/").status_code == 404 for name in FAKES)
+
+
+@pytest.mark.parametrize("fault", ["ok", "status:503", "html", "slow", "gzip_bomb"])
+def test_every_answer_of_a_platform_says_what_time_it_is_by_the_labs_clock(fault: str) -> None:
+    clock = SetClock()
+    with SimulatorThread(clock) as simulator:
+        account = simulator.lab.add_account("bluesky", handle="alice.test")
+        addresses = (f"{simulator.origin('bluesky')}/{account['did']}", f"{simulator.origin('twitter')}/nowhere")
+        for clock.ms, date in (
+            (NOON, "Fri, 20 Nov 2026 12:00:00 GMT"),
+            (NOON + 90_999, "Fri, 20 Nov 2026 12:01:30 GMT"),
+        ):
+            simulator.lab.faults.add([{"fault": fault, "times": 1}])
+            for address in addresses:
+                with httpx.stream("GET", address, timeout=5) as answer:
+                    assert answer.headers["Date"] == date
 
 
 def test_two_simulators_in_one_process_know_nothing_of_each_other() -> None:
