@@ -54,8 +54,8 @@ CLOCKS_AND_CHANCE = {
 }
 ONLY_IN_BASE = {"httpx", "random", "secrets", "urllib.request", "http.client", "requests", "ssl"}
 ALLOWED_CALLS = {
-    ("store/db.py", "time.monotonic"),  # patience with another process's file lock: nothing is recorded from it
-    ("store/db.py", "time.sleep"),
+    ("store/locks.py", "time.monotonic"),  # patience with another process's file lock: nothing is recorded from it
+    ("store/locks.py", "time.sleep"),
     ("simulator/server.py", "socket.create_server"),
 }
 ALLOWED_IMPORTS = {("commands/demo.py", "httpx")}  # the demo is its own server's client
