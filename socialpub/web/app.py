@@ -13,6 +13,7 @@ from sanic.config import Config
 
 from socialpub.base.errors import refuse
 from socialpub.domain import answers as a
+from socialpub.domain import catalogue_shapes as shapes
 from socialpub.domain import connect_shapes as c
 from socialpub.domain import schemas as s
 from socialpub.domain.jobs import Engine
@@ -122,11 +123,11 @@ ROUTES: tuple[Route, ...] = (
           body=s.KeyRequest, answers={201: a.MintedKeyBody}, errors=("not_found",)),
     Route(DELETE, "/v1/api-keys/<key_id:str>", keys.revoke, "session", "writes",
           answers={200: a.RevokedKeyBody}, errors=("not_found",)),
-    Route(GET, "/v1/platforms", catalogue.list_platforms, answers={200: a.PlatformList}),
-    Route(GET, "/v1/rules", catalogue.list_rules, answers={200: a.RuleList}),
-    Route(GET, "/v1/errors", catalogue.list_errors, answers={200: a.CodeList}),
-    Route(GET, "/healthz", health.healthz, answers={200: a.HealthBody}),
-    Route(GET, "/readyz", health.readyz, answers={200: a.ReadyBody}, errors=("storage.unavailable",)),
+    Route(GET, "/v1/platforms", catalogue.list_platforms, answers={200: shapes.PlatformList}),
+    Route(GET, "/v1/rules", catalogue.list_rules, answers={200: shapes.RuleList}),
+    Route(GET, "/v1/errors", catalogue.list_errors, answers={200: shapes.CodeList}),
+    Route(GET, "/healthz", health.healthz, answers={200: shapes.HealthBody}),
+    Route(GET, "/readyz", health.readyz, answers={200: shapes.ReadyBody}, errors=("storage.unavailable",)),
     Route(GET, "/", people.home, "page"),
     Route(GET, "/login", people.login_form),
     Route(POST, "/login", people.login),
