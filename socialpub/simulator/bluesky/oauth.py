@@ -29,7 +29,7 @@ _NEEDED = {  # by method, for who has not been given `transition:generic`
     "com.atproto.repo.uploadBlob": "blob:*/*",
 }
 _DAY = 86_400
-_PUBLIC_SECONDS = 14 * _DAY  # of a public client's session, whatever is refreshed
+_PUBLIC_SECONDS = 14 * _DAY  # of a public client's session
 _REFRESH_SECONDS = 91 * _DAY  # of a confidential client's refresh token
 _PRIVATE = {**CORS, "cache-control": "no-store", "pragma": "no-cache"}
 _PREFIX = "urn:ietf:params:oauth:request_uri:req-"
@@ -42,7 +42,7 @@ class Bond:
     client: str
     signer: str
     key: str
-    ends_at: int | None  # the session itself
+    ends_at: int | None = None  # of the session itself, whatever is refreshed
 
     def problem(self, client: Client, signer: str, key: str) -> str:
         """Why somebody may not use the session; empty when they may."""
@@ -62,6 +62,7 @@ class Pushed:
     asked: Mapping[str, str]
     bond: Bond
     ends_at: int
+    lives: int | None  # seconds that its session will have
 
 
 def challenge_of(verifier: str) -> str:
@@ -162,17 +163,17 @@ class AuthorizationServer(OAuthServer):
         self._check(client, asked)
         now = self._now()
         name = _PREFIX + hashlib.sha256(self._new("request").encode()).hexdigest()[:32]
-        ends = None if client.is_confidential else _PUBLIC_SECONDS
-        self._pushed[name] = Pushed(dict(asked), Bond(client.id, signer, key, ends), now + PAR_SECONDS)
+        lives = None if client.is_confidential else _PUBLIC_SECONDS
+        self._pushed[name] = Pushed(dict(asked), Bond(client.id, signer, key), now + PAR_SECONDS, lives)
         return Answer(201, {"request_uri": name, "expires_in": PAR_SECONDS - 1}, _PRIVATE, "application/json")
 
     def _check(self, client: Client, asked: Mapping[str, str]) -> None:
         scopes, uri, kind = asked.get("scope", "").split(), asked.get("redirect_uri", ""), asked.get("response_type")
-        undeclared = [scope for scope in scopes if scope not in client.scopes]
+        undeclared = " ".join(scope for scope in scopes if scope not in client.scopes)
         hint = asked.get("login_hint", "")
         refusals = (
             (kind != "code", "unsupported_response_type", f'Unsupported response_type "{kind}"'),
-            (undeclared, "invalid_scope", f'Scope "{undeclared[:1]}" is not declared in the client metadata'),
+            (undeclared, "invalid_scope", f'Scope "{undeclared}" is not declared in the client metadata'),
             (not client.may_return_to(uri), "invalid_request", f"Invalid redirect_uri {uri}"),
             (not asked.get("code_challenge"), "invalid_request", "Use of PKCE is required"),
             ("atproto" not in scopes, "invalid_scope", 'The "atproto" scope is required'),
@@ -208,9 +209,9 @@ class AuthorizationServer(OAuthServer):
         if "account" not in chosen and self.consent.account is None and hinted:
             chosen["account"] = hinted
         params = self._approved({**pushed.asked, **chosen}, call)
-        code, ends = self._codes[params["code"]], pushed.bond.ends_at
-        code.grant.bond = replace(pushed.bond, ends_at=ends and self._now() + ends)
-        if "atproto" not in code.grant.scopes:
+        grant = self._codes[params["code"]].grant
+        grant.bond = replace(pushed.bond, ends_at=pushed.lives and self._now() + pushed.lives)
+        if "atproto" not in grant.scopes:
             del self._codes[params["code"]]
             return {"error": "access_denied", "error_description": 'The "atproto" scope is required'}
         return params
