@@ -19,6 +19,7 @@ from sanic.http import Stage
 from sanic.server.protocols.http_protocol import HttpProtocol
 
 START_SECONDS = 30.0
+BACKLOG = 1024  # connections that wait to be accepted; beyond it a client tries again after a second
 
 
 def serve(app: Sanic[Any, Any], sock: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
@@ -62,7 +63,9 @@ class Protocol(HttpProtocol):
 @contextlib.asynccontextmanager
 async def running(app: Sanic[Any, Any], sock: socket.socket) -> AsyncIterator[None]:
     """The application, serving on this loop while the block runs. Its listeners run once, in order."""
-    server = await app.create_server(sock=sock, protocol=Protocol, return_asyncio_server=True, access_log=False)
+    server = await app.create_server(
+        sock=sock, protocol=Protocol, backlog=BACKLOG, return_asyncio_server=True, access_log=False
+    )
     if server is None or server.server is None:
         raise RuntimeError("the server did not start")
     await server.startup()

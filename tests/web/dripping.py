@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -18,12 +19,21 @@ class Ended:
         return int(self.answer.split(b" ", 2)[1])
 
 
-async def drip(port: int, head: bytes, byte: bytes, *, every: float, times: int = 100) -> Ended:
+async def drip(
+    port: int,
+    head: bytes,
+    byte: bytes,
+    *,
+    every: float,
+    times: int = 100,
+    begun: Callable[[], None] = lambda: None,
+) -> Ended:
     """Send `head`, and then a byte `every` so many seconds until the server hangs up, or (after `times`) we do."""
     loop = asyncio.get_running_loop()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     began, answer = loop.time(), bytearray()
     writer.write(head)
+    begun()
     try:
         while times:
             try:

@@ -1,0 +1,96 @@
+"""500 clients that send a byte a second, at a server in a process of its own: everybody else is served meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import threading
+import time
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from socialpub.simulator.server import SimulatorThread
+from tests.commands.conftest import Process
+from tests.commands.test_admin import Ask
+from tests.commands.test_process import address, client
+from tests.web.dripping import Ended, drip
+
+pytestmark = pytest.mark.slow
+
+SOCKETS = 500
+CUT_SECONDS = 15.0
+LATE_SECONDS = 10.0  # Sanic looks every 7.5 s
+HEALTH_SECONDS = 0.2
+PUBLISH_SECONDS = 5.0
+
+
+class Siege(threading.Thread):
+    """The slow clients; `complete` once all of them are connected."""
+
+    def __init__(self, port: int, heads: list[bytes]) -> None:
+        super().__init__()
+        self.port, self.heads, self.complete = port, heads, threading.Event()
+        self.begun, self.ended = 0, list[Ended]()
+
+    def run(self) -> None:
+        self.ended += asyncio.run(self._drip())
+
+    async def _drip(self) -> list[Ended]:
+        return await asyncio.gather(
+            *(drip(self.port, head, b"x", every=1.0, begun=self._one_more) for head in self.heads)
+        )
+
+    def _one_more(self) -> None:
+        self.begun += 1
+        if self.begun == len(self.heads):
+            self.complete.set()
+
+
+def timed(call: Callable[[], httpx.Response]) -> tuple[float, httpx.Response]:
+    began = time.monotonic()
+    answer = call()
+    return time.monotonic() - began, answer
+
+
+def test_500_slow_clients_hold_nobody_up_and_are_cut_off(
+    start: Callable[..., Process], ask: Ask, simulator: SimulatorThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOCIALPUB_LIMITS__POSTS", "100000")
+    alice = simulator.lab.add_account("bluesky", handle="alice.test")
+    url = address(start("serve", "--port", "0"))
+    org = ask("org", "create", "Acme")["id"]
+    where = ("--profile", ask("profile", "list", "--org", org)[0]["id"], "--handle", "alice.test")
+    account = ask("account", "connect", "bluesky", *where, stdin=alice["appPassword"])["id"]
+    key = ask("key", "create", "--org", org)["key"]
+
+    headers = b"GET /healthz HTTP/1.1\r\nX-A: "
+    body = f"POST /v1/posts HTTP/1.1\r\nAuthorization: Bearer {key}\r\nContent-Length: 99999\r\n\r\n".encode()
+    siege = Siege(int(url.rpartition(":")[2]), [headers, body] * (SOCKETS // 2))
+    siege.start()
+    assert siege.complete.wait(10)
+    health, publishing = [], []
+    with client(url, key) as api:
+        while siege.is_alive():
+            took, answer = timed(lambda: api.get("/healthz"))
+            assert answer.status_code == 200
+            health.append(took)
+            wanted = {"targets": [{"accountId": account}], "text": f"number {len(publishing)}"}
+            took, answer = timed(lambda wanted=wanted: api.post("/v1/posts", json=wanted))  # type: ignore[misc]
+            assert answer.json()["status"] == "published"
+            publishing.append(took)
+            siege.join(0.2)
+    times = sorted(one.seconds for one in siege.ended)
+    behind_their_arrival, *health = health
+    print(
+        f"healthz: {behind_their_arrival * 1000:.0f} ms behind their arrival, then median "
+        f"{statistics.median(health) * 1000:.0f} ms, worst {max(health) * 1000:.0f} of {len(health)}; "
+        f"publish: worst {max(publishing) * 1000:.0f} ms; cut off after {times[0]:.1f} to {times[-1]:.1f} s"
+    )
+    assert len(times) == SOCKETS
+    assert {one.status for one in siege.ended} == {408}
+    assert times[0] >= CUT_SECONDS - 0.5
+    assert times[-1] <= CUT_SECONDS + LATE_SECONDS
+    assert max(publishing) < PUBLISH_SECONDS
+    assert max(health) < HEALTH_SECONDS
