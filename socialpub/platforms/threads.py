@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from socialpub.base.errors import Outcome
-from socialpub.platforms import meta_containers
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.platforms import meta_containers, oauth
 from socialpub.platforms.base import (
     CONTAINER,
     Absent,
@@ -212,11 +212,29 @@ def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
         "access_token": up.tokens.access,
     }
     tokens = exchanged(GRAPH, up, f"{up.site.api_base}/access_token", params, now_ms)
+    if granted := _granted(up, tokens.access):
+        oauth.require(PLATFORM, granted)
+        tokens = replace(tokens, private={**tokens.private, "scopes": granted})
     reply = GRAPH.call(up, "identify", "GET", "me", token=tokens.access, params={"fields": "id,username,name"})
     who = reply.record()
     name = text_of(who.get("username"))
     shown = text_of(who.get("name")) or name or None
     return (Connected(Identity(GRAPH.id_of(up, "identify", reply), shown, {"username": name}), tokens, "person"),)
+
+
+def _granted(up: Upstream, token: str) -> list[str]:
+    """The scopes that the owner left switched on; none where Threads does not say, which must not stop anybody.
+
+    It need only say so of its testers' tokens: developers.facebook.com/documentation/threads/troubleshooting/
+    debug-access-token.
+    """
+    try:
+        reply = GRAPH.ask(up, "GET", "debug_token", token=token, params={"input_token": token})
+    except ApiError:
+        return []
+    data = reply.record().get("data") if reply.ok else None
+    scopes = data.get("scopes") if isinstance(data, dict) else None
+    return [scope for scope in scopes if isinstance(scope, str)] if isinstance(scopes, list) else []
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:

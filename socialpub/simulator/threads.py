@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from socialpub.simulator.bluesky.sniff import mime_type
+from socialpub.simulator.forms import fields
 from socialpub.simulator.ledger import Medium
 from socialpub.simulator.meta import graph
 from socialpub.simulator.meta.containers import Container, Containers, Ways
@@ -186,10 +187,19 @@ class Threads:
         replies = f"/{graph.VERSION}/<user>/replies"
         return (
             *self.people.operations("th"),
+            Operation("token.inspect", ("GET",), f"/{graph.VERSION}/debug_token", self.inspect),
             *self.meter.metered(self.made.operations(graph.VERSION)),
             Operation("replies.list", ("GET",), replies, lambda call: self.made.page(call, replies=True)),
             Operation("delete", ("DELETE",), f"/{graph.VERSION}/<node>", self.made.delete),
         )
+
+    def inspect(self, call: Call) -> Answer:
+        """What a token is, without its times; any caller of the app may ask."""
+        self.people.tokens.access(call)
+        found = self.people.tokens.server.access(fields(call).get("input_token", ""))
+        alive = found.state == "alive"
+        told = {"type": "USER", "application": "Lab", "is_valid": alive, "scopes": list(found.scopes)}
+        return Answer(200, {"data": told | ({"user_id": found.account} if found.account else {})})
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """A profile with a token for 60 days, from `handle` and optionally `displayName`."""

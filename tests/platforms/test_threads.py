@@ -444,23 +444,66 @@ LONG = answer(200, {"access_token": "long-token", "token_type": "bearer", "expir
 ENDS = NOW + 5_183_944_000
 
 
-def test_a_login_offers_its_one_profile_with_a_token_for_sixty_days() -> None:
-    up = upstream(
+BEARER = {"Authorization": "Bearer long-token"}
+ALL = ["threads_basic", "threads_content_publish", "threads_manage_replies"]
+
+
+def granted(*scopes: str) -> Reply:
+    return answer(200, {"data": {"type": "USER", "is_valid": True, "scopes": list(scopes), "user_id": "1784"}})
+
+
+def login(told: Reply | ApiError, *more: Call) -> Upstream:
+    """A fresh login whose token is exchanged, and asked about by name (`told`)."""
+    return upstream(
         threads.PLATFORM,
         Call("GET", f"{HOST}/access_token", LONG, headers=JSON, params=EXCHANGE),
-        Call(
-            "GET",
-            f"{API}/me",
-            answer(200, {"id": "1784", "username": "alice", "name": "Alice A."}),
-            headers={"Authorization": "Bearer long-token"},
-            params={"fields": "id,username,name"},
-        ),
-        tokens=Tokens("short-token", private={"scopes": ["threads_basic"]}),
+        Call("GET", f"{API}/debug_token", told, headers=BEARER, params={"input_token": "long-token"}),
+        *more,
+        tokens=Tokens("short-token", private={"scopes": ALL}),
     )
-    tokens = Tokens("long-token", "long-token", ENDS, {"scopes": ["threads_basic"]})
+
+
+PROFILE = Call(
+    "GET",
+    f"{API}/me",
+    answer(200, {"id": "1784", "username": "alice", "name": "Alice A."}),
+    headers=BEARER,
+    params={"fields": "id,username,name"},
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "scopes"),
+    [
+        (granted(*ALL[:2]), ALL[:2]),
+        (granted(*ALL, "threads_delete"), [*ALL, "threads_delete"]),
+        (granted(), ALL),
+        (answer(200, {"data": {"scopes": "threads_basic"}}), ALL),
+        (answer(200, {"data": []}), ALL),
+        (answer(200, "<html>"), ALL),
+        (answer(503, {"data": {"scopes": ["threads_basic"]}}), ALL),
+        (graph(10, status=403), ALL),
+        (LOST, ALL),
+        (UNREACHED, ALL),
+    ],
+)
+def test_a_login_offers_its_one_profile_with_a_token_for_sixty_days_and_the_scopes_that_are_told(
+    told: Reply | ApiError, scopes: list[str]
+) -> None:
+    up = login(told, PROFILE)
+    tokens = Tokens("long-token", "long-token", ENDS, {"scopes": scopes})
     assert threads.identify(up, NOW) == (
         Connected(Identity("1784", "Alice A.", {"username": "alice"}), tokens, "person"),
     )
+    finished(up)
+
+
+@pytest.mark.parametrize("declined", ["threads_basic", "threads_content_publish"])
+def test_a_login_without_a_scope_that_publishing_needs_is_refused_by_its_name(declined: str) -> None:
+    up = login(granted(*(scope for scope in ALL if scope != declined)))
+    with pytest.raises(ApiError, match=f"Threads did not grant {declined}.") as caught:
+        threads.identify(up, NOW)
+    assert caught.value.code == "platform_auth_failed"
     finished(up)
 
 

@@ -251,6 +251,21 @@ def test_a_token_is_exchanged_for_sixty_days_and_renewed_after_one(alice: Client
 
 
 @only("threads")
+def test_threads_says_what_a_token_may_do(alice: Client) -> None:
+    told = alice.get("debug_token", input_token=alice.token)["data"]
+    assert (told["is_valid"], told["user_id"], told["type"]) == (True, alice.id, "USER")
+    assert told["scopes"] == ["threads_basic", "threads_content_publish", "threads_manage_replies", "threads_delete"]
+    assert alice.get("debug_token", input_token="made-up")["data"] == {
+        "type": "USER",
+        "application": "Lab",
+        "is_valid": False,
+        "scopes": [],
+    }
+    alice.simulator.lab.end_tokens("threads")
+    assert numbers(alice.get("debug_token", input_token=alice.token)) == (190, 463)
+
+
+@only("threads")
 def test_threads_refuses_what_its_guide_forbids(alice: Client, picture: str) -> None:
     links = " ".join(f"https://example.com/{number}" for number in range(6))
     for form in (
