@@ -17,7 +17,7 @@ from socialpub.platforms.base import (
     OAuth,
     Platform,
     Replies,
-    Site,
+    ScopedSite,
     Upkeep,
     Verdict,
 )
@@ -25,7 +25,7 @@ from socialpub.platforms.linkedin_rules import RULES, TEXT_MAX, text_length
 from socialpub.platforms.options import Options
 
 
-class LinkedinSite(Site):
+class LinkedinSite(ScopedSite):
     """The hosts of LinkedIn."""
 
     api_base: str = "https://api.linkedin.com"

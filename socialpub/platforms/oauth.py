@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Http, Reply
-from socialpub.platforms.base import Json, OAuth, Platform, Site, Tokens, Upstream
+from socialpub.platforms.base import Json, OAuth, Platform, ScopedSite, Site, Tokens, Upstream
 
 _SCOPE_FIELDS = ("scope", "scopes", "permissions")
 _REFRESH_LIFE_FIELDS = ("refresh_token_expires_in", "refresh_expires_in")
@@ -38,7 +38,7 @@ _HIDDEN = "[hidden]"
 def authorize_url(platform: Platform, site: Site, redirect_uri: str, state: str, verifier: str) -> str:
     """Where the browser goes to ask the account's owner. `verifier` is used where the platform takes PKCE.
 
-    Where what an app may ask for differs from app to app, the platform's Site has `scopes` in place of the row's.
+    A `ScopedSite` may have scopes in place of the row's.
     """
     row = _row(platform)
     params = {
@@ -135,7 +135,7 @@ def require(platform: Platform, granted: Iterable[str]) -> None:
 
 
 def _asked(row: OAuth, site: Site) -> Sequence[str]:
-    return getattr(site, "scopes", "").split() or row.scopes
+    return (site.scopes.split() if isinstance(site, ScopedSite) else ()) or row.scopes
 
 
 def _row(platform: Platform) -> OAuth:
