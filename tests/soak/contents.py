@@ -20,10 +20,10 @@ FILES = {
     "photo": ("image", picture()),
     "picture": ("image", picture(size=(96, 96))),
     "clip": ("video", mp4(filler=100_000)),
-    "film": ("video", mp4(filler=4 * MIB + 300_000)),  # goes up in parts on Facebook, LinkedIn and X
+    "film": ("video", mp4(filler=2 * MIB + 100_000)),  # goes up in parts on Facebook and X
+    "long film": ("video", mp4(filler=4 * MIB + 100_000)),  # and on LinkedIn
 }
-OWN, OWN_IN_PARTS = "own clip", "own film"
-OWN_BYTES = {OWN: 100_000, OWN_IN_PARTS: 10 * MIB + 300_000}
+OWN_BYTES = {"own clip": 100_000, "own film": 10 * MIB + 100_000}  # the film goes up in parts
 
 
 @dataclass(frozen=True)
@@ -36,20 +36,21 @@ class Shape:
 
 WORDS, PHOTO, PHOTOS = Shape(), Shape(("photo",)), Shape(("photo", "picture"))
 CLIP, FILM, COMMENTED = Shape(("clip",)), Shape(("film",)), Shape(commented=True)
+OWN_CLIP, OWN_FILM = Shape(("own clip",)), Shape(("own film",))
 
 SHAPES: Mapping[str, tuple[Shape, ...]] = {
     "bluesky": (COMMENTED, WORDS, Shape(("photo", "picture"), commented=True), PHOTO),
     "facebook": (WORDS, PHOTO, FILM, PHOTOS),
     "instagram": (PHOTO, CLIP, PHOTOS),
-    "linkedin": (WORDS, FILM, PHOTO, PHOTOS),
+    "linkedin": (WORDS, Shape(("long film",)), PHOTO, PHOTOS),
     "pinterest": (PHOTO, CLIP, PHOTOS),
     "threads": (WORDS, PHOTO, CLIP, PHOTOS),
-    "tiktok": (Shape((OWN,)), Shape((OWN,)), Shape((OWN_IN_PARTS,)), Shape((OWN,))),
+    "tiktok": (OWN_CLIP, PHOTO, OWN_CLIP, PHOTOS),
     "twitter": (WORDS, PHOTO, FILM, PHOTOS),
 }
 """What is posted in turn on each platform."""
 
-PHOTOS_ON_TIKTOK = {"tiktok": (Shape((OWN,)), PHOTOS, Shape((OWN_IN_PARTS,)), PHOTO)}
+FILMS_ON_TIKTOK = (OWN_FILM, PHOTO, OWN_CLIP, PHOTO, OWN_CLIP, PHOTOS, OWN_CLIP, PHOTOS)
 
 
 def own_file(name: str, text: str) -> bytes:

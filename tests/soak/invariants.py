@@ -47,6 +47,7 @@ class Report:
     broken: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
     unknown: int = 0
     unknown_live: int = 0
+    unknown_of: Counter[tuple[str, str]] = field(default_factory=Counter)  # by platform and kind of post
     comments: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     by_platform: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -113,6 +114,7 @@ def _check_posts(report: Report, posts: list[dict[str, Any]], ledger: Any, journ
         if unknown:
             report.unknown += 1
             report.unknown_live += bool(entries)
+            report.unknown_of[row["platform"], _kind(row)] += 1
         elif name == "published":
             if not _names(row, entries):
                 report.broken["I3 published without its post"].append((*here, row["remote_id"], row["url"]))
@@ -121,6 +123,11 @@ def _check_posts(report: Report, posts: list[dict[str, Any]], ledger: Any, journ
     known = {row["text"] for row in posts} | {row["first_comment"] for row in posts if row["first_comment"]}
     for text in ledger.keys() - known:
         report.broken["I3 a post of nobody"].append(text)
+
+
+def _kind(row: dict[str, Any]) -> str:
+    """What a post is made of: words, image or video."""
+    return next((str(item["kind"]) for item in json.loads(row["media"])), "words")
 
 
 def _names(row: dict[str, Any], entries: list[dict[str, Any]]) -> bool:

@@ -143,7 +143,7 @@ class PointKills:
     def run(self) -> None:
         """Round by round, one kill at each point that has not had enough."""
         for _ in range(self.each * ROUNDS_MAX):
-            left = [point for point in self.points if self.at(point) < self.each]
+            left = [point for point in self.points if self.lacks(point)]
             if not left:
                 return
             for point in left:
@@ -154,14 +154,18 @@ class PointKills:
     def at(self, point: str) -> int:
         return sum(number for (name, _), number in self.done.items() if name == point)
 
+    def lacks(self, point: str) -> bool:
+        platforms = self.points[point]
+        share = self.each // max(len(platforms), 1)
+        return self.at(point) < self.each or any(self.done[point, name] < share for name in platforms)
+
     def shown(self) -> str:
         return "  ".join(f"{point} {self.at(point)}" for point in sorted(self.points))
 
     def _next(self, point: str) -> tuple[str, ...]:
-        """The platforms that have had the fewest kills there."""
+        """The platforms that have not had more than their share of kills there."""
         platforms = self.points[point]
-        least = min((self.done[point, name] for name in platforms), default=0)
-        return tuple(name for name in platforms if self.done[point, name] == least)
+        return tuple(name for name in platforms if self.done[point, name] * len(platforms) < self.each)
 
     def _at(self, point: str) -> str | None:
         """Start a server that kills itself at its first to third passing or later; where it came to that."""
