@@ -6,21 +6,17 @@ answers with the blob that is there, so every step may be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import UPLOAD_SECONDS, Reply
 from socialpub.platforms.base import Draft, Item, Json, Pending, Upstream
 from socialpub.platforms.bluesky_xrpc import blob_of, call, claims, door, home, origin, refused, ruled, unusable
+from socialpub.platforms.uploads import whole
 
 FIRST_WAIT = 2.0
 LONGEST_WAIT = 10.0
 TOTAL_WAIT = 900.0
 MISSES_MAX = 5  # polls in a row without a readable answer
 _AUTH_SECONDS = 1800  # the service uses the token again when it hands the video over; a server allows an hour
-_CHUNK = 1 << 18
 _ENDINGS = {"video/quicktime": "mov", "video/webm": "webm"}
 
 
@@ -46,7 +42,7 @@ def _straight(up: Upstream, item: Item) -> Json:
         "com.atproto.repo.uploadBlob",
         bearer=up.tokens.access,
         headers=_headers(item),
-        content=_Chunks(_path(item)),
+        content=whole(item),
         deadline=UPLOAD_SECONDS,
     )
     found = blob_of(reply.record())
@@ -100,7 +96,7 @@ def _uploaded(up: Upstream, item: Item, name: str, token: str) -> Json:
         url,
         params={"did": up.account.platform_account_id, "name": name},
         headers={"Authorization": f"Bearer {token}", **_headers(item)},
-        content=_Chunks(_path(item)),
+        content=whole(item),
         deadline=UPLOAD_SECONDS,
     )
     job = _job(reply)
@@ -158,26 +154,8 @@ def _job(reply: Reply) -> Json:
 
 def _headers(item: Item) -> dict[str, str]:
     kind = item.facts.content_type if item.facts else "video/mp4"
-    return {"Content-Type": kind, "Content-Length": str(_path(item).stat().st_size)}
+    return {"Content-Type": kind, "Content-Length": str(whole(item).size)}
 
 
 def _ending(item: Item) -> str:
     return _ENDINGS.get(item.facts.content_type, "mp4") if item.facts else "mp4"
-
-
-@dataclass(frozen=True)
-class _Chunks:
-    """The bytes of a file in pieces, from the start each time they are asked for."""
-
-    path: Path
-
-    def __iter__(self) -> Iterator[bytes]:
-        with self.path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                yield chunk
-
-
-def _path(item: Item) -> Path:
-    if item.path is None:
-        raise ValueError("the item's bytes have not been resolved")
-    return item.path

@@ -48,11 +48,19 @@ class Item:
     facts: Facts | None = None
     path: Path | None = None
 
-    def read(self) -> bytes:
-        """The bytes; only after they have been resolved."""
+    @property
+    def file(self) -> Path:
+        """Where the bytes are; only after they have been resolved."""
         if self.path is None:
             raise ValueError("the item's bytes have not been resolved")
-        return self.path.read_bytes()
+        return self.path
+
+    @property
+    def content_type(self) -> str:
+        return self.facts.content_type if self.facts else "application/octet-stream"
+
+    def read(self) -> bytes:
+        return self.file.read_bytes()
 
 
 @dataclass(frozen=True)

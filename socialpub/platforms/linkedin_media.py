@@ -6,9 +6,8 @@ and every step may be repeated; addresses for bytes are never kept, an upload th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
@@ -16,6 +15,7 @@ from socialpub.base.net import UPLOAD_SECONDS, Reply
 from socialpub.platforms.base import Draft, Item, Json, Pending, Upstream
 from socialpub.platforms.linkedin_api import bearer, call, encoded, is_page, refused, ruled, text_of, unusable
 from socialpub.platforms.linkedin_platform import PLATFORM, is_linkedin
+from socialpub.platforms.uploads import Part, whole
 
 GRACE = 2.0  # for the images of tokens that may not ask
 PATIENCE = 600.0
@@ -23,7 +23,6 @@ FIRST_WAIT, GROWTH, LONGEST_WAIT = 2.0, 1.5, 15.0
 MISS_WAIT = 5.0
 MISSES_MAX = 3
 PART_TRIES = 3
-_READ = 1 << 18
 _WAITING = ("WAITING_UPLOAD", "PROCESSING")
 
 
@@ -90,18 +89,16 @@ def _missed(state: Progress, error: ApiError) -> Pending:
 def _image(up: Upstream, item: Item) -> str:
     opened = _opened(up, "images", {})
     urn, url = text_of(opened["image"]), text_of(opened.get("uploadUrl"))
-    path = _path(item)
-    _put(up, url, _Piece(path, 0, path.stat().st_size), bearer(up) if _is_theirs(up, url) else {})
+    _put(up, url, whole(item), bearer(up) if _is_theirs(up, url) else {})
     return urn
 
 
 def _video(up: Upstream, item: Item) -> str:
-    path = _path(item)
-    size = path.stat().st_size
-    asked = {"fileSizeBytes": size, "uploadCaptions": False, "uploadThumbnail": False}
+    file = whole(item)
+    asked = {"fileSizeBytes": file.size, "uploadCaptions": False, "uploadThumbnail": False}
     opened = _opened(up, "videos", asked)
     urn = text_of(opened["video"])
-    parts = [_part(up, path, size, each) for each in opened["uploadInstructions"]]
+    parts = [_part(up, file, each) for each in opened["uploadInstructions"]]
     finish = {"video": urn, "uploadToken": text_of(opened.get("uploadToken")), "uploadedPartIds": parts}
     call(up, "finish", "POST", "videos", params={"action": "finalizeUpload"}, json={"finalizeUploadRequest": finish})
     return urn
@@ -120,13 +117,13 @@ def _opened(up: Upstream, kind: str, asked: Json) -> Json:
     return known
 
 
-def _part(up: Upstream, path: Path, size: int, instruction: Json) -> str:
+def _part(up: Upstream, file: Part, instruction: Json) -> str:
     """The id of a part, once it is there. Its address is signed: a token beside it upsets the store."""
     first, last = instruction.get("firstByte"), instruction.get("lastByte")
-    if not (isinstance(first, int) and isinstance(last, int) and 0 <= first <= last < size):
+    if not (isinstance(first, int) and isinstance(last, int) and 0 <= first <= last < file.size):
         raise _odd(up)
     url = text_of(instruction.get("uploadUrl"))
-    reply = _patiently(lambda: _put(up, url, _Piece(path, first, last + 1), {}))
+    reply = _patiently(lambda: _put(up, url, Part(file.path, first, last + 1), {}))
     part = reply.headers.get("etag", "").removeprefix("W/").strip('"')
     if not part:
         raise unusable(up, "upload", reply)
@@ -148,9 +145,9 @@ def _patiently(put: Callable[[], Reply]) -> Reply:
     return put()
 
 
-def _put(up: Upstream, url: str, piece: _Piece, headers: dict[str, str]) -> Reply:
-    sent = {"Content-Type": "application/octet-stream", "Content-Length": str(piece.end - piece.start), **headers}
-    reply = up.guarded.request("PUT", url, headers=sent, content=piece.chunks(), deadline=UPLOAD_SECONDS)
+def _put(up: Upstream, url: str, part: Part, headers: dict[str, str]) -> Reply:
+    sent = {"Content-Type": "application/octet-stream", "Content-Length": str(part.size), **headers}
+    reply = up.guarded.request("PUT", url, headers=sent, content=part, deadline=UPLOAD_SECONDS)
     if not reply.ok:
         error = refused(up, "upload", reply)
         # The store behind the address may repeat its signature.
@@ -208,29 +205,3 @@ def _too_late(up: Upstream, reply: Reply) -> ApiError:
 def _status(error: ApiError) -> int:
     answer = error.platform_response
     return int(answer.get("status") or 0) if isinstance(answer, dict) else 0
-
-
-# --- Files ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A part of a file: [start, end)."""
-
-    path: Path
-    start: int
-    end: int
-
-    def chunks(self) -> Iterator[bytes]:
-        with self.path.open("rb") as file:
-            file.seek(self.start)
-            left = self.end - self.start
-            while left > 0 and (chunk := file.read(min(_READ, left))):
-                left -= len(chunk)
-                yield chunk
-
-
-def _path(item: Item) -> Path:
-    if item.path is None:
-        raise ValueError("the item's bytes have not been resolved")
-    return item.path

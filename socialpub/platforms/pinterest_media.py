@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import UPLOAD_SECONDS, Reply
 from socialpub.platforms.base import Draft, Item, Json, Pending, Upstream
 from socialpub.platforms.pinterest_api import call, ruled, text_of, unusable
+from socialpub.platforms.uploads import form, whole
 
 INLINE = ("image/jpeg", "image/png")
 PATIENCE = 600.0
@@ -31,9 +32,9 @@ _CHUNK = 3 * (1 << 16)  # whole groups of three bytes, so that pieces of base64 
 
 def images(items: Sequence[Item]) -> Json:
     """The media source of one image or of several, as it is kept in a plan: files by their paths."""
-    inline = all(_type(item) in INLINE for item in items)
+    inline = all(item.content_type in INLINE for item in items)
     if inline:
-        files = [{"path": str(_path(item)), "content_type": _type(item)} for item in items]
+        files = [{"path": str(item.file), "content_type": item.content_type} for item in items]
         return {"source_type": "image_base64" if len(files) == 1 else "multiple_image_base64", "files": files}
     urls = [{"url": item.url} for item in items]
     return {"source_type": "image_url", **urls[0]} if len(urls) == 1 else _several("multiple_image_urls", urls)
@@ -129,37 +130,15 @@ def _opened(up: Upstream) -> Json:
 
 def _put(up: Upstream, draft: Draft, opened: Json) -> None:
     """Send the signed form with the file as its last field; the store behind it takes no token of ours."""
-    boundary = f"socialpub-{draft.nonce:016x}"
-    path = _path(draft.items[0])
-    head, tail = _around(opened["upload_parameters"], _type(draft.items[0]), boundary)
-    headers = {
-        "Content-Type": f"multipart/form-data; boundary={boundary}",
-        "Content-Length": str(len(head) + path.stat().st_size + len(tail)),
-    }
+    item, fields, url = draft.items[0], opened["upload_parameters"], opened["upload_url"]
+    headers, content = form(fields, "file", whole(item), item.content_type, draft.nonce, filename="video")
     try:
-        reply = up.guarded.request(
-            "POST", opened["upload_url"], headers=headers, content=_form(head, path, tail), deadline=UPLOAD_SECONDS
-        )
+        reply = up.guarded.request("POST", url, headers=headers, content=content, deadline=UPLOAD_SECONDS)
     except ApiError as error:
         raise ruled(up, "video.upload_failed", Outcome.NOT_SENT, error.message) from error
     if not reply.ok:
         # The store answers in XML, and may repeat the signature that it was given.
         raise ruled(up, "video.upload_failed", Outcome.NOT_SENT, _store_said(reply), {"status": reply.status})
-
-
-def _around(form: Mapping[str, object], kind: str, boundary: str) -> tuple[bytes, bytes]:
-    open_part = f"--{boundary}\r\nContent-Disposition: form-data; name="
-    fields = "".join(f'{open_part}"{name}"\r\n\r\n{value}\r\n' for name, value in form.items())
-    file = f'{open_part}"file"; filename="video"\r\nContent-Type: {kind}\r\n\r\n'
-    return (fields + file).encode("utf-8", "replace"), f"\r\n--{boundary}--\r\n".encode()
-
-
-def _form(head: bytes, path: Path, tail: bytes) -> Iterator[bytes]:
-    yield head
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            yield chunk
-    yield tail
 
 
 def _store_said(reply: Reply) -> str:
@@ -194,13 +173,3 @@ def _missed(up: Upstream, state: Progress, error: ApiError) -> Pending:
         said = error.platform_response
         raise ruled(up, "media.status_unavailable", Outcome.NOT_SENT, error.message, said) from error
     return replace(state, misses=state.misses + 1).later(error.retry_after or MISS_WAIT)
-
-
-def _type(item: Item) -> str:
-    return item.facts.content_type if item.facts else "application/octet-stream"
-
-
-def _path(item: Item) -> Path:
-    if item.path is None:
-        raise ValueError("the item's bytes have not been resolved")
-    return item.path

@@ -28,7 +28,8 @@ from socialpub.platforms.base import (
 from socialpub.platforms.rules import warning
 from socialpub.platforms.tiktok_api import ask, data_of, failed, ruled, text_of, unusable
 from socialpub.platforms.tiktok_platform import PLATFORM, PROFILE_SCOPE, REPLIES, has_video
-from socialpub.platforms.tiktok_upload import FIRST_WAIT, MISSES_MAX, Progress, cut, file_of, go_on, opened, status
+from socialpub.platforms.tiktok_upload import FIRST_WAIT, MISSES_MAX, Progress, cut, go_on, opened, status
+from socialpub.platforms.uploads import whole
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
 
@@ -75,7 +76,7 @@ def _delivered(up: Upstream, plan: Json) -> Published:
 
 def _open_video(up: Upstream, draft: Draft, state: Progress) -> Pending:
     """The upload is kept before its first byte; without bytes it never becomes a draft, so opening is repeatable."""
-    size = file_of(draft.items[0]).stat().st_size
+    size = whole(draft.items[0]).size
     chunk, count = cut(size)
     source = {"source": "FILE_UPLOAD", "video_size": size, "chunk_size": chunk, "total_chunk_count": count}
     try:

@@ -5,9 +5,7 @@ Source: developers.tiktok.com/doc/content-posting-api-media-transfer-guide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
@@ -15,12 +13,12 @@ from socialpub.base.net import UPLOAD_SECONDS, Reply
 from socialpub.platforms.base import Item, Pending, Upstream
 from socialpub.platforms.tiktok_api import ask, data_of, refused, ruled, unusable
 from socialpub.platforms.tiktok_platform import is_tiktok
+from socialpub.platforms.uploads import Part, whole
 
 WHOLE_MAX = 64_000_000  # TikTok does not say whether its MB are decimal; this is inside both readings
 CHUNK = 10_000_000
 FIRST_WAIT, MISS_WAIT = 1.0, 5.0
 MISSES_MAX = 3  # failures that may pass, one after the other
-_READ = 1 << 18
 _GONE = (403, 404)
 
 
@@ -57,7 +55,7 @@ def opened(up: Upstream, item: Item, state: Progress, reply: Reply) -> Progress:
     """The state with the upload that an answer opened."""
     data = data_of(up, "video", reply)
     publish, url = data.get("publish_id"), data.get("upload_url")
-    size = file_of(item).stat().st_size
+    size = whole(item).size
     if not (isinstance(publish, str) and publish and isinstance(url, str) and _is_theirs(up, url)):
         raise unusable(up, "video", reply)
     return Progress(publish, url, size, cut(size)[0], misses=state.misses, rebuilt=state.rebuilt)
@@ -71,12 +69,6 @@ def go_on(up: Upstream, item: Item, state: Progress) -> Progress | Pending:
             return found
         state = found
     return state
-
-
-def file_of(item: Item) -> Path:
-    if item.path is None:
-        raise ValueError("the item's bytes have not been resolved")
-    return item.path
 
 
 def _is_theirs(up: Upstream, url: str) -> bool:
@@ -111,22 +103,13 @@ def _end(state: Progress) -> int:
 
 
 def _put(up: Upstream, item: Item, state: Progress, end: int) -> Reply:
+    part = Part(item.file, state.sent, end)
     headers = {
-        "Content-Type": item.facts.content_type if item.facts else "video/mp4",
-        "Content-Length": str(end - state.sent),
+        "Content-Type": item.content_type,
+        "Content-Length": str(part.size),
         "Content-Range": f"bytes {state.sent}-{end - 1}/{state.size}",
     }
-    content = _read(file_of(item), state.sent, end)
-    return up.http.request("PUT", state.url, headers=headers, content=content, deadline=UPLOAD_SECONDS)
-
-
-def _read(path: Path, start: int, end: int) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        file.seek(start)
-        left = end - start
-        while left > 0 and (piece := file.read(min(_READ, left))):
-            left -= len(piece)
-            yield piece
+    return up.http.request("PUT", state.url, headers=headers, content=part, deadline=UPLOAD_SECONDS)
 
 
 # --- After a failure -------------------------------------------------------------------------------------------------

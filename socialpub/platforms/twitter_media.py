@@ -6,14 +6,14 @@ public, and every step may be repeated; a `Progress` says which one comes next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import UPLOAD_SECONDS, Reply
 from socialpub.platforms.base import Draft, Item, Json, Pending, Upstream
 from socialpub.platforms.twitter_api import Step, call, data_of, id_of, ruled, unusable
+from socialpub.platforms.uploads import Part, form, whole
 
 MIB = 1 << 20
 SEGMENTS_MAX = 1000
@@ -22,7 +22,6 @@ _WAIT_MIN, _WAIT_MAX, _WAIT_UNSAID = 1.0, 30.0, 5.0
 _MISSES_MAX = 3
 _MISS_WAIT = 2.0
 _BEGINS_MAX = 2
-_READ = 1 << 18
 _UPLOAD = "/2/media/upload"
 
 
@@ -71,23 +70,23 @@ def segment_size(total: int) -> int:
 def _begin(up: Upstream, draft: Draft, state: Progress) -> Progress | Pending:
     item = draft.items[len(state.done)]
     if _category(item) == "tweet_image":
-        reply = _posted(up, "upload", _UPLOAD, {"media_category": "tweet_image"}, _whole(item), draft)
+        fields = {"media_category": "tweet_image"}
+        reply = _posted(up, "upload", _UPLOAD, fields, whole(item), item.content_type, draft)
         return _processed(up, _named(up, state, reply), reply)
-    path, kind = _file(item)
-    body = {"media_type": kind, "total_bytes": path.stat().st_size, "media_category": _category(item)}
+    body = {"media_type": item.content_type, "total_bytes": whole(item).size, "media_category": _category(item)}
     reply = call(up, "upload", "POST", f"{_UPLOAD}/initialize", json=body)
     return _to(_named(up, state, reply), "append")
 
 
 def _append(up: Upstream, draft: Draft, state: Progress) -> Progress:
-    path, kind = _file(draft.items[len(state.done)])
-    total = path.stat().st_size
+    item = draft.items[len(state.done)]
+    total = whole(item).size
     size = segment_size(total)
     start = state.sent * size
     if start >= total:
         return _to(state, "finalize")
-    piece = _Piece(path, kind, start, min(start + size, total))
-    _posted(up, "append", f"{_UPLOAD}/{state.id}/append", {"segment_index": str(state.sent)}, piece, draft)
+    part, fields = Part(item.file, start, min(start + size, total)), {"segment_index": str(state.sent)}
+    _posted(up, "append", f"{_UPLOAD}/{state.id}/append", fields, part, item.content_type, draft)
     return replace(state, sent=state.sent + 1, misses=0)
 
 
@@ -186,61 +185,12 @@ def _to(state: Progress, phase: str) -> Progress:
 # --- Files and forms ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """A part of a file: [start, end)."""
-
-    path: Path
-    content_type: str
-    start: int
-    end: int
-
-    def chunks(self) -> Iterator[bytes]:
-        with self.path.open("rb") as file:
-            file.seek(self.start)
-            left = self.end - self.start
-            while left > 0 and (chunk := file.read(min(_READ, left))):
-                left -= len(chunk)
-                yield chunk
-
-
-def _posted(up: Upstream, step: Step, path: str, form: Mapping[str, str], piece: _Piece, draft: Draft) -> Reply:
-    """The answer to a form with a piece of a file in it (RFC 7578)."""
-    boundary = f"socialpub-{draft.nonce:016x}"
-    head, tail = _around(form, piece, boundary)
-    headers = {
-        "Content-Type": f"multipart/form-data; boundary={boundary}",
-        "Content-Length": str(len(head) + piece.end - piece.start + len(tail)),
-    }
-    content = _body(head, piece, tail)
+def _posted(up: Upstream, step: Step, path: str, fields: Json, part: Part, kind: str, draft: Draft) -> Reply:
+    headers, content = form(fields, "media", part, kind, draft.nonce)
     return call(up, step, "POST", path, headers=headers, content=content, deadline=UPLOAD_SECONDS)
-
-
-def _around(form: Mapping[str, str], piece: _Piece, boundary: str) -> tuple[bytes, bytes]:
-    open_part = f"--{boundary}\r\nContent-Disposition: form-data; name="
-    fields = "".join(f'{open_part}"{name}"\r\n\r\n{value}\r\n' for name, value in form.items())
-    file = f'{open_part}"media"; filename="media"\r\nContent-Type: {piece.content_type}\r\n\r\n'
-    return (fields + file).encode(), f"\r\n--{boundary}--\r\n".encode()
-
-
-def _body(head: bytes, piece: _Piece, tail: bytes) -> Iterator[bytes]:
-    yield head
-    yield from piece.chunks()
-    yield tail
-
-
-def _whole(item: Item) -> _Piece:
-    path, kind = _file(item)
-    return _Piece(path, kind, 0, path.stat().st_size)
 
 
 def _category(item: Item) -> str:
     if item.kind == "video":
         return "tweet_video"
     return "tweet_gif" if item.facts and item.facts.animated else "tweet_image"
-
-
-def _file(item: Item) -> tuple[Path, str]:
-    if item.path is None:
-        raise ValueError("the item's bytes have not been resolved")
-    return item.path, item.facts.content_type if item.facts else "application/octet-stream"
