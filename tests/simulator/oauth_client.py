@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,7 @@ SCOPE = "atproto transition:generic"
 CALLBACK = "http://127.0.0.1/callback"
 LOOPBACK = "http://localhost?" + urlencode({"redirect_uri": CALLBACK, "scope": SCOPE})
 KEY, OTHER_KEY = b64(b"\x01" * 32), b64(b"\x02" * 32)
-VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"  # RFC 7636, appendix B
+_numbers = itertools.count(1)  # what may be said once to a server is said once
 RECORD = "/xrpc/com.atproto.repo.createRecord"
 
 
@@ -30,14 +31,17 @@ class Client:
     callback: str = CALLBACK
     key: str = KEY
     nonce: str = ""
+    verifier: str = ""
     assertion: dict[str, str] = field(default_factory=dict)
-    count: int = 0
+
+    @property
+    def origin(self) -> str:
+        return str(self.http.base_url).rstrip("/")
 
     def proof(self, method: str, path: str, access: str = "", key: str = "", **changes: Any) -> str:
         """A proof for one call; `changes` are claims that it says instead (None: leaves out)."""
-        self.count += 1
-        origin = str(self.http.base_url).rstrip("/")
-        claims = {"jti": f"jti-{self.count}", "htm": method, "htu": origin + path, "iat": self.now_ms() // 1000}
+        claims: dict[str, Any] = {"jti": f"jti-{next(_numbers)}", "htm": method, "htu": self.origin + path}
+        claims |= {"iat": self.now_ms() // 1000}
         claims |= {"nonce": self.nonce} if self.nonce else {}
         claims |= {"ath": digest(access)} if access else {}
         claims = {name: value for name, value in (claims | changes).items() if value is not None}
@@ -56,9 +60,10 @@ class Client:
         return answer
 
     def push(self, proof: str | None = None, **changes: str | None) -> httpx.Response:
+        self.verifier = f"{next(_numbers):043d}"
         form: dict[str, str | None] = {
             "response_type": "code",
-            "code_challenge": digest(VERIFIER),
+            "code_challenge": digest(self.verifier),
             "code_challenge_method": "S256",
             "state": "s" * 43,
             "redirect_uri": self.callback,
@@ -87,7 +92,7 @@ class Client:
 
     def by_code(self, code: str, proof: str | None = None, /, **changes: str | None) -> httpx.Response:
         form: dict[str, str | None] = {"grant_type": "authorization_code", "code": code}
-        form |= {"redirect_uri": self.callback, "code_verifier": VERIFIER}
+        form |= {"redirect_uri": self.callback, "code_verifier": self.verifier}
         return self.post("/oauth/token", form | changes, proof)
 
     def refresh(self, token: str, proof: str | None = None) -> httpx.Response:

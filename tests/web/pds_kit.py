@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -68,7 +68,7 @@ class Pds:
         return answer.raise_for_status().content
 
 
-def start(home: Path) -> Iterator[Pds]:
+def start(home: Path) -> Generator[Pds]:
     """Until the end of the generator; pytest skips where the server cannot be had."""
     if not SCRIPT.is_file():
         pytest.skip(f"no real PDS: {SCRIPT} is not here")

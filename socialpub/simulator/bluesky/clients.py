@@ -19,6 +19,7 @@ from socialpub.simulator.wire import Pulled
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _LOOPBACK = "http://localhost"
 _LOOPBACK_URIS = ("http://127.0.0.1/", "http://[::1]/")
+_LOOPBACK_HOSTS = {"127.0.0.1", "::1"}
 _CACHED_SECONDS = 600
 _ASSERTION_SECONDS = 60
 
@@ -43,6 +44,11 @@ class Client:
     @property
     def is_confidential(self) -> bool:
         return bool(self.keys)
+
+    @property
+    def only_redirect_uri(self) -> dict[str, str]:
+        """What a request need not say, where the client has one redirect URI alone."""
+        return {"redirect_uri": self.redirect_uris[0]} if len(self.redirect_uris) == 1 else {}
 
     def may_return_to(self, uri: str) -> bool:
         """Whether this is one of its redirect URIs; on loopback any port will do where none is named."""
@@ -73,22 +79,23 @@ class Clients:
 
     def get(self, client_id: str, pulled: Mapping[str, Pulled]) -> Client:
         """The client; ClientError `invalid_client_metadata` when it cannot be known."""
-        if client_id == _LOOPBACK or client_id.startswith((f"{_LOOPBACK}?", f"{_LOOPBACK}/?")):
-            return _on_loopback(client_id)
-        cached = self._cached(client_id)
-        if cached is None:
-            cached = self._read(client_id, pulled)
-            self._known[client_id] = (self._now() + _CACHED_SECONDS, cached)
-        return cached
+        found = _on_loopback(client_id) or self._cached(client_id)
+        if found is None:
+            found = self._read(client_id, pulled)
+            self._known[client_id] = (self._now() + _CACHED_SECONDS, found)
+        return found
 
     def _cached(self, client_id: str) -> Client | None:
         until, client = self._known.get(client_id, (0, None))
         return client if until > self._now() else None
 
     def _read(self, client_id: str, pulled: Mapping[str, Pulled]) -> Client:
-        told = self._document(client_id, pulled) if _is_document(client_id) else None
+        unread = f'Unable to obtain client metadata for "{client_id}"'
+        if not _is_document(client_id):
+            raise _unknown(f'Invalid client ID "{client_id}"' if "://" in client_id else f"{unread}: Invalid URL")
+        told = self._document(client_id, pulled)
         if told is None:
-            raise _unknown(f'Unable to obtain client metadata for "{client_id}"')
+            raise _unknown(unread)
         problem = _problem(client_id, told)
         if problem:
             raise _unknown(problem)
@@ -175,13 +182,18 @@ def _asserted(client: Client, assertion: str) -> tuple[dict[str, Any], Mapping[s
     raise ValueError("signature verification failed")
 
 
-def _on_loopback(client_id: str) -> Client:
-    query = parse_qs(urlsplit(client_id).query, keep_blank_values=True)
-    uris = tuple(query.get("redirect_uri", _LOOPBACK_URIS))
-    scopes = tuple(query.get("scope", ["atproto"])[0].split())
+def _on_loopback(client_id: str) -> Client | None:
+    """The client that a name on loopback says it is; None when it is no such name."""
+    origin, _, query = client_id.partition("?")
+    told = parse_qs(query, keep_blank_values=True)
+    uris = tuple(told.get("redirect_uri", _LOOPBACK_URIS))
     hosts = {urlsplit(uri).hostname for uri in uris}
-    if set(query) - {"redirect_uri", "scope"} or "atproto" not in scopes or not hosts <= {"127.0.0.1", "::1"}:
-        raise _unknown(f'Invalid loopback client id "{client_id}"')
+    if origin not in (_LOOPBACK, f"{_LOOPBACK}/") or set(told) - {"redirect_uri", "scope"} or hosts - _LOOPBACK_HOSTS:
+        return None
+    scopes = tuple(told.get("scope", ["atproto"])[0].split())
+    if "atproto" not in scopes:
+        said = 'ATProto Loopback ClientID must include "atproto" scope'
+        raise _unknown(f'Invalid loopback client id "{client_id}": {said}')
     return Client(client_id, uris, scopes)
 
 
@@ -231,7 +243,7 @@ def _is_above(client_uri: str | None, client_id: str) -> bool:
 
 def _is_same_loopback(registered: str, uri: str) -> bool:
     ours, theirs = urlsplit(registered), urlsplit(uri)
-    if ours.hostname not in ("127.0.0.1", "::1") or ours.port not in (None, theirs.port):
+    if ours.hostname not in _LOOPBACK_HOSTS or ours.port not in (None, theirs.port):
         return False
     return (ours.scheme, ours.hostname, ours.path or "/", ours.query) == (
         theirs.scheme,

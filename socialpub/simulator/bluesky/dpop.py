@@ -66,14 +66,15 @@ class Proofs:
         return thumbprint(header["jwk"])
 
     def _check_claims(self, claims: Mapping[str, Any], call: Call, access: str) -> None:
-        iat, jti, nonce = (claims.get(name) for name in ("iat", "jti", "nonce"))
-        if not isinstance(iat, int) or not -_TOLERANCE <= self._now() - iat <= _AGE + _TOLERANCE:
-            raise ProofError('Failed to verify DPoP proof: "iat" claim timestamp check failed')
+        jti, htu, nonce = (claims.get(name) for name in ("jti", "htu", "nonce"))
+        self._check_time(claims.get("iat"))
         if not jti or not isinstance(jti, str):
             raise ProofError('DPoP "jti" missing')
         if claims.get("htm") != call.method:
             raise ProofError('DPoP "htm" mismatch')
-        if str(claims.get("htu")).partition("?")[0] != call.origin + call.path:
+        if not htu or not isinstance(htu, str):
+            raise ProofError('Invalid DPoP "htu" type')
+        if htu.partition("?")[0] != call.origin + call.path:
             raise ProofError('DPoP "htu" mismatch')
         if not nonce:
             raise ProofError("Authorization server requires nonce in DPoP proof", "use_dpop_nonce")
@@ -81,6 +82,15 @@ class Proofs:
             raise ProofError('DPoP "nonce" mismatch', "use_dpop_nonce")
         if claims.get("ath") != (b64(hashlib.sha256(access.encode()).digest()) if access else None):
             raise ProofError('DPoP "ath" mismatch' if access else 'DPoP "ath" claim not allowed')
+
+    def _check_time(self, iat: object) -> None:
+        if not isinstance(iat, int):
+            raise ProofError('Failed to verify DPoP proof: missing required "iat" claim')
+        age, failed = self._now() - iat, 'Failed to verify DPoP proof: "iat" claim timestamp check failed'
+        if age > _AGE + _TOLERANCE:
+            raise ProofError(f"{failed} (too far in the past)")
+        if age < -_TOLERANCE:
+            raise ProofError(f"{failed} (it should be in the past)")
 
     def _remember(self, jti: str) -> None:
         now = self._now()
@@ -96,24 +106,39 @@ class Proofs:
 def verified(token: str, jwk: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """(header, claims) of a JWT that `jwk` has signed, or without one the key in its own header; else ValueError."""
     signed, _, signature = token.rpartition(".")
+    header, claims, raw = _read(signed, signature)
+    key = _public_key(jwk or header.get("jwk"))
+    if header.get("alg") != "ES256" or len(raw) != 64:
+        raise ValueError("signature verification failed")
+    both = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
     try:
-        header, claims = (decoded(part) for part in signed.split("."))
-        key, raw = _public_key(jwk or header["jwk"]), unb64(signature)
-        if header["alg"] != "ES256" or len(raw) != 64 or not isinstance(claims, dict):
-            raise ValueError("signature verification failed")
-        both = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
         key.verify(both, signed.encode(), ec.ECDSA(SHA256()))
     except InvalidSignature as error:
         raise ValueError("signature verification failed") from error
-    except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError("Invalid Compact JWS") from error
     return header, claims
 
 
-def _public_key(jwk: Mapping[str, Any]) -> ec.EllipticCurvePublicKey:
-    if (jwk["kty"], jwk["crv"]) != ("EC", "P-256") or "d" in jwk:
-        raise ValueError('"jwk" must be a public JSON Web Key')
-    x, y = (int.from_bytes(unb64(jwk[name]), "big") for name in ("x", "y"))
+def _read(signed: str, signature: str) -> tuple[dict[str, Any], dict[str, Any], bytes]:
+    try:
+        header, claims = (decoded(part) for part in signed.split("."))
+        raw = unb64(signature)
+    except ValueError as error:
+        raise ValueError("Invalid Compact JWS") from error
+    if not isinstance(header, dict) or not isinstance(claims, dict):
+        raise ValueError("Invalid Compact JWS")
+    return header, claims, raw
+
+
+def _public_key(jwk: object) -> ec.EllipticCurvePublicKey:
+    named = '"jwk" (JSON Web Key) Header Parameter must be a'
+    if not isinstance(jwk, Mapping):
+        raise ValueError(f"{named} JSON object")
+    if "d" in jwk:
+        raise ValueError(f"{named} public key")
+    numbers = [jwk.get(name) for name in ("x", "y")]
+    if (jwk.get("kty"), jwk.get("crv")) != ("EC", "P-256") or not all(isinstance(number, str) for number in numbers):
+        raise ValueError("Unsupported key")
+    x, y = (int.from_bytes(unb64(str(number)), "big") for number in numbers)
     return ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
 
 

@@ -122,6 +122,7 @@ class AuthorizationServer(OAuthServer):
     owner_of: Callable[[str], str] = str
     _pushed: dict[str, Pushed] = field(default_factory=dict)
     _spent: dict[str, Grant] = field(default_factory=dict)  # by code or refresh token that was used
+    _challenges: set[str] = field(default_factory=set)  # of codes that were used
 
     def __post_init__(self) -> None:
         self.clients = Clients(self.clock)
@@ -158,13 +159,14 @@ class AuthorizationServer(OAuthServer):
         """A request that the browser will name (RFC 9126)."""
         return self._answered(call, self._push)
 
-    def _push(self, call: Call, asked: Mapping[str, str]) -> Answer:
+    def _push(self, call: Call, asked: dict[str, str]) -> Answer:
         client, signer, key = self._caller(call, asked)
+        asked = client.only_redirect_uri | asked
         self._check(client, asked)
         now = self._now()
         name = _PREFIX + hashlib.sha256(self._new("request").encode()).hexdigest()[:32]
         lives = None if client.is_confidential else _PUBLIC_SECONDS
-        self._pushed[name] = Pushed(dict(asked), Bond(client.id, signer, key), now + PAR_SECONDS, lives)
+        self._pushed[name] = Pushed(asked, Bond(client.id, signer, key), now + PAR_SECONDS, lives)
         return Answer(201, {"request_uri": name, "expires_in": PAR_SECONDS - 1}, _PRIVATE, "application/json")
 
     def _check(self, client: Client, asked: Mapping[str, str]) -> None:
@@ -221,7 +223,7 @@ class AuthorizationServer(OAuthServer):
     def token(self, call: Call) -> Answer:
         return self._answered(call, self._token)
 
-    def _token(self, call: Call, asked: Mapping[str, str]) -> Answer:
+    def _token(self, call: Call, asked: dict[str, str]) -> Answer:
         client, signer, key = self._caller(call, asked)
         if not key:
             raise ProofError("DPoP proof required")
@@ -255,12 +257,15 @@ class AuthorizationServer(OAuthServer):
                 asked.get("redirect_uri") != code.redirect_uri,
                 "The redirect_uri parameter must match the one used in the authorization request",
             ),
-            (len(verifier) < 43, "code_verifier too short" if verifier else "code_verifier is required"),
+            (not verifier, "code_verifier is required"),
+            (len(verifier) < 43, "Invalid request payload"),
             (challenge_of(verifier) != code.challenge, "Invalid code_verifier"),
+            (code.challenge in self._challenges, "Code challenge already used"),
         )
         for is_refused, said in refusals:
             if is_refused:
                 raise self._refuse("invalid_grant", said)
+        self._challenges.add(code.challenge)
         return code.grant
 
     def _by_refresh(self, asked: Mapping[str, str]) -> Grant:
@@ -282,7 +287,7 @@ class AuthorizationServer(OAuthServer):
     def revoke(self, call: Call) -> Answer:
         return self._answered(call, self._revoke)
 
-    def _revoke(self, call: Call, asked: Mapping[str, str]) -> Answer:
+    def _revoke(self, call: Call, asked: dict[str, str]) -> Answer:
         """Ends the session of a token. Why it was not ended is not told: the reference server's own choice."""
         text = asked.get("token", "")
         found, done = self._access.get(text) or self._refresh.get(text), Answer(200, {}, _PRIVATE, "application/json")
@@ -321,7 +326,7 @@ class AuthorizationServer(OAuthServer):
 
     # --- Who asks ---
 
-    def _answered(self, call: Call, run: Callable[[Call, Mapping[str, str]], Answer]) -> Answer:
+    def _answered(self, call: Call, run: Callable[[Call, dict[str, str]], Answer]) -> Answer:
         """The answer with the next nonce, also when it is a refusal."""
         try:
             answer = run(call, fields(call))
