@@ -8,16 +8,16 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Http, Reply
 from socialpub.platforms import bluesky_dpop
-from socialpub.platforms.base import Json, Replies, Upstream, Verdict, refusal, verdict
+from socialpub.platforms.base import Json, Replies, Upstream, Verdict, verdict
 from socialpub.platforms.bluesky_platform import HOSTS, PLATFORM
 from socialpub.platforms.bluesky_rules import BY_ID
+from socialpub.platforms.refusals import Refusals, clean
 
 LOOK_SECONDS = 10.0  # for what a post can do without
 
@@ -25,7 +25,7 @@ Step = Literal[
     "login", "refresh", "revoke", "resolve", "profile", "upload", "grant", "video", "job", "look", "send", "settle"
 ]
 
-WORDS: Mapping[Step, str] = {
+WORDS: Mapping[str, str] = {
     "login": "log in",
     "refresh": "renew the session",
     "revoke": "end the session",
@@ -175,6 +175,10 @@ def _asked(
     return door(up, url).request(method, url, headers=auth | headers, **sent)
 
 
+_ERRORS = Refusals(PLATFORM, REPLIES, WORDS)
+unusable = _ERRORS.unusable
+
+
 def error_name(reply: Reply) -> str | None:
     """The XRPC error's name, when the answer has one."""
     name = reply.record().get("error")
@@ -191,12 +195,8 @@ def refused(
 
 def sorted_by(up: Upstream, step: Step, found: Verdict, reply: Reply, secrets: tuple[str, ...]) -> ApiError:
     """The error of an answer whose verdict is known, without any secret in it."""
-    clean = _without(reply, (up.tokens.access, up.tokens.refresh or "", *secrets))
-    message = f"Bluesky did not {WORDS[step]}: {_said(clean)}"
-    if found.rule:
-        row = BY_ID[found.rule]
-        found, message = replace(found, remediation=row.remediation), f"{row.message} {message}"
-    return refusal(PLATFORM, PLATFORM.pinned(up.site), found, clean, message)
+    shown = clean(up, reply, *secrets)
+    return _ERRORS.told(up, step, found, shown, _said(shown))
 
 
 def ruled(up: Upstream, rule: str, outcome: Outcome, found: str = "", said: Json | None = None) -> ApiError:
@@ -215,13 +215,6 @@ def fault(up: Upstream, found: Verdict, message: str, said: Json | None = None) 
         remediation=found.remediation,
         outcome=found.outcome,
     )
-
-
-def unusable(up: Upstream, step: Step, reply: Reply, *, mutating: bool = False) -> ApiError:
-    """The error of a 2xx answer that does not hold what it must; its body is not shown, it may hold tokens."""
-    outcome = Outcome.AMBIGUOUS if mutating else Outcome.NOT_SENT
-    message = f"Bluesky was asked to {WORDS[step]}, but its answer could not be read."
-    return fault(up, Verdict(outcome, "platform_unavailable"), message, {"status": reply.status})
 
 
 def blob_of(body: Json) -> Json | None:
@@ -244,15 +237,7 @@ def claims(jwt: str) -> Json:
 
 
 def _said(reply: Reply) -> str:
-    message = reply.record().get("message") or reply.record().get("error_description") or error_name(reply)
-    return str(message)[:300] if message else f"it answered with status {reply.status}."
-
-
-def _without(reply: Reply, secrets: tuple[str, ...]) -> Reply:
-    content = reply.content
-    for secret in filter(None, secrets):
-        content = content.replace(secret.encode("utf-8", "surrogatepass"), b"[removed]")
-    return replace(reply, content=content)
+    return str(reply.record().get("message") or reply.record().get("error_description") or error_name(reply) or "")
 
 
 def _explained(error: ApiError) -> ApiError:

@@ -25,7 +25,8 @@ from socialpub.platforms.base import (
     Upstream,
 )
 from socialpub.platforms.facebook_platform import GRAPH, PLATFORM, REPLIES
-from socialpub.platforms.meta import AUTH, data_of, exchanged, normal, recent, text_of
+from socialpub.platforms.meta import AUTH, data_of, exchanged, normal, recent
+from socialpub.platforms.refusals import text_of
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
 

@@ -12,7 +12,8 @@ from socialpub.base.errors import ApiError
 from socialpub.base.net import UPLOAD_SECONDS, Reply
 from socialpub.platforms.base import Draft, Item, Json, Pending, Upstream
 from socialpub.platforms.facebook_platform import GRAPH
-from socialpub.platforms.meta import fault_of, text_of
+from socialpub.platforms.meta import fault_of
+from socialpub.platforms.refusals import text_of
 from socialpub.platforms.uploads import Part, form, whole
 
 _MISSES_MAX = 5

@@ -33,9 +33,10 @@ from socialpub.platforms.base import (
     Verdict,
 )
 from socialpub.platforms.instagram_rules import RULES, TEXT_MAX
-from socialpub.platforms.meta import AGAIN, SHARED, Graph, exchanged, renewed, stand_in, text_of
+from socialpub.platforms.meta import AGAIN, SHARED, Graph, exchanged, renewed, stand_in
 from socialpub.platforms.meta_containers import PATIENCE, VIDEO_PATIENCE, Dance, Form, Makings, verdicts
 from socialpub.platforms.options import AbsoluteUrl, Options
+from socialpub.platforms.refusals import text_of
 from socialpub.platforms.rules import ignored_option
 from socialpub.platforms.text import graphemes
 

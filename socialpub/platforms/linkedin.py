@@ -26,8 +26,9 @@ from socialpub.platforms.base import (
     Unknown,
     Upstream,
 )
-from socialpub.platforms.linkedin_api import bearer, call, encoded, is_page, refused, text_of, unusable
+from socialpub.platforms.linkedin_api import bearer, call, encoded, is_page, refused, unusable
 from socialpub.platforms.linkedin_platform import PLATFORM, REPLIES
+from socialpub.platforms.refusals import text_of
 from socialpub.platforms.text import little_text
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 from urllib.parse import quote
 
-from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.errors import ApiError
 from socialpub.base.net import Reply
-from socialpub.platforms.base import Json, Rule, Upstream, refusal, verdict
+from socialpub.platforms.base import Json, Upstream, verdict
 from socialpub.platforms.linkedin_platform import PHRASES, PLATFORM, REPLIES, STEPS
+from socialpub.platforms.refusals import Refusals, clean, text_of
 
 Method = Literal["GET", "POST"]
 _DAY = 86_400
 _RETRY_NEVER = frozenset({"linkedin.version.retired"})
+_ERRORS = Refusals(PLATFORM, REPLIES, STEPS)
+ruled, unusable = _ERRORS.ruled, _ERRORS.unusable
 
 
 def call(
@@ -57,42 +59,11 @@ def is_page(up: Upstream) -> bool:
 def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
     """The error of an answer that is no success, without any secret in it."""
     found = verdict(REPLIES, step, reply.status, _name(up, step, reply), mutating=mutating)
-    clean = _without_secrets(up, reply)
-    message = f"LinkedIn did not {STEPS[step]}: {_said(clean)}"
-    if found.rule:
-        row = rule(found.rule)
-        found, message = replace(found, remediation=row.remediation), f"{row.message} {message}"
-    error = refusal(PLATFORM, PLATFORM.pinned(up.site), found, clean, message)
+    shown = clean(up, reply)
+    error = _ERRORS.told(up, step, found, shown, _said(shown))
     error.retry_after = error.retry_after or _until_midnight(reply)
     error.retryable = found.rule not in _RETRY_NEVER
     return error
-
-
-def ruled(up: Upstream, suffix: str, outcome: Outcome, found: str = "", said: Any = None) -> ApiError:
-    """The error of a row that something else than a refused call broke."""
-    row = rule(f"linkedin.{suffix}")
-    return row.error(PLATFORM.pinned(up.site), found, platform_response=said, outcome=outcome)
-
-
-def unusable(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
-    """The error of a 2xx answer that does not hold what it must."""
-    return ApiError(
-        "platform_unavailable",
-        f"LinkedIn was asked to {STEPS[step]}, but its answer could not be read.",
-        platform=PLATFORM.name,
-        platform_version=PLATFORM.pinned(up.site),
-        platform_response={"status": reply.status},
-        outcome=Outcome.AMBIGUOUS if mutating else Outcome.NOT_SENT,
-    )
-
-
-def rule(id: str) -> Rule:
-    return next(row for row in PLATFORM.rules if row.id == id)
-
-
-def text_of(value: object) -> str:
-    """An id, name or code as text; empty when it is neither text nor number."""
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def _name(up: Upstream, step: str, reply: Reply) -> str | None:
@@ -136,13 +107,6 @@ def _said(reply: Reply) -> str:
     said = text_of(body.get("message"))[:300] or f"it answered with status {reply.status}."
     places = [path for path in _paths(body) if path not in said]
     return f"{said} ({', '.join(places)})" if places else said
-
-
-def _without_secrets(up: Upstream, reply: Reply) -> Reply:
-    content = reply.content
-    for secret in filter(None, (up.tokens.access, up.tokens.refresh, up.site.client_secret)):
-        content = content.replace(secret.encode("utf-8", "surrogatepass"), b"[removed]")
-    return replace(reply, content=content)
 
 
 def _until_midnight(reply: Reply) -> int | None:

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import UPLOAD_SECONDS, Reply
 from socialpub.platforms.base import Draft, Item, Json, Pending, Upstream
-from socialpub.platforms.linkedin_api import bearer, call, encoded, is_page, refused, ruled, text_of, unusable
+from socialpub.platforms.linkedin_api import bearer, call, encoded, is_page, refused, ruled, unusable
 from socialpub.platforms.linkedin_platform import PLATFORM, is_linkedin
+from socialpub.platforms.refusals import text_of
 from socialpub.platforms.uploads import Part, whole
 
 GRACE = 2.0  # for the images of tokens that may not ask

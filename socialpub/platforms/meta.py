@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -17,8 +17,8 @@ from typing import Any, Literal
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
 from socialpub.platforms import oauth
-from socialpub.platforms.base import Json, Platform, Replies, Rule, Site, Tokens, Upstream, Verdict, verdict
-from socialpub.platforms.base import refusal as refusal_of
+from socialpub.platforms.base import Json, Replies, Site, Tokens, Upstream, Verdict, verdict
+from socialpub.platforms.refusals import Refusals, clean, secrets_of, text_of
 
 Method = Literal["GET", "POST", "DELETE"]
 AUTH = "platform_auth_failed"
@@ -119,21 +119,13 @@ def _number(value: object) -> int | None:
 
 
 @dataclass(frozen=True)
-class Graph:
+class Graph(Refusals):
     """One of the Graph APIs: its platform, its table of answers, and how its steps are called.
 
     `phrases`: pieces of messages (in lower case) by which an error is known whose code says too little, and its name.
     """
 
-    platform: Platform
-    replies: Replies
-    words: Mapping[str, str]
     phrases: Mapping[str, str] = field(default_factory=dict)
-
-    def rule(self, suffix: str) -> Rule:
-        """The platform's row with this suffix."""
-        wanted = f"{self.platform.name}.{suffix}"
-        return next(rule for rule in self.platform.rules if rule.id == wanted)
 
     def address(self, site: Site, path: str) -> str:
         return f"{site.api_base}/{self.platform.pinned(site)}/{path}"
@@ -180,38 +172,18 @@ class Graph:
 
     def refused(self, up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
         """The error of an answer, without any secret in it."""
+        shown = clean(up, reply)
         found = self.verdict(step, reply, mutating=mutating)
-        clean = without(reply, secrets_of(up))
-        message = f"{self.platform.label} did not {self.words[step]}: {_said(clean)}"
-        if found.rule:
-            row = next(rule for rule in self.platform.rules if rule.id == found.rule)
-            found, message = replace(found, remediation=row.remediation), f"{row.message} {message}"
-        error = refusal_of(self.platform, self.platform.pinned(up.site), found, clean, message)
+        error = self.told(up, step, found, shown, fault_of(shown).message)
         error.retry_after = error.retry_after or regain_seconds(reply)
         return error
 
     def ruled(self, up: Upstream, suffix: str, outcome: Outcome, found: str = "", said: Any = None) -> ApiError:
         """The error of a rule row that something else than an error answer broke."""
-        error = self.rule(suffix).error(self.platform.pinned(up.site), found, platform_response=said, outcome=outcome)
+        error = super().ruled(up, suffix, outcome, found, said)
         # A row that is checked here before anything is sent can be broken in the platform's own eyes, too.
         upstream = error.code == "preflight_failed"
         return replace(error, code="platform_rejected", status=0) if upstream else error
-
-    def unusable(self, up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
-        """The error of a 2xx answer that does not hold what it must; its body is not shown, it may hold tokens."""
-        outcome = Outcome.AMBIGUOUS if mutating else Outcome.NOT_SENT
-        said = f"{self.platform.label} was asked to {self.words[step]}, but its answer could not be read."
-        return self.unavailable(up, said, outcome, {"status": reply.status})
-
-    def unavailable(self, up: Upstream, message: str, outcome: Outcome, said: Any = None) -> ApiError:
-        return ApiError(
-            "platform_unavailable",
-            message,
-            platform=self.platform.name,
-            platform_version=self.platform.pinned(up.site) or None,
-            platform_response=said,
-            outcome=outcome,
-        )
 
     def id_of(self, up: Upstream, step: str, reply: Reply, *, mutating: bool = False, key: str = "id") -> str:
         """The id in an answer (Meta gives them as text or number)."""
@@ -219,24 +191,6 @@ class Graph:
         if not found:
             raise self.unusable(up, step, reply, mutating=mutating)
         return found
-
-
-def text_of(value: object) -> str:
-    """An id or name as text; empty when it is neither text nor number."""
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
-
-
-def secrets_of(up: Upstream) -> tuple[str, ...]:
-    """What must not be repeated in an error."""
-    return tuple(filter(None, (up.tokens.access, up.tokens.refresh, up.site.client_secret)))
-
-
-def without(reply: Reply, secrets: Iterable[str]) -> Reply:
-    """The answer without these texts."""
-    content = reply.content
-    for secret in secrets:
-        content = content.replace(secret.encode("utf-8", "surrogatepass"), b"[removed]")
-    return replace(reply, content=content)
 
 
 def regain_seconds(reply: Reply) -> int | None:
@@ -248,10 +202,6 @@ def regain_seconds(reply: Reply) -> int | None:
         return None
     longest = max((value for value in minutes if isinstance(value, int)), default=0)
     return longest * 60 or None
-
-
-def _said(reply: Reply) -> str:
-    return fault_of(reply).message[:300] or f"it answered with status {reply.status}."
 
 
 # --- Looking ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ from typing import Any
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
 from socialpub.platforms.base import Absent, Json, Pending, Published, Ready, Unknown, Upstream, Verdict
-from socialpub.platforms.meta import AUTH, Graph, data_of, normal, recent, text_of
+from socialpub.platforms.meta import AUTH, Graph, data_of, normal, recent
+from socialpub.platforms.refusals import text_of
 from socialpub.platforms.rules import warning
 
 Form = dict[str, str]

@@ -25,9 +25,10 @@ from socialpub.platforms.base import (
     Unknown,
     Upstream,
 )
-from socialpub.platforms.pinterest_api import call, pages, ruled, text_of, unusable
+from socialpub.platforms.pinterest_api import call, pages, ruled, unusable
 from socialpub.platforms.pinterest_media import images, length, pieces, stream, video
 from socialpub.platforms.pinterest_platform import PLATFORM, REPLIES
+from socialpub.platforms.refusals import text_of
 
 __all__ = ["PLATFORM", "REPLIES", "boards", "identify", "prepare", "refresh", "send", "settle"]
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
-from socialpub.platforms.base import Json, Rule, Upstream, Verdict, refusal, verdict
+from socialpub.platforms.base import Json, Upstream, Verdict, verdict
 from socialpub.platforms.pinterest_platform import PHRASES, PLATFORM, REPLIES, STEPS
+from socialpub.platforms.refusals import Refusals, clean, text_of
 
 _RESET_MAX = 86_400
+_ERRORS = Refusals(PLATFORM, REPLIES, STEPS)
+ruled, unusable = _ERRORS.ruled, _ERRORS.unusable
 
 
 def ask(up: Upstream, method: Literal["GET", "POST"], path: str, **sent: Any) -> Reply:
@@ -63,54 +65,12 @@ def name_of(step: str, reply: Reply) -> str | None:
 def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
     """The error of an answer that is no success, without any secret in it."""
     found = verdict(REPLIES, step, reply.status, name_of(step, reply), mutating=mutating)
-    clean = _without_secrets(up, reply)
-    message = f"Pinterest did not {STEPS[step]}: {_said(clean)}"
-    if found.rule:
-        row = rule(found.rule)
-        found, message = replace(found, remediation=row.remediation), f"{row.message} {message}"
-    error = refusal(PLATFORM, PLATFORM.pinned(up.site), found, clean, message)
+    shown = clean(up, reply)
+    body = shown.record()
+    said = text_of(body.get("message_detail")) or text_of(body.get("message"))
+    error = _ERRORS.told(up, step, found, shown, said)
     error.retry_after = error.retry_after or _reset(reply, found)
     return error
-
-
-def ruled(up: Upstream, suffix: str, outcome: Outcome, found: str = "", said: Any = None) -> ApiError:
-    """The error of a row that something else than a refusal of the pin broke."""
-    row = rule(f"pinterest.{suffix}")
-    return row.error(PLATFORM.pinned(up.site), found, platform_response=said, outcome=outcome)
-
-
-def unusable(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
-    """The error of a 2xx answer that does not hold what it must."""
-    return ApiError(
-        "platform_unavailable",
-        f"Pinterest was asked to {STEPS[step]}, but its answer could not be read.",
-        platform=PLATFORM.name,
-        platform_version=PLATFORM.pinned(up.site) or None,
-        platform_response={"status": reply.status},
-        outcome=Outcome.AMBIGUOUS if mutating else Outcome.NOT_SENT,
-    )
-
-
-def rule(id: str) -> Rule:
-    return next(row for row in PLATFORM.rules if row.id == id)
-
-
-def text_of(value: object) -> str:
-    """An id, name or code as text; empty when it is neither text nor number."""
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
-
-
-def _without_secrets(up: Upstream, reply: Reply) -> Reply:
-    content = reply.content
-    for secret in filter(None, (up.tokens.access, up.tokens.refresh, up.site.client_secret)):
-        content = content.replace(secret.encode("utf-8", "surrogatepass"), b"[removed]")
-    return replace(reply, content=content)
-
-
-def _said(reply: Reply) -> str:
-    body = reply.record()
-    said = text_of(body.get("message_detail")) or text_of(body.get("message"))
-    return said[:300] or f"it answered with status {reply.status}."
 
 
 def _reset(reply: Reply, found: Verdict) -> int | None:

@@ -16,7 +16,8 @@ from pathlib import Path
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import UPLOAD_SECONDS, Reply
 from socialpub.platforms.base import Draft, Item, Json, Pending, Upstream
-from socialpub.platforms.pinterest_api import call, ruled, text_of, unusable
+from socialpub.platforms.pinterest_api import call, ruled, unusable
+from socialpub.platforms.refusals import text_of
 from socialpub.platforms.uploads import form, whole
 
 INLINE = ("image/jpeg", "image/png")

@@ -33,9 +33,10 @@ from socialpub.platforms.base import (
     Upstream,
     Verdict,
 )
-from socialpub.platforms.meta import AGAIN, SHARED, Graph, exchanged, renewed, stand_in, text_of
+from socialpub.platforms.meta import AGAIN, SHARED, Graph, exchanged, renewed, stand_in
 from socialpub.platforms.meta_containers import PATIENCE, VIDEO_PATIENCE, Dance, Form, Makings, verdicts
 from socialpub.platforms.options import DigitId, Options
+from socialpub.platforms.refusals import text_of
 from socialpub.platforms.threads_rules import RULES, TEXT_MAX, threads_length
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "settle"]

@@ -25,8 +25,9 @@ from socialpub.platforms.base import (
     Unknown,
     Upstream,
 )
+from socialpub.platforms.refusals import text_of
 from socialpub.platforms.rules import warning
-from socialpub.platforms.tiktok_api import ask, data_of, failed, ruled, text_of, unusable
+from socialpub.platforms.tiktok_api import ask, data_of, failed, ruled, unusable
 from socialpub.platforms.tiktok_platform import PLATFORM, PROFILE_SCOPE, REPLIES, has_video
 from socialpub.platforms.tiktok_upload import FIRST_WAIT, MISSES_MAX, Progress, cut, go_on, opened, status
 from socialpub.platforms.uploads import whole

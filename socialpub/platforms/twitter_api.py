@@ -12,13 +12,14 @@ from typing import Any, Literal
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
-from socialpub.platforms.base import Json, Replies, Rule, Upstream, Verdict, refusal, verdict
+from socialpub.platforms.base import Json, Replies, Upstream, Verdict, verdict
+from socialpub.platforms.refusals import Refusals, clean
 from socialpub.platforms.twitter_platform import PLATFORM
 
 Method = Literal["GET", "POST"]
 Step = Literal["upload", "append", "finalize", "status", "metadata", "send", "settle", "identify"]
 
-_WORDS: Mapping[Step, str] = {
+_WORDS: Mapping[str, str] = {
     "upload": "take the media",
     "append": "take a part of the media",
     "finalize": "take the whole media",
@@ -73,6 +74,8 @@ REPLIES: Replies = {
     **{("*", status, "said"): _REFUSED for status in (400, 403, 404)},
 }
 
+_ERRORS = Refusals(PLATFORM, REPLIES, _WORDS)
+ruled, unusable = _ERRORS.ruled, _ERRORS.unusable
 _RETRY_NEVER = frozenset({"twitter.credits.exhausted", "twitter.app.not_enrolled"})
 _PHRASES: tuple[tuple[str, str], ...] = (
     ("duplicate content", "duplicate"),
@@ -146,14 +149,10 @@ def call(
 
 def _refused(up: Upstream, step: Step, reply: Reply, also: str | None, *, mutating: bool) -> ApiError:
     """The error of an answer, without any secret in it."""
-    clean = _without(reply, up)
-    fault = fault_of(clean)
+    shown = clean(up, reply)
+    fault = fault_of(shown)
     found = verdict(REPLIES, step, reply.status, _name(step, reply.status, fault, also), mutating=mutating)
-    message = f"X did not {_WORDS[step]}: {fault.message or f'it answered with status {reply.status}.'}"
-    if found.rule:
-        row = rule(found.rule)
-        found, message = replace(found, remediation=row.remediation), f"{row.message} {message}"
-    error = refusal(PLATFORM, PLATFORM.pinned(up.site), found, clean, message)
+    error = _ERRORS.told(up, step, found, shown, fault.message)
     error.retry_after = error.retry_after or reset_seconds(reply)
     error.retryable = found.rule not in _RETRY_NEVER
     return error
@@ -168,13 +167,6 @@ def _has_row(step: Step, status: int, name: str) -> bool:
     return (step, status, name) in REPLIES or ("*", status, name) in REPLIES
 
 
-def _without(reply: Reply, up: Upstream) -> Reply:
-    content = reply.content
-    for secret in filter(None, (up.tokens.access, up.tokens.refresh, up.site.client_secret)):
-        content = content.replace(secret.encode("utf-8", "surrogatepass"), b"[removed]")
-    return replace(reply, content=content)
-
-
 def reset_seconds(reply: Reply) -> int | None:
     """When calls are taken again, by the windows that are used up and the answer's own date; None: it says nothing."""
     try:
@@ -186,36 +178,6 @@ def reset_seconds(reply: Reply) -> int | None:
     ends = [reply.headers.get(f"{name}-reset", "") for name in used_up]
     waits = [int(end) - int(now) for end in ends if end.isascii() and end.isdigit() and len(end) < 12]
     return max(max(waits), 1) if waits else None
-
-
-# --- Other errors --------------------------------------------------------------------------------------------------
-
-
-def rule(id: str) -> Rule:
-    """The row of this id."""
-    return next(row for row in PLATFORM.rules if row.id == id)
-
-
-def ruled(up: Upstream, id: str, outcome: Outcome, found: str = "", said: Any = None) -> ApiError:
-    """The error of a rule row that something else than an error answer broke."""
-    return rule(id).error(PLATFORM.pinned(up.site), found, platform_response=said, outcome=outcome)
-
-
-def unusable(up: Upstream, step: Step, reply: Reply, *, mutating: bool = False) -> ApiError:
-    """The error of a 2xx answer that does not hold what it must."""
-    clean = _without(reply, up)
-    body = clean.json()
-    return ApiError(
-        "platform_unavailable",
-        f"X was asked to {_WORDS[step]}, but its answer could not be read.",
-        platform=PLATFORM.name,
-        platform_version=PLATFORM.pinned(up.site) or None,
-        platform_response={
-            "status": reply.status,
-            "body": body if body is not None else clean.content[:2048].decode("utf-8", "replace"),
-        },
-        outcome=Outcome.AMBIGUOUS if mutating else Outcome.NOT_SENT,
-    )
 
 
 def data_of(reply: Reply) -> Json:

@@ -141,7 +141,7 @@ def _processed(up: Upstream, state: Progress, reply: Reply) -> Progress | Pendin
         return _to(state, "describe")
     if info.get("state") == "failed":
         said = {"status": reply.status, "body": reply.json()}
-        raise ruled(up, "twitter.media.video_processing_failed", Outcome.REJECTED, _reason(info), said)
+        raise ruled(up, "media.video_processing_failed", Outcome.REJECTED, _reason(info), said)
     return _later(up, state, info.get("check_after_secs"))
 
 
@@ -156,7 +156,7 @@ def _later(up: Upstream, state: Progress, seconds: object) -> Pending:
     asked = float(seconds) if isinstance(seconds, int) and not isinstance(seconds, bool) else _WAIT_UNSAID
     wait = min(max(asked, _WAIT_MIN), _WAIT_MAX)
     if state.waited + wait > TOTAL_WAIT:
-        raise ruled(up, "twitter.media.processing_timeout", Outcome.NOT_SENT)
+        raise ruled(up, "media.processing_timeout", Outcome.NOT_SENT)
     return Pending(asdict(replace(_to(state, "wait"), waited=state.waited + wait)), wait)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from socialpub.platforms.base import Identity, Tokens
+from socialpub.platforms import twitter
+from socialpub.platforms.base import Identity, Json, Published, Tokens, Upstream
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Intent
@@ -122,6 +123,23 @@ def test_a_members_duplicate_names_the_post_and_stays_unknown(server: Server, an
     (entry,) = entries(server, "member")
     assert (shown["status"], shown["error"]["rule"]) == ("failed", UNKNOWN)
     assert entry.remote_id in shown["error"]["message"]
+
+
+def test_a_send_is_told_what_belongs_to_other_posts(
+    server: Server, ann: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[frozenset[str]] = []
+    sending = twitter.send
+
+    def send(up: Upstream, plan: Json) -> Published:
+        told.append(up.bound)
+        return sending(up, plan)
+
+    monkeypatch.setattr(twitter, "send", send)
+    publish(ann, "twitter", "one")
+    publish(ann, "twitter", "two")
+    (first, _) = entries(server, "twitter")
+    assert told == [frozenset(), frozenset({first.remote_id})]
 
 
 def test_twins_on_x_whose_answers_were_both_lost_are_not_told_apart_by_guessing(server: Server, ann: Person) -> None:
