@@ -61,7 +61,7 @@ class Report:
         head += f"integrity errors {len(self.integrity)}  unknown {self.unknown} ({self.unknown_live} live)"
         lines = [head + (f"  comments {self.comments}" if self.comments else "")]
         for platform, counts in sorted(self.by_platform.items()):
-            shown = "  ".join(f"{name} {number}" for name, number in sorted(counts.items()))
+            shown = "  ".join(f"{name} {number}" for name, number in sorted(counts.items()) if number)
             lines.append(f"  {platform:<8} {shown}")
         for name, rows in self.broken.items():
             lines.append(f"  BROKEN {name}: {len(rows)}, first {rows[0]}")
@@ -114,6 +114,7 @@ def _check_posts(report: Report, posts: list[dict[str, Any]], ledger: Any, journ
         if unknown:
             report.unknown += 1
             report.unknown_live += bool(entries)
+            report.by_platform[row["platform"]]["unknown and live"] += bool(entries)
             report.unknown_of[row["platform"], _kind(row)] += 1
         elif name == "published":
             if not _names(row, entries):

@@ -25,6 +25,7 @@ MAY_BE_UNKNOWN = {
     *((name, kind) for name in ("facebook", "tiktok") for kind in ("words", "image")),
 }
 """What has neither a key nor a container: a lost answer to it may stay unknown."""
+WITH_FILMS = {**SHAPES, "tiktok": FILMS_ON_TIKTOK}
 POINTS = {
     **dict.fromkeys(PUBLISHING, EIGHT),
     "cont.after_create_before_save": ("instagram", "linkedin", "pinterest", "threads", "tiktok", "twitter"),
@@ -36,13 +37,22 @@ def test_random_kills_lose_and_double_nothing_on_eight_platforms(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kills, each = count("eight_kills", 200), count("eight_posts", 40)
-    shapes = {**SHAPES, "tiktok": FILMS_ON_TIKTOK}
-    result = random_kills(tmp_path, new_seed(), kills, each, on=EIGHT, shapes=shapes, minute=MINUTE)
+    result = random_kills(tmp_path, new_seed(), kills, each, on=EIGHT, shapes=WITH_FILMS, minute=MINUTE)
     with capsys.disabled():
         print("\n" + result.table("random SIGKILLs on eight platforms, upstream faults on 14 % of calls"))
     assert result.report.whole
     assert result.report.posts == 8 * each
     assert set(result.report.unknown_of) <= MAY_BE_UNKNOWN
+
+
+def test_the_same_run_with_naive_retry_breaks_the_invariants_on_eight_platforms(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kills, each = count("eight_naive_kills", 30), count("eight_naive_posts", 12)
+    result = random_kills(tmp_path, new_seed(), kills, each, on=EIGHT, shapes=SHAPES, minute=MINUTE, naive=True)
+    with capsys.disabled():
+        print("\n" + result.table("the same with naive retry, which must fail"))
+    assert not result.report.whole
 
 
 def test_kills_while_publishing_break_nothing_on_eight_platforms(

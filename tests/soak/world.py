@@ -241,6 +241,7 @@ class World:
         if platform == "bluesky":
             handle = f"soak{number}-{random.SystemRandom().randrange(10**9)}.test"
             made = self.lab.post("/lab/accounts", {"platform": platform, "handle": handle})
+            self.secrets.add(made["appPassword"])
             return accounts.login(service, platform, {"handle": made["handle"], "password": made["appPassword"]})
         if platform in fakes.CONNECTORS:
             made = self.lab.post("/lab/accounts", {"platform": platform, "id": f"{self.folder.name}-{number}"})
