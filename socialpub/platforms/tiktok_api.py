@@ -16,11 +16,6 @@ _ERRORS = Refusals(PLATFORM, REPLIES, STEPS)
 ruled, unusable = _ERRORS.ruled, _ERRORS.unusable
 
 
-def post(up: Upstream, step: str, path: str, body: Json, *, mutating: bool = False) -> Json:
-    """The `data` of a call that went well; every other answer is raised as REPLIES sorts it."""
-    return data_of(up, step, ask(up, "POST", path, json=body), mutating=mutating)
-
-
 def ask(up: Upstream, method: str, path: str, **sent: Any) -> Reply:
     """Any answer; `path` is under the version and ends with a slash."""
     headers = {"Authorization": f"Bearer {up.tokens.access}"}

@@ -37,6 +37,14 @@ class Call:
         """The body as JSON; ValueError when it is none."""
         return json.loads(self.body)
 
+    def record(self) -> dict[str, Any] | None:
+        """The body as a JSON object; None when it is none."""
+        try:
+            found = self.json()
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) else None
+
 
 @dataclass(frozen=True)
 class Answer:

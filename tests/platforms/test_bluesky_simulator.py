@@ -16,6 +16,7 @@ from socialpub.platforms import bluesky
 from socialpub.platforms.base import Absent, Account, Draft, Facts, Item, Published, Ready, Tokens, Unknown, Upstream
 from socialpub.simulator.server import SimulatorThread
 
+from . import fault_kit
 from .upstream_kit import NONCE
 
 PUT = "com.atproto.repo.putRecord"
@@ -120,24 +121,7 @@ def test_another_record_under_the_key_is_refused_and_nothing_is_changed(
     assert posted(simulator) == [("post", "hello")]
 
 
-FAULTS = [
-    # the fault in the write, what is known after it, whether it took effect
-    ("reset_before", Outcome.AMBIGUOUS, False),
-    ("reset_after", Outcome.AMBIGUOUS, True),
-    ("error_after", Outcome.AMBIGUOUS, True),
-    ("status:500", Outcome.AMBIGUOUS, False),
-    ("status:502", Outcome.AMBIGUOUS, False),
-    ("status:503", Outcome.AMBIGUOUS, False),
-    ("status:429", Outcome.THROTTLED, False),
-    ("html", Outcome.AMBIGUOUS, False),
-    ("truncated", Outcome.AMBIGUOUS, True),
-    ("wrong_type", Outcome.AMBIGUOUS, True),
-    ("missing_id", Outcome.AMBIGUOUS, True),
-    ("endless", Outcome.AMBIGUOUS, True),
-    ("gzip_bomb", Outcome.AMBIGUOUS, True),
-    ("redirect_self", Outcome.AMBIGUOUS, False),
-    ("redirect_private", Outcome.AMBIGUOUS, False),
-]
+FAULTS = [*fault_kit.FAULTS, ("status:502", Outcome.AMBIGUOUS, False), ("redirect_private", Outcome.AMBIGUOUS, False)]
 
 
 @pytest.mark.parametrize(("fault", "outcome", "effect"), FAULTS)

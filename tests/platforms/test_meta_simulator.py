@@ -25,35 +25,22 @@ from socialpub.platforms.base import (
     Draft,
     Facts,
     Item,
-    Pending,
     Published,
-    Ready,
     Tokens,
     Unknown,
     Upstream,
 )
-from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.oauth_kit import SetClock
 
+from . import fault_kit, line_kit
+from .line_kit import alices, site_of
 from .meta_kit import jpeg, mp4
-from .upstream_kit import NONCE
 
 MODULES: dict[str, ModuleType] = {"facebook": facebook, "instagram": instagram, "threads": threads}
 PUBLISH = {"facebook": "feed.post", "instagram": "containers.publish", "threads": "containers.publish"}
 CALLBACK = "https://pub.example/connect/callback"
 DAY = 86_400_000
-
-
-@pytest.fixture
-def clock() -> SetClock:
-    return SetClock()
-
-
-@pytest.fixture
-def simulator(clock: SetClock) -> Iterator[SimulatorThread]:
-    with SimulatorThread(clock) as simulator:
-        yield simulator
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -77,22 +64,10 @@ def files(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 
 @dataclass
-class Line:
-    """Alice's account at one of the three."""
+class Line(line_kit.Line):
+    """Alice's account at one of the three; `files`: the address of a web server with media, and its folder."""
 
-    name: str
-    simulator: SimulatorThread
-    clock: SetClock
-    up: Upstream
     files: tuple[str, Path]
-
-    @property
-    def module(self) -> Any:
-        return MODULES[self.name]
-
-    @property
-    def fake(self) -> Any:
-        return self.simulator.lab.fake(self.name)
 
     def item(self, kind: str = "image", file: str = "", **more: Any) -> Item:
         base, folder = self.files
@@ -102,40 +77,7 @@ class Line:
 
     def draft(self, text: str = "hello", *items: Item, **options: Any) -> Draft:
         media = items or ((self.item(),) if self.name == "instagram" else ())
-        return Draft(text, items=media, options=options, now_ms=self.clock.now_ms(), nonce=NONCE)
-
-    def prepared(self, content: Draft) -> dict[str, Any]:
-        """The plan, after as much waiting as was asked for."""
-        saved = None
-        while isinstance(found := self.module.prepare(self.up, content, saved), Pending):
-            saved = found.saved
-            self.clock.ms += int(found.seconds * 1000)
-        assert isinstance(found, Ready)
-        return found.plan
-
-    def send(self, plan: dict[str, Any]) -> Published:
-        found = self.module.send(self.up, plan)
-        assert isinstance(found, Published)
-        return found
-
-    def settle(self, plan: dict[str, Any], since: int) -> Published | Absent | Unknown:
-        found: Published | Absent | Unknown = self.module.settle(self.up, plan, since)
-        return found
-
-    def posted(self) -> list[tuple[str, str | None, int]]:
-        return [(entry.kind, entry.text, len(entry.media)) for entry in self.simulator.lab.ledger.entries(self.name)]
-
-
-def site_of(name: str, simulator: SimulatorThread) -> Any:
-    return MODULES[name].PLATFORM.site(
-        api_base=simulator.origin(name), client_id=CLIENT_ID, client_secret=CLIENT_SECRET
-    )
-
-
-@pytest.fixture
-def client() -> Iterator[net.Http]:
-    with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http_client:
-        yield http_client
+        return super().draft(text, *media, **options)
 
 
 @pytest.fixture(params=list(MODULES))
@@ -146,11 +88,7 @@ def line(
     client: net.Http,
     files: tuple[str, Path],
 ) -> Line:
-    name = request.param
-    made = simulator.lab.add_account(name, handle="alice", displayName="Alice")
-    account = Account(made["platformAccountId"], "Alice", made["extra"])
-    tokens = Tokens(made["accessToken"], made["refreshToken"])
-    return Line(name, simulator, clock, Upstream(client, client, site_of(name, simulator), account, tokens), files)
+    return Line(request.param, simulator, clock, alices(request.param, simulator, client), files)
 
 
 # --- Publishing ------------------------------------------------------------------------------------------------------
@@ -172,52 +110,22 @@ def test_every_kind_of_content_becomes_public_once_and_is_found_again(line: Line
     assert len(set(remote)) == len(remote)
 
 
-FAULTS = [
-    # the fault in the public call, what is known after it, whether it took effect
-    ("reset_before", Outcome.AMBIGUOUS, False),
-    ("reset_after", Outcome.AMBIGUOUS, True),
-    ("error_after", Outcome.AMBIGUOUS, True),
-    ("status:500", Outcome.AMBIGUOUS, False),
-    ("status:503", Outcome.AMBIGUOUS, False),
-    ("status:429", Outcome.THROTTLED, False),
-    ("status:401", Outcome.REJECTED, False),
-    ("html", Outcome.AMBIGUOUS, False),
-    ("truncated", Outcome.AMBIGUOUS, True),
-    ("wrong_type", Outcome.AMBIGUOUS, True),
-    ("missing_id", Outcome.AMBIGUOUS, True),
-    ("endless", Outcome.AMBIGUOUS, True),
-    ("gzip_bomb", Outcome.AMBIGUOUS, True),
-    ("redirect_self", Outcome.AMBIGUOUS, False),
-]
+FAULTS = [*fault_kit.FAULTS, ("status:401", Outcome.REJECTED, False)]
 
 
 @pytest.mark.parametrize(("fault", "outcome", "effect"), FAULTS)
 def test_whatever_happens_to_the_public_call_looking_tells(
     line: Line, fault: str, outcome: Outcome, effect: bool
 ) -> None:
-    plan, since = line.prepared(line.draft()), line.clock.now_ms()
-    line.simulator.lab.faults.add([{"fault": fault, "operation": PUBLISH[line.name], "times": 1}])
-    with pytest.raises(ApiError) as caught:
-        line.send(plan)
-    assert caught.value.outcome is outcome
-    assert line.up.tokens.access not in repr(vars(caught.value))
-    found = line.settle(plan, since)
-    assert isinstance(found, Published if effect else Absent)
-    assert len(line.posted()) == effect
+    line.is_told(line.draft(), PUBLISH[line.name], fault, outcome, effect)
 
 
 @pytest.mark.parametrize(("fault", "outcome", "effect"), FAULTS)
 def test_whatever_happens_to_the_last_step_of_a_video_looking_tells(
-    simulator: SimulatorThread, line: Line, fault: str, outcome: Outcome, effect: bool
+    line: Line, fault: str, outcome: Outcome, effect: bool
 ) -> None:
-    plan, since = line.prepared(line.draft("film", line.item("video"))), line.clock.now_ms()
     operation = "videos" if line.name == "facebook" else PUBLISH[line.name]
-    simulator.lab.faults.add([{"fault": fault, "operation": operation, "times": 1}])
-    with pytest.raises(ApiError) as caught:
-        line.send(plan)
-    assert caught.value.outcome is outcome
-    assert isinstance(line.settle(plan, since), Published if effect else Absent)
-    assert len(line.posted()) == effect
+    line.is_told(line.draft("film", line.item("video")), operation, fault, outcome, effect)
 
 
 @pytest.mark.parametrize("fault", ["status:500", "html", "reset_before", "truncated", "wrong_type"])
@@ -309,14 +217,8 @@ def test_a_permission_that_was_taken_back_ends_everything(line: Line) -> None:
 def test_a_declined_permission_is_noticed(line: Line, client: net.Http) -> None:
     server = line.fake.pages.server if line.name == "facebook" else line.fake.people.tokens.server
     server.consent.without = frozenset({line.module.PLATFORM.oauth.required[-1]})
-    if line.name == "threads":  # it does not say which permissions were given
-        (one,) = signed_in(line.name, line.simulator, client, line.clock)
-        line.up = replace(line.up, tokens=one.tokens)
-        with pytest.raises(ApiError) as caught:
-            line.prepared(line.draft())
-    else:
-        with pytest.raises(ApiError) as caught:
-            signed_in(line.name, line.simulator, client, line.clock)
+    with pytest.raises(ApiError) as caught:
+        signed_in(line.name, line.simulator, client, line.clock)
     assert caught.value.code == "platform_auth_failed"
 
 

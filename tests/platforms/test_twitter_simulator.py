@@ -6,7 +6,6 @@ What reached the fake is held against X's own OpenAPI description where that is 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,69 +18,30 @@ import pytest
 from socialpub.base import net
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms import oauth, twitter
-from socialpub.platforms.base import Absent, Account, Draft, Item, Pending, Published, Ready, Tokens, Unknown, Upstream
-from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
+from socialpub.platforms.base import Absent, Account, Item, Pending, Ready, Tokens
 from socialpub.simulator.server import SimulatorThread
 from tests.oauth_kit import SetClock
 
+from . import fault_kit, line_kit
+from .line_kit import alices
 from .meta_kit import jpeg, mp4
 from .twitter_kit import item
-from .upstream_kit import NONCE
 
 SHARED = Path(__file__).parents[3] / "shared" / "upstream-specs" / "x"
 CALLBACK = "https://pub.example/connect/twitter/callback"
 VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 
 
-@pytest.fixture
-def clock() -> SetClock:
-    return SetClock()
-
-
-@pytest.fixture
-def simulator(clock: SetClock) -> Iterator[SimulatorThread]:
-    with SimulatorThread(clock) as simulator:
-        yield simulator
-
-
 @dataclass
-class Line:
-    """Alice's account."""
+class Line(line_kit.Line):
+    """Alice's account; `folder` holds her media."""
 
-    simulator: SimulatorThread
-    clock: SetClock
-    up: Upstream
     folder: Path
-
-    @property
-    def fake(self) -> Any:
-        return self.simulator.lab.fake("twitter")
 
     def item(self, kind: str = "image", alt: str | None = None) -> Item:
         if kind == "video":
             return item(self.folder / "v.mp4", "video/mp4", mp4(filler=2_500_000), alt, None)
         return item(self.folder / "a.jpg", "image/jpeg", jpeg(), alt)
-
-    def draft(self, text: str = "hello", *items: Item, **options: Any) -> Draft:
-        return Draft(text, items=items, options=options, now_ms=self.clock.now_ms(), nonce=NONCE)
-
-    def prepared(self, content: Draft) -> dict[str, Any]:
-        """The plan, after as much waiting as was asked for."""
-        saved = None
-        while isinstance(found := twitter.prepare(self.up, content, saved), Pending):
-            saved = json.loads(json.dumps(found.saved))
-            self.clock.ms += int(found.seconds * 1000)
-        assert isinstance(found, Ready)
-        return dict(json.loads(json.dumps(found.plan)))
-
-    def publish(self, text: str = "hello", *items: Item, **options: Any) -> Published:
-        return twitter.send(self.up, self.prepared(self.draft(text, *items, **options)))
-
-    def settle(self, plan: dict[str, Any], since: int) -> Published | Absent | Unknown:
-        return twitter.settle(self.up, plan, since)
-
-    def posted(self) -> list[tuple[str, str | None, int]]:
-        return [(entry.kind, entry.text, len(entry.media)) for entry in self.simulator.lab.ledger.entries("twitter")]
 
     def refused(self, text: str = "hello", *items: Item, **options: Any) -> str | None:
         """The rule by which X does not take a post."""
@@ -91,18 +51,8 @@ class Line:
 
 
 @pytest.fixture
-def client() -> Iterator[net.Http]:
-    with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http_client:
-        yield http_client
-
-
-@pytest.fixture
 def line(simulator: SimulatorThread, clock: SetClock, client: net.Http, tmp_path: Path) -> Line:
-    made = simulator.lab.add_account("twitter", handle="alice", displayName="Alice")
-    site = twitter.PLATFORM.site(api_base=simulator.origin("twitter"), client_id=CLIENT_ID, client_secret=CLIENT_SECRET)  # type: ignore[call-arg]
-    account = Account(made["platformAccountId"], made["displayName"], made["extra"])
-    tokens = Tokens(made["accessToken"], made["refreshToken"])
-    return Line(simulator, clock, Upstream(client, client, site, account, tokens), tmp_path)
+    return Line("twitter", simulator, clock, alices("twitter", simulator, client), tmp_path)
 
 
 # --- Publishing ------------------------------------------------------------------------------------------------------
@@ -114,7 +64,7 @@ TEXTS = ["words", "a & b <c>", "see https://Example.com/a/?b=1#c and example.org
 def test_a_text_becomes_public_once_and_is_found_again(line: Line, text: str) -> None:
     plan, since = line.prepared(line.draft(text)), line.clock.now_ms()
     assert line.settle(plan, since) == Absent({"posts": 0})
-    post = twitter.send(line.up, plan)
+    post = line.send(plan)
     assert line.settle(plan, since) == post
     assert line.posted() == [("post", text, 0)]
 
@@ -123,7 +73,7 @@ def test_every_kind_of_media_becomes_public_and_is_found_again(line: Line) -> No
     picture, film = line.item(alt="a cat"), line.item("video")
     for content in (line.draft("", picture), line.draft("film", film), line.draft("two", picture, line.item())):
         plan, since = line.prepared(content), line.clock.now_ms()
-        post = twitter.send(line.up, plan)
+        post = line.send(plan)
         assert line.settle(plan, since) == post
     assert line.posted() == [("post", "", 1), ("post", "film", 1), ("post", "two", 2)]
     first, second, _ = line.simulator.lab.ledger.entries("twitter")
@@ -138,7 +88,7 @@ def test_a_long_text_of_a_subscriber_is_found_by_its_note(line: Line) -> None:
     line.up = replace(line.up, account=account, tokens=Tokens(made["accessToken"]))
     plan, since = line.prepared(line.draft(text)), line.clock.now_ms()
     assert line.settle(plan, since) == Absent({"posts": 0})
-    post = twitter.send(line.up, plan)
+    post = line.send(plan)
     assert line.settle(plan, since) == post
 
 
@@ -147,7 +97,7 @@ def test_answers_and_quotes_are_found_again(line: Line) -> None:
     line.fake.posts.quoting = True
     for text, options in (("yes", {"replyToTweetId": first.remote_id}), ("see", {"quoteTweetId": first.remote_id})):
         plan, since = line.prepared(line.draft(text, **options)), line.clock.now_ms()
-        post = twitter.send(line.up, plan)
+        post = line.send(plan)
         assert line.settle(plan, since) == post
         assert isinstance(line.settle(plan | {"body": {"text": text}}, since), Absent)
     assert line.posted() == [("post", "first", 0), ("comment", "yes", 0), ("post", "see", 0)]
@@ -156,7 +106,7 @@ def test_answers_and_quotes_are_found_again(line: Line) -> None:
 def test_a_new_post_is_missing_from_the_list_for_a_while(line: Line) -> None:
     line.simulator.lab.configure(list_lag_ms=5000)
     plan, since = line.prepared(line.draft()), line.clock.now_ms()
-    post = twitter.send(line.up, plan)
+    post = line.send(plan)
     assert isinstance(line.settle(plan, since), Absent)
     line.clock.ms += 5000
     assert line.settle(plan, since) == post
@@ -165,7 +115,7 @@ def test_a_new_post_is_missing_from_the_list_for_a_while(line: Line) -> None:
 def test_looking_reads_every_page(line: Line) -> None:
     line.simulator.lab.configure(list_limit=5)
     plan, since = line.prepared(line.draft("ours")), line.clock.now_ms()
-    post = twitter.send(line.up, plan)
+    post = line.send(plan)
     for number in range(12):
         line.publish(f"later {number}")
     assert line.settle(plan, since) == post
@@ -176,41 +126,18 @@ def test_looking_finds_the_spelling_that_x_takes(line: Line, spelling: str) -> N
     line.fake.posts.spelling = spelling
     first = line.publish("first").remote_id
     plan, since = line.prepared(line.draft("see https://example.com", replyToTweetId=first)), line.clock.now_ms()
-    post = twitter.send(line.up, plan)
+    post = line.send(plan)
     assert line.settle(plan, since) == post
 
 
-FAULTS = [
-    # the fault in the public call, what is known after it, whether it took effect
-    ("reset_before", Outcome.AMBIGUOUS, False),
-    ("reset_after", Outcome.AMBIGUOUS, True),
-    ("error_after", Outcome.AMBIGUOUS, True),
-    ("status:500", Outcome.AMBIGUOUS, False),
-    ("status:503", Outcome.AMBIGUOUS, False),
-    ("status:429", Outcome.THROTTLED, False),
-    ("status:402", Outcome.REJECTED, False),
-    ("status:401", Outcome.REJECTED, False),
-    ("html", Outcome.AMBIGUOUS, False),
-    ("truncated", Outcome.AMBIGUOUS, True),
-    ("wrong_type", Outcome.AMBIGUOUS, True),
-    ("missing_id", Outcome.AMBIGUOUS, True),
-    ("endless", Outcome.AMBIGUOUS, True),
-    ("gzip_bomb", Outcome.AMBIGUOUS, True),
-    ("redirect_self", Outcome.AMBIGUOUS, False),
-]
+FAULTS = [*fault_kit.FAULTS, ("status:402", Outcome.REJECTED, False), ("status:401", Outcome.REJECTED, False)]
 
 
 @pytest.mark.parametrize(("fault", "outcome", "effect"), FAULTS)
 def test_whatever_happens_to_the_public_call_looking_tells(
     line: Line, fault: str, outcome: Outcome, effect: bool
 ) -> None:
-    plan, since = line.prepared(line.draft()), line.clock.now_ms()
-    line.simulator.lab.faults.add([{"fault": fault, "operation": "tweets.create", "times": 1}])
-    with pytest.raises(ApiError) as caught:
-        twitter.send(line.up, plan)
-    assert caught.value.outcome == outcome
-    assert isinstance(line.settle(plan, since), Published if effect else Absent)
-    assert len(line.posted()) == effect
+    line.is_told(line.draft(), "tweets.create", fault, outcome, effect)
 
 
 STEPS = ["media.initialize", "media.append", "media.finalize", "media.status"]
@@ -256,7 +183,7 @@ def test_media_that_ran_out_before_the_post_are_uploaded_anew(line: Line) -> Non
     line.clock.ms += 86_400_000
     line.up = replace(line.up, tokens=twitter.refresh(line.up, line.clock.ms))
     with pytest.raises(ApiError) as caught:
-        twitter.send(line.up, plan)
+        line.send(plan)
     assert caught.value.outcome is Outcome.NOT_SENT
     line.publish("picture", line.item())
 
@@ -275,7 +202,7 @@ def test_a_video_that_ran_out_while_waiting_is_uploaded_anew(line: Line) -> None
 def test_the_window_of_a_call_is_told_and_kept(line: Line) -> None:
     line.simulator.lab.configure(rate_limits=True)
     for number in range(100):
-        twitter.send(line.up, {"body": {"text": f"post {number}"}, "keys": []})
+        line.send({"body": {"text": f"post {number}"}, "keys": []})
     line.clock.ms += 60_000
     with pytest.raises(ApiError) as caught:
         line.publish("one more")

@@ -57,11 +57,8 @@ _ERRORS = {
 
 def body_of(call: Call) -> dict[str, Any]:
     """The call's JSON object."""
-    try:
-        found = call.json()
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
+    found = call.record()
+    if found is None:
         raise refuse(400, "INVALID_PAYLOAD", "The request body is not a JSON object")
     return found
 

@@ -64,11 +64,8 @@ class Media:
     def register(self, call: Call) -> Answer:
         """A new upload with its signed form."""
         person = self.people.caller(call, "pins:read", "pins:write")
-        try:
-            asked = call.json()
-        except ValueError:
-            asked = None
-        if not isinstance(asked, dict) or asked.get("media_type") != "video":
+        asked = call.record()
+        if asked is None or asked.get("media_type") != "video":
             raise refuse(400, 1, "Invalid request: media_type is not one of ['video'].")
         self._count += 1
         id = str(5_212_123_920_968_240_000 + self._count)

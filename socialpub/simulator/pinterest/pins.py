@@ -198,11 +198,8 @@ def _invalid(message: str) -> RefusedError:
 
 def _checked(call: Call) -> dict[str, Any]:
     """The call's body, when it has the shape that the official description gives it."""
-    try:
-        asked = call.json()
-    except ValueError:
-        asked = None
-    if not isinstance(asked, dict):
+    asked = call.record()
+    if asked is None:
         raise _invalid("the body is not a JSON object")
     for name in ("board_id", "board_section_id", "parent_pin_id"):
         value = asked.get(name)

@@ -69,11 +69,8 @@ MANNERS = Manners(
 
 
 def body_of(call: Call) -> dict[str, Any]:
-    try:
-        found = call.json()
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
+    found = call.record()
+    if found is None:
         raise refuse(400, "invalid_params", "The request body is not a JSON object.")
     return found
 
@@ -87,10 +84,7 @@ def whole(value: Any) -> int:
 
 
 def photo_urls(call: Call) -> Iterable[str]:
-    try:
-        source = record(record(call.json()).get("source_info"))
-    except ValueError:
-        return ()
+    source = record((call.record() or {}).get("source_info"))
     urls = source.get("photo_images")
     return [url for url in urls if isinstance(url, str)] if isinstance(urls, list) else ()
 

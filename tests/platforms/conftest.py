@@ -1,0 +1,28 @@
+"""Fixtures of the tests that hold a connector against its platform's fake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from socialpub.base import net
+from socialpub.simulator.server import SimulatorThread
+from tests.oauth_kit import SetClock
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+def simulator(clock: SetClock) -> Iterator[SimulatorThread]:
+    with SimulatorThread(clock) as simulator:
+        yield simulator
+
+
+@pytest.fixture
+def client() -> Iterator[net.Http]:
+    with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http_client:
+        yield http_client
