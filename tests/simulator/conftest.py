@@ -9,7 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
+from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.server import SimulatorThread
+
+from .oauth_client import Client
 
 NOON = 1_795_176_000_000  # 2026-11-20T12:00:00Z
 KEY = "3n2qaial32p6v"
@@ -95,6 +98,19 @@ def alice(simulator: SimulatorThread) -> Iterator[Alice]:
         alice = Alice(simulator, client, account)
         alice.log_in()
         yield alice
+
+
+@pytest.fixture
+def client(alice: Alice, clock: SetClock) -> Client:
+    """A client of the fake Bluesky's OAuth."""
+    return Client(alice.client, clock.now_ms)
+
+
+@pytest.fixture
+def fake(alice: Alice) -> Bluesky:
+    found = alice.simulator.lab.fakes["bluesky"]
+    assert isinstance(found, Bluesky)
+    return found
 
 
 @pytest.fixture

@@ -22,7 +22,10 @@ RECORD = "/xrpc/com.atproto.repo.createRecord"
 
 @dataclass
 class Client:
-    """Calls with proofs by `key`. `nonce` is what the server gave last; "" sends none."""
+    """Calls with proofs by `key`. `nonce` is what the server gave last; "" sends none.
+
+    `owner` decides about a page and a scope, where that takes more than to look; `granted` is what they are to allow.
+    """
 
     http: httpx.Client
     now_ms: Callable[[], int]
@@ -33,6 +36,8 @@ class Client:
     nonce: str = ""
     verifier: str = ""
     assertion: dict[str, str] = field(default_factory=dict)
+    owner: Callable[[str, str], dict[str, str]] | None = None
+    granted: str = SCOPE
 
     @property
     def origin(self) -> str:
@@ -77,6 +82,8 @@ class Client:
 
     def consent(self, request_uri: str) -> dict[str, str]:
         """What the browser comes back with."""
+        if self.owner is not None:
+            return self.owner(self.page(request_uri), self.granted)
         answer = self.http.get(self.page(request_uri))
         assert answer.status_code == 302, answer.text
         return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
@@ -111,3 +118,9 @@ class Client:
         proof = self.proof("POST", RECORD, access) if proof is None else proof
         headers = {"Authorization": f"{scheme} {access}"} | ({"DPoP": proof} if proof else {})
         return self._kept(self.http.post(RECORD, json=body, headers=headers))
+
+
+def told(answer: httpx.Response) -> tuple[int, str, str]:
+    """(status, the error's name, its words)."""
+    body = answer.json()
+    return answer.status_code, body["error"], body.get("error_description") or body["message"]

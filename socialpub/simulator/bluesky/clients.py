@@ -9,17 +9,23 @@ import ipaddress
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from socialpub.base.runtime import Clock
-from socialpub.simulator.bluesky.dpop import thumbprint, verified
+from socialpub.simulator.bluesky.dpop import check_age, thumbprint, verified
+from socialpub.simulator.bluesky.tokens import decoded
 from socialpub.simulator.wire import Pulled
 
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _LOOPBACK = "http://localhost"
 _LOOPBACK_URIS = ("http://127.0.0.1/", "http://[::1]/")
 _LOOPBACK_HOSTS = {"127.0.0.1", "::1"}
+_UNSUPPORTED = (
+    'Unsupported client authentication method "{}". '
+    'Make sure "token_endpoint_auth_method" is set to one of: "none", "private_key_jwt"'
+)
 _CACHED_SECONDS = 600
 _ASSERTION_SECONDS = 60
 
@@ -95,7 +101,7 @@ class Clients:
             raise _unknown(f'Invalid client ID "{client_id}"' if "://" in client_id else f"{unread}: Invalid URL")
         told = self._document(client_id, pulled)
         if told is None:
-            raise _unknown(unread)
+            raise _unknown(unread + self._why(client_id, pulled))
         problem = _problem(client_id, told)
         if problem:
             raise _unknown(problem)
@@ -104,7 +110,8 @@ class Clients:
             return Client(client_id, uris, scopes)
         keys = told.get("jwks") or self._document(told["jwks_uri"], pulled)
         if not keys or not keys.get("keys"):
-            raise _unknown(f'Unable to obtain jwks from "{told.get("jwks_uri")}" for "{client_id}"')
+            url = told["jwks_uri"]
+            raise _unknown(f'Unable to obtain jwks from "{url}" for "{client_id}"{self._why(url, pulled)}')
         return Client(client_id, uris, scopes, tuple(keys["keys"]))
 
     def _document(self, url: str, pulled: Mapping[str, Pulled]) -> dict[str, Any] | None:
@@ -115,6 +122,11 @@ class Clients:
             return None
         return told if isinstance(told, dict) else None
 
+    def _why(self, url: str, pulled: Mapping[str, Pulled]) -> str:
+        """Why a document could not be had, as far as it is told."""
+        status = pulled.get(self._found_at(url), Pulled(0)).status
+        return f": {HTTPStatus(status).phrase}" if status not in (0, 200) else ""
+
     def _found_at(self, url: str) -> str:
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
@@ -122,42 +134,37 @@ class Clients:
 
     # --- Authentication ---
 
-    def authenticate(self, client: Client, asked: Mapping[str, str], issuer: str, proven: str) -> str:
-        """The name of the key that signed for the client; empty for a public one. ClientError when it did not.
-
-        `proven`: the thumbprint of the call's DPoP key, which has to be another.
-        """
+    def authenticate(self, client: Client, asked: Mapping[str, str], issuer: str) -> str:
+        """The name of the key that signed for the client; empty for a public one. ClientError when it did not."""
         if not client.is_confidential:
             return ""
         assertion = asked.get("client_assertion")
         if not assertion:
-            raise ClientError(
-                "invalid_request", 'client authentication method "private_key_jwt" required a "client_assertion"'
-            )
+            said = 'client authentication method "private_key_jwt" required a "client_assertion"'
+            raise ClientError("invalid_request", said)
         if asked.get("client_assertion_type") != ASSERTION:
             raise ClientError("invalid_client", "Unsupported client_assertion_type")
         try:
-            claims, jwk = _asserted(client, assertion)
+            header, claims, jwk = _asserted(client, assertion)
             self._check(claims, client, issuer)
         except ValueError as error:
             raise ClientError("invalid_client", f'Validation of "client_assertion" failed: {error}') from error
-        if thumbprint(jwk) == proven:
-            said = "The DPoP proof must be signed with a different key than the client assertion"
-            raise ClientError("invalid_request", said)
+        if "kid" not in header:
+            raise ClientError("invalid_client", '"kid" required in client_assertion')
         self._remember(f"{client.id} {claims['jti']}", claims)
         return thumbprint(jwk)
 
     def _check(self, claims: Mapping[str, Any], client: Client, issuer: str) -> None:
-        for name, value in (("iss", client.id), ("sub", client.id), ("aud", issuer)):
-            if claims.get(name) != value:
-                raise ValueError(f'unexpected "{name}" claim value')
-        if not isinstance(claims.get("jti"), str):
-            raise ValueError('missing required "jti" claim')
-        iat, exp, now = claims.get("iat"), claims.get("exp"), self._now()
-        if not isinstance(iat, int) or not 0 <= now - iat <= _ASSERTION_SECONDS:
-            raise ValueError('"iat" claim timestamp check failed')
-        if exp is not None and exp <= now:
+        wanted = {"iss": client.id, "sub": client.id, "aud": issuer}
+        missing = [name for name in (*wanted, "jti", "iat") if name not in claims]
+        if missing:
+            raise ValueError(f'missing required "{missing[0]}" claim')
+        wrong = [name for name, value in wanted.items() if claims[name] != value]
+        if wrong:
+            raise ValueError(f'unexpected "{wrong[0]}" claim value')
+        if claims.get("exp") is not None and claims["exp"] <= self._now():
             raise ValueError('"exp" claim timestamp check failed')
+        check_age(claims["iat"], self._now(), _ASSERTION_SECONDS)
 
     def _remember(self, name: str, claims: Mapping[str, Any]) -> None:
         now = self._now()
@@ -170,16 +177,15 @@ class Clients:
         return self.clock.now_ms() // 1000
 
 
-def _asserted(client: Client, assertion: str) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """The claims of an assertion and the key that it names; ValueError when that key did not sign it."""
-    for jwk in client.keys:
-        try:
-            header, claims = verified(assertion, jwk)
-        except ValueError:
-            continue
-        if header.get("kid") and header["kid"] == jwk.get("kid"):
-            return claims, jwk
-    raise ValueError("signature verification failed")
+def _asserted(client: Client, assertion: str) -> tuple[dict[str, Any], dict[str, Any], Mapping[str, Any]]:
+    """(header, claims, key) of an assertion; ValueError when no key of the client's signed it."""
+    header = decoded(assertion.partition(".")[0])
+    if not isinstance(header, dict):
+        raise ValueError("Invalid Compact JWS")
+    named = [jwk for jwk in client.keys if header.get("kid", jwk.get("kid")) == jwk.get("kid")]
+    if not named:
+        raise ValueError("no applicable key found in the JSON Web Key Set")
+    return *verified(assertion, named[0]), named[0]
 
 
 def _on_loopback(client_id: str) -> Client | None:
@@ -216,22 +222,27 @@ def _problem(client_id: str, told: Mapping[str, Any]) -> str:
     """The first rule that a client's document breaks, in the server's words; empty when it breaks none."""
     method = told.get("token_endpoint_auth_method", "client_secret_basic")
     uris = told.get("redirect_uris") or [""]
+    keys, grants = told.get("jwks"), told.get("grant_types", ["authorization_code"])
+    signs = method == "private_key_jwt"
     rules = (
-        (told.get("client_id") != client_id, "client_id does not match"),
+        ("scope" not in told, "Missing scope property"),
         ("atproto" not in str(told.get("scope")).split(), 'Missing "atproto" scope'),
-        (method not in ("none", "private_key_jwt"), f'Unsupported client authentication method "{method}"'),
+        (told.get("client_id", client_id) != client_id, "client_id does not match"),
+        (method not in ("none", "private_key_jwt"), _UNSUPPORTED.format(method)),
+        (signs and not (keys or told.get("jwks_uri")), "private_key_jwt auth method requires jwks or jwks_uri"),
+        (signs and keys and not keys.get("keys"), "private_key_jwt auth method requires at least one key in jwks"),
         (
-            method == "private_key_jwt" and not (told.get("jwks") or told.get("jwks_uri")),
-            "private_key_jwt auth method requires jwks or jwks_uri",
-        ),
-        (
-            method == "private_key_jwt" and not told.get("token_endpoint_auth_signing_alg"),
+            signs and not told.get("token_endpoint_auth_signing_alg"),
             "Missing token_endpoint_auth_signing_alg client metadata",
         ),
         (told.get("dpop_bound_access_tokens") is not True, '"dpop_bound_access_tokens" must be true'),
         ("code" not in told.get("response_types", ["code"]), 'response_types must include "code"'),
-        ("authorization_code" not in told.get("grant_types", ["authorization_code"]), "Missing grant type"),
+        (
+            "authorization_code" not in grants,
+            'The "code" response type requires that "grant_types" contains "authorization_code"',
+        ),
         (not all(uri.startswith("https://") for uri in uris), "Invalid redirect URI scheme"),
+        ("client_id" not in told, "client_id is required for discoverable clients"),
         (not _is_above(told.get("client_uri"), client_id), "client_uri must have the same origin as the client_id"),
     )
     return next((said for is_broken, said in rules if is_broken), "")

@@ -67,7 +67,10 @@ class Proofs:
 
     def _check_claims(self, claims: Mapping[str, Any], call: Call, access: str) -> None:
         jti, htu, nonce = (claims.get(name) for name in ("jti", "htu", "nonce"))
-        self._check_time(claims.get("iat"))
+        try:
+            check_age(claims.get("iat"), self._now(), _AGE, _TOLERANCE)
+        except ValueError as error:
+            raise ProofError(f"Failed to verify DPoP proof: {error}") from error
         if not jti or not isinstance(jti, str):
             raise ProofError('DPoP "jti" missing')
         if claims.get("htm") != call.method:
@@ -83,15 +86,6 @@ class Proofs:
         if claims.get("ath") != (b64(hashlib.sha256(access.encode()).digest()) if access else None):
             raise ProofError('DPoP "ath" mismatch' if access else 'DPoP "ath" claim not allowed')
 
-    def _check_time(self, iat: object) -> None:
-        if not isinstance(iat, int):
-            raise ProofError('Failed to verify DPoP proof: missing required "iat" claim')
-        age, failed = self._now() - iat, 'Failed to verify DPoP proof: "iat" claim timestamp check failed'
-        if age > _AGE + _TOLERANCE:
-            raise ProofError(f"{failed} (too far in the past)")
-        if age < -_TOLERANCE:
-            raise ProofError(f"{failed} (it should be in the past)")
-
     def _remember(self, jti: str) -> None:
         now = self._now()
         self._seen = {one: until for one, until in self._seen.items() if until > now}
@@ -101,6 +95,16 @@ class Proofs:
 
     def _now(self) -> int:
         return self.clock.now_ms() // 1000
+
+
+def check_age(iat: object, now: int, most: int, tolerance: int = 0) -> None:
+    """ValueError, unless something was signed at most so many seconds ago."""
+    if not isinstance(iat, int):
+        raise ValueError('missing required "iat" claim')
+    if now - iat > most + tolerance:
+        raise ValueError('"iat" claim timestamp check failed (too far in the past)')
+    if now - iat < -tolerance:
+        raise ValueError('"iat" claim timestamp check failed (it should be in the past)')
 
 
 def verified(token: str, jwk: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -343,4 +343,4 @@ class AuthorizationServer(OAuthServer):
             raise ClientError("invalid_client", "Client credentials missing")
         key = self.proofs.check(call)
         client = self.clients.get(name, call.pulled)
-        return client, self.clients.authenticate(client, asked, call.origin, key), key
+        return client, self.clients.authenticate(client, asked, call.origin), key
