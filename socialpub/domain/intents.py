@@ -89,11 +89,6 @@ def intend(
     return row
 
 
-def may_be_out() -> Any:
-    """The condition of intents by which something can have gone out, or still can."""
-    return Intent.outcome.is_null() | Intent.outcome.in_((Outcome.OK, TAKEN))
-
-
 def open_intent(post: str) -> Row | None:
     """What of this post may have been sent and is not settled."""
     return Intent.select().where(Intent.post == post, Intent.outcome.is_null()).dicts().first()  # type: ignore[no-any-return]

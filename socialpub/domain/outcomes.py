@@ -13,7 +13,7 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain import media, moves, tokens
-from socialpub.domain.intents import TAKEN, Row, Snapshot, add_warnings, capped, close, may_be_out, owned, published_of
+from socialpub.domain.intents import TAKEN, Row, Snapshot, add_warnings, capped, close, open_intent, owned, published_of
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Pending, Published, Warning
 from socialpub.store.db import Tx
@@ -217,7 +217,7 @@ def _retry_wait(service: Service, post: Row, error: ApiError) -> int | None:
 
 def overdue(service: Service, tx: Tx, post: Row) -> None:
     """A post that was due too long ago, found at start: never dropped in silence, never sent late by surprise."""
-    if Intent.select().where(Intent.post == post["id"], may_be_out()).exists():
+    if open_intent(post["id"]):
         return
     due = iso(post["next_attempt_at"] or post["scheduled_at"] or post["created_at"])
     error = refuse("schedule.overdue", f"The post was due at {due}, and the server was not running.")

@@ -6,13 +6,15 @@ Recovery sends nothing: it frees the leases, and the freed doorbells lead each p
 from __future__ import annotations
 
 import functools
+import json
 import logging
 from typing import Any
 
 from peewee import JOIN, Value, fn
 
+from socialpub import platforms
 from socialpub.base import faults
-from socialpub.domain import batches, instance, intents, limits, media, outcomes
+from socialpub.domain import batches, instance, limits, media, outcomes
 from socialpub.domain.service import Service
 from socialpub.store.db import Tx
 from socialpub.store.models import Batch, Idempotency, Intent, Post
@@ -65,13 +67,20 @@ def fail_part(service: Service, rows: list[dict[str, Any]]) -> None:
 
 def overdue(before: int) -> list[dict[str, Any]]:
     """Open posts that were due before a time and of which nothing can have been sent, in due order."""
-    sent = Intent.select().where(Intent.post == Post.id, intents.may_be_out())
-    return list(
+    sent = Intent.select().where(Intent.post == Post.id, Intent.outcome.is_null() | (Intent.outcome == "ok"))
+    rows = (
         Post.select(*_SHOWN)
         .where(Post.status.in_(["queued", "validated", "publishing"]), _due_at() < before, ~fn.EXISTS(sent))
         .order_by(_due_at(), Post.id)
         .dicts()
     )
+    return [row for row in rows if not _goes_out(row)]
+
+
+def _goes_out(row: dict[str, Any]) -> bool:
+    """Whether what preparing has left at the platform reaches its place without us."""
+    delivers = platforms.platform(row["platform"]).delivers
+    return bool(row["saved"] and delivers and delivers(json.loads(row["saved"])))
 
 
 _SHOWN = (
@@ -83,6 +92,7 @@ _SHOWN = (
     Post.next_attempt_at,
     Post.scheduled_at,
     Post.created_at,
+    Post.saved,
 )
 
 

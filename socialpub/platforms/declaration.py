@@ -140,6 +140,7 @@ class Platform:
     credentials: tuple[CredentialField, ...] = ()  # connects by these fields; empty: by OAuth
     connects: bool = False  # this build can connect accounts and publish
     plan_class: Callable[[Json], SendClass] | None = None
+    delivers: Callable[[Json], bool] | None = None  # whether what `Pending` saved goes on by itself, to its end
 
     def class_of(self, plan: Json) -> SendClass:
         return self.plan_class(plan) if self.plan_class else self.send_class

@@ -16,7 +16,7 @@ from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Intent
 from tests.kit import Person, Server, iso
-from tests.platforms.meta_kit import jpeg
+from tests.platforms.meta_kit import jpeg, mp4
 from tests.soak.world import wait_for
 
 UNKNOWN = "publish.outcome_unknown"
@@ -40,11 +40,12 @@ def ann(server: Server) -> Person:
     return ann
 
 
-def schedule(server: Server, ann: Person) -> str:
-    file = ann.api.post("/v1/media", files={"file": ("a.jpg", jpeg())}).json()["id"]
+def schedule(server: Server, ann: Person, kind: str = "image") -> str:
+    content = jpeg() if kind == "image" else mp4()
+    file = ann.api.post("/v1/media", files={"file": ("a", content)}).json()["id"]
     body = {"targets": [{"accountId": ann.accounts["tiktok"]["id"]}], "text": "look"}
     at = iso(server.clock.now_ms() + 1200)
-    answer = ann.api.publish(body | {"media": [{"kind": "image", "mediaId": file}], "scheduledAt": at})
+    answer = ann.api.publish(body | {"media": [{"kind": kind, "mediaId": file}], "scheduledAt": at})
     return str(answer.json()["results"][0]["postId"])
 
 
@@ -59,6 +60,11 @@ def dies_at(patched: pytest.MonkeyPatch, point: str) -> list[str]:
 
     patched.setattr(publish, "_hit", hit)
     return died
+
+
+def saved(server: Server, post: str) -> dict[str, Any]:
+    """What is kept of preparing."""
+    return dict(json.loads(server.rows(id=post)[0]["saved"] or "{}"))
 
 
 def drafts(server: Server) -> int:
@@ -112,6 +118,18 @@ def test_a_draft_that_was_named_before_a_long_downtime_is_asked_about_and_not_ca
     server.start()
     assert server.wait(post, "published", "failed", seconds=20)["status"] == "published"
     assert (opened(server), drafts(server)) == (1, 1)
+
+
+def test_a_video_that_reached_tiktok_before_a_long_downtime_is_not_called_overdue(server: Server, ann: Person) -> None:
+    server.lab.lab.configure(processingMs=60_000)
+    post = schedule(server, ann, "video")
+    assert wait_for(lambda: saved(server, post).get("sent"), 10)
+    server.stop()
+    server.lab.lab.configure(processingMs=0)
+    server.clock.skip(3 * 3600)
+    server.start()
+    assert server.wait(post, "published", "failed", seconds=20)["status"] == "published"
+    assert drafts(server) == 1
 
 
 def test_a_draft_whose_photos_could_not_be_pulled_is_asked_for_once_more_as_a_send_of_its_own(
