@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from socialpub.domain import clockwatch, connect, instance, media, people, publish, recovery, upkeep
+from socialpub.domain import clockwatch, connect, instance, media, people, publish, recovery, tokens, upkeep
 from socialpub.domain.service import Service
 from socialpub.store.models import Post
 from socialpub.store.queue import Claim, EmbeddedConsumer
@@ -72,6 +72,7 @@ class Engine:
             jobs.bell.wait(min(KEEPER_SECONDS, deadline - clock.monotonic()))
         self.service.stopping.set()
         self.service.hub.close()  # what is not settled now will not be in this process: who waits is told so
+        self._try(self._save_tokens)
         self._try(self._beat)
         if self._keeper.is_alive():
             self._keeper.join(timeout=5)
@@ -170,7 +171,7 @@ class Engine:
         wait = 0.0 if self.paused == instance.CLOCK else KEEPER_SECONDS
         while not self._stop.wait(wait):
             wait = KEEPER_SECONDS
-            rounds = [self.service.jobs.renew, self._look_at_pause, self._beat]
+            rounds = [self.service.jobs.renew, self._look_at_pause, self._beat, self._save_tokens]
             if clock.monotonic() - swept >= SWEEP_SECONDS:
                 swept = clock.monotonic()
                 rounds.append(lambda: recovery.sweep(self.service, self.fetched))
@@ -191,6 +192,10 @@ class Engine:
         connect.purge(self.service)
         if not self.paused:
             self.upkeep.look()
+
+    def _save_tokens(self) -> None:
+        """New tokens that could not be written when they came, and that nobody else has."""
+        tokens.save_unsaved(self.service)
 
     def _try(self, work: Callable[[], Any]) -> bool:
         """A full disk must not end what goes on for ever."""

@@ -261,10 +261,14 @@ def save_unsaved(service: Service) -> int:
     with _guard:
         waiting = [(account, flight) for account, flight in _flights.items() if flight.unsaved]
     for account, flight in waiting:
-        with flight.lock:
+        if not flight.lock.acquire(blocking=False):
+            continue  # by whoever renews them again, which begins with writing them
+        try:
             row = service.read(functools.partial(_row, account)).result()
             if row is not None:
                 _rescued(service, row, flight)
+        finally:
+            flight.lock.release()
     return sum(flight.unsaved is not None for _, flight in waiting)
 
 

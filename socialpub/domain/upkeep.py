@@ -38,9 +38,8 @@ class Upkeep:
         self._failures: dict[str, tuple[int, int]] = {}  # how many, and not again before
 
     def look(self) -> None:
-        """One look: write what could not be written, warn, end what is over, begin the renewals that are due."""
+        """One look: warn, end what is over, begin the renewals that are due."""
         service = self._service
-        tokens.save_unsaved(service)
         warn(service)
         for row in service.read(lambda: due(service)).result():
             if self._begin(row["id"]):

@@ -233,6 +233,19 @@ def test_tokens_that_cannot_be_written_are_kept_and_written_later_without_anothe
     assert home.is_alive()
 
 
+def test_who_writes_what_could_not_be_written_does_not_wait_for_a_renewal_that_is_under_way(make: Make) -> None:
+    home = make(refreshing="fatal")
+    faults.plan("db.commit=enospc@2")
+    home.renewed()
+    faults.plan("")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool, tokens._flight(home.account).lock:
+        saving = pool.submit(tokens.save_unsaved, home.service)
+        done, _ = concurrent.futures.wait([saving], timeout=5)
+    assert done == {saving}
+    assert tokens.save_unsaved(home.service) == 0
+    assert home.is_alive()
+
+
 def test_without_a_place_to_write_the_intent_nothing_is_sent(make: Make) -> None:
     home = make()
     faults.plan("db.commit=enospc")

@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from socialpub.domain import tokens
+from socialpub.base.errors import refuse
+from socialpub.domain import instance, jobs, tokens
 from socialpub.store.models import Account
 from tests.kit import Person, Server, breathe, iso
 
@@ -21,7 +23,8 @@ import sys
 from pathlib import Path
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain import tokens
+from socialpub.base.errors import refuse
+from socialpub.domain import instance, jobs, tokens
 from socialpub.domain.service import open_service
 from socialpub.store.models import Account
 
@@ -86,13 +89,51 @@ def test_the_keeper_renews_before_a_scheduled_post_is_due(server: Server, alice:
     before = server.rows(Account, id=alice.bluesky)[0]["secret"]
     server.skip(6_500)
     server.engine.upkeep.look()
-    for _ in range(1000):
-        (row,) = server.rows(Account, id=alice.bluesky)
-        if row["secret"] != before:
-            break
-        breathe()
-    assert row["secret"] != before
+    assert eventually(lambda: server.rows(Account, id=alice.bluesky)[0]["secret"] != before)
     assert refreshes(server) == 1
+
+
+def no_space(*_: Any) -> None:
+    raise refuse("storage.unavailable")
+
+
+def test_tokens_that_could_not_be_written_are_written_at_the_latest_when_the_server_stops(
+    server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.lab.lab.end_tokens("bluesky", access=True)
+    with monkeypatch.context() as full:
+        full.setattr(tokens, "_store", no_space)
+        assert publish(alice, "without space")[0]["status"] == "published"
+    server.stop()
+    tokens._flights.clear()
+    server.start()
+    alice.api = server.api(alice.key)
+    assert publish(alice, "after the start")[0]["status"] == "published"
+    assert refreshes(server) == 1
+
+
+def test_tokens_that_could_not_be_written_are_written_soon_also_while_publishing_is_paused(
+    make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "KEEPER_SECONDS", 0.02)
+    server = make_server()
+    alice = server.person("Alice")
+    server.connect_bluesky(alice)
+    server.lab.lab.end_tokens("bluesky", access=True)
+    with monkeypatch.context() as full:
+        full.setattr(tokens, "_store", no_space)
+        assert publish(alice, "without space")[0]["status"] == "published"
+        server.service.write(lambda tx: instance.pause(instance.RESTORED)).result()
+        assert eventually(lambda: server.engine.paused == instance.RESTORED)
+    assert eventually(lambda: server.rows(Account, id=alice.bluesky)[0]["renewal_at"] is None)
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    for _ in range(1000):
+        if holds():
+            return True
+        breathe()
+    return False
 
 
 def killed(server: Server, account: str, point: str) -> int:
