@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+from tests.browser.chromium import Tab
+
 # For every element with text of its own: the contrast of that text against what is behind it, by WCAG's formula.
 CONTRAST = """
 (() => {
@@ -60,3 +65,18 @@ UNNAMED = """
   return found;
 })()
 """
+
+
+def seen(tab: Tab, name: str) -> None:
+    """Whoever uses the page that is open: on a phone, in the dark, without eyes. A picture, where one is wanted."""
+    assert tab.ask(UNNAMED) == []
+    for width in (360, 1280):
+        for dark in (False, True):
+            tab.look(width=width, dark=dark)
+            assert tab.ask(CONTRAST) == [], (name, width, dark)
+            assert tab.ask(STICKING_OUT) == [], name
+            assert tab.ask("document.documentElement.scrollWidth") <= width, name
+            if wanted := os.environ.get("SOCIALPUB_PICTURES"):
+                tab.picture(Path(wanted) / f"{name}-{width}-{'dark' if dark else 'light'}.png")
+    tab.look(width=1000, dark=False)
+    assert [text for text in tab.complaints if "404" not in text] == []  # the fakes have no icon

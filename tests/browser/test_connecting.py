@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +12,7 @@ from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
 from socialpub.store.models import Session
 from tests.browser.chromium import Tab, chromium
-from tests.browser.looks import CONTRAST, STICKING_OUT, UNNAMED
+from tests.browser.looks import seen
 from tests.domain.connect_kit import Office, open_office
 from tests.kit import Server
 
@@ -52,21 +50,6 @@ def to_the_platform(tab: Tab, office: Office) -> None:
     tab.click(f'a[href="/connect/{office.name}"]')
     tab.click("#go")
     assert tab.ask("location.origin") == office.server.lab.origin(office.name)
-
-
-def seen(tab: Tab, name: str) -> None:
-    """Whoever uses the page that is open: on a phone, in the dark, without eyes. A picture, where one is wanted."""
-    assert tab.ask(UNNAMED) == []
-    for width in (360, 1280):
-        for dark in (False, True):
-            tab.look(width=width, dark=dark)
-            assert tab.ask(CONTRAST) == [], (name, width, dark)
-            assert tab.ask(STICKING_OUT) == [], name
-            assert tab.ask("document.documentElement.scrollWidth") <= width, name
-            if wanted := os.environ.get("SOCIALPUB_PICTURES"):
-                tab.picture(Path(wanted) / f"{name}-{width}-{'dark' if dark else 'light'}.png")
-    tab.look(width=1000, dark=False)
-    assert [text for text in tab.complaints if "404" not in text] == []  # the fakes have no icon
 
 
 @pytest.mark.parametrize("name", ["threads", "instagram"])

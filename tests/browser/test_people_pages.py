@@ -1,0 +1,57 @@
+"""The first owner in a real browser: from the set-up link to a key, every page looked at on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from socialpub.domain import people
+from socialpub.store.models import ApiKey
+from tests.browser.chromium import Tab, chromium
+from tests.browser.looks import seen
+from tests.kit import Server
+
+pytestmark = pytest.mark.browser
+
+FIRST = {"organization": "Bakery", "email": "alice@example.com"}
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Tab]:
+    with chromium() as found:
+        yield found
+
+
+def test_the_first_owner_sets_up_mints_a_key_signs_out_and_in_again(server: Server, tab: Tab) -> None:
+    token = people.offer_setup(server.service)
+    tab.show(f"{server.url}/setup/{token}", width=1000)
+    seen(tab, "setup")
+    tab.fill(**FIRST, password="short")
+    tab.ask("document.querySelector('main form').noValidate = true")
+    tab.click("main form button")
+    assert tab.ask("document.querySelector('[role=alert]').textContent")
+    tab.complaints.clear()  # the answer's status is among them
+    seen(tab, "setup-wrong")
+    tab.fill(**FIRST, password=PASSWORD)
+    tab.click("main form button")
+    assert tab.ask("document.querySelector('h1').textContent") == "Bakery"
+    tab.ask("document.querySelector('#key-name').value = 'shop'")
+    tab.click('form[action="/keys"] button')
+    shown = tab.ask("document.querySelector('.notice code').textContent")
+    (row,) = server.rows(ApiKey)
+    assert shown.startswith("svc_live_")
+    assert shown.endswith(row["last4"])
+    seen(tab, "minted")
+    tab.click('form[action="/logout"] button')
+    assert tab.ask("location.pathname") == "/login"
+    tab.fill(email=FIRST["email"], password="wrong password!")
+    tab.click("main form button")
+    assert tab.ask("document.querySelector('[role=alert]').textContent")
+    tab.complaints.clear()
+    seen(tab, "login-wrong")
+    tab.fill(email=FIRST["email"], password=PASSWORD)
+    tab.click("main form button")
+    assert tab.ask("document.querySelector('h1').textContent") == "Bakery"
+    assert shown not in tab.ask("document.documentElement.outerHTML")
