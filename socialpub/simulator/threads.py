@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from socialpub.simulator.bluesky.sniff import mime_type
 from socialpub.simulator.forms import fields
 from socialpub.simulator.ledger import Medium
 from socialpub.simulator.meta import graph
@@ -18,6 +17,7 @@ from socialpub.simulator.meta.containers import Container, Containers, Ways
 from socialpub.simulator.meta.graph import People, Person, instant, refuse
 from socialpub.simulator.meta.usage import Meter
 from socialpub.simulator.oauth import Issue, Manners
+from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
 
 if TYPE_CHECKING:

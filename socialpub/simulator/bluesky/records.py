@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from socialpub.simulator.bluesky import sniff
+from socialpub.simulator import sniff
 from socialpub.simulator.bluesky.accounts import Account, Accounts
 from socialpub.simulator.bluesky.lexicon import blobs
 from socialpub.simulator.bluesky.repo import StoredRecord, Write, cid_of

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from socialpub.simulator.bluesky import sniff
+from socialpub.simulator import sniff
 from socialpub.simulator.bluesky.accounts import Account, Accounts
 from socialpub.simulator.bluesky.cbor import blob_cid
 from socialpub.simulator.bluesky.sessions import service_claims, service_did

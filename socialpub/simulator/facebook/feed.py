@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from socialpub.simulator.bluesky.sniff import mime_type
 from socialpub.simulator.facebook.pages import Page, Pages
 from socialpub.simulator.forms import fields
 from socialpub.simulator.ledger import Medium, Publication
 from socialpub.simulator.meta.graph import DAY_SECONDS, VERSION, asked_fields, instant, listed, refuse, shown
 from socialpub.simulator.meta.multipart import form_of
+from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.wire import Answer, Call, Operation
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from socialpub.simulator.bluesky.sniff import mime_type
 from socialpub.simulator.facebook.feed import WEB, Feed
 from socialpub.simulator.facebook.pages import Page, Pages
 from socialpub.simulator.forms import fields
 from socialpub.simulator.ledger import Medium
 from socialpub.simulator.meta.graph import VERSION, instant, refuse
 from socialpub.simulator.meta.multipart import form_of
+from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.wire import Answer, Call, Operation
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from socialpub.simulator.bluesky.sniff import mime_type
 from socialpub.simulator.forms import bearer, fields
 from socialpub.simulator.ledger import Medium
 from socialpub.simulator.linkedin.api import People, body_of, invalid, part, refuse
+from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
 
 if TYPE_CHECKING:

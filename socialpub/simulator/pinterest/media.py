@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from socialpub.simulator.bluesky.sniff import mime_type
 from socialpub.simulator.ledger import Medium
 from socialpub.simulator.pinterest.api import People, page, refuse
+from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
 
 if TYPE_CHECKING:

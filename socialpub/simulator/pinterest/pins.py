@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from socialpub.simulator.bluesky.sniff import mime_type
 from socialpub.simulator.ledger import Medium, Publication
 from socialpub.simulator.pinterest.api import People, Person, instant, page, refuse
 from socialpub.simulator.pinterest.boards import Boards
 from socialpub.simulator.pinterest.media import Media
+from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
 
 if TYPE_CHECKING:

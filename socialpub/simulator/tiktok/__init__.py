@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from socialpub.simulator.bluesky.sniff import mime_type
 from socialpub.simulator.forms import bearer
 from socialpub.simulator.ledger import Medium, Publication
 from socialpub.simulator.oauth import OAuthServer
+from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.tiktok.api import (
     CODES,
     LAST_MAX,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
-from socialpub.simulator.bluesky.sniff import mime_type
 from socialpub.simulator.ledger import Medium
 from socialpub.simulator.meta.multipart import form_of
+from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.twitter.people import People, User
 from socialpub.simulator.twitter.problems import invalid, problem
 from socialpub.simulator.twitter.shapes import body_of
