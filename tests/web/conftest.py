@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.kit import Person, Server
+from socialpub.simulator.server import SimulatorThread
+from tests.kit import Clock, Person, Server
 from tests.web.world import World
 
 
@@ -26,3 +27,18 @@ def world_of() -> Callable[[Server], World]:
         return World(server, *people)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread) -> Iterator[World]:
+    """One server for all of a module's bad input: whatever comes in, the next request finds it whole."""
+    limits = dict.fromkeys(("posts", "media", "writes", "reads", "failed_logins"), 1_000_000)
+    security = {"allow_private_networks": False}
+    home = tmp_path_factory.mktemp("tables")
+    server = Server(home, lab_thread, Clock(), {"limits": limits, "security": security}).start()
+    alice, charlie = server.person("Alice"), server.person("Charlie")
+    for person in (alice, charlie):
+        server.connect(person, "bluesky")
+        server.connect(person, "instagram", username=person.name)
+    yield World(server, alice, alice, charlie)
+    server.stop()

@@ -16,7 +16,7 @@ from socialpub.store.models import Event, Idempotency, Post, Usage
 from tests.kit import Api, Server, iso
 from tests.web.world import World
 
-ROUNDS, AT_ONCE, SEED = 4, 50, 20_261_120
+AT_ONCE, SEED = 50, 20_261_120
 
 
 @pytest.fixture
@@ -48,12 +48,13 @@ def one(world: World, api: Api, post: str, draw: random.Random) -> tuple[str, ht
     return name, api.request(method, path, content=content, headers=key)
 
 
-def test_a_storm_leaves_rows_that_agree_with_its_answers(stormy: World) -> None:
+@pytest.mark.parametrize("rounds", [4, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_storm_leaves_rows_that_agree_with_its_answers(stormy: World, rounds: int) -> None:
     draw = random.Random(SEED)
     apis = [stormy.server.api(stormy.alice.key) for _ in range(AT_ONCE)]
     counts: Counter[str] = Counter()
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             post = stormy.scheduled()
             counts["publish"] += 1
             seeds = [random.Random(draw.random()) for _ in apis]
