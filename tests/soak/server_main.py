@@ -111,7 +111,8 @@ def _hurry(factor: float) -> None:
 
 def _cut_small() -> None:
     """TikTok's videos go up in the smallest parts that it takes."""
-    tiktok_upload.WHOLE_MAX = tiktok_upload.CHUNK = 5 << 20
+    tiktok_upload.WHOLE_MAX = min(tiktok_upload.WHOLE_MAX, 5 << 20)
+    tiktok_upload.CHUNK = min(tiktok_upload.CHUNK, 5 << 20)
 
 
 def _choose(victims: list[str], told: Path) -> None:
