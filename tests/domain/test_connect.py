@@ -397,6 +397,16 @@ def test_disconnecting_erases_the_secret_and_revokes_where_the_platform_can(offi
     assert (again.status_code, again.json()["id"], again.json()["status"]) == (200, account["id"], "active")
 
 
+@pytest.mark.parametrize("fault", ["status:404", "status:500", "reset_after", "html"])
+def test_a_platform_that_does_not_end_an_authorization_keeps_no_account(office: Office, fault: str) -> None:
+    office.login_exists()
+    account = office.connect().json()
+    office.server.lab.lab.faults.add([{"fault": fault, "platform": office.name}])
+    answer = office.browser.delete(f"/v1/accounts/{account['id']}")
+    assert (answer.status_code, answer.json()) == (200, {"id": account["id"], "deleted": True})
+    assert [row["secret"] for row in office.rows()] == [None]
+
+
 # --- Who may, and where ----------------------------------------------------------------------------------------------
 
 
