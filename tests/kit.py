@@ -29,6 +29,7 @@ from socialpub.store import db
 from socialpub.store.models import TABLES, Event, Job, Post
 from socialpub.web.app import build_app
 from socialpub.web.server import in_thread
+from tests.canaries import Watch, WatchedVault
 
 UNKNOWN_ID = "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071"
 UNKNOWN_MEDIA = "med_" + "0" * 21 + "1"
@@ -152,10 +153,13 @@ class Api(httpx.Client):
             verify=False,  # plain HTTP: no certificates to load, which takes longer than most requests
         )
         self.key = key
+        self.watch: Watch | None = None
         self._may_fail = False
 
     def _look(self, response: httpx.Response) -> None:
         response.read()
+        if self.watch:
+            self.watch.hear(response)
         check_answer(response, may_fail=self._may_fail)
 
     @contextlib.contextmanager
@@ -220,8 +224,12 @@ class Server:
     url: str = ""
     service: Service = field(init=False)
     engine: Engine = field(init=False)
+    watch: Watch = field(init=False)
     _running: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _apis: list[Api] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.watch = Watch(self.lab.lab)
 
     def settings(self, port: int) -> Settings:
         given: dict[str, dict[str, Any]] = {
@@ -244,7 +252,10 @@ class Server:
         settings = self.settings(sock.getsockname()[1])
         if not settings.database_path.exists():
             settings.database_path.write_bytes(_migrated())
-        self.service = open_service(Runtime(settings, load_vault(settings), clock=self.clock))
+        vault = WatchedVault(load_vault(settings), self.watch)
+        self.service = open_service(Runtime(settings, vault, clock=self.clock))
+        self.watch.secrets |= {site.client_secret for site in self.service.sites.values() if site.client_secret}
+        self._running.enter_context(self.watch.listening())
         self.engine = Engine(self.service)
         app = build_app(self.service, self.engine)
         app.config.update(config)
@@ -257,10 +268,13 @@ class Server:
         return self.service.runtime.settings.server.port
 
     def stop(self) -> None:
+        """Stop, and look whether a secret was left in the clear."""
         for api in self._apis:
             api.close()
         self._apis.clear()
         self._running.close()
+        leaks = self.watch.leaks(self.home)
+        assert not leaks, f"secrets in the clear: {leaks}"
 
     def restart(self, *people: Person, **config: Any) -> None:
         """Stop and start on the same database; the clients of `people` follow to the new port."""
@@ -272,6 +286,7 @@ class Server:
     def api(self, key: str | None = None, **headers: str) -> Api:
         """A client; without a key it is nobody's."""
         api = Api(self.url, key, **headers)
+        api.watch = self.watch
         self._apis.append(api)
         return api
 
@@ -302,6 +317,7 @@ class Server:
             )
 
         home, profile, key = self.service.write(make).result()
+        self.watch.secrets.add(key["key"])
         return Person(name, home, profile, key["key"], key["id"], self.api(key["key"]))
 
     def connect_bluesky(self, person: Person, name: str = "bluesky") -> dict[str, Any]:

@@ -101,7 +101,7 @@ def revoke(platform: Platform, up: Upstream, url: str, secrets: Iterable[str] | 
         fault = _fault(reply)
         if reply.ok and not fault.name:
             continue
-        error = _failure(platform, reply, fault, hide=_secrets(form))
+        error = _failure(platform, reply, fault, hide=_secrets(up.site, form, headers))
         if error.code != "platform_auth_failed":
             raise error
 
@@ -119,7 +119,7 @@ def ask(
     """POST a form with this server's credentials to the token endpoint (or `url`), and read the answer by `tokens`."""
     whole, headers = _authenticated(_row(platform), site, form)
     reply = http.request("POST", url or site.token_url, data=whole, headers=headers)
-    return tokens(platform, reply, now_ms, held=held, hide=_secrets(whole))
+    return tokens(platform, reply, now_ms, held=held, hide=_secrets(site, whole, headers))
 
 
 def require(platform: Platform, granted: Iterable[str]) -> None:
@@ -154,8 +154,10 @@ def _authenticated(row: OAuth, site: Site, form: Mapping[str, str]) -> tuple[dic
     return {**form, row.client_id_name: site.client_id, **secret}, headers
 
 
-def _secrets(form: Mapping[str, str]) -> list[str]:
-    return [value for name, value in form.items() if re.search(r"token$|secret$|^code", name)]
+def _secrets(site: Site, form: Mapping[str, str], headers: Mapping[str, str]) -> list[str]:
+    """What was sent that no error may repeat."""
+    sent = [value for name, value in form.items() if re.search(r"token$|secret$|^code", name)]
+    return [*sent, site.client_secret, headers.get("Authorization", "").removeprefix("Basic ")]
 
 
 # --- Reading answers ---------------------------------------------------------------------------------------------

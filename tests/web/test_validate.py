@@ -243,7 +243,7 @@ def test_a_token_that_ends_first_and_cannot_be_refreshed_is_warned_of(world: Wor
         assert codes(result(check(world, **body, scheduledAt=world.soon(1800)))["warnings"]) == []
         assert codes(result(check(world, **body))["warnings"]) == []
         del body["deep"]
-        accepted = world.post(**body, scheduledAt=world.soon(7200), text=f"with {refresh}").json()["results"][0]
+        accepted = world.post(**body, scheduledAt=world.soon(7200), text=f"warned of {warned}").json()["results"][0]
         assert codes(accepted.get("warnings", [])) == warned
 
 

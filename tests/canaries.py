@@ -1,0 +1,136 @@
+"""No secret in the clear: what every server of the tests was given or could have seen, and where it must not be.
+
+A watch lasts from a server's start to its end. Secrets are what the server sealed (tokens, the keys behind them, the
+verifiers of logins), the secrets of its apps, the keys of its people, and whatever the simulator ever gives out. They
+may stand in no line of the log, no answer, and nowhere in the database, which is what a backup copies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from socialpub.base.crypto import Vault
+from socialpub.simulator.lab import Lab
+
+SEALED = ("access", "refresh", "key", "dpopKey", "clientKey", "verifier")  # what of a sealed value is secret
+SHORTEST = 8  # of what counts as a secret
+OPENED = ("idempotency",)  # sealed so that a repeat of the request gets it again: its owner is meant to see it
+GIVEN = re.compile(
+    r"lab-(?:access|refresh)-[\w-]{20,}"  # by every authorization server of the simulator
+    r"|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}"  # a session of Bluesky
+)
+CODE = re.compile(r"lab-code-[\w-]{20,}")  # which the browser brings, and may get back
+PASSWORD = re.compile(r"(?<![\w-])[a-z2-7]{4}(?:-[a-z2-7]{4}){3}(?![\w-])")  # in the form of an app password
+
+
+class WatchedVault(Vault):
+    """A vault that tells what it seals."""
+
+    def __init__(self, vault: Vault, watch: Watch) -> None:
+        self.__dict__.update(vault.__dict__)
+        self._watch = watch
+
+    def seal(self, secret: bytes, place: tuple[str, str, str]) -> str:
+        if place[0] not in OPENED:
+            self._watch.secrets.update(_secrets(_parsed(secret)))
+        return super().seal(secret, place)
+
+
+class _Listener(logging.Handler):
+    """Keeps every line, formatted as a handler would write it, with tracebacks."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # As `socialpub serve` has it: of others only warnings (httpx would tell whole addresses).
+        if record.name.startswith("socialpub") or record.levelno >= logging.WARNING:
+            self._lines.append(self.format(record))
+
+
+@dataclass
+class Watch:
+    """One server's secrets, log and answers, over all its restarts. `leaks` says what stands where it must not."""
+
+    lab: Lab
+    secrets: set[str] = field(default_factory=set)
+    lines: list[str] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Every line of the log is heard, as far as `socialpub serve` writes them."""
+        root, ours, listener = logging.getLogger(), logging.getLogger("socialpub"), _Listener(self.lines)
+        before = ours.level
+        root.addHandler(listener)
+        ours.setLevel(logging.INFO)
+        yield
+        ours.setLevel(before)
+        root.removeHandler(listener)
+
+    def hear(self, response: httpx.Response) -> None:
+        """An answer of the server, when it is text."""
+        if response.headers.get("Content-Type", "").startswith(("application/json", "text/")):
+            self.answers.append(response.text)
+
+    def leaks(self, home: Path) -> list[str]:
+        """Each secret in the clear, as the place and its beginning."""
+        places = {"log": self.lines, "answer": self.answers, **_database(home)}
+        return [f"{place}: {found[:16]}…" for place, texts in places.items() for found in self._found(place, texts)]
+
+    def _found(self, place: str, texts: Iterable[str]) -> Iterator[str]:
+        text = "\0".join(texts)
+        yield from (secret for secret in self.secrets if secret in text)
+        yield from (match[0] for match in GIVEN.finditer(text))
+        yield from (match[0] for match in CODE.finditer(text) if place != "answer")
+        asked = {match[0] for match in PASSWORD.finditer(text)}
+        yield from asked & self._passwords() if asked else ()
+
+    def _passwords(self) -> set[str]:
+        accounts: Any = self.lab.fake("bluesky")
+        return {secret for account in accounts.accounts for secret in account.app_passwords.values()}
+
+
+def _parsed(secret: bytes) -> Any:
+    text = secret.decode("utf-8", "replace")
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {"key": text}
+    return found if isinstance(found, dict | list) else {"key": text}
+
+
+def _secrets(value: Any) -> Iterator[str]:
+    """What of a sealed value is secret, wherever it stands in it."""
+    for name, item in value.items() if isinstance(value, dict) else ():
+        if name in SEALED and isinstance(item, str) and len(item) >= SHORTEST:
+            yield item
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _secrets(inner)
+
+
+def _database(home: Path) -> dict[str, list[str]]:
+    """The text of every row, and every byte of the files: also what is not checkpointed yet."""
+    found = {path.name: [path.read_bytes().decode("latin-1")] for path in home.glob("socialpub.db*") if path.is_file()}
+    with contextlib.suppress(sqlite3.DatabaseError):  # a test may have damaged it
+        found |= {f"table {name}": list(texts) for name, texts in _tables(home / "socialpub.db")}
+    return found
+
+
+def _tables(path: Path) -> Iterator[tuple[str, Iterable[str]]]:
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '*_search*'"
+        for (name,) in connection.execute(names).fetchall():
+            rows = connection.execute(f'SELECT * FROM "{name}"').fetchall()
+            yield name, (value for row in rows for value in row if isinstance(value, str))
