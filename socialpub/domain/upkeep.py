@@ -5,8 +5,10 @@ Looked at by the keeper every minute, so that publishing finds tokens that live.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
+from collections.abc import Container, Iterable
 from typing import Any
 
 from peewee import fn
@@ -41,14 +43,20 @@ class Upkeep:
         """One look: warn, end what is over, begin the renewals that are due."""
         service = self._service
         warn(service)
-        for row in service.read(lambda: due(service)).result():
+        busy = self._busy()
+        for row in service.read(lambda: due(service, busy)).result():
             if self._begin(row["id"]):
                 service.pool.submit(self._renew, row)
 
+    def _busy(self) -> set[str]:
+        """The accounts that are being renewed, or wait after a failure."""
+        with self._lock:
+            now = self._service.now_ms
+            return self._running | {account for account, (_, until) in self._failures.items() if until > now}
+
     def _begin(self, account: str) -> bool:
         with self._lock:
-            waits = self._failures.get(account, (0, 0))[1] > self._service.now_ms
-            if waits or account in self._running or len(self._running) >= AT_ONCE:
+            if account in self._running or len(self._running) >= AT_ONCE:
                 return False
             self._running.add(account)
             return True
@@ -77,17 +85,18 @@ class Upkeep:
         self._failures[account] = (count, self._service.now_ms + wait)
 
 
-def due(service: Service) -> list[Row]:
-    """The accounts whose tokens are to be renewed now."""
+def due(service: Service, busy: Container[str] = ()) -> list[Row]:
+    """The accounts whose tokens are to be renewed now, the most urgent of each platform; none of the `busy` ones."""
     found: list[Row] = []
     for name in platforms.CONNECTORS:
         platform = platforms.platform(name)
         if platform.upkeep.renewable and service.sites[name].enabled:
-            found += _due(service, platform)
+            rows = (row for row in _due(service, platform) if row["id"] not in busy)
+            found += itertools.islice((row for row in rows if not tokens.is_at_risk(service, row)), AT_ONCE)
     return found
 
 
-def _due(service: Service, platform: Platform) -> list[Row]:
+def _due(service: Service, platform: Platform) -> Iterable[Row]:
     now, upkeep = service.now_ms, platform.upkeep
     before = int(upkeep.refresh_before * 1000)
     ends_soon = Account.token_expires_at <= now + before
@@ -106,8 +115,7 @@ def _due(service: Service, platform: Platform) -> list[Row]:
         # A lost answer may have used the refresh token up: while the access token lives, nothing is risked.
         lost = Account.renewal_at.is_null(False)
         query = query.where(~(lost & (Account.token_expires_at > now + tokens.MARGIN_MS)))
-    rows = query.order_by(Account.token_expires_at).limit(AT_ONCE).dicts()
-    return [row for row in rows if not tokens.is_at_risk(service, row)]
+    return query.order_by(Account.token_expires_at).dicts().iterator()  # type: ignore[no-any-return]
 
 
 def _wanted(until: int) -> Any:

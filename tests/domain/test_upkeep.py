@@ -12,12 +12,12 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.domain import tokens, upkeep
+from socialpub.domain import accounts, tokens, upkeep
 from socialpub.domain.service import close_service
-from socialpub.platforms.base import Tokens
+from socialpub.platforms.base import Identity, Tokens
 from socialpub.platforms.base import Upkeep as Row
 from socialpub.store.models import Account
-from tests.domain.tokens_kit import DAY_MS, HOURS, Home, open_home
+from tests.domain.tokens_kit import DAY_MS, HOURS, NAME, Home, open_home
 
 Make = Callable[..., Home]
 MONTHS = Row(refresh_before=30 * 86_400, keep_alive=7 * 86_400)
@@ -135,6 +135,27 @@ def test_failures_are_not_repeated_at_once_and_the_waits_grow(make: Make) -> Non
         home.skip(60)
     assert asked == [2, 2, 0, 2, 0, 0, 0, 2, 0, 0]
     assert home.events() == []
+
+
+def test_accounts_that_wait_after_a_failure_keep_no_other_from_its_turn(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "AT_ONCE", 1)
+    home = make(HOURS)
+    row, later = home.row(), home.issue()
+    bob, _ = home.service.write(
+        lambda tx: accounts.connect(home.service, tx, row["organization"], row["profile"], NAME, Identity("bob"), later)
+    ).result()
+    home.skip(7200)
+    home.post_due(60)
+    home.account = bob["id"]
+    home.post_due(60)
+    keeper = upkeep.Upkeep(home.service)
+    home.upstream.wire.planned = [LOST]
+    keeper.look()
+    assert not home.is_alive()
+    keeper.look()
+    assert home.is_alive()
 
 
 def test_a_refused_account_is_asked_once_and_never_again(make: Make) -> None:
