@@ -796,12 +796,13 @@ def test_deleting_one_of_two_records_leaves_the_bytes_to_a_request_that_is_about
 
 def test_a_twin_that_comes_second_leaves_the_bytes_to_the_first(server: Server, alice: Person) -> None:
     first = alice.api.publish(inline_post(alice, JPEG), "twin")
-    real, taken = limits._find, iter([None])  # the second does not see the record before its transaction
+    real, early = limits._find, iter([True])  # the second looks before the first has committed
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(limits, "_find", lambda key, now: next(taken, None) if (row := real(key, now)) is None else row)
+        patched.setattr(limits, "_find", lambda key, now: None if next(early, False) else real(key, now))
         second = alice.api.publish(inline_post(alice, JPEG), "twin")
-    assert second.content == first.content
-    assert kept(server) == [hashlib.sha256(JPEG).hexdigest()]
+    assert (second.content, second.headers["Idempotency-Replayed"]) == (first.content, "true")
+    assert next(early, None) is None
+    assert (kept(server), files._leases) == ([hashlib.sha256(JPEG).hexdigest()], {})
 
 
 def test_files_that_a_crash_left_without_a_row_go_after_the_next_start(server: Server, alice: Person) -> None:
