@@ -64,7 +64,12 @@ class Protocol(HttpProtocol):
 async def running(app: Sanic[Any, Any], sock: socket.socket) -> AsyncIterator[None]:
     """The application, serving on this loop while the block runs. Its listeners run once, in order."""
     server = await app.create_server(
-        sock=sock, protocol=Protocol, backlog=BACKLOG, return_asyncio_server=True, access_log=False
+        sock=sock,
+        protocol=Protocol,
+        backlog=BACKLOG,
+        return_asyncio_server=True,
+        asyncio_server_kwargs={"start_serving": False},  # asyncio would serve before the listeners have run
+        access_log=False,
     )
     if server is None or server.server is None:
         raise RuntimeError("the server did not start")
