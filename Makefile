@@ -28,7 +28,7 @@ test: $(READY)
 	$(BIN)/python -m pytest -rs -m "not slow and not browser" -n 4 --dist loadfile $(ARGS)
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -rs -m slow $(ARGS)
+	$(BIN)/python -m pytest -rs -m slow -n 2 --dist worksteal $(ARGS)
 
 # Needs Debian's chromium.
 test-browser: $(READY)

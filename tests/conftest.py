@@ -6,7 +6,11 @@ another organization. Each has one Bluesky account at the simulator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,58 @@ import pytest
 
 from socialpub.simulator.server import SimulatorThread
 from tests.kit import Clock, Person, Server
+
+Tell = Callable[[str], None]
+
+
+# --- Runs in several processes -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tell(record_property: Callable[[str, object], None]) -> Tell:
+    """Say what a test has measured, and with which seed: a table in the run's output, whichever process it ran in."""
+    return lambda text: record_property("told", text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Told(config))
+
+
+class Told:
+    """Prints what tests tell, as they end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        told = [str(text) for name, text in report.user_properties if name == "told"] if report.when == "call" else []
+        if told:
+            terminal = self._config.get_terminal_writer()
+            terminal.line()
+            terminal.line("\n".join(told))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Slow tests run beside each other; one that measures times (marked `alone`) waits until the machine is its own."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if run is None or item.get_closest_marker("slow") is None:
+        return (yield)
+    with _turn(Path(tempfile.gettempdir()) / f"socialpub-{run}", alone=item.get_closest_marker("alone") is not None):
+        return (yield)
+
+
+@contextlib.contextmanager
+def _turn(file: Path, *, alone: bool) -> Iterator[None]:
+    with open(f"{file}-gate", "w") as gate, open(f"{file}-run", "w") as lock:
+        fcntl.flock(gate, fcntl.LOCK_EX)  # who waits to be alone keeps others from beginning
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        yield
+
+
+# --- The simulator, a server, its people ---------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")

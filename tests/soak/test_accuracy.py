@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Tell
 from tests.kit import iso
 from tests.soak.world import CLASSES, a_world, count
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 POSTS = count("accurate", 100)
 OVER_SECONDS = 30
 LATE_MS = 2000
 
 
-def test_scheduled_posts_go_out_on_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scheduled_posts_go_out_on_time(tmp_path: Path, tell: Tell) -> None:
     with a_world(tmp_path, each=POSTS // 3 + 1) as world:
         world.start()
         begin, due = int(time.time() * 1000) + 5000, {}
@@ -33,8 +34,7 @@ def test_scheduled_posts_go_out_on_time(tmp_path: Path, capsys: pytest.CaptureFi
         assert world.stop() == 0
         late = [entry["at_ms"] - due[entry["text"]] for entry in world.lab.ledger()]
     p50, p99 = statistics.median(late), statistics.quantiles(late, n=100)[98]
-    with capsys.disabled():
-        print(f"\n{POSTS} scheduled over {OVER_SECONDS} s: p50 {p50:.0f} ms, p99 {p99:.0f} ms, earliest {min(late)} ms")
+    tell(f"{POSTS} scheduled over {OVER_SECONDS} s: p50 {p50:.0f} ms, p99 {p99:.0f} ms, earliest {min(late)} ms")
     assert len(late) == POSTS
     assert min(late) >= 0
     assert p99 <= LATE_MS

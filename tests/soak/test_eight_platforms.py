@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import Tell
 from tests.soak.contents import COMMENTED, FILMS_ON_TIKTOK, SHAPES, Shape
 from tests.soak.invariants import Report, check
 from tests.soak.killing import PUBLISHING, PointKills, prepared, random_kills
@@ -33,45 +34,37 @@ POINTS = {
 COMMENTING = tuple(f"comment.{point}" for point in ("after_intent", "after_reply", "before_result", "after_result"))
 
 
-def test_random_kills_lose_and_double_nothing_on_eight_platforms(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_random_kills_lose_and_double_nothing_on_eight_platforms(tmp_path: Path, tell: Tell) -> None:
     kills, each = count("eight_kills", 200), count("eight_posts", 40)
     result = random_kills(tmp_path, new_seed(), kills, each, on=EIGHT, shapes=WITH_FILMS, minute=MINUTE)
-    with capsys.disabled():
-        print("\n" + result.table("random SIGKILLs on eight platforms, upstream faults on 14 % of calls"))
+    tell(result.table("random SIGKILLs on eight platforms, upstream faults on 14 % of calls"))
     assert result.report.whole
     assert result.report.posts == 8 * each
     assert set(result.report.unknown_of) <= MAY_BE_UNKNOWN
 
 
-def test_the_same_run_with_naive_retry_breaks_the_invariants_on_eight_platforms(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_run_with_naive_retry_breaks_the_invariants_on_eight_platforms(tmp_path: Path, tell: Tell) -> None:
     kills, each = count("eight_naive_kills", 30), count("eight_naive_posts", 12)
     result = random_kills(tmp_path, new_seed(), kills, each, on=EIGHT, shapes=SHAPES, minute=MINUTE, naive=True)
-    with capsys.disabled():
-        print("\n" + result.table("the same with naive retry, which must fail"))
+    tell(result.table("the same with naive retry, which must fail"))
     assert not result.report.whole
 
 
-def test_kills_while_publishing_break_nothing_on_eight_platforms(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = _killed(tmp_path, capsys, "eight platforms", POINTS, SHAPES, threads=12, immediate=0.15)
+def test_kills_while_publishing_break_nothing_on_eight_platforms(tmp_path: Path, tell: Tell) -> None:
+    report = _killed(tmp_path, tell, "eight platforms", POINTS, SHAPES, threads=12, immediate=0.15)
     assert set(report.unknown_of) <= MAY_BE_UNKNOWN
 
 
-def test_kills_around_a_first_comment_break_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kills_around_a_first_comment_break_nothing(tmp_path: Path, tell: Tell) -> None:
     points, shapes = dict.fromkeys(COMMENTING, ("bluesky",)), {"bluesky": (COMMENTED,)}
-    report = _killed(tmp_path, capsys, "first comments", points, shapes, platforms=("bluesky",), threads=4)
+    report = _killed(tmp_path, tell, "first comments", points, shapes, platforms=("bluesky",), threads=4)
     assert not report.unknown
     assert report.comments == report.by_platform["bluesky"]["published"]
 
 
 def _killed(
     folder: Path,
-    capsys: pytest.CaptureFixture[str],
+    tell: Tell,
     name: str,
     points: Mapping[str, tuple[str, ...]],
     shapes: Mapping[str, tuple[Shape, ...]],
@@ -94,9 +87,8 @@ def _killed(
         world.drain()
         assert world.stop() == 0
         report = check(world, journal)
-    with capsys.disabled():
-        print(f"\nkills at named points ({name}): seed {seed}, {time.monotonic() - began:.0f} s\n  {kills.shown()}")
-        print("\n".join(report.lines()))
+    tell(f"kills at named points ({name}): seed {seed}, {time.monotonic() - began:.0f} s\n  {kills.shown()}")
+    tell("\n".join(report.lines()))
     assert report.whole
     assert [point for point in points if kills.lacks(point)] == []
     return report

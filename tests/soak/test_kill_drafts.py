@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Tell
 from tests.kit import iso
 from tests.platforms.meta_kit import jpeg
 from tests.soak.world import World, a_world, count, pause, wait_for
@@ -29,9 +30,7 @@ POINTS = {
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_draft_is_opened_once_whenever_the_server_is_killed(
-    point: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_draft_is_opened_once_whenever_the_server_is_killed(point: str, tmp_path: Path, tell: Tell) -> None:
     asked, drafts, ends = POINTS[point]
     began, seen = time.monotonic(), Counter[tuple[str, str | None]]()
     with a_world(tmp_path, on=("tiktok",), publishing={"settle_horizon": 1}) as world:
@@ -44,8 +43,7 @@ def test_a_draft_is_opened_once_whenever_the_server_is_killed(
             seen[_end(world, post) or ("", None)] += 1
             assert world.stop() == 0
             assert (_opened(world), _drafts(world)) == (asked * (number + 1), drafts * (number + 1))
-    with capsys.disabled():
-        print(f"\nkills at {point}, {time.monotonic() - began:.0f} s: {KILLS}, each {drafts} drafts, ends {dict(seen)}")
+    tell(f"kills at {point}, {time.monotonic() - began:.0f} s: {KILLS}, each {drafts} drafts, ends {dict(seen)}")
     assert seen == {ends: KILLS}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import Tell
 from tests.soak.invariants import Report, check
 from tests.soak.killing import PUBLISHING, PointKills
 from tests.soak.load import Load
@@ -34,22 +35,20 @@ OTHERS = (
 
 
 @pytest.mark.parametrize("platform", CLASSES)
-def test_kills_while_publishing_break_nothing(
-    platform: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_kills_while_publishing_break_nothing(platform: str, tmp_path: Path, tell: Tell) -> None:
     points = (*PUBLISHING, "cont.after_create_before_save") if platform == "crate" else PUBLISHING
-    report = _killed(tmp_path, capsys, platform, points, (platform,), moved=0.0, canceled=0.0)
+    report = _killed(tmp_path, tell, platform, points, (platform,), moved=0.0, canceled=0.0)
     unknown = report.by_platform[platform]["unknown"]
     assert platform == "plain" or not unknown  # only without a key may an outcome stay unknown
 
 
-def test_kills_around_commits_break_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _killed(tmp_path, capsys, "all", OTHERS, (), moved=0.4, canceled=0.5, immediate=0.3)
+def test_kills_around_commits_break_nothing(tmp_path: Path, tell: Tell) -> None:
+    _killed(tmp_path, tell, "all", OTHERS, (), moved=0.4, canceled=0.5, immediate=0.3)
 
 
 def _killed(
     folder: Path,
-    capsys: pytest.CaptureFixture[str],
+    tell: Tell,
     name: str,
     points: tuple[str, ...],
     platforms: tuple[str, ...],
@@ -66,9 +65,8 @@ def _killed(
         world.drain()
         assert world.stop() == 0
         report = check(world, journal)
-    with capsys.disabled():
-        print(f"\nkills at named points ({name}): seed {seed}, {time.monotonic() - began:.0f} s\n  {kills.shown()}")
-        print("\n".join(report.lines()))
+    tell(f"kills at named points ({name}): seed {seed}, {time.monotonic() - began:.0f} s\n  {kills.shown()}")
+    tell("\n".join(report.lines()))
     assert report.whole
     assert {point: kills.at(point) for point in points if kills.at(point) < KILLS} == {}
     return report

@@ -17,11 +17,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.conftest import Tell
 from tests.kit import iso
 from tests.soak.invariants import Journal, check
 from tests.soak.world import ROOT, World, a_world, count, pause, pressure, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 POSTS = count("overdue", 10_000)
 ACCOUNTS = 60  # of each class
@@ -29,15 +30,14 @@ PORT_SECONDS = 5.0
 P99_MS = 250.0
 
 
-def test_ten_thousand_overdue_posts_are_published_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ten_thousand_overdue_posts_are_published_once(tmp_path: Path, tell: Tell) -> None:
     with a_world(tmp_path, each=ACCOUNTS, scheduling={"overdue_spacing": 2}) as world:
         _insert(world, POSTS, late_seconds=600)
         opened, probe, took = _drained(world)
         report = check(world, Journal())
         spaced = _closest(world)
-    with capsys.disabled():
-        print(f"\n{POSTS} overdue: port {opened:.2f} s, drained in {took:.0f} s, {probe}, closest {spaced:.2f} s")
-        print("\n".join(report.lines()))
+    tell(f"{POSTS} overdue: port {opened:.2f} s, drained in {took:.0f} s, {probe}, closest {spaced:.2f} s")
+    tell("\n".join(report.lines()))
     assert report.whole
     assert report.statuses["published"] == POSTS + probe.scheduled
     assert opened <= PORT_SECONDS * probe.pressure
@@ -45,9 +45,7 @@ def test_ten_thousand_overdue_posts_are_published_once(tmp_path: Path, capsys: p
     assert spaced >= 1.9
 
 
-def test_ten_thousand_posts_overdue_beyond_the_grace_time_fail_and_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ten_thousand_posts_overdue_beyond_the_grace_time_fail_and_are_told(tmp_path: Path, tell: Tell) -> None:
     with a_world(tmp_path, each=ACCOUNTS) as world:
         _insert(world, POSTS, late_seconds=3700)
         opened, probe, took = _drained(world)
@@ -56,8 +54,7 @@ def test_ten_thousand_posts_overdue_beyond_the_grace_time_fail_and_are_told(
         told = world.rows("SELECT count(*) AS n FROM event WHERE type = 'post.failed'")[0]["n"]
         shown = json.loads(world.rows("SELECT data FROM event WHERE type = 'post.failed' LIMIT 1")[0]["data"])
         posted = len(world.lab.ledger())
-    with capsys.disabled():
-        print(f"\n{POSTS} beyond the grace time: port {opened:.2f} s, told in {took:.0f} s, {probe}")
+    tell(f"{POSTS} beyond the grace time: port {opened:.2f} s, told in {took:.0f} s, {probe}")
     assert report.whole
     assert (rules, told, posted) == (POSTS, POSTS, probe.scheduled)
     assert (shown["error"]["rule"], shown["willRetry"]) == ("schedule.overdue", False)

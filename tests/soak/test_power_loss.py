@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Tell
 from tests.kit import iso
 from tests.soak import trace
 from tests.soak.invariants import problems
@@ -80,7 +81,7 @@ def _publish(world: World) -> None:
                 assert client.post("/v1/posts", json=body).is_success
 
 
-def test_the_log_is_synced_before_every_answer(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_is_synced_before_every_answer(recorded: Recorded, tell: Tell) -> None:
     durable, pending = bytearray(), bytearray()
     good = 0
     for step in recorded.steps:
@@ -91,14 +92,11 @@ def test_the_log_is_synced_before_every_answer(recorded: Recorded, capsys: pytes
         for post in trace.acknowledged(step):
             assert post.encode() in durable, f"{post} was acknowledged before its sync"
             good += 1
-    with capsys.disabled():
-        print(f"\nsync before the answer: {good} of {2 * ANSWERS}")
+    tell(f"sync before the answer: {good} of {2 * ANSWERS}")
     assert good == 2 * ANSWERS
 
 
-def test_no_power_cut_loses_what_was_acknowledged(
-    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_power_cut_loses_what_was_acknowledged(recorded: Recorded, tmp_path: Path, tell: Tell) -> None:
     seed = new_seed()
     chance = random.Random(seed)
     moments = sorted(chance.choices(range(len(recorded.steps)), k=IMAGES))
@@ -112,11 +110,9 @@ def test_no_power_cut_loses_what_was_acknowledged(
         database = _image(disks, tmp_path, chance)
         damaged += problems(database)
         lost += sorted(told - _posts(database))
-    with capsys.disabled():
-        print(
-            f"\npower cuts: seed {seed}, {IMAGES} images, {len(told)} acknowledged, "
-            f"lost {len(lost)}, damaged {len(damaged)}"
-        )
+    tell(
+        f"power cuts: seed {seed}, {IMAGES} images, {len(told)} acknowledged, lost {len(lost)}, damaged {len(damaged)}"
+    )
     assert (lost, damaged) == ([], [])
     assert len(told) > ANSWERS
 

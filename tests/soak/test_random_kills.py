@@ -6,27 +6,24 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Tell
 from tests.soak.killing import random_kills
 from tests.soak.world import count, new_seed
 
 pytestmark = pytest.mark.slow
 
 
-def test_random_kills_lose_and_double_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_random_kills_lose_and_double_nothing(tmp_path: Path, tell: Tell) -> None:
     result = random_kills(tmp_path, new_seed(), kills=count("kills", 200), each=count("posts", 250))
-    with capsys.disabled():
-        print("\n" + result.table("random SIGKILLs, upstream faults on 14 % of calls"))
+    tell(result.table("random SIGKILLs, upstream faults on 14 % of calls"))
     assert result.report.whole
     assert result.report.posts == 3 * count("posts", 250)
     assert set(result.report.by_platform) == {"bluesky", "crate", "plain"}
 
 
-def test_the_same_run_with_naive_retry_breaks_the_invariants(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_run_with_naive_retry_breaks_the_invariants(tmp_path: Path, tell: Tell) -> None:
     result = random_kills(
         tmp_path, new_seed(), kills=count("naive_kills", 50), each=count("naive_posts", 100), naive=True
     )
-    with capsys.disabled():
-        print("\n" + result.table("the same with naive retry, which must fail"))
+    tell(result.table("the same with naive retry, which must fail"))
     assert result.report.doubled

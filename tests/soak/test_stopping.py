@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.conftest import Tell
 from tests.soak.invariants import check
 from tests.soak.load import Load
 from tests.soak.world import CLASSES, World, a_world, count, new_seed, pause, wait_for
@@ -22,7 +23,7 @@ STOPS = count("stops", 100)
 LIMIT = 25.0
 
 
-def test_a_hundred_orderly_stops(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hundred_orderly_stops(tmp_path: Path, tell: Tell) -> None:
     seed, began = new_seed(), time.monotonic()
     chance, took, codes = random.Random(seed), [], []
     with a_world(tmp_path, each=4) as world:
@@ -40,9 +41,8 @@ def test_a_hundred_orderly_stops(tmp_path: Path, capsys: pytest.CaptureFixture[s
         world.drain()
         assert world.stop() == 0
         report = check(world, journal)
-    with capsys.disabled():
-        print(f"\n{STOPS} SIGTERMs: seed {seed}, {time.monotonic() - began:.0f} s, slowest end {max(took):.1f} s")
-        print("\n".join(report.lines()))
+    tell(f"{STOPS} SIGTERMs: seed {seed}, {time.monotonic() - began:.0f} s, slowest end {max(took):.1f} s")
+    tell("\n".join(report.lines()))
     assert codes == [0] * STOPS
     assert max(took) <= LIMIT
     assert report.whole

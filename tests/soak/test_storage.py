@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import Tell
 from tests.kit import iso
 from tests.soak.invariants import check, problems
 from tests.soak.load import Load
@@ -64,7 +65,7 @@ def _body(world: World, text: str, **more: Any) -> dict[str, Any]:
     return {"text": text, "targets": [{"accountId": world.accounts["plain"][0]}], **more}
 
 
-def test_flipped_bits_are_refused_and_nothing_is_published(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flipped_bits_are_refused_and_nothing_is_published(tmp_path: Path, tell: Tell) -> None:
     seed = new_seed()
     chance, outcomes = random.Random(seed), Counter[str]()
     with a_world(tmp_path) as world:
@@ -76,8 +77,7 @@ def test_flipped_bits_are_refused_and_nothing_is_published(tmp_path: Path, capsy
             damaged[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
             outcomes[_served(world, bytes(damaged), wanted)] += 1
         published = world.lab.ledger()
-    with capsys.disabled():
-        print(f"\n{FLIPS} flipped bits: seed {seed}, {dict(outcomes)}")
+    tell(f"{FLIPS} flipped bits: seed {seed}, {dict(outcomes)}")
     assert not outcomes["started on a file that integrity_check calls damaged"]
     assert not outcomes["refused without a reason"]
     assert published == []

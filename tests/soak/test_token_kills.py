@@ -77,7 +77,8 @@ class Toll:
 def test_kills_while_tokens_are_renewed_break_no_account_in_silence(tmp_path: Path, tell: Tell) -> None:
     seed, began = new_seed(), time.monotonic()
     each = -(-KILLS * len(POINTS) // len(RENEWALS)) + TRIES
-    with a_world(tmp_path, each, on=tuple(RENEWALS), minute=2.0) as world:
+    with a_world(tmp_path, each, on=tuple(RENEWALS), minute=2.0, publishing={"settle_horizon": 1}) as world:
+        world.lab.post("/lab/settings", {"processingMs": 20})
         _end_half(world)
         kills = list(_killed(world, random.Random(seed)))
         world.start()
