@@ -37,9 +37,10 @@ UPSTREAM_BODY_MAX = 16 * 1024
 class ApiError(Exception):
     """Anything that a caller of the API may see; turned into the envelope in one place (`web.app`).
 
-    `status` defaults to the row of `code` (or of a service rule). `outcome`, `stale_token`, `duplicate` and `retryable`
-    are for `domain.publish` only: what one upstream call is known to have done, that the access token needs a refresh,
-    that the platform says it has the post already, and whether a scheduled post is tried again.
+    `status` defaults to the row of `code` (or of a service rule). `outcome`, `stale_token`, `duplicate`, `absent` and
+    `retryable` are for `domain.publish` only: what one upstream call is known to have done, that the access token needs
+    a refresh, that the platform says it has the post already, that it says nothing came of what it was given, and
+    whether a scheduled post is tried again.
     """
 
     code: str
@@ -55,6 +56,7 @@ class ApiError(Exception):
     outcome: Outcome | None = None
     stale_token: bool = False
     duplicate: bool = False
+    absent: bool = False
     retryable: bool = True  # False: trying again by itself would not help (credits used up, a retired version)
 
     def __post_init__(self) -> None:

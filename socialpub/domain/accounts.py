@@ -9,7 +9,7 @@ from typing import Any
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
-from socialpub.domain import moves
+from socialpub.domain import moves, unclear
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
 from socialpub.domain.tokens import columns, line
@@ -159,13 +159,15 @@ def enabled(service: Service, platform: Platform) -> None:
 def disconnect(service: Service, tx: Tx, scope: Scope, account: str, request_id: str) -> Row:
     """Erase an account's secrets and cancel its waiting posts; the row as it was (for revoking upstream).
 
-    The row itself stays for the post log; connecting the same account again revives its id.
+    The row itself stays for the post log; connecting the same account again revives its id. A post that goes on by
+    itself at the platform cannot be called canceled: its next attempt ends it.
     """
     row, now = find(scope, account), service.now_ms
     gone = {"secret": None, "token_expires_at": None, "ends_at": None, "renewed_at": None, "renewal_at": None}
     Account.update(disconnected_at=now, updated_at=now, **gone).where(Account.id == account).execute()
-    waiting = Post.select(Post.id).where(Post.account == account, Post.status.in_(["queued", "validated"]))
-    for (post,) in list(waiting.tuples()):
-        moves.move(service, tx, "disconnect", post, request_id=request_id)
-        service.jobs.remove(tx, post)
+    shown = (Post.id, Post.platform, Post.saved)
+    waiting = Post.select(*shown).where(Post.account == account, Post.status.in_(["queued", "validated"])).dicts()
+    for post in [post for post in waiting if not unclear.goes_on(post)]:
+        moves.move(service, tx, "disconnect", post["id"], request_id=request_id)
+        service.jobs.remove(tx, post["id"])
     return row

@@ -40,6 +40,7 @@ MOVES: dict[str, Move] = {
     "reject": _move("publishing", "rejected", "post.rejected"),
     "fail": _move("publishing", "failed", "post.failed"),
     "wait": _move("publishing", "validated", "post.failed"),  # for the next attempt
+    "doubt": _move("validated", "failed", "post.failed"),  # between two attempts, of what goes on without us
     # Before anything was sent.
     "overdue": _move("queued validated publishing", "failed", "post.failed"),
     "refuse": _move("queued validated", "rejected", "post.rejected"),

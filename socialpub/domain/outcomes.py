@@ -12,7 +12,7 @@ from typing import Any
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.runtime import iso
-from socialpub.domain import media, moves, tokens
+from socialpub.domain import media, moves, tokens, unclear
 from socialpub.domain.intents import TAKEN, Row, Snapshot, add_warnings, capped, close, open_intent, owned, published_of
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Pending, Published, Warning
@@ -35,7 +35,7 @@ def claim(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
     if post["status"] != "publishing":
         refusal = _refusal(account)
         if refusal:
-            _refuse(service, tx, claim, post, refusal)
+            _refuse(service, tx, claim, post, account, refusal)
             return None
         post = _begin(service, tx, post)
     attempt = Attempt.select().where(Attempt.post == post["id"], Attempt.number == post["attempts"]).dicts().get()
@@ -61,10 +61,12 @@ def _refusal(account: Row) -> ApiError | None:
     return None
 
 
-def _refuse(service: Service, tx: Tx, claim: Claim, post: Row, error: ApiError) -> None:
-    number = post["attempts"] + 1
+def _refuse(service: Service, tx: Tx, claim: Claim, post: Row, account: Row, error: ApiError) -> None:
+    number, name = post["attempts"] + 1, "refuse"
+    if unclear.goes_on(post):
+        error, name = unclear.told_no_more(post, account, error), "doubt"
     _insert_attempt(service, post["id"], number)
-    moves.move(service, tx, "refuse", post["id"], attempts=number, **error_columns(service, error, post["platform"]))
+    moves.move(service, tx, name, post["id"], attempts=number, **error_columns(service, error, post["platform"]))
     _finish_attempt(service, post["id"], number, error)
     service.jobs.finish(tx, claim)
 
@@ -183,16 +185,17 @@ def failed(
     owned(service, snapshot)
     if intent:
         close(service, intent, outcome)
-    post = snapshot.post
-    _finish_attempt(service, post["id"], snapshot.attempt["number"], error)
+    post, wait = snapshot.post, _retry_wait(service, snapshot.post, error)
     if error.rule == "account.reconnect_required":
         tokens.mark_revoked(service, tx, snapshot.account["id"], error.message)
+    if wait is None and not error.absent and unclear.goes_on(post):
+        error = unclear.told_no_more(post, snapshot.account, error)
+    _finish_attempt(service, post["id"], snapshot.attempt["number"], error)
     columns = error_columns(service, error, post["platform"])
     if outcome == "absent":
         columns["saved"] = (
             None  # what was prepared did not go out although it was asked to: the next attempt prepares anew
         )
-    wait = _retry_wait(service, post, error)
     if wait is not None:
         at = service.now_ms + wait
         moves.move(service, tx, "wait", post["id"], **(columns | {"next_attempt_at": at}))

@@ -6,15 +6,13 @@ Recovery sends nothing: it frees the leases, and the freed doorbells lead each p
 from __future__ import annotations
 
 import functools
-import json
 import logging
 from typing import Any
 
 from peewee import JOIN, Value, fn
 
-from socialpub import platforms
 from socialpub.base import faults
-from socialpub.domain import batches, instance, limits, media, outcomes
+from socialpub.domain import batches, instance, limits, media, outcomes, unclear
 from socialpub.domain.service import Service
 from socialpub.store.db import Tx
 from socialpub.store.models import Batch, Idempotency, Intent, Post
@@ -74,13 +72,7 @@ def overdue(before: int) -> list[dict[str, Any]]:
         .order_by(_due_at(), Post.id)
         .dicts()
     )
-    return [row for row in rows if not _goes_out(row)]
-
-
-def _goes_out(row: dict[str, Any]) -> bool:
-    """Whether what preparing has left at the platform reaches its place without us."""
-    delivers = platforms.platform(row["platform"]).delivers
-    return bool(row["saved"] and delivers and delivers(json.loads(row["saved"])))
+    return [row for row in rows if not unclear.goes_on(row)]
 
 
 _SHOWN = (

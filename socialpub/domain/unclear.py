@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from socialpub import platforms
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain.intents import Row, Snapshot
@@ -21,23 +23,37 @@ def not_there(platform: Platform) -> ApiError:
 def no_answer(snapshot: Snapshot, platform: Platform, intent: Row, found: Absent | Unknown) -> ApiError:
     """It may be there: nobody said, and looking did not show it."""
     said = f"The post was sent to {platform.label} at {iso(intent['sent_at'])} and no answer came. It may be live."
-    return _unknown(snapshot, platform, said, found.look if isinstance(found, Unknown) else "", found.evidence)
+    return _unknown(snapshot.post, snapshot.account, platform, said, found.evidence)
 
 
 def is_duplicate(snapshot: Snapshot, platform: Platform, error: ApiError) -> ApiError:
     """It may be there: the platform has such a post, and looking did not show whether an earlier send made it."""
     said = f"{error.message} An earlier attempt may have made that post: whether it did could not be seen."
-    return _unknown(snapshot, platform, said, "", error.platform_response)
+    return _unknown(snapshot.post, snapshot.account, platform, said, error.platform_response)
 
 
-def _unknown(snapshot: Snapshot, platform: Platform, said: str, look: str, evidence: Any) -> ApiError:
-    name = snapshot.account["display_name"] or snapshot.account["platform_account_id"]
+def goes_on(post: Row) -> bool:
+    """Whether what preparing has left at the platform reaches its place without us."""
+    delivers = platforms.platform(post["platform"]).delivers
+    return bool(post["saved"] and delivers and delivers(json.loads(post["saved"])))
+
+
+def told_no_more(post: Row, account: Row, error: ApiError) -> ApiError:
+    """It may be there: the platform has all of it, and `error` is why it does not say what became of it."""
+    platform = platforms.platform(post["platform"])
+    said = f"{platform.label} has all of the post and did not say what became of it. {error.message}"
+    return _unknown(post, account, platform, said, error.platform_response)
+
+
+def _unknown(post: Row, account: Row, platform: Platform, said: str, evidence: Any) -> ApiError:
+    name = account["display_name"] or account["platform_account_id"]
     return refuse(
         "publish.outcome_unknown",
         said,
         remediation=(
-            f'{look or f"Look at {name} on {platform.label}."} If the post is there, send {{"published": true}} to '
-            f'POST /v1/posts/{snapshot.post["id"]}/settle; if it is not, {{"published": false}}, then retry it.'
+            f"{platform.look or f'Look at {name} on {platform.label}.'} If the post is there, send "
+            f'{{"published": true}} to POST /v1/posts/{post["id"]}/settle; if it is not, {{"published": false}}, then '
+            f"retry it."
         ),
         platform_response=evidence or None,
     )

@@ -141,6 +141,7 @@ class Platform:
     connects: bool = False  # this build can connect accounts and publish
     plan_class: Callable[[Json], SendClass] | None = None
     delivers: Callable[[Json], bool] | None = None  # whether what `Pending` saved goes on by itself, to its end
+    look: str = ""  # where a person finds out what nobody can be asked, as a sentence; empty: look at the account
 
     def class_of(self, plan: Json) -> SendClass:
         return self.plan_class(plan) if self.plan_class else self.send_class

@@ -58,11 +58,10 @@ class Absent:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Looking could not tell; `final`: looking again will not either. `look`: where a person may, as a sentence."""
+    """Looking could not tell; `final`: looking again will not either."""
 
     evidence: Json = field(default_factory=dict)
     final: bool = False
-    look: str = ""
 
 
 @dataclass(frozen=True)

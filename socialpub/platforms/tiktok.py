@@ -63,8 +63,7 @@ def send(up: Upstream, plan: Json) -> Published | Pending:
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Unknown:
     """TikTok lists no drafts: without its id one cannot be looked for."""
     if "photos" in plan:
-        reason = {"reason": "TikTok shows a draft only to who has its id."}
-        return Unknown(reason, final=True, look="Look into the creator's TikTok inbox.")
+        return Unknown({"reason": "TikTok shows a draft only to who has its id."}, final=True)
     return _delivered(up, plan)
 
 
@@ -149,7 +148,7 @@ def _came_to_nothing(up: Upstream, state: Progress, reply: Reply, reason: str) -
     if reason in _PULLED_IN_VAIN and not state.rebuilt:
         return Progress(rebuilt=1).missed()
     error = failed(up, reply, reason)
-    error.retryable = False
+    error.absent, error.retryable = True, False
     raise error
 
 

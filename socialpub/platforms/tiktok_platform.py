@@ -132,6 +132,7 @@ PLATFORM = Platform(
     connects=True,
     # Photos are delivered by the call that names their draft; all else goes by that name.
     plan_class=lambda plan: NO_KEY if "photos" in plan else CONTAINER,
+    look="Look into the creator's TikTok inbox.",
     delivers=lambda saved: bool(saved["publish"]) and saved["sent"] >= saved["size"],
     # Access lives hours; the refresh token half a year (a year before 2026), and may be another after each use.
     upkeep=Upkeep(refresh_before=900, keep_alive=7 * 86_400, rotates=True),

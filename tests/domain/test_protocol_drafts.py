@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain import publish
+from socialpub.domain import accounts, publish
 from socialpub.domain.intents import LostClaimError
+from socialpub.domain.tenancy import Scope
 from socialpub.platforms.base import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
@@ -156,3 +157,59 @@ def test_a_lost_answer_leaves_it_to_a_person_who_may_have_it_sent_again(server: 
     assert ann.api.post(f"/v1/posts/{post}/retry", json={}).status_code == 202
     assert server.wait(post, "published", seconds=20)["attempts"] == 2
     assert (opened(server), drafts(server)) == (2, 1)
+
+
+# --- A draft that is there, and a TikTok that does not say so ------------------------------------------------------
+
+
+def refuses_its_status(server: Server, how: str) -> None:
+    server.lab.lab.faults.add([{"fault": how, "platform": "tiktok", "operation": "status.fetch"}])
+
+
+@pytest.mark.parametrize("kind", ["image", "video"])
+@pytest.mark.parametrize("how", ["status:401", "status:403", "status:429", "status:500", "html"])
+def test_a_draft_whose_status_is_refused_is_unknown_and_never_made_twice(
+    server: Server, ann: Person, kind: str, how: str
+) -> None:
+    server.lab.lab.configure(processingMs=0)
+    refuses_its_status(server, how)
+    post = schedule(server, ann, kind)
+    assert wait_for(lambda: server.rows(id=post)[0]["status"] in ("failed", "rejected") or server.skip(40), 30, 0.2)
+    row = server.rows(id=post)[0]
+    error = json.loads(row["error"])
+    assert (row["status"], error["rule"], drafts(server)) == ("failed", UNKNOWN, 1)
+    assert error["remediation"].startswith("Look into the creator's TikTok inbox. If the post")
+    assert ann.api.post(f"/v1/posts/{post}/retry", json={}).status_code == 409
+    assert ann.api.post(f"/v1/posts/{post}/settle", json={"published": True}).status_code == 200
+    assert server.rows(id=post)[0]["status"] == "published"
+    assert drafts(server) == 1
+
+
+def test_a_draft_that_stays_in_processing_for_ever_is_unknown(server: Server, ann: Person) -> None:
+    server.lab.lab.configure(processingMs=24 * 3600_000)
+    post = schedule(server, ann)
+    assert wait_for(lambda: server.rows(id=post)[0]["status"] == "failed" or server.skip(2000), 30, 0.1)
+    assert json.loads(server.rows(id=post)[0]["error"])["rule"] == UNKNOWN
+
+
+def test_a_draft_that_came_to_nothing_is_known_to(server: Server, ann: Person) -> None:
+    fake: Any = server.lab.lab.fake("tiktok")
+    fake.fails = "file_format_check_failed"
+    server.lab.lab.configure(processingMs=0)
+    post = schedule(server, ann)
+    assert wait_for(lambda: server.rows(id=post)[0]["status"] == "rejected" or server.skip(6), 20, 0.2)
+    assert json.loads(server.rows(id=post)[0]["error"])["rule"] == "tiktok.file_format.invalid"
+
+
+def test_disconnecting_does_not_call_canceled_what_goes_on_without_us(server: Server, ann: Person) -> None:
+    server.lab.lab.configure(processingMs=0)
+    server.service.runtime.settings.publishing.retry_waits[:] = [3600.0]
+    refuses_its_status(server, "status:500")
+    post = schedule(server, ann, "video")
+    assert wait_for(lambda: server.rows(id=post)[0]["status"] == "validated" or server.skip(10), 30, 0.2)
+    scope, account = Scope(ann.organization), ann.accounts["tiktok"]["id"]
+    server.service.write(lambda tx: accounts.disconnect(server.service, tx, scope, account, "req_1")).result()
+    assert server.rows(id=post)[0]["status"] == "validated"
+    server.skip(3601)
+    error = json.loads(server.wait(post, "failed", seconds=20)["error"])
+    assert (error["rule"], drafts(server)) == (UNKNOWN, 1)
