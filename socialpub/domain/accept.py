@@ -128,9 +128,10 @@ def _insert(service: Service, tx: Tx, order: _Order) -> Accepted:
     limits.claim(service, tx, order.key, order.batch)
     _recheck(service, order)
     crossings = limits.take_quota(service, tx, order.scope.organization, len(order.targets))
-    _insert_batch(service, order)
+    now = service.now_ms  # of the batch and everything in it
+    _insert_batch(order, now)
     media_ids = _insert_media(service, order)
-    claims = [_insert_target(service, tx, order, target, media_ids) for target in order.targets]
+    claims = [_insert_target(service, tx, order, target, media_ids, now) for target in order.targets]
     for crossing in crossings:
         events.emit(service, crossing.type, order.scope.organization, crossing.data, request_id=order.request_id)
     answer = _scheduled_answer(service, tx, order)
@@ -150,12 +151,12 @@ def _recheck(service: Service, order: _Order) -> None:
             media.find(order.scope, target.aim.account["profile"], asset)
 
 
-def _insert_batch(service: Service, order: _Order) -> None:
+def _insert_batch(order: _Order, now: int) -> None:
     Batch.insert(
         id=order.batch,
         organization=order.scope.organization,
         request_id=order.request_id,
-        created_at=service.now_ms,
+        created_at=now,
         scheduled_at=order.at_ms,
     ).execute()
 
@@ -178,10 +179,10 @@ def _inline(ref: Row, profile: str) -> Inline | None:
 
 
 def _insert_target(
-    service: Service, tx: Tx, order: _Order, target: _Target, media_ids: Mapping[Inline, str]
+    service: Service, tx: Tx, order: _Order, target: _Target, media_ids: Mapping[Inline, str], now: int
 ) -> Claim | None:
     """A target's row, its events and its job; the claim when it is published at once."""
-    row = _row(service, order, target, media_ids)
+    row = _row(order, target, media_ids, now)
     search.add(Post.insert(**row).execute(), row)
     account = target.aim.account["id"]
     claim = None
@@ -194,8 +195,8 @@ def _insert_target(
     return claim
 
 
-def _row(service: Service, order: _Order, target: _Target, media_ids: Mapping[Inline, str]) -> Row:
-    aim, now = target.aim, service.now_ms
+def _row(order: _Order, target: _Target, media_ids: Mapping[Inline, str], now: int) -> Row:
+    aim = target.aim
     refs = [_saved_ref(ref, aim.account["profile"], media_ids) for ref in aim.refs]
     return {
         "id": target.post,

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from socialpub.store.models import Event
@@ -279,14 +280,15 @@ def test_a_stopping_server_lets_no_more_requests_of_the_api_in(world: World) -> 
     assert api.get("/v1/posts").status_code == 200
     world.server.lab.lab.calls.clear()
     answers: list[Any] = []
+    refused: list[httpx.Response] = []
     publishing = threading.Thread(target=lambda: answers.append(slow.publish(world.body())))
     publishing.start()
     wait_for(lambda: bool(world.server.lab.lab.calls))
     stopping = threading.Thread(target=world.server._running.close)
     stopping.start()
-    wait_for(world.server.service.stopping.is_set)
     with api.expecting_failure():
-        answer = api.get("/v1/posts")
+        wait_for(lambda: (answer := api.get("/v1/posts")).status_code != 200 and refused.append(answer) is None)
+    (answer,) = refused
     publishing.join()
     stopping.join()
     assert (answer.status_code, error_of(answer)["rule"]) == (503, "service.stopping")
