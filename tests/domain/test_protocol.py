@@ -34,7 +34,7 @@ def three() -> Iterator[SimulatorThread]:
 
 @pytest.fixture
 def server(tmp_path: Path, three: SimulatorThread, wall: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Protocol]:
-    monkeypatch.setattr(net._Client.request, "__kwdefaults__", short_deadline(1.5))
+    monkeypatch.setattr(net._Client.request, "__kwdefaults__", short_deadline(2.5))
     three.lab.reset()
     overrides = {"publishing": {"settle_horizon": 4, "retry_waits": [0.2, 0.4]}, "scheduling": {"overdue_spacing": 0}}
     server = Protocol(tmp_path, three, wall, overrides)
