@@ -23,7 +23,7 @@ from socialpub.domain.fetched import Fetched as Fetched
 from socialpub.domain.files import file_of
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
-from socialpub.platforms.base import Facts, Item, Kind
+from socialpub.platforms.base import Draft, Facts, Item, Kind
 from socialpub.platforms.rules import unreachable
 from socialpub.store.db import Tx
 from socialpub.store.models import Media, Post
@@ -297,13 +297,13 @@ def resolved(
     return replace(item, facts=facts, path=path)
 
 
-def option_facts(fetched: Fetched, batch: str, platform: str, options: Mapping[str, Any]) -> dict[str, Facts]:
+def option_facts(fetched: Fetched, batch: str, platform: str, draft: Draft) -> dict[str, Facts]:
     """What the images are that options name, in an I/O thread; `preflight_failed` for what cannot be had or read."""
     found = {}
-    for option in platforms.platform(platform).option_images:
-        if option in options:
+    for option, is_used in platforms.platform(platform).option_images.items():
+        if option in draft.options and is_used(draft):
             try:
-                found[option] = fetched.get(batch, options[option])[1]
+                found[option] = fetched.get(batch, draft.options[option])[1]
             except ApiError as error:
                 raise _deep_error(platform, "image", f"The image of `{option}`", error) from error
     return found

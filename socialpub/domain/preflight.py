@@ -202,7 +202,7 @@ def check_deep(service: Service, fetched: media.Fetched, batch: str, aim: Aim) -
             errors.append(error)
     pictures: Mapping[str, Facts] = {}
     try:
-        pictures = media.option_facts(fetched, batch, aim.platform, aim.draft.options)
+        pictures = media.option_facts(fetched, batch, aim.platform, aim.draft)
     except ApiError as error:
         errors.append(error)
     found = _findings(service, aim, replace(aim.draft, items=tuple(items), option_facts=pictures), "deep")

@@ -134,9 +134,9 @@ class _Run:
         items = media.with_bytes(
             self.service, self.fetched, post["batch"], post["platform"], post["media"], self.snapshot.assets
         )
-        bare = self._bare_draft()
-        pictures = media.option_facts(self.fetched, post["batch"], post["platform"], bare.options)
-        draft = replace(bare, items=items, option_facts=pictures)
+        draft = replace(self._bare_draft(), items=items)
+        pictures = media.option_facts(self.fetched, post["batch"], post["platform"], draft)
+        draft = replace(draft, option_facts=pictures)
         who, around = accounts.who(self.snapshot.account), surroundings(self.service)
         found = findings(self.up.platform, self.up.site, draft, who, around, ("deep",))
         if found.errors:

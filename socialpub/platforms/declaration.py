@@ -129,7 +129,8 @@ class Platform:
     alt_text: tuple[Kind, ...] = ("image", "video")  # the kinds of media whose alt text is published
     caps: tuple[Cap, ...] = ()  # above four fifths of one: warning `daily_cap_near`
     notices: tuple[Notice, ...] = ()  # warnings of the platform's own, beside its rules
-    option_images: tuple[str, ...] = ()  # options that name an image; its facts come in `Draft.option_facts`
+    # Options that name an image, and whether a draft uses it: its facts then come in `Draft.option_facts`.
+    option_images: Mapping[str, Callable[[Draft], bool]] = field(default_factory=dict)
     unreachable: Mapping[Kind, str] = field(default_factory=dict)  # rule of a failed fetch; default: media.reachable
     reply_options: tuple[str, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)  # option left out → the field of `extra` it is taken from

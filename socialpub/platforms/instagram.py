@@ -92,7 +92,7 @@ PLATFORM = Platform(
         ignored_option("coverUrl", "only a single video has a cover", _no_reel),
         ignored_option("shareToFeed", "only a single video can stay out of the feed", _no_reel),
     ),
-    option_images=("coverUrl",),
+    option_images={"coverUrl": lambda draft: not _no_reel(draft)},
     account_block=("kind", "accountType", "grantedScopes"),
     oauth=OAuth(
         scopes=("instagram_business_basic", "instagram_business_content_publish"),

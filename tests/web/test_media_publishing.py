@@ -215,13 +215,13 @@ def test_a_fetch_stops_where_it_would_fill_the_disk(
 # --- Images that options name ----------------------------------------------------------------------------------------
 
 
-def reel(server: Server, person: Person, cover: str, video: str) -> dict[str, Any]:
+def with_cover(server: Server, person: Person, cover: str, *media: dict[str, Any]) -> dict[str, Any]:
     account = server.connect(person, "instagram", username="a")
     options = {"platform": "instagram", "coverUrl": cover}
     body = {
         "targets": [{"accountId": account["id"], "options": options}],
         "text": "x",
-        "media": [by_url(video, "video")],
+        "media": list(media),
     }
     response = person.api.post("/v1/posts/validate", json=body)
     assert response.status_code == 200, response.text
@@ -242,7 +242,15 @@ def test_a_cover_image_is_fetched_and_checked(
     server: Server, alice: Person, shelf: Shelf, data: bytes, status: int, rule: str | None
 ) -> None:
     video = shelf.put("/v.mp4", mp4(1080, 1920, seconds=5))
-    result = reel(server, alice, shelf.put("/cover", data, status), video)
+    result = with_cover(server, alice, shelf.put("/cover", data, status), by_url(video, "video"))
     deep = [error["rule"] for error in result["errors"] if not error["rule"].endswith(("url_public", ".http"))]
     assert deep == ([rule] if rule else [])
     assert sorted(shelf.asked) == ["/cover", "/v.mp4"]
+
+
+def test_a_cover_that_is_ignored_is_not_fetched(server: Server, alice: Person, shelf: Shelf) -> None:
+    photo = shelf.put("/p.jpg", picture())
+    result = with_cover(server, alice, shelf.put("/cover", b"", 404), by_url(photo))
+    assert "option_ignored" in [note["code"] for note in result["warnings"]]
+    assert "instagram.media.reachable" not in [error["rule"] for error in result["errors"]]
+    assert shelf.asked == ["/p.jpg"]
