@@ -17,7 +17,7 @@ from tests.soak.world import World, a_world, count, pause, wait_for
 
 pytestmark = pytest.mark.slow
 
-KILLS = count("draft_kills", 10)
+KILLS = count("draft_kills", 20)
 LOST, KEPT = ("failed", "publish.outcome_unknown"), ("published", None)
 POINTS = {
     "pub.after_intent": (0, 0, LOST),

@@ -420,6 +420,15 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, co
     assert path.read_bytes() == content
 
 
+def test_a_file_whose_rows_name_rows_that_are_not_there_is_damaged(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA foreign_keys = 0")
+        columns = "id, organization, name, slug, created_at, updated_at"
+        connection.execute(f"INSERT INTO profile ({columns}) VALUES ('p', 'lost', 'P', 'p', 0, 0)")
+    with pytest.raises(StartError, match="a row of profile names a row of organization that is not there"):
+        db.check_integrity(path)
+
+
 def test_a_folder_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StartError, match="cannot write beside the database"):
