@@ -235,7 +235,8 @@ def _add_middleware(app: Sanic, service: Service) -> None:  # type: ignore[type-
         response.headers.setdefault("Cache-Control", "no-store")
         if service.base_url.startswith("https:"):
             response.headers["Strict-Transport-Security"] = "max-age=31536000"
-        took = service.runtime.clock.monotonic() - getattr(request.ctx, "began", 0.0)
+        now = service.runtime.clock.monotonic()
+        took = now - getattr(request.ctx, "began", now)  # a request that never came whole has not begun
         log.info("%s %s %s %s %.0fms", request_id, request.method, ascii(request.path), response.status, took * 1000)
 
     @app.exception(Exception)

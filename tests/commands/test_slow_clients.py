@@ -17,7 +17,7 @@ from tests.commands.test_admin import Ask
 from tests.commands.test_process import address, client
 from tests.web.dripping import Ended, drip
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 SOCKETS = 500
 CUT_SECONDS = 15.0
@@ -59,7 +59,10 @@ def test_500_slow_clients_hold_nobody_up_and_are_cut_off(
 ) -> None:
     monkeypatch.setenv("SOCIALPUB_LIMITS__POSTS", "100000")
     alice = simulator.lab.add_account("bluesky", handle="alice.test")
-    url = address(start("serve", "--port", "0"))
+    process = start("serve", "--port", "0")
+    url = address(process)
+    assert process.popen.stderr is not None
+    threading.Thread(target=process.popen.stderr.read, daemon=True).start()  # a full pipe would stop the server's log
     org = ask("org", "create", "Acme")["id"]
     where = ("--profile", ask("profile", "list", "--org", org)[0]["id"], "--handle", "alice.test")
     account = ask("account", "connect", "bluesky", *where, stdin=alice["appPassword"])["id"]

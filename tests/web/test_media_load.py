@@ -25,7 +25,7 @@ from socialpub.web.server import serve
 from tests.hostile_media import BOMBS, FILES
 from tests.media_kit import mp4
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 MIB = 1024 * 1024
 
 

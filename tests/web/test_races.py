@@ -15,7 +15,7 @@ from socialpub.store.models import Post
 from tests.kit import Api, Person, Server, breathe, iso
 from tests.web.world import World
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 RACES = 2_000
 WAVE = 100
