@@ -18,11 +18,12 @@ from pydantic import ValidationError
 from socialpub import platforms
 from socialpub.base import config, net
 from socialpub.base.config import ConfigError, Settings
+from socialpub.base.errors import ApiError
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain import instance, people
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service, open_service
-from socialpub.store import db
+from socialpub.store import db, models
 from socialpub.store.locks import ServeLock, StartError
 from socialpub.web.app import build_app
 from socialpub.web.server import serve as run_app
@@ -130,6 +131,7 @@ def start_service(settings: Settings) -> Service:
     if needed:
         load_vault(settings, needed=needed)  # before anything is written
     db.migrate(path)
+    models.check_columns(path)
     return open_service(Runtime(settings, load_vault(settings, needed=needed)))
 
 
@@ -139,6 +141,8 @@ def _needed_keys(path: Path) -> set[str]:
     database = db.Database(path).open()
     try:
         return database.read(instance.needed_keys).result()
+    except ApiError as error:
+        raise db.damaged(path, "its tables cannot be read") from error
     finally:
         database.close()
 

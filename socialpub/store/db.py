@@ -345,6 +345,11 @@ def _refuse_newer(path: Path, runner: Runner) -> None:
         raise StartError(f"{path} was written by a newer socialpub ({', '.join(unknown)}); install that version")
 
 
+def damaged(path: Path, why: str) -> StartError:
+    """The error of a file that cannot be served."""
+    return StartError(f"{path} is damaged ({why}). Nothing was changed. Put a backup in its place.")
+
+
 def check_integrity(path: Path) -> None:
     """StartError unless SQLite finds the file whole; run before a server opens its port.
 
@@ -362,4 +367,4 @@ def check_integrity(path: Path) -> None:
     finally:
         database.close()
     if problems != ["ok"]:
-        raise StartError(f"{path} is damaged ({'; '.join(problems)}). Nothing was changed. Put a backup in its place.")
+        raise damaged(path, "; ".join(problems))

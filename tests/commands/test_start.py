@@ -159,6 +159,18 @@ def test_a_damaged_database_is_refused_and_not_touched(
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(("column", "in_its_place"), [(b'"mark"', b'"lark"'), (b'"key_id"', b'"ke{_id"')])
+@pytest.mark.parametrize("command", [SERVE, CREATE])
+def test_a_column_that_a_flipped_bit_has_renamed_is_damage(
+    run: Run, sealed: Path, folder: Path, command: tuple[str, ...], column: bytes, in_its_place: bytes
+) -> None:
+    path = folder / "socialpub.db"
+    content = path.read_bytes()
+    assert column in content
+    path.write_bytes(content.replace(column, in_its_place))
+    failed(run(*command), "socialpub.db", "damaged", "backup")
+
+
 @pytest.mark.parametrize("command", [SERVE, CREATE, ("migrate", "--json")])
 def test_a_file_that_is_no_database_is_refused_and_not_touched(
     run: Run, folder: Path, command: tuple[str, ...]
