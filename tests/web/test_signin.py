@@ -133,11 +133,16 @@ def test_ten_thousand_guesses_in_an_hour_are_hardly_looked_at(wall: Clock):
     assert looked_at <= 60
 
 
+def at_once(server: Server, password: str, times: int) -> Counter[int]:
+    """How often which status came back, of browsers that sign in at the same moment."""
+    browsers = [server.api() for _ in range(times)]
+    forms = [{"csrf_token": csrf_of(api.get("/login")), "email": EMAIL, "password": password} for api in browsers]
+    with ThreadPoolExecutor(times) as many:
+        return Counter(many.map(lambda api, form: api.post("/login", data=form).status_code, browsers, forms))
+
+
 def test_guesses_that_are_sent_at_once_are_not_all_looked_at(server, owner):
-    api = server.api()
-    form = {"csrf_token": csrf_of(api.get("/login")), "email": EMAIL, "password": "wrong wrong wrong"}
-    with ThreadPoolExecutor(40) as many:
-        codes = Counter(many.map(lambda _: api.post("/login", data=form).status_code, range(40)))
+    codes = at_once(server, "wrong wrong wrong", 40)
     assert codes[401] <= people.FREE_FAILURES + 1  # one more may be under way beside the last of them
     assert codes[401] + codes[429] == 40
 
@@ -147,10 +152,7 @@ def test_who_guesses_the_words_behind_an_unknown_address_is_nobody(server, owner
 
 
 def test_hashing_takes_no_more_memory_however_many_sign_in(server, owner):
-    api = server.api()
-    form = {"csrf_token": csrf_of(api.get("/login")), "email": EMAIL, "password": PASSWORD}
-    with ThreadPoolExecutor(40) as many:
-        assert {answer.status_code for answer in many.map(lambda _: api.post("/login", data=form), range(80))} == {303}
+    assert at_once(server, PASSWORD, 40) == {303: 40}
     hashing = [thread for thread in threading.enumerate() if thread.name.startswith("hashing")]
     assert 1 <= len(hashing) <= 2  # each keeps what one hash takes, and no other thread ever hashes
 
