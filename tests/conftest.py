@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import gc
 import os
 import tempfile
@@ -16,11 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from httpx._transports import default
 
 from socialpub.simulator.server import SimulatorThread
 from tests.kit import Clock, Person, Server
 
 Tell = Callable[[str], None]
+
+# Nearly every test makes clients, for plain HTTP on loopback, and each would load all certificates anew (15 ms).
+default.create_ssl_context = functools.cache(default.create_ssl_context)
 
 
 # --- Runs in several processes -------------------------------------------------------------------------------------
