@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from socialpub.base.errors import ApiError
@@ -14,6 +14,7 @@ from socialpub.base.net import Reply
 from socialpub.platforms.base import Account, OAuth, Platform, Site, Tokens, Upstream
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, Manners, OAuthServer
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from tests.platforms.upstream_kit import Line
 
 NOON = 1_795_176_000_000  # 2026-11-20T12:00:00Z
 VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"  # RFC 7636, appendix B
@@ -41,18 +42,12 @@ class Sent:
 
 
 @dataclass
-class Wire:
+class Wire(Line):
     """Answers what is planned, else what the operations answer."""
 
     operations: tuple[Operation, ...] = ()
     planned: list[Reply | ApiError] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
 
     def request(
         self,
@@ -91,9 +86,6 @@ class Wire:
             return operation.handle(Call(method, parts.path, HOST, query, kept, body))
         except RefusedError as refused:
             return refused.answer
-
-    def download(self, *_: Any, **__: Any) -> Reply:
-        raise AssertionError("nothing here is downloaded")
 
 
 def reply_of(answer: Answer) -> Reply:

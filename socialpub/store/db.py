@@ -346,7 +346,7 @@ def _refuse_newer(path: Path, runner: Runner) -> None:
 
 
 def damaged(path: Path, why: str) -> StartError:
-    """The error of a file that cannot be served."""
+    """The error of a file that was looked at before anything was written."""
     return StartError(f"{path} is damaged ({why}). Nothing was changed. Put a backup in its place.")
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from peewee import SQL, AutoField, BigIntegerField, BooleanField, FloatField, ForeignKeyField, IntegerField, TextField
 
-from socialpub.store.db import BaseModel, damaged
+from socialpub.store.db import BaseModel
+from socialpub.store.locks import StartError
 from socialpub.store.queue import Job
 
 
@@ -368,4 +369,5 @@ def check_columns(path: Path) -> None:
             there = {row[1] for row in connection.execute(f"PRAGMA table_info('{table._meta.table_name}')")}
             missing = sorted({field.column_name for field in table._meta.sorted_fields} - there)
             if missing:
-                raise damaged(path, f"table {table._meta.table_name} has no column {missing[0]}")
+                why = f"table {table._meta.table_name} has no column {missing[0]}"
+                raise StartError(f"{path} is damaged ({why}). Put a backup in its place.")

@@ -11,8 +11,7 @@ import hashlib
 import json as json_module
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from cryptography.exceptions import InvalidSignature
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from socialpub.base.net import BODY_MAX, CALL_SECONDS, Reply
+from tests.platforms.upstream_kit import Line
 
 from .bluesky_kit import CID, DID, PDS, PLC, PUBLIC
 from .upstream_kit import NOW, answer
@@ -85,7 +85,7 @@ def s256(text: str) -> str:
 
 
 @dataclass
-class Network:
+class Network(Line):
     """The servers. `jwks`: where the client publishes its keys (None: a public client); `calls`: (method, URL)."""
 
     now_ms: Callable[[], int] = lambda: NOW
@@ -104,17 +104,6 @@ class Network:
     sessions: dict[str, dict[str, Any]] = field(default_factory=dict)  # by refresh token
     spent: set[str] = field(default_factory=set)
     count: int = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
-
-    def download(self, url: str, into: BinaryIO, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply:
-        raise AssertionError(f"an unexpected download: {url}")
 
     def request(
         self,

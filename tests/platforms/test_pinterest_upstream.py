@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -22,6 +22,7 @@ from socialpub.platforms.base import Account, Draft, Facts, Item, Pending, Publi
 from socialpub.platforms.pinterest_platform import PLATFORM, SCOPES
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
+from tests.platforms.upstream_kit import Line
 
 from .meta_kit import jpeg, mp4
 from .upstream_kit import NONCE
@@ -72,18 +73,12 @@ def resolved(node: dict[str, Any]) -> dict[str, Any]:
 
 
 @dataclass
-class Checked:
+class Checked(Line):
     """Calls the fake, and checks what goes there and what comes back."""
 
     http: Http
     base: str
     seen: list[str] = field(default_factory=list)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
 
     def request(
         self,
@@ -105,9 +100,6 @@ class Checked:
         if url.startswith(self.base):
             self._check(method, url.removeprefix(self.base), params, data or json or _parsed(body), reply)
         return reply
-
-    def download(self, url: str, into: BinaryIO, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply:
-        raise AssertionError(f"an unexpected download: {url}")
 
     def _check(self, method: str, path: str, params: Mapping[str, str] | None, body: Any, reply: Reply) -> None:
         about = operation(method, path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as json_module
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from socialpub.base.errors import ApiError, Outcome
@@ -54,18 +53,26 @@ class Download:
     deadline: float = 0.0
 
 
-@dataclass
-class Script:
-    """The transport."""
-
-    calls: list[Call | Download] = field(default_factory=list)
+class Line:
+    """What a fake transport has beside its `request`: it opens, closes, and downloads nothing."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def download(self, url: str, into: BinaryIO, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply:
+        raise AssertionError(f"an unexpected download: {url}")
+
+
+@dataclass
+class Script(Line):
+    """The transport."""
+
+    calls: list[Call | Download] = field(default_factory=list)
+
+    def __exit__(self, *_: object) -> None:
         self.done()
 
     def done(self) -> None:
