@@ -1,4 +1,4 @@
-# Everything runs in .venv, which the first command makes from the lock file. Needs make and Python 3.11 or newer.
+# Everything runs in .venv, which the first command makes from the lock file. Needs make and Python 3.11.4 or newer.
 #
 #   make demo        a server with made-up accounts, to try it out
 #   make serve       a server on ./socialpub.db, for real
@@ -7,6 +7,7 @@
 #   make test-browser  pages in chromium
 #   make lint        ruff, mypy, import rules, the example settings
 #   make fix         what can be put right by machine
+#   make audit       the locked packages against the database of known vulnerabilities (needs the package registry)
 #   make bench       measurements
 #   make lock        new lock files from pyproject.toml (needs the package registry)
 #
@@ -16,7 +17,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo serve test test-slow test-browser lint fix bench lock
+.PHONY: demo serve test test-slow test-browser lint fix audit bench lock
 
 demo: $(READY)
 	$(BIN)/python -m socialpub demo $(ARGS)
@@ -46,6 +47,9 @@ fix: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/python -m socialpub config example > .venv/example && mv .venv/example socialpub.toml.example
 
+audit:
+	PYTHON=$(PYTHON) .ci/audit
+
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(ARGS)
 
@@ -59,7 +63,7 @@ lock:
 	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 
 .venv/installed: requirements-dev.lock
-	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; name it: make PYTHON=python3.11")'
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11, 4) or sys.exit("Python 3.11.4 or newer is needed; name it: make PYTHON=python3.11")'
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $@

@@ -11,21 +11,42 @@ import fcntl
 import functools
 import gc
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from httpx._transports import default
+from sanic_routing import route, router
+from sanic_routing.utils import path_to_parts
 
 from socialpub.simulator.server import SimulatorThread
 from tests.kit import Clock, Person, Server
 
 Tell = Callable[[str], None]
 
+os.umask(0o077)  # settings files with secrets in them are theirs alone, or they are refused
+
+# Bytecode is kept, whatever the shell says: a third of what it takes to collect the tests is compiling them, in each of
+# the processes that run them, and each `socialpub` that a test starts would compile the whole package anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# What servers leave outside their data folders.
+os.environ["XDG_STATE_HOME"] = str(Path(tempfile.gettempdir(), f"socialpub-tests-{os.getuid()}"))
+
 # Nearly every test makes clients, for plain HTTP on loopback, and each would load all certificates anew (15 ms).
 default.create_ssl_context = functools.cache(default.create_ssl_context)
+
+# Thousands of servers have the same routes: a third of a start went into compiling the same text, by way of its syntax
+# tree, which is read by nobody (and which Python 3.11 may not build in two threads at once).
+_text = SimpleNamespace(parse=str, unparse=str, fix_missing_locations=str)
+vars(router).update(ast=_text, compile=functools.cache(compile))
+for _module in (router, route):
+    vars(_module)["path_to_parts"] = functools.cache(path_to_parts)
 
 
 # --- Runs in several processes -------------------------------------------------------------------------------------
@@ -86,7 +107,7 @@ def _turn(file: Path, *, alone: bool) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def lab_thread() -> Iterator[SimulatorThread]:
-    with SimulatorThread() as simulator:
+    with SimulatorThread(Clock()) as simulator:
         yield simulator
 
 
@@ -95,6 +116,8 @@ def lab(lab_thread: SimulatorThread) -> Iterator[SimulatorThread]:
     """The simulator, empty before and after."""
     lab_thread.lab.reset()
     yield lab_thread
+    assert isinstance(lab_thread.lab.clock, Clock)
+    lab_thread.lab.clock.right()
     lab_thread.lab.reset()
 
 

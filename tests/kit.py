@@ -19,6 +19,7 @@ import httpx
 from socialpub.base import net
 from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
+from socialpub.base.host import Host
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain import accounts, tenancy
 from socialpub.domain.jobs import Engine
@@ -61,6 +62,14 @@ class Clock:
             self._standing += int(seconds * 1000)
         else:
             self._ahead_ms += int(seconds * 1000)
+
+    def set_ahead(self, seconds: float) -> None:
+        """Wall time alone is set; a negative number sets it back."""
+        self._ahead_ms += int(seconds * 1000)
+
+    def right(self) -> None:
+        """It shows the real time again."""
+        self._ahead_ms, self._standing, self._monotonic_ahead = 0, None, 0.0
 
     def stop(self, at_ms: int | None = None) -> int:
         """Wall time stands (at `at_ms`); the instant at which it does."""
@@ -221,6 +230,7 @@ class Server:
     lab: SimulatorThread
     clock: Clock
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    host: Host = field(init=False)
     url: str = ""
     service: Service = field(init=False)
     engine: Engine = field(init=False)
@@ -230,6 +240,7 @@ class Server:
 
     def __post_init__(self) -> None:
         self.watch = Watch(self.lab.lab)
+        self.host = Host(marks=(self.home.parent / f"{self.home.name}-marks",))
 
     def settings(self, port: int) -> Settings:
         given: dict[str, dict[str, Any]] = {
@@ -253,7 +264,7 @@ class Server:
         if not settings.database_path.exists():
             settings.database_path.write_bytes(_migrated())
         vault = WatchedVault(load_vault(settings), self.watch)
-        self.service = open_service(Runtime(settings, vault, clock=self.clock))
+        self.service = open_service(Runtime(settings, vault, clock=self.clock, host=self.host))
         self.watch.secrets |= {site.client_secret for site in self.service.sites.values() if site.client_secret}
         self._running.enter_context(self.watch.listening())
         self.engine = Engine(self.service)
@@ -280,6 +291,16 @@ class Server:
         """Stop and start on the same database; the clients of `people` follow to the new port."""
         self.stop()
         self.start(**config)
+        for person in people:
+            person.api = self.api(person.key)
+
+    def away(self, seconds: float, *people: Person) -> None:
+        """Down for that long: time has passed for the platforms too."""
+        self.stop()
+        self.clock.skip(seconds)
+        assert isinstance(self.lab.lab.clock, Clock), "a lab whose clock a test moves"
+        self.lab.lab.clock.skip(seconds)
+        self.start()
         for person in people:
             person.api = self.api(person.key)
 

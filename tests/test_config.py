@@ -231,6 +231,13 @@ def test_the_example_as_it_is_changes_nothing() -> None:
     assert load(example.text()).model_copy(update={"platforms": {}}) == config.load()
 
 
+def test_what_is_not_set_is_closed() -> None:
+    settings = config.load()
+    assert settings.server.host == "127.0.0.1"
+    assert settings.security.allow_private_networks is False
+    assert set(settings.server.trusted_proxies) == {"127.0.0.1", "::1"}
+
+
 def test_the_example_shows_every_setting_with_its_default() -> None:
     shown = tomllib.loads(_uncommented(example.text()))
     for name, section in _sections().items():

@@ -198,9 +198,9 @@ def test_its_own_tests_pass(copy: Path) -> None:
 
 
 TABLES = (
-    ("ninth", "tests/platforms tests/simulator tests/domain tests/test_project_source.py", 400),
-    ("", "tests/platforms/test_rules_catalogue.py tests/platforms/test_options.py tests/test_config.py", 1000),
-    ("", "tests/web/test_openapi.py tests/web/test_docs.py tests/test_project_source.py", 500),
+    ("ninth", "tests/platforms tests/simulator tests/domain tests/test_project_source.py", 150),
+    ("", "tests/platforms/test_rules_catalogue.py tests/platforms/test_options.py tests/test_config.py", 200),
+    ("", "tests/web/test_openapi.py tests/web/test_docs.py tests/test_project_source.py", 300),
     ("demo or simulator or target or options", "tests/commands/test_process.py tests/web/test_validation.py", 20),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import tomllib
@@ -17,12 +18,14 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain import schemas
 from socialpub.platforms import CATALOGUE, PLATFORMS
+from tests.laws import all_hold
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "socialpub"
-MODULES = {str(path.relative_to(PACKAGE)): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+MODULES = [str(path.relative_to(PACKAGE)) for path in sorted(PACKAGE.rglob("*.py"))]
 OUTSIDE_PLATFORMS = [name for name in MODULES if not name.startswith(("platforms/", "simulator/"))]
 OUTSIDE_BASE = [name for name in MODULES if not name.startswith("base/")]
+IN_PLATFORMS = [name for name in MODULES if name.startswith("platforms/")]
 
 FIELDS = {
     field.alias or name
@@ -61,6 +64,11 @@ ALLOWED_CALLS = {
 ALLOWED_IMPORTS = {("commands/demo.py", "httpx")}  # the demo is its own server's client
 
 
+@functools.cache
+def parsed(module: str) -> ast.AST:
+    return ast.parse((PACKAGE / module).read_text(encoding="utf-8"))
+
+
 def _docstrings(tree: ast.AST) -> set[int]:
     statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
     return {id(value) for value in statements if isinstance(value, ast.Constant)}
@@ -88,11 +96,13 @@ def names_platform(word: str) -> bool:
     return word == "Threads" or re.fullmatch(r"(platforms\.)?threads\.\w.*", word) is not None
 
 
-@pytest.mark.parametrize("module", [name for name in OUTSIDE_PLATFORMS if name not in SAMPLES])
-def test_no_module_outside_platforms_and_simulator_names_a_platform(module: str) -> None:
-    allowed = SPELT_OUT | ACCOUNT_BLOCKS.get(module, set())
-    named = [(line, word) for line, word in _words(MODULES[module]) if names_platform(word) and word not in allowed]
-    assert named == []
+def test_no_module_outside_platforms_and_simulator_names_a_platform() -> None:
+    def check(module: str) -> None:
+        allowed = SPELT_OUT | ACCOUNT_BLOCKS.get(module, set())
+        named = [(line, word) for line, word in _words(parsed(module)) if names_platform(word) and word not in allowed]
+        assert named == []
+
+    all_hold([name for name in OUTSIDE_PLATFORMS if name not in SAMPLES], check)
 
 
 @pytest.mark.parametrize(
@@ -133,26 +143,32 @@ def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-@pytest.mark.parametrize("module", OUTSIDE_BASE)
-def test_time_chance_and_sockets_come_from_base(module: str) -> None:
-    found = [(line, call) for line, call in _calls(MODULES[module]) if (module, call) not in ALLOWED_CALLS]
-    assert found == []
+def test_time_chance_and_sockets_come_from_base() -> None:
+    def check(module: str) -> None:
+        found = [(line, call) for line, call in _calls(parsed(module)) if (module, call) not in ALLOWED_CALLS]
+        assert found == []
+
+    all_hold(OUTSIDE_BASE, check)
 
 
-@pytest.mark.parametrize("module", OUTSIDE_BASE)
-def test_only_base_makes_http_calls_or_draws_random_numbers(module: str) -> None:
-    found = [
-        (line, name)
-        for line, name in _imports(MODULES[module])
-        if name in ONLY_IN_BASE and (module, name) not in ALLOWED_IMPORTS
-    ]
-    assert found == []
+def test_only_base_makes_http_calls_or_draws_random_numbers() -> None:
+    def check(module: str) -> None:
+        found = [
+            (line, name)
+            for line, name in _imports(parsed(module))
+            if name in ONLY_IN_BASE and (module, name) not in ALLOWED_IMPORTS
+        ]
+        assert found == []
+
+    all_hold(OUTSIDE_BASE, check)
 
 
-@pytest.mark.parametrize("module", OUTSIDE_BASE)
-def test_clocks_are_not_imported_under_a_bare_name(module: str) -> None:
-    bare = {f"{owner}.{name}" for owner in ("time", "os", "uuid", "socket") for name in CLOCKS_AND_CHANCE[owner]}
-    assert [name for _, name in _imports(MODULES[module]) if name in bare - {"socket.socket"}] == []
+def test_clocks_are_not_imported_under_a_bare_name() -> None:
+    def check(module: str) -> None:
+        bare = {f"{owner}.{name}" for owner in ("time", "os", "uuid", "socket") for name in CLOCKS_AND_CHANCE[owner]}
+        assert [name for _, name in _imports(parsed(module)) if name in bare - {"socket.socket"}] == []
+
+    all_hold(OUTSIDE_BASE, check)
 
 
 def _literal(node: ast.expr | None) -> str | None:
@@ -165,29 +181,33 @@ def _calls_of(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
             yield node
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_every_error_code_and_service_rule_that_is_raised_has_a_row(module: str) -> None:
-    missing = []
-    for call in _calls_of(MODULES[module], "ApiError"):
-        code = _literal(call.args[0] if call.args else None)
-        missing += [(call.lineno, code)] if code is not None and code not in ERRORS else []
-        for rule in (_literal(keyword.value) for keyword in call.keywords if keyword.arg == "rule"):
-            # What is wrong with one field of a request has the field's path as its rule.
-            known = SERVICE_RULES.keys() | CATALOGUE.keys() | (FIELDS if code == "validation_failed" else set())
-            missing += [(call.lineno, rule)] if rule is not None and rule not in known else []
-    for call in _calls_of(MODULES[module], "refuse"):
-        rule = _literal(call.args[0] if call.args else None)
-        if rule is not None and not module.startswith("simulator/") and rule not in SERVICE_RULES:
-            missing.append((call.lineno, rule))
-    assert missing == []
+def test_every_error_code_and_service_rule_that_is_raised_has_a_row() -> None:
+    def check(module: str) -> None:
+        missing = []
+        for call in _calls_of(parsed(module), "ApiError"):
+            code = _literal(call.args[0] if call.args else None)
+            missing += [(call.lineno, code)] if code is not None and code not in ERRORS else []
+            for rule in (_literal(keyword.value) for keyword in call.keywords if keyword.arg == "rule"):
+                # What is wrong with one field of a request has the field's path as its rule.
+                known = SERVICE_RULES.keys() | CATALOGUE.keys() | (FIELDS if code == "validation_failed" else set())
+                missing += [(call.lineno, rule)] if rule is not None and rule not in known else []
+        for call in _calls_of(parsed(module), "refuse"):
+            rule = _literal(call.args[0] if call.args else None)
+            if rule is not None and not module.startswith("simulator/") and rule not in SERVICE_RULES:
+                missing.append((call.lineno, rule))
+        assert missing == []
+
+    all_hold(MODULES, check)
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("platforms/")])
-def test_every_rule_id_in_a_connector_has_a_row(module: str) -> None:
-    own = next((name for name in PLATFORMS if Path(module).stem.split("_")[0] == name), None)
-    ids = re.compile(rf"{own}\.[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
-    used = {word for _, word in _words(MODULES[module]) if own and ids.fullmatch(word)}
-    assert {rule for rule in used if rule not in CATALOGUE} == set()
+def test_every_rule_id_in_a_connector_has_a_row() -> None:
+    def check(module: str) -> None:
+        own = next((name for name in PLATFORMS if Path(module).stem.split("_")[0] == name), None)
+        ids = re.compile(rf"{own}\.[a-z][a-z0-9_]*(\.[a-z0-9_]+)*")
+        used = {word for _, word in _words(parsed(module)) if own and ids.fullmatch(word)}
+        assert {rule for rule in used if rule not in CATALOGUE} == set()
+
+    all_hold(IN_PLATFORMS, check)
 
 
 def test_every_service_rule_has_a_code_with_a_row() -> None:
@@ -200,13 +220,15 @@ def test_no_service_rule_has_the_id_of_a_platform_rule() -> None:
     assert SERVICE_RULES.keys() & CATALOGUE.keys() == both
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("platforms/")])
-def test_a_platform_imports_nothing_of_another_platform(module: str) -> None:
-    owner = Path(module).stem.split("_")[0]
-    if owner not in PLATFORMS:
-        return
-    imported = {name.split(".")[2].split("_")[0] for _, name in _imports(MODULES[module]) if name.count(".") > 1}
-    assert imported & (PLATFORMS.keys() - {owner}) == set()
+def test_a_platform_imports_nothing_of_another_platform() -> None:
+    def check(module: str) -> None:
+        owner = Path(module).stem.split("_")[0]
+        if owner not in PLATFORMS:
+            return
+        imported = {name.split(".")[2].split("_")[0] for _, name in _imports(parsed(module)) if name.count(".") > 1}
+        assert imported & (PLATFORMS.keys() - {owner}) == set()
+
+    all_hold(IN_PLATFORMS, check)
 
 
 # Parts of a declared dependency that it documents as its own.
@@ -214,7 +236,7 @@ COMES_WITH = {"httpcore": "httpx", "markupsafe": "jinja2", "pydantic_core": "pyd
 
 
 def _third_parties() -> set[str]:
-    found = {name.partition(".")[0] for tree in MODULES.values() for _, name in _imports(tree)}
+    found = {name.partition(".")[0] for module in MODULES for _, name in _imports(parsed(module))}
     return found - set(sys.stdlib_module_names) - {"socialpub", ""}
 
 

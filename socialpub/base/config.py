@@ -5,16 +5,20 @@ Platform sections are typed by the platforms themselves (`platforms.base.Site`);
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from socialpub.base import private, troubles
+
 CONFIG_FILE = "socialpub.toml"
+_SECRET_WORDS = ("secret", "password", "encryption_keys")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -34,6 +38,21 @@ def seconds(value: object) -> float:
 Duration = Annotated[float, BeforeValidator(seconds)]
 
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_WITH_PORT = re.compile(r"\[([0-9A-Fa-f:.%]+)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
+
+
+def bare_address(text: str) -> str:
+    """An address without the brackets and the port that proxies write around it."""
+    match = _WITH_PORT.fullmatch(text)
+    return (match[1] or match[2]) if match else text
+
+
+def proxies(entries: Iterable[str]) -> tuple[Network, ...]:
+    """The networks that addresses, networks and addresses with ports stand for; ValueError names what is none."""
+    return tuple(ipaddress.ip_network(bare_address(entry.strip()), strict=False) for entry in entries)
+
+
 class Section(BaseModel):
     """One table of the file; an unknown setting is an error, so that a misspelt one is not ignored."""
 
@@ -46,11 +65,19 @@ class Server(Section):
     port: int = Field(8080, ge=0, le=65535)
     """The port to listen on; 0: any that is free."""
     base_url: str = ""
-    """The public address of this server, as users and platforms see it; empty: http://{host}:{port}."""
+    """The public address of this server, as users and platforms see it; empty: http://{host}:{port}.
+    Once it is set, requests for any other host are refused; those of loopback for loopback, and health checks, are not.
+    """
     trusted_proxies: list[str] = ["127.0.0.1", "::1"]
-    """Addresses whose X-Forwarded-For is believed."""
+    """Addresses and networks (10.0.0.0/8) whose X-Forwarded-For is believed."""
     metrics_token: str = ""
     """Bearer token for GET /metrics from other than loopback; empty: loopback only."""
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _proxies(cls, value: list[str]) -> list[str]:
+        proxies(value)
+        return value
 
     @field_validator("base_url")
     @classmethod
@@ -97,6 +124,10 @@ class Limits(Section):
 class Media(Section):
     max_bytes: int = Field(512 * 1024 * 1024, ge=1)
     """The largest file taken by upload or fetched by URL."""
+    organization_bytes: int = Field(0, ge=0)
+    """What the media of one organization may take in all, each asset counted; 0: no quota, as fits a server whose
+    organizations trust each other. Set it where they do not, so that none fills the disk of the others.
+    """
 
 
 class Tokens(Section):
@@ -105,8 +136,16 @@ class Tokens(Section):
 
 
 class Publishing(Section):
-    immediate_wait: Duration = Field(50.0, ge=0.1, le=55)
-    """How long an immediate POST /v1/posts waits for its targets (at most 55 s)."""
+    immediate_wait: Duration = Field(25.0, ge=0.1, le=55)
+    """How long an immediate POST /v1/posts waits for its targets (at most 55 s); `Prefer: wait=N` asks otherwise.
+    What is not settled by then is answered with 202 and goes on. Tools that call often give up after 30 s.
+    """
+    join_undelivered: bool = True
+    """A request without an Idempotency-Key whose client was gone before the answer, sent again with the same bytes
+    within 5 minutes, gets the answer of the first, and nothing is published again.
+    """
+    refuse_duplicates: bool = False
+    """Refuse the same text on the same account within 24 hours, unless the request says `"onDuplicate": "warn"`."""
     threads: int = Field(256, ge=1, le=4096)
     """Upstream calls at the same time for immediate posts."""
     workers: int = Field(32, ge=1, le=1024)
@@ -119,7 +158,7 @@ class Publishing(Section):
 
 class Scheduling(Section):
     overdue_grace: Duration = 3600.0
-    """A post found overdue at start is still published when it is at most this late."""
+    """A post is published at most this late, whatever held it up; later it becomes failed. Never below 5 seconds."""
     overdue_spacing: Duration = 2.0
     """Pause between two overdue posts of one account."""
 
@@ -136,6 +175,8 @@ class Billing(Section):
 class Retention(Section):
     idempotency: Duration = seconds("24h")
     """How long an Idempotency-Key replays its answer."""
+    audit: Duration = seconds("365d")
+    """How long it is kept who did what, on what, when and from where."""
 
 
 class Settings(BaseSettings):
@@ -213,14 +254,32 @@ def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | 
 
 
 def _read(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        path = Path(CONFIG_FILE)
-        if not path.exists():
-            return {}
+    named = path or Path(CONFIG_FILE)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+        values = tomllib.loads(named.read_text(encoding="utf-8"))
+        why = private.trouble(named, _secrets(values))
+    except FileNotFoundError as error:
+        if path is None:
+            return {}
+        raise ConfigError(f"{named}: the settings file is not there") from error
+    except OSError as error:
+        raise ConfigError(f"{named}: the settings file cannot be read: {troubles.why(error)}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{named}: {error}") from error
+    if why:
+        raise ConfigError(f"{named}: {why}")
+    return values
+
+
+def _secrets(values: Mapping[str, Any], path: str = "") -> list[str]:
+    """The names of the secret settings that are set: by the words in them."""
+    found: list[str] = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found += _secrets(value, f"{path}{name}.")
+        elif value and any(word in name for word in _SECRET_WORDS) and not isinstance(value, bool | int | float):
+            found.append(path + name)
+    return found
 
 
 def explain(error: ValidationError, prefix: str = "") -> str:

@@ -30,16 +30,14 @@ class Outcome(StrEnum):
     AMBIGUOUS = "ambiguous"  # it may have happened; only looking tells
 
 
-UPSTREAM_BODY_MAX = 16 * 1024
-
-
 @dataclass(eq=False)
 class ApiError(Exception):
     """Anything that a caller of the API may see; turned into the envelope in one place (`web.app`).
 
-    `status` defaults to the row of `code` (or of a service rule). `outcome`, `stale_token`, `duplicate`, `absent` and
-    `retryable` are for `domain.publish` only: what one upstream call is known to have done, that the access token needs
-    a refresh, that the platform says it has the post already, that it says nothing came of what it was given, and
+    `status` defaults to the row of `code` (or of a service rule). `outcome`, `stale_token`, `token_refused`,
+    `duplicate`, `absent` and `retryable` are for `domain` only: what one upstream call is known to have done, that the
+    access token needs a refresh, that the platform takes the token no more (without it a `platform_auth_failed` is a
+    refusal of permission), that it says it has the post already, that it says nothing came of what it was given, and
     whether a scheduled post is tried again.
     """
 
@@ -55,8 +53,12 @@ class ApiError(Exception):
     headers: Mapping[str, str] = field(default_factory=dict)
     outcome: Outcome | None = None
     stale_token: bool = False
+    token_refused: bool = False
+    app_in_doubt: bool = False  # a refused renewal that may as well be about this server's own credentials
     duplicate: bool = False
     absent: bool = False
+    unanswered: bool = False  # no connection came about, or no answer within its time
+    held_back: bool = False  # not even tried, because the upstream has not answered of late
     retryable: bool = True  # False: trying again by itself would not help (credits used up, a retired version)
 
     def __post_init__(self) -> None:

@@ -47,6 +47,7 @@ _DENIED_SUFFIXES = (
     ".ip6.arpa",
 )
 _HOST_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*\.?", re.ASCII)
+_ANY_HOST = re.compile(rf"(?i:{_HOST_NAME.pattern})|[0-9a-f:.]*:[0-9a-f:.]*(?:%.+)?", re.ASCII)
 # What the system's resolver takes for an IPv4 address though it is not written as one: 127.1, 2130706433, 0x7f.1
 _NUMERIC_END = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)", re.ASCII)
 _CREDENTIALS = re.compile(r"[^/?#]*//[^/?#]*@")
@@ -84,8 +85,11 @@ def may_connect(address: str, port: int) -> bool:
     return address_is_public(address) and (port == HTTPS or not address_is_own(address))
 
 
-def check_url(url: str) -> str | None:
-    """Why a URL that a user named may not be called, by its own text; None when it may, as far as that tells."""
+def check_url(url: str, *, allow_private: bool = False) -> str | None:
+    """Why a URL that a user named may not be called, by its own text; None when it may, as far as that tells.
+
+    `allow_private`: any http or https URL with a host may (`security.allow_private_networks`).
+    """
     if not url.isprintable() or " " in url or "\\" in url:
         return "it is not a URL"
     try:
@@ -94,6 +98,8 @@ def check_url(url: str) -> str | None:
         host, port = parts.raw_host.decode("ascii"), parts.port
     except (httpx.InvalidURL, ValueError):
         return "it is not a URL"
+    if allow_private and parts.scheme in ("http", "https"):
+        return None if _ANY_HOST.fullmatch(host) else "it has no host"
     if parts.scheme != "https":
         return "it is not https"
     if _CREDENTIALS.match(url):

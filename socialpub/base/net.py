@@ -19,12 +19,13 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 from urllib.parse import urlsplit
 
-import httpcore
 import httpx
 
+from socialpub.base.connections import Lines
+from socialpub.base.connections import close_idle as close_idle
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.guard import check_url as check_url
-from socialpub.base.sockets import CHUNK, CONNECT_SECONDS, Backend, Deadline, PrivateAddressError
+from socialpub.base.sockets import CHUNK, CONNECT_SECONDS, Deadline, PrivateAddressError
 from socialpub.base.sockets import Policy as Policy
 from socialpub.base.sockets import Resolver as Resolver
 from socialpub.base.sockets import listen as listen
@@ -145,10 +146,8 @@ class _Client:
 
     def __post_init__(self) -> None:
         transport = httpx.HTTPTransport(verify=_shared_ssl(), trust_env=False)
-        # httpx has no argument for the network backend; its transport is a thin shell around this pool.
-        transport._pool = httpcore.ConnectionPool(
-            ssl_context=_shared_ssl(), max_connections=8, network_backend=Backend(self.policy, self._deadline)
-        )
+        # httpx has no argument for its connections; its transport is a thin shell around their pool.
+        transport._pool = Lines(self.policy, _shared_ssl(), self._deadline)  # type: ignore[assignment]
         self._client = httpx.Client(
             transport=transport,
             trust_env=False,
@@ -274,13 +273,19 @@ def _lower(headers: httpx.Headers) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
+SILENCE = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
+
+
 def _failure(url: str, error: Exception) -> ApiError:
     if isinstance(error, PrivateAddressError):
         return _disallowed(url, "its address is private")
     unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL)
     if isinstance(error, unsent):
-        return ApiError("platform_unavailable", f"{_host(url)} could not be reached.", outcome=Outcome.NOT_SENT)
-    return _lost(url, "its answer was lost")
+        failure = ApiError("platform_unavailable", f"{_host(url)} could not be reached.", outcome=Outcome.NOT_SENT)
+    else:
+        failure = _lost(url, "its answer was lost")
+    failure.unanswered = isinstance(error, SILENCE)
+    return failure
 
 
 def _lost(url: str, why: str) -> ApiError:

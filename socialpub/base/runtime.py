@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from socialpub.base import config, crypto, net
+from socialpub.base import config, crypto, host, net, troubles
 
 
 class Clock(Protocol):
@@ -69,6 +69,7 @@ class Runtime:
     entropy: crypto.Entropy = secrets.token_bytes
     resolver: net.Resolver = net.resolve
     open_http: Callable[[net.Policy], net.Http] = net.open_http
+    host: host.Host = field(default_factory=host.this_host)
     ids: Ids = field(init=False)
 
     def __post_init__(self) -> None:
@@ -109,7 +110,29 @@ def _check_needed(keys: Collection[crypto.MasterKey], needed: Collection[str]) -
         )
 
 
+def key_trouble(settings: config.Settings, vault: crypto.Vault) -> str | None:
+    """Why the next start could not open what this one seals, in words without a path; None where it could."""
+    if settings.security.encryption_keys:
+        return None
+    try:
+        key = crypto.read_master_key(settings.key_file.read_text(encoding="ascii", errors="replace"))
+    except FileNotFoundError:
+        return "the key file is gone"
+    except OSError as error:
+        return f"the key file cannot be read: {troubles.why(error)}"
+    except ValueError:
+        return "the key file holds no key"
+    return None if key.id == vault.key_id else "the key file holds another key"
+
+
 def _key_from_file(path: Path, entropy: crypto.Entropy, make: bool) -> crypto.MasterKey:
+    try:
+        return _read_key(path, entropy, make)
+    except OSError as error:
+        raise ValueError(f"the key file cannot be used: {troubles.why_not(path) or troubles.why(error)}") from error
+
+
+def _read_key(path: Path, entropy: crypto.Entropy, make: bool) -> crypto.MasterKey:
     if not path.exists():
         if not make:
             raise ValueError("the key file is missing; restore it from your backup, secrets cannot be read without it")

@@ -141,6 +141,20 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
         "Send a well-formed HTTP/1.1 request.",
     ),
     ServiceRule(
+        "http.busy",
+        "internal_error",
+        "Too much is being sent to this server at the moment.",
+        "Send the request again in a few seconds.",
+        status=503,
+    ),
+    ServiceRule(
+        "http.host",
+        _V,
+        "The request is for another host.",
+        "Call this server by the address in `server.base_url`; a reverse proxy has to pass the Host header on.",
+        status=421,
+    ),
+    ServiceRule(
         "http.timeout",
         _V,
         "The request was not complete in time.",
@@ -180,6 +194,13 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
         _V,
         "It is not known whether this post is live, so it is not sent again.",
         "Look at the account, then say what you found with POST /v1/posts/{id}/settle.",
+        status=409,
+    ),
+    ServiceRule(
+        "post.duplicate",
+        _V,
+        "The same text went to the same account within the last 24 hours.",
+        'Look at the earlier post. To publish it again all the same, send `"onDuplicate": "warn"`.',
         status=409,
     ),
     ServiceRule(
@@ -281,6 +302,13 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
         status=413,
     ),
     ServiceRule(
+        "media.quota",
+        _V,
+        "The organization's media would take more than this server gives it.",
+        "Delete media that are not needed any more.",
+        status=413,
+    ),
+    ServiceRule(
         "media.pixels_max",
         _V,
         "The image has more than 50,000,000 pixels.",
@@ -343,7 +371,7 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
     ServiceRule(
         "schedule.overdue",
         "internal_error",
-        "The server was down when the post was due, for longer than the grace time.",
+        "The post could not be sent when it was due, nor within the grace time after it.",
         "Publish it now with POST /v1/posts/{id}/retry, or leave it.",
         stage="publish",
     ),

@@ -56,9 +56,10 @@ _resolvers = concurrent.futures.ThreadPoolExecutor(RESOLVERS, "resolver")
 
 @dataclass
 class Deadline:
-    """When the call that is under way must be over, on the monotonic clock."""
+    """When the call that is under way over a connection must be over, on the monotonic clock."""
 
     at: float = float("inf")
+    broken: bool = False  # a write failed: nothing more may be sent over this connection
 
     def cut(self, timeout: float | None, error: type[Exception]) -> float:
         """The time left for one operation; raises `error` when the whole call's time is over."""
@@ -87,6 +88,7 @@ class Stream(httpcore.NetworkStream):
             except TimeoutError as error:
                 raise httpcore.WriteTimeout("the call's deadline is over") from error
             except OSError as error:
+                self._deadline.broken = True
                 raise httpcore.WriteError(str(error)) from error
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -13,8 +14,8 @@ from pydantic.alias_generators import to_camel
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.commands.serve import settings_of, start_service
-from socialpub.domain import accounts, issues, people, schemas, tenancy
+from socialpub.commands.serve import make_private, settings_of, start_service
+from socialpub.domain import accounts, audit, issues, people, schemas, tenancy
 from socialpub.domain.service import Service, close_service
 from socialpub.platforms.base import Identity, Tokens
 from socialpub.store import db
@@ -35,12 +36,32 @@ def opened(options: argparse.Namespace) -> Iterator[Service]:
 
 def _write(options: argparse.Namespace, run: Callable[[Service, Tx], T]) -> T:
     with opened(options) as service:
-        return service.write(lambda tx: run(service, tx)).result()
+        return service.write(lambda tx: _recorded(options, service, tx, run(service, tx))).result()
+
+
+def _recorded(options: argparse.Namespace, service: Service, tx: Tx, made: T) -> T:
+    """With the row of what the operator did."""
+    subject = made.get("id") if isinstance(made, dict) else None
+    verb = f"command {options.run.__name__}"
+    audit.record(service, tx, audit.Act(verb, address=f"user {os.getuid()} of this machine"), subject)
+    return made
+
+
+def _read(options: argparse.Namespace, run: Callable[[], T]) -> T:
+    with opened(options) as service:
+        return service.read(run).result()
+
+
+def _known(organization: str | None) -> str | None:
+    """The id as it was named, of an organization that there is; None: all of them."""
+    return organization and tenancy.the_organization(organization)
 
 
 def migrate(options: argparse.Namespace) -> dict[str, Any]:
     """`{from, to, applied}`."""
-    before, after, applied = db.migrate(settings_of(options).database_path)
+    settings = settings_of(options)
+    make_private(settings)
+    before, after, applied = db.migrate(settings.database_path)
     return {"from": before, "to": after, "applied": applied}
 
 
@@ -48,23 +69,29 @@ def org_create(options: argparse.Namespace) -> dict[str, Any]:
     return _write(options, lambda service, tx: tenancy.create_organization(service, tx, options.name))
 
 
+def org_list(options: argparse.Namespace) -> list[dict[str, Any]]:
+    return _read(options, tenancy.list_organizations)
+
+
 def profile_create(options: argparse.Namespace) -> dict[str, Any]:
-    return _write(options, lambda service, tx: tenancy.create_profile(service, tx, options.org, options.name))
+    def create(service: Service, tx: Tx) -> dict[str, Any]:
+        return tenancy.create_profile(service, tx, tenancy.the_organization(options.org), options.name)
+
+    return _write(options, create)
 
 
 def profile_list(options: argparse.Namespace) -> list[dict[str, Any]]:
-    with opened(options) as service:
-        return service.read(lambda: tenancy.list_profiles(tenancy.Scope(options.org))).result()
+    return _read(options, lambda: tenancy.list_profiles(tenancy.Scope(tenancy.the_organization(options.org))))
 
 
 def key_create(options: argparse.Namespace) -> dict[str, Any]:
     label = "test" if options.test else "live"
-    return _write(
-        options,
-        lambda service, tx: tenancy.mint_key(
-            service, tx, options.org, profile=options.profile, name=options.name, label=label
-        ),
-    )
+
+    def create(service: Service, tx: Tx) -> dict[str, Any]:
+        organization = tenancy.the_organization(options.org)
+        return tenancy.mint_key(service, tx, organization, profile=options.profile, name=options.name, label=label)
+
+    return _write(options, create)
 
 
 def key_revoke(options: argparse.Namespace) -> dict[str, Any]:
@@ -72,17 +99,22 @@ def key_revoke(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def key_list(options: argparse.Namespace) -> list[dict[str, Any]]:
-    with opened(options) as service:
-        return service.read(lambda: tenancy.list_keys(options.org)).result()
+    return _read(options, lambda: tenancy.list_keys(_known(options.org)))
 
 
 def user_create(options: argparse.Namespace) -> dict[str, Any]:
     """`{id, email, role}`."""
     secret = people.hashed(_secret())
-    return _write(
-        options,
-        lambda service, tx: people.create_user(service, tx, options.org, options.email, options.role, secret),
-    )
+
+    def create(service: Service, tx: Tx) -> dict[str, Any]:
+        organization = tenancy.the_organization(options.org)
+        return people.create_user(service, tx, organization, options.email, options.role, secret)
+
+    return _write(options, create)
+
+
+def user_list(options: argparse.Namespace) -> list[dict[str, Any]]:
+    return _read(options, lambda: people.list_users(_known(options.org)))
 
 
 def user_set_password(options: argparse.Namespace) -> dict[str, Any]:
@@ -111,6 +143,15 @@ def account_add(options: argparse.Namespace) -> dict[str, Any]:
     identity = Identity(options.platform_account_id, options.display_name, given.extra)
     tokens = Tokens(given.access_token, given.refresh_token, given.expires_at)
     return _connect(options, identity, tokens)
+
+
+def account_list(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The accounts as the API shows them, oldest first."""
+    wanted = {"profileId": options.profile, "platform": options.platform, "status": options.status}
+    listed = ("platform", "status")
+    given = {name: [value] if name in listed else value for name, value in wanted.items() if value is not None}
+    query = schemas.AccountsQuery.model_validate(given)
+    return _read(options, lambda: accounts.list_everywhere(_known(options.org), query))
 
 
 def account_connect(options: argparse.Namespace) -> dict[str, Any]:

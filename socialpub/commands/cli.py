@@ -7,23 +7,30 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from socialpub import __version__, platforms
+from socialpub.base import private, redact
 from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
-from socialpub.commands import admin, demo, example, resume, serve
-from socialpub.domain import people
+from socialpub.commands import admin, demo, example, resume, serve, trail
+from socialpub.domain import people, schemas
 from socialpub.store.locks import StartError
 
+ONE_ORG = "the organization's id; may be left out where there is one only"
+ALL_ORGS = "of this organization only"
 DONE, FAILED, USAGE, REFUSED, AUTHENTICATION = 0, 1, 2, 3, 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    private.begin()
+    if logging.lastResort:  # of what a command says before, or without, a log of its own
+        logging.lastResort.setFormatter(redact.Line("%(message)s"))
     options = parser().parse_args(arguments)
     try:
         result = options.run(options)
@@ -31,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(options, error)
     except KeyboardInterrupt:
         return FAILED
+    if getattr(options, "act", "") and result.get(options.done):
+        trail.tell(options.act, result)
     if result is not None:
         _show(options, result)
     return int(getattr(options, "exit_code", DONE))
@@ -100,14 +109,16 @@ def parser() -> argparse.ArgumentParser:
 
     command = _add(commands, "simulator", demo.simulator, "the platform simulator alone")
     command.add_argument("--host", default="127.0.0.1")
-    command.add_argument("--port", type=int, default=8090)
+    command.add_argument("--port", type=int, default=8090, help=demo.PORTS_HELP)
     command.add_argument("--ledger", type=Path, help="append what is published to this file, a JSON line each")
 
-    _add(commands, "migrate", admin.migrate, "bring the database to the newest schema")
+    command = _add(commands, "migrate", admin.migrate, "bring the database to the newest schema")
+    _act(command, "migrate", done="applied")
 
     command = _add(
         commands, "resume", resume.resume, "publishing starts again after a pause; says first what is overdue"
     )
+    _act(command, "resume", done="was")
     command.add_argument("--after-restore", action="store_true", help="yes, also though the database was restored")
     command.add_argument("--skip-overdue", action="store_true", help="fail every overdue post instead of publishing it")
     config = _group(commands, "config", "the settings file")
@@ -119,45 +130,61 @@ def parser() -> argparse.ArgumentParser:
 def _administration(commands: Any) -> None:
     org = _group(commands, "org", "organizations")
     command = _add(org, "create", admin.org_create, "a new organization with its first profile")
+    _act(command, "org create")
     command.add_argument("name")
+    _add(org, "list", admin.org_list, "every organization with its id")
 
     profile = _group(commands, "profile", "profiles of an organization")
     command = _add(profile, "create", admin.profile_create, "a new profile")
+    _act(command, "profile create")
     command.add_argument("name")
-    command.add_argument("--org", required=True)
+    command.add_argument("--org", help=ONE_ORG)
     command = _add(profile, "list", admin.profile_list, "the profiles of an organization")
-    command.add_argument("--org", required=True)
+    command.add_argument("--org", help=ONE_ORG)
 
     key = _group(commands, "key", "API keys")
     command = _add(key, "create", admin.key_create, "a new API key, shown this once")
-    command.add_argument("--org", required=True)
+    _act(command, "key create")
+    command.add_argument("--org", help=ONE_ORG)
     command.add_argument("--profile")
     command.add_argument("--name", default="command line")
     command.add_argument("--test", action="store_true", help="label the key as a test key; it does the same")
     command = _add(key, "revoke", admin.key_revoke, "revoke an API key")
+    _act(command, "key revoke")
     command.add_argument("id")
     command = _add(key, "list", admin.key_list, "every API key, without its secret")
-    command.add_argument("--org")
+    command.add_argument("--org", help=ALL_ORGS)
 
     user = _group(commands, "user", "people who sign in")
     command = _add(user, "create", admin.user_create, "a new user; the password on standard input")
-    command.add_argument("--org", required=True)
+    _act(command, "user create")
+    command.add_argument("--org", help=ONE_ORG)
     command.add_argument("--email", required=True)
     command.add_argument("--role", required=True, choices=people.ROLES)
     command = _add(user, "set-password", admin.user_set_password, "another password, on standard input")
+    _act(command, "user set-password")
     command.add_argument("--email", required=True)
+    command = _add(user, "list", admin.user_list, "who signs in")
+    command.add_argument("--org", help=ALL_ORGS)
 
     account = _group(commands, "account", "connected accounts")
     command = _add(account, "add", admin.account_add, "an account from tokens: JSON on standard input")
+    _act(command, "account add")
     command.add_argument("--profile", required=True)
     command.add_argument("--platform", required=True, choices=sorted(platforms.PLATFORMS))
     command.add_argument("--platform-account-id", required=True)
     command.add_argument("--display-name")
+    command = _add(account, "list", admin.account_list, "connected accounts, without their tokens")
+    command.add_argument("--org", help=ALL_ORGS)
+    command.add_argument("--profile")
+    command.add_argument("--platform", choices=sorted(platforms.PLATFORMS))
+    command.add_argument("--status", choices=get_args(schemas.AccountStatus))
     connect = _group(account, "connect", "connect an account by its credentials; the secret on standard input")
     for platform in platforms.PLATFORMS.values():
         if platform.credentials:
             command = _add(connect, platform.name, admin.account_connect, f"connect a {platform.label} account")
             command.set_defaults(platform=platform.name)
+            _act(command, f"account connect {platform.name}")
             command.add_argument("--profile", required=True)
             for field in platform.credentials:
                 if not field.secret:
@@ -174,6 +201,11 @@ def _add(commands: Any, name: str, run: Callable[[argparse.Namespace], Any], abo
     command.set_defaults(run=run)
     _common(command, default=False)
     return command
+
+
+def _act(command: argparse.ArgumentParser, act: str, *, done: str = "id") -> None:
+    """A command that changes something: it is in the log once its result says so, in the field `done`."""
+    command.set_defaults(act=act, done=done)
 
 
 def _common(command: argparse.ArgumentParser, *, default: bool) -> None:

@@ -20,6 +20,7 @@ from PIL import Image
 
 from socialpub import platforms
 from socialpub.base.config import Settings
+from socialpub.base.host import Host
 from socialpub.commands.serve import bind, run, set_up_logging, settings_of, start_service
 from socialpub.domain import accounts, people, schemas, tenancy
 from socialpub.domain.jobs import Engine
@@ -32,6 +33,9 @@ from socialpub.store.locks import StartError
 from socialpub.web.app import build_app
 from socialpub.web.server import in_thread
 
+PORTS_HELP = (
+    f"the first of {simulator_server.PORTS} ports in a row: the control page, then one for each platform (default 8090)"
+)
 EMAIL = "demo@example.com"
 IMAGE_TEXT = "Hello from socialpub! https://example.com #hello"
 VIDEO_TEXT = "Six seconds of video from socialpub! #hello"
@@ -44,7 +48,10 @@ def simulator(options: argparse.Namespace) -> None:
         shown = {"url": running.url, "platforms": running.origins}
         print(json.dumps(shown) if options.json else _addresses(shown), flush=True)
 
-    simulator_server.run(options.host, options.port, ledger=options.ledger, ready=ready)
+    try:
+        simulator_server.run(options.host, options.port, ledger=options.ledger, ready=ready)
+    except simulator_server.PortError as error:
+        raise StartError(str(error)) from error
 
 
 def _addresses(shown: dict[str, Any]) -> str:
@@ -60,7 +67,7 @@ def demo(options: argparse.Namespace) -> dict[str, Any] | None:
         options.database = str(folder / "socialpub.db")
         options.data_dir = str(folder)
         sock, settings = bind(_settings(options, lab))
-        service = start_service(settings)
+        service = start_service(settings, Host())  # which leaves nothing outside its folder
         shown = _furnish(service, lab)
         if options.once:
             with in_thread(build_app(service, Engine(service)), sock):

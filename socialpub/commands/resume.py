@@ -8,10 +8,8 @@ from typing import Any
 from socialpub.base.runtime import iso
 from socialpub.commands.admin import opened
 from socialpub.commands.serve import RefusedError
-from socialpub.domain import instance, recovery
+from socialpub.domain import instance, overdue, recovery
 from socialpub.domain.service import Service
-
-_DUE = ("next_attempt_at", "scheduled_at", "created_at")
 
 
 def resume(options: argparse.Namespace) -> dict[str, Any]:
@@ -41,13 +39,9 @@ _WHY = (
 
 def _sorted(service: Service, skip_all: bool) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The overdue posts that will be published now, and those that will not: too late, or as asked."""
-    late = service.read(lambda: recovery.overdue(service.now_ms)).result()
-    ends = service.now_ms if skip_all else recovery.grace_ends(service)
-    return [row for row in late if _due(row) >= ends], [row for row in late if _due(row) < ends]
-
-
-def _due(row: dict[str, Any]) -> int:
-    return int(next(row[name] for name in _DUE if row[name] is not None))
+    late = service.read(lambda: overdue.before(service.now_ms)).result()
+    ends = service.now_ms if skip_all else overdue.ends(service)
+    return [row for row in late if overdue.due_of(row) >= ends], [row for row in late if overdue.due_of(row) < ends]
 
 
 def _fail(service: Service, rows: list[dict[str, Any]]) -> None:
@@ -58,8 +52,13 @@ def _fail(service: Service, rows: list[dict[str, Any]]) -> None:
 def _tell(publish: list[dict[str, Any]], skip: list[dict[str, Any]]) -> None:
     for verb, rows in (("will be published now", publish), ("becomes failed (schedule.overdue)", skip)):
         for row in rows:
-            print(f"{row['id']}  {row['platform']}  due {iso(_due(row))}  {verb}")
+            print(f"{row['id']}  {row['platform']}  due {iso(overdue.due_of(row))}  {verb}")
 
 
 def _body(row: dict[str, Any]) -> dict[str, Any]:
-    return {"id": row["id"], "platform": row["platform"], "accountId": row["account"], "dueAt": iso(_due(row))}
+    return {
+        "id": row["id"],
+        "platform": row["platform"],
+        "accountId": row["account"],
+        "dueAt": iso(overdue.due_of(row)),
+    }

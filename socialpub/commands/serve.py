@@ -16,19 +16,20 @@ from typing import Any
 from pydantic import ValidationError
 
 from socialpub import platforms
-from socialpub.base import config, net
+from socialpub.base import config, net, private, redact, troubles
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
+from socialpub.base.host import Host, this_host
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain import instance, people
+from socialpub.domain import copies, files, instance, people
 from socialpub.domain.jobs import Engine
-from socialpub.domain.service import Service, open_service
+from socialpub.domain.service import Service, close_service, open_service
 from socialpub.store import db, models
-from socialpub.store.locks import ServeLock, StartError
+from socialpub.store.locks import ServeLock, StartError, all_files, check_names, damaged
 from socialpub.web.app import build_app
 from socialpub.web.server import serve as run_app
 
-REFUSED = 3
+FAILED, REFUSED = 1, 3
 
 
 class RefusedError(Exception):
@@ -72,13 +73,21 @@ def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> Non
     """Serve until a signal; upstream calls that outlast the drain are abandoned, and looked at by the next start."""
     engine = Engine(service)
     engine.on_fenced = lambda: os.kill(os.getpid(), signal.SIGTERM)
-    run_app(build_app(service, engine), sock, ready)
+    try:
+        run_app(build_app(service, engine), sock, ready)
+    except ApiError as error:
+        if error.rule != "storage.unavailable":
+            raise
+        raise StartError(f"{service.db.path}: {service.db.failing or error.message}") from error
+    if service.db.place.lost:  # as it stands: Python's own end would close the files, and write to what is there now
+        print(f"socialpub: {service.db.place.lost}", file=sys.stderr, flush=True)
+        os._exit(FAILED)
     lost = service.db.fenced.is_set()
     if service.is_busy():
         sys.stderr.flush()
         os._exit(REFUSED if lost else 0)
     if lost:
-        raise RefusedError(f"another server has taken over {service.db.path}; this one has stopped")
+        raise RefusedError(f"{service.db.path}: {service.db.failing}")
 
 
 def settings_of(options: argparse.Namespace, **overrides: Mapping[str, Any]) -> Settings:
@@ -120,19 +129,44 @@ def bind(settings: Settings) -> tuple[socket.socket, Settings]:
     return sock, settings.model_copy(update={"server": server.model_copy(update={"port": port})})
 
 
-def start_service(settings: Settings) -> Service:
+def start_service(settings: Settings, where: Host | None = None) -> Service:
     """A service over the migrated database, with its keys; StartError or ConfigError says what is in the way."""
     try:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StartError(f"{settings.data_dir}: the data directory cannot be made: {error.strerror}") from error
+        raise StartError(f"{settings.data_dir}: the data directory cannot be made: {troubles.why(error)}") from error
     path = settings.database_path
+    make_private(settings)
+    copies.check_files(settings)
+    check_names(path)
     needed = _needed_keys(path) if path.exists() else set()
     if needed:
         load_vault(settings, needed=needed)  # before anything is written
     db.migrate(path)
     models.check_columns(path)
-    return open_service(Runtime(settings, load_vault(settings, needed=needed)))
+    service = open_service(Runtime(settings, load_vault(settings, needed=needed), host=where or this_host()))
+    _check_folders(service)
+    return service
+
+
+def make_private(settings: Settings) -> None:
+    """What earlier versions or other hands left open to others is closed; StartError for files of another user."""
+    ours = (settings.data_dir / "media", settings.data_dir / "instance.state")
+    why = private.tighten((*all_files(settings.database_path), *ours))
+    if why:
+        raise StartError(f"{why}. Nothing was changed.")
+
+
+def _check_folders(service: Service) -> None:
+    """StartError for folders that cannot be used: found now, and not by a post."""
+    settings = service.runtime.settings
+    why = files.trouble(settings.data_dir, service.read(files.are_named).result())
+    if why:
+        close_service(service)
+        raise StartError(f"{settings.data_dir}: {why}. {_PUT_BACK}" if "gone" in why else f"{settings.data_dir}: {why}")
+
+
+_PUT_BACK = "Put it back, or, to go on without what was in it, make an empty one (mkdir)"
 
 
 def _needed_keys(path: Path) -> set[str]:
@@ -142,13 +176,15 @@ def _needed_keys(path: Path) -> set[str]:
     try:
         return database.read(instance.needed_keys).result()
     except ApiError as error:
-        raise db.damaged(path, "its tables cannot be read") from error
+        raise damaged(path, "its tables cannot be read") from error
     finally:
         database.close()
 
 
 def set_up_logging(level: int = logging.INFO) -> None:
     """Logs go to standard error, a line each."""
-    logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(redact.Line("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
     for noisy in ("httpx", "httpcore", "huey", "huey.consumer", "sanic.root", "sanic.server"):
         logging.getLogger(noisy).setLevel(max(level, logging.WARNING))

@@ -12,29 +12,28 @@ from typing import Any
 from socialpub import platforms
 from socialpub.base import faults
 from socialpub.base.errors import ApiError, refuse
-from socialpub.domain import batches, events, limits, media, moves, preflight, schemas, tenancy
+from socialpub.domain import audit, batches, events, limits, media, moves, preflight, schemas, unheard, upstreams
 from socialpub.domain.service import Service
 from socialpub.domain.targets import Aim, check_batch, check_future, resolve
 from socialpub.domain.tenancy import Scope
 from socialpub.platforms.base import Facts, Warning
+from socialpub.platforms.rules import once
 from socialpub.store import search
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Batch, Instance, Post
 from socialpub.store.queue import Claim
 
 Row = dict[str, Any]
-Inline = tuple[str, str, str | None]  # inline media: its text, its target's profile, its alt text
+Inline = tuple[str, str, str | None]  # inline media: its hash, its target's profile, its alt text
 PAUSED_RETRY_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """A batch that is committed; `claims` are the immediate targets, already leased to this process."""
+    """A batch that is committed, as it was then; `claims` are the immediate targets, already leased to this process."""
 
-    batch: str
-    key: limits.Key | None
-    claims: tuple[Claim, ...] = ()
-    answer: limits.Kept | None = None  # scheduled: the answer is complete
+    body: Row
+    claims: tuple[Claim, ...]
 
 
 @dataclass(frozen=True)
@@ -53,10 +52,11 @@ class _Order:
     scope: Scope
     request: schemas.PublishRequest
     key: limits.Key | None
-    request_id: str
+    ear: unheard.Ear | None
+    act: audit.Act
     batch: str
     targets: Sequence[_Target]
-    stored: Mapping[str, Facts]  # inline media, kept, by its text
+    stored: Mapping[str, Facts]  # inline media, kept, by its hash
 
     @property
     def at_ms(self) -> int | None:
@@ -64,38 +64,62 @@ class _Order:
 
 
 async def accept(
-    service: Service, scope: Scope, request: schemas.PublishRequest, key: limits.Key | None, request_id: str
+    service: Service,
+    scope: Scope,
+    request: schemas.PublishRequest,
+    key: limits.Key | None,
+    ear: unheard.Ear | None,
+    act: audit.Act,
+    inline: media.InlineFiles,
 ) -> Accepted:
-    """Check a publish request and commit it; ApiError, and nothing written, when any check says no."""
-    check_batch(service, request, scope)
-    targets = await service.read(lambda: _checked(service, scope, request))
-    stored = await _store_inline(service, [target.aim for target in targets])
+    """Check a publish request and commit it; ApiError, and nothing written, when any check says no.
+
+    TwinError for a `key` and JoinError for an `ear` whose work is done or being done already.
+    """
+    check_batch(service, request, scope, inline)
+    aims, recent = await service.read(lambda: _resolved(service, scope, request))
+    checked = await preflight.check_cheap(service, scope, aims, recent)
+    if error := preflight.refused(service, aims, checked):
+        raise error
+    targets = await service.read(lambda: _noted(service, scope, request, aims, checked))
+    stored = await _store_inline(service, scope.organization, [target.aim for target in targets], inline)
     if request.scheduled_at is not None:
         targets = [_forewarned(service, target, stored) for target in targets]
-    order = _Order(scope, request, key, request_id, service.runtime.ids.uuid(), targets, stored)
-    accepted = await media.bind(service, stored.values(), lambda tx: _insert(service, tx, order))
+    order = _Order(scope, request, key, ear, act, service.runtime.ids.uuid(), targets, stored)
+    accepted = await media.bind(service, scope, stored.values(), lambda tx: _insert(service, tx, order))
     faults.hit("sched.after_commit" if order.at_ms is not None else "now.after_commit")
     return accepted
 
 
-def _checked(service: Service, scope: Scope, request: schemas.PublishRequest) -> list[_Target]:
-    """On one read snapshot: resolve the targets, run the cheap checks, look at the quota."""
+def _resolved(service: Service, scope: Scope, request: schemas.PublishRequest) -> tuple[list[Aim], list[int]]:
+    """On one read snapshot: the targets, and the recent posts of each account."""
     if request.scheduled_at is None and Instance.select(Instance.paused).where(Instance.id == 1).scalar():
         raise refuse("service.paused", retry_after=PAUSED_RETRY_SECONDS)
     aims = resolve(service, scope, request)
-    checked = [preflight.check_cheap(service, aim) for aim in aims]
-    if error := preflight.refused(service, aims, checked):
-        raise error
+    return aims, preflight.recent_posts(service, aims)
+
+
+def _noted(
+    service: Service,
+    scope: Scope,
+    request: schemas.PublishRequest,
+    aims: Sequence[Aim],
+    checked: Sequence[preflight.Checked],
+) -> list[_Target]:
+    """On one read snapshot: targets that passed preflight, with what the log says of them; the quota is looked at."""
+    preflight.check_duplicates(service, request, aims)
     limits.check_quota(service, scope.organization, len(aims))
     posts = [service.runtime.ids.uuid() for _ in aims]
     notes = preflight.notes(service, aims, request.scheduled_at, [f"post {post}" for post in posts])
     return [
-        _Target(aim, post, tuple(dict.fromkeys((*found.warnings, *noted))))
+        _Target(aim, post, tuple(once((*found.warnings, *noted))))
         for aim, post, found, noted in zip(aims, posts, checked, notes, strict=True)
     ]
 
 
-async def _store_inline(service: Service, aims: Sequence[Aim]) -> dict[str, Facts]:
+async def _store_inline(
+    service: Service, organization: str, aims: Sequence[Aim], files: media.InlineFiles
+) -> dict[str, Facts]:
     """Inline bytes, durably in their place before any row names them; equal ones once."""
     inline = {ref["bytesBase64"] for aim in aims for ref in aim.refs if "bytesBase64" in ref}
     if not inline:
@@ -105,7 +129,7 @@ async def _store_inline(service: Service, aims: Sequence[Aim]) -> dict[str, Fact
         stored: dict[str, Facts] = {}
         try:
             for data in inline:
-                stored[data] = media.store(service, media.decode(data))
+                stored[data] = media.store(service, files[data], organization)
         except Exception:
             media.give_up(service, stored.values())
             raise
@@ -117,15 +141,16 @@ async def _store_inline(service: Service, aims: Sequence[Aim]) -> dict[str, Fact
 def _forewarned(service: Service, target: _Target, stored: Mapping[str, Facts]) -> _Target:
     """A scheduled target with what its stored media will be refused for, as warnings."""
     known = preflight.known_breaches(service, target.aim, stored)
-    return _Target(target.aim, target.post, tuple(dict.fromkeys((*target.warnings, *known))))
+    return _Target(target.aim, target.post, tuple(once((*target.warnings, *known))))
 
 
 # --- The transaction -------------------------------------------------------------------------------------------------
 
 
 def _insert(service: Service, tx: Tx, order: _Order) -> Accepted:
-    tenancy.check_key(order.scope)
     limits.claim(service, tx, order.key, order.batch)
+    unheard.listen(service, tx, order.ear, order.batch)
+    audit.record(service, tx, order.act, order.batch)
     _recheck(service, order)
     crossings = limits.take_quota(service, tx, order.scope.organization, len(order.targets))
     now = service.now_ms  # of the batch and everything in it
@@ -133,29 +158,33 @@ def _insert(service: Service, tx: Tx, order: _Order) -> Accepted:
     media_ids = _insert_media(service, order)
     claims = [_insert_target(service, tx, order, target, media_ids, now) for target in order.targets]
     for crossing in crossings:
-        events.emit(service, crossing.type, order.scope.organization, crossing.data, request_id=order.request_id)
-    answer = _scheduled_answer(service, tx, order)
+        events.emit(service, crossing.type, order.scope.organization, crossing.data, request_id=order.act.request_id)
+    body = batches.batch_body(service, order.batch)
+    if order.key and order.at_ms is not None:
+        limits.keep(service, tx, order.key.id, batches.answer_of(body))
     faults.hit("sched.before_commit" if order.at_ms is not None else "now.before_commit")
-    return Accepted(order.batch, order.key, tuple(claim for claim in claims if claim), answer)
+    return Accepted(body, tuple(claim for claim in claims if claim))
 
 
 def _recheck(service: Service, order: _Order) -> None:
-    """What may have changed since the snapshot: the time, the accounts, the media."""
+    """What may have changed since the snapshot: the time, the duplicates, the accounts, the media."""
     check_future(service, order.at_ms)
+    preflight.check_duplicates(service, order.request, [target.aim for target in order.targets])
     wanted = {target.aim.account["id"] for target in order.targets}
     there = Account.select().where(Account.id.in_(sorted(wanted)), Account.disconnected_at.is_null()).count()
     if there != len(wanted):
         raise ApiError("not_found", "An account of this batch was disconnected meanwhile.")
+    held = media.held(order.scope, {asset for target in order.targets for asset in target.aim.assets})
     for target in order.targets:
         for asset in target.aim.assets:
-            media.find(order.scope, target.aim.account["profile"], asset)
+            media.usable(held, target.aim.account["profile"], asset)
 
 
 def _insert_batch(order: _Order, now: int) -> None:
     Batch.insert(
         id=order.batch,
         organization=order.scope.organization,
-        request_id=order.request_id,
+        request_id=order.act.request_id,
         created_at=now,
         scheduled_at=order.at_ms,
     ).execute()
@@ -184,14 +213,14 @@ def _insert_target(
     """A target's row, its events and its job; the claim when it is published at once."""
     row = _row(order, target, media_ids, now)
     search.add(Post.insert(**row).execute(), row)
-    account = target.aim.account["id"]
+    account, share = target.aim.account["id"], upstreams.share_of(service, target.aim.account)
     claim = None
     if order.at_ms is None:
-        claim = service.jobs.put_held(tx, "publish", target.post, account)
+        claim = service.jobs.put_held(tx, "publish", target.post, account, share)
     else:
-        service.jobs.put(tx, "publish", target.post, order.at_ms, account)
-        moves.tell(service, "post.queued", row, {}, order.request_id)
-    moves.tell(service, "post.validated", row, {}, order.request_id)
+        service.jobs.put(tx, "publish", target.post, order.at_ms, account, share)
+        moves.tell(service, "post.queued", row, {}, order.act.request_id)
+    moves.tell(service, "post.validated", row, {}, order.act.request_id)
     return claim
 
 
@@ -226,12 +255,3 @@ def _saved_ref(ref: Row, profile: str, media_ids: Mapping[Inline, str]) -> Row:
         return ref
     named = {"kind": ref["kind"], "mediaId": media_ids[inline]}
     return named | ({"altText": ref["altText"]} if "altText" in ref else {})
-
-
-def _scheduled_answer(service: Service, tx: Tx, order: _Order) -> limits.Kept | None:
-    if order.at_ms is None:
-        return None
-    answer = limits.Kept(202, batches.dumps(batches.batch_body(service, order.batch)))
-    if order.key:
-        limits.keep(service, tx, order.key.id, answer)
-    return answer

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
-from socialpub.domain import moves, unclear
+from socialpub.domain import attention, grants, moves, unclear
+from socialpub.domain.schemas import AccountsQuery
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
 from socialpub.domain.tokens import columns, line
@@ -17,8 +20,14 @@ from socialpub.platforms.base import Account as Who
 from socialpub.platforms.base import Identity, Login, Platform, Tokens
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Post
+from socialpub.store.queue import Claim, Job
+
+log = logging.getLogger("socialpub.jobs")
 
 Row = dict[str, Any]
+SLICE = 100  # posts canceled in one transaction: other writers wait for it
+TOLD_EVERY = 5000
+EVERY = AccountsQuery()
 
 
 # --- Reading -----------------------------------------------------------------------------------------------------
@@ -26,18 +35,34 @@ Row = dict[str, Any]
 
 def in_scope(scope: Scope, profile: str | None = None) -> list[Row]:
     """The connected accounts of the scope (and profile), oldest first."""
-    query = Account.select().where(Account.organization == scope.organization, Account.disconnected_at.is_null())
-    narrowed = profile or scope.profile
-    if narrowed:
-        query = query.where(Account.profile == narrowed)
+    return _connected(scope.organization, scope.profile if profile is None else profile)
+
+
+def _connected(organization: str | None, profile: str | None) -> list[Row]:
+    query = Account.select().where(Account.disconnected_at.is_null())
+    if organization is not None:
+        query = query.where(Account.organization == organization)
+    if profile is not None:
+        query = query.where(Account.profile == profile)
     return list(query.order_by(Account.created_at, Account.id).dicts())
 
 
-def list_bodies(scope: Scope, profile: str | None) -> list[Row]:
-    """GET /v1/accounts: an unknown or malformed profile matches nothing; a bound key sees its own profile only."""
+def list_bodies(scope: Scope, query: AccountsQuery = EVERY) -> list[Row]:
+    """GET /v1/accounts: an unknown, malformed or empty profile matches nothing; a bound key sees its own only."""
+    profile = query.profile_id
     if profile is not None and scope.profile not in (None, profile):
         return []
-    return [body(row) for row in in_scope(scope, profile)]
+    return [body(row) for row in in_scope(scope, profile) if _is_wanted(row, query)]
+
+
+def list_everywhere(organization: str | None, query: AccountsQuery) -> list[Row]:
+    """The accounts of an organization, or of all (the operator's command)."""
+    return [body(row) for row in _connected(organization, query.profile_id) if _is_wanted(row, query)]
+
+
+def _is_wanted(row: Row, query: AccountsQuery) -> bool:
+    of_platform = query.platform is None or row["platform"] in query.platform
+    return of_platform and (query.status is None or row["status"] in query.status)
 
 
 def get_body(scope: Scope, account: str) -> Row:
@@ -70,6 +95,7 @@ def body(row: Row) -> Row:
         "createdAt": iso(row["created_at"]),
         "updatedAt": iso(row["updated_at"]),
         "tokenExpiresAt": iso(row["token_expires_at"]),
+        **attention.body(row),
     }
     block = platforms.platform(row["platform"]).account_block
     if block:
@@ -96,23 +122,26 @@ def connect(
 ) -> tuple[Row, bool]:
     """The connected account and whether it is new; the same account in the same profile keeps its id.
 
-    What its owner had chosen for it (a default board) stays. Another profile's row of the same account is not touched.
+    What its owner had chosen for it (a default board) stays, the session that it had is ended upstream. Another
+    profile's row of the same account is not touched.
     """
     same = (
         (Account.profile == profile)
         & (Account.platform == platform)
         & (Account.platform_account_id == identity.platform_account_id)
     )
-    known = Account.select(Account.id, Account.extra).where(same).dicts().first()
+    known = Account.select().where(same).dicts().first()
     account = known["id"] if known else service.runtime.ids.uuid()
     extra = json.loads(known["extra"]) if known else {}
     values = {
         "display_name": identity.display_name,
         "extra": json.dumps(extra | dict(identity.extra)),
         "disconnected_at": None,
+        "attention": None,
         **columns(service, account, platform, tokens),
     }
     if known:
+        grants.replaced(service, tx, known, tokens)
         Account.update(**values).where(same).execute()
     else:
         Account.insert(
@@ -153,21 +182,71 @@ def enabled(service: Service, platform: Platform) -> None:
         )
 
 
+def is_revoked(account: str) -> bool:
+    """Whether the platform takes the account's authorization no more."""
+    return Account.select().where(Account.id == account, Account.status == "revoked").exists()  # type: ignore[no-any-return]
+
+
 # --- Disconnecting -----------------------------------------------------------------------------------------------
 
 
 def disconnect(service: Service, tx: Tx, scope: Scope, account: str, request_id: str) -> Row:
-    """Erase an account's secrets and cancel its waiting posts; the row as it was (for revoking upstream).
+    """Erase an account's secrets and begin to cancel its waiting posts; the row as it was (for revoking upstream).
 
-    The row itself stays for the post log; connecting the same account again revives its id. A post that goes on by
-    itself at the platform cannot be called canceled: its next attempt ends it.
+    The first slice is canceled here, the rest by a job, so that others can write in between: nothing of them is sent
+    meanwhile, since a post of a disconnected account ends at its claim. The row itself stays for the post log;
+    connecting the same account again revives its id.
     """
     row, now = find(scope, account), service.now_ms
     gone = {"secret": None, "token_expires_at": None, "ends_at": None, "renewed_at": None, "renewal_at": None}
     Account.update(disconnected_at=now, updated_at=now, **gone).where(Account.id == account).execute()
-    shown = (Post.id, Post.platform, Post.saved)
-    waiting = Post.select(*shown).where(Post.account == account, Post.status.in_(["queued", "validated"])).dicts()
-    for post in [post for post in waiting if not unclear.goes_on(post)]:
-        moves.move(service, tx, "disconnect", post["id"], request_id=request_id)
-        service.jobs.remove(tx, post["id"])
+    first = _waiting(account, now, SLICE + 1)
+    _cancel(service, tx, _ours(first[:SLICE]), now, request_id)
+    if len(first) > SLICE:
+        service.jobs.put(tx, "cancel", f"cancel:{account}:{now}:{request_id}", now)
     return row
+
+
+def cancel_waiting(service: Service, claim: Claim, stopping: Callable[[], bool]) -> None:
+    """Cancel what waited for an account when it was disconnected, slice by slice; goes on after a stop or a kill."""
+    _, account, at, request_id = claim.key.split(":", 3)
+    posts = service.read(lambda: _ours(_waiting(account, int(at)))).result()
+    for start in range(0, len(posts), SLICE):
+        if stopping():
+            service.write(lambda tx: service.jobs.again(tx, claim, service.now_ms)).result()
+            return
+        part = posts[start : start + SLICE]
+        service.write(functools.partial(_cancel, service, posts=part, at_ms=int(at), request_id=request_id)).result()
+        if start % TOLD_EVERY == 0:
+            log.info("account %s: %d of its waiting posts are still to be canceled", account, len(posts) - start)
+    service.write(lambda tx: service.jobs.finish(tx, claim)).result()
+    log.info("account %s: its waiting posts are canceled", account)
+
+
+def to_cancel() -> int:
+    """How many posts of disconnected accounts still wait to be canceled."""
+    jobs = Job.select(Job.key).where(Job.key >= "cancel:", Job.key < "cancel;").tuples()
+    return sum(_waits(account, int(at)).count() for _, account, at, _ in (key.split(":", 3) for (key,) in jobs))
+
+
+def _waiting(account: str, at_ms: int, limit: int | None = None) -> list[Row]:
+    return list(_waits(account, at_ms).order_by(Post.number).limit(limit).dicts())
+
+
+def _waits(account: str, at_ms: int) -> Any:
+    """The waiting posts of an account as it was at a moment: it may have been connected again since."""
+    waits = (Post.account == account) & Post.status.in_(["queued", "validated"]) & (Post.updated_at <= at_ms)
+    return Post.select(Post.id, Post.platform, Post.saved).where(waits)
+
+
+def _ours(posts: Sequence[Row]) -> list[str]:
+    """Without those that go on by themselves at the platform and cannot be called canceled: their next attempt ends
+    them.
+    """
+    return [post["id"] for post in posts if not unclear.goes_on(post)]
+
+
+def _cancel(service: Service, tx: Tx, posts: Sequence[str], at_ms: int, request_id: str) -> None:
+    for post in posts:
+        if moves.move(service, tx, "disconnect", post, where=Post.updated_at <= at_ms, request_id=request_id):
+            service.jobs.remove(tx, post)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from socialpub.domain.schemas import DateTime, ErrorCode, Maybe, PlatformName, PostStatus, absent
+from socialpub.domain.schemas import AccountStatus, DateTime, ErrorCode, Maybe, PlatformName, PostStatus, absent
 
 Severity = Literal["error", "warning"]
 Unit = Literal["graphemes", "weighted", "utf16", "characters"]
@@ -43,6 +43,8 @@ class ErrorBody(Answer):
     failure of every target."""
     remediation: Maybe[str] = absent()
     """What to do next, in one sentence."""
+    retry_after: Maybe[int] = absent()
+    """In results and posts: for how many seconds the platform asks to be left alone, where it says so."""
     doc_url: str
     """The page of the code."""
     rule_url: Maybe[str] = absent()
@@ -180,7 +182,8 @@ class BatchBody(Answer):
     id: str
     """Ties the posts of the batch together; see `batchId` of GET /v1/posts."""
     status: Literal["queued", "published", "partial_failed", "failed"]
-    """`queued`: scheduled. `published`, `failed`: every target. `partial_failed`: anything in between."""
+    """`queued`: scheduled, or still being published and nothing has failed. `published`, `failed`: every target.
+    `partial_failed`: something has failed, and not everything."""
     created_at: DateTime
     results: list[Result]
     """One for each target, in the order of the request."""
@@ -242,6 +245,15 @@ class InstagramBlock(Answer):
     granted_scopes: list[str] | None
 
 
+class Attention(Answer):
+    """What the platform refuses the account although its token is good: a missing permission, a suspension."""
+
+    code: ErrorCode
+    message: str
+    """What is wrong and what the platform says of it, for people."""
+    at: DateTime
+
+
 class AccountBody(Answer):
     """A connected account; never its secrets."""
 
@@ -251,11 +263,13 @@ class AccountBody(Answer):
     platform_account_id: str
     """The platform's own id of the account."""
     display_name: str | None
-    status: Literal["active", "expiring", "revoked"]
+    status: AccountStatus
     """`expiring`: the token ends soon and cannot be refreshed by itself. `revoked`: reconnect the account."""
     created_at: DateTime
     updated_at: DateTime
     token_expires_at: DateTime | None
+    attention: Maybe[Attention] = absent()
+    """Why the platform refused a post of this account; absent when all is well, and again once a post succeeds."""
     pinterest: Maybe[PinterestBlock] = absent()
     instagram: Maybe[InstagramBlock] = absent()
 

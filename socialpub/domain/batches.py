@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
-from collections.abc import Sequence
-from typing import Any
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
+from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
 from socialpub.domain import limits, moves
 from socialpub.domain.service import Service
@@ -14,7 +18,11 @@ from socialpub.platforms.rules import warning
 from socialpub.store.db import Answer, Tx
 from socialpub.store.models import Batch, Post
 
+log = logging.getLogger("socialpub.batches")
+
+T = TypeVar("T")
 Row = dict[str, Any]
+AFTERWARDS_SECONDS = 2.0
 
 
 def batch_body(service: Service, batch: str) -> Row:
@@ -33,11 +41,13 @@ def batch_body(service: Service, batch: str) -> Row:
 
 
 def _batch_status(head: Row, statuses: Sequence[str]) -> str:
-    if head["scheduled_at"] is not None:
+    """`queued` while nothing has failed and something is not settled: nobody may read that as a failure."""
+    failed = [status for status in statuses if status in moves.TERMINAL and status != "published"]
+    if head["scheduled_at"] is not None or (not failed and not moves.TERMINAL.issuperset(statuses)):
         return "queued"
-    if all(status == "published" for status in statuses):
+    if not failed:
         return "published"
-    return "failed" if all(status in ("failed", "rejected") for status in statuses) else "partial_failed"
+    return "failed" if len(failed) == len(statuses) else "partial_failed"
 
 
 def _result(row: Row) -> Row:
@@ -62,21 +72,60 @@ def _result(row: Row) -> Row:
     return result | {name: value for name, value in known.items() if value}
 
 
-def complete(service: Service, tx: Tx, batch: str, key_id: str | None) -> limits.Kept:
-    """The immediate batch's answer as of now, kept for its key."""
-    answer = limits.Kept(200, dumps(batch_body(service, batch)))
-    if key_id:
-        limits.keep(service, tx, key_id, answer)
-    return answer
+def answer_of(body: Row) -> limits.Kept:
+    """A batch as the answer to its request: 202 while it is `queued`, else 200, whatever became of it."""
+    return limits.Kept(202 if body["status"] == "queued" else 200, dumps(body), batch=body["id"])
 
 
-async def settled(service: Service, batch: str, seconds: float) -> bool:
-    """Wait until every target of a batch has come to its end; False when that takes longer, or the server stops."""
+def joined(body: Row) -> limits.Kept:
+    """The answer to a request that repeats the one which made the batch: nothing was done for it."""
+    note = warning("joined_undelivered_batch").body()
+    results = [result | {"warnings": [*result.get("warnings", []), note]} for result in body["results"]]
+    return replace(answer_of(body | {"results": results}), replayed=True)
+
+
+def complete(service: Service, tx: Tx, batch: str, key_id: str) -> None:
+    """Keep the batch's answer as of now for its key."""
+    limits.keep(service, tx, key_id, answer_of(batch_body(service, batch)))
+
+
+async def as_known(service: Service, opening: Row, seconds: float) -> Row:
+    """The batch once every target has come to its end, or as it is after `seconds`, or when the server stops.
+
+    It was accepted, so this never fails: while nothing can be read, it is `opening`, the batch as it was accepted.
+    """
+    try:
+        if "scheduledAt" not in opening:
+            await _settled(service, opening["id"], seconds)
+        return await service.read(lambda: batch_body(service, opening["id"]))
+    except Exception as error:  # noqa: BLE001 - it may be public already: whoever hears of a failure sends it again
+        log.error("batch %s is answered as it was accepted: %s", opening["id"], error, exc_info=not _is_storage(error))
+        return opening
+
+
+def _is_storage(error: Exception) -> bool:
+    return isinstance(error, ApiError) and error.rule == "storage.unavailable"
+
+
+async def _settled(service: Service, batch: str, seconds: float) -> None:
     deadline = service.runtime.clock.monotonic() + seconds
     for post in await service.read(lambda: _open_posts(batch)):
         left = deadline - service.runtime.clock.monotonic()
         await service.hub.until(f"post:{post}", functools.partial(_read_ended, service, post), max(0.0, left))
-    return await service.read(lambda: is_settled(batch))
+
+
+async def afterwards(service: Service, write: Callable[[Tx], object]) -> None:
+    """Do a write that belongs to an answer: waited for as long as it is quick; the answer cannot fail by it."""
+    try:
+        await asyncio.wait_for(_done(service.write(write)), AFTERWARDS_SECONDS)
+    except TimeoutError:
+        log.warning("an answer was not kept yet: the database is busy")
+    except Exception as error:  # noqa: BLE001 - the answer is about what was accepted, and that stands
+        log.error("an answer could not be kept: %s", error, exc_info=not _is_storage(error))
+
+
+async def _done(answer: Answer[T]) -> T:
+    return await answer
 
 
 def _open_posts(batch: str) -> list[str]:

@@ -46,8 +46,11 @@ class Caller:
     def call(self, step: Callable[[Upstream], T], *, looking: bool = False, bound: frozenset[str] = frozenset()) -> T:
         """One connector function over a fresh line; an expired access token is refreshed once, and the step repeated.
 
-        `looking`: goes on with a token that cannot be refreshed (some platforms let anybody look).
+        `looking`: goes on with a token that cannot be refreshed; for a revoked account without one, where the platform
+        lets anybody look.
         """
+        if looking and self.is_revoked():
+            return self._over_a_line(step, self._unsent(self._nobodys), bound)
         if self.tokens is None:
             self.tokens = self._unsent(lambda: self._open(refresh=not looking))
         tokens = self.tokens
@@ -58,6 +61,10 @@ class Caller:
                 raise
         self.tokens = self._unsent(lambda: renewed(self.service, self.account["id"], tokens))
         return self._over_a_line(step, self.tokens, bound)
+
+    def is_revoked(self) -> bool:
+        """Whether the account's authorization is over by now: its platform is not called with it any more."""
+        return self.service.read(lambda: accounts.is_revoked(self.account["id"])).result()
 
     def scrubbed(self, response: Any) -> Any:
         return scrub(response, self.tokens or Tokens(""))
@@ -75,11 +82,18 @@ class Caller:
     def _open(self, *, refresh: bool) -> Tokens:
         if self.account["secret"] is None:
             raise refuse("account.disconnected")
+        if refresh and self.is_revoked():
+            raise refuse("account.reconnect_required")
         tokens = open_tokens(self.service, self.account["id"], self.account["secret"])
         ends = tokens.expires_at_ms
         if refresh and tokens.refresh and ends is not None and ends - MARGIN_MS < self.service.now_ms:
             tokens = renewed(self.service, self.account["id"], tokens)
         return tokens
+
+    def _nobodys(self) -> Tokens:
+        if not self.platform.shows_anybody:
+            raise refuse("account.reconnect_required")
+        return Tokens("")
 
     def _over_a_line(self, step: Callable[[Upstream], T], tokens: Tokens, bound: frozenset[str]) -> T:
         account = accounts.who(self.account)

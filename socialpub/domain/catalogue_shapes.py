@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from socialpub.domain.answers import Answer, Severity, Unit
-from socialpub.domain.schemas import ErrorCode, PlatformName
+from socialpub.domain.schemas import ErrorCode, Maybe, PlatformName, absent
 
 
 class TextLimit(Answer):
@@ -110,3 +110,9 @@ class ReadyBody(Answer):
     status: Literal["ok"]
     publishing: Literal["active", "paused"]
     """`paused`: posts are accepted for later, none is published."""
+    reason: Literal["clock", "restored"] | None = None
+    """Why, while it is paused."""
+    canceling: Maybe[int] = absent()
+    """Posts of disconnected accounts that are still to be canceled, while there are any."""
+    silent: Maybe[list[str]] = absent()
+    """Platforms that have not answered the last calls, while there are any: their posts wait until they do."""

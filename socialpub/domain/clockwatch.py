@@ -1,6 +1,7 @@
-"""Whether the wall clock can be trusted: it was not set ahead while we ran, and not far ahead while we did not.
+"""Whether the wall clock can be trusted: it was not set ahead while we ran, and not while we did not.
 
-A clock that jumps ahead would publish tomorrow's posts now. Jumps back need no guard: states decide, not times.
+A clock that jumps ahead would publish tomorrow's posts now. A jump back publishes nothing early: what waits for a
+moment is late by as much as the clock is, and what only waits for a while goes on waiting that while.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import Clock
 from socialpub.domain.service import Service
+from socialpub.store.models import Account
 
 log = logging.getLogger("socialpub.clock")
 
 DRIFT_MS = 120_000
-AWAY_MS = 48 * 3600 * 1000
+STEP_BACK_MS = 1000  # less is a clock being kept right
 PROBE_SECONDS = 5.0
 
 
@@ -26,7 +28,7 @@ class ClockWatch:
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._lock = clock, threading.Lock()
-        self._offset = self._now()
+        self._offset = self._seen = self._now()
 
     def _now(self) -> float:
         return self._clock.now_ms() - self._clock.monotonic() * 1000
@@ -38,15 +40,22 @@ class ClockWatch:
             self._offset = min(self._offset, offset)
             return offset - self._offset > DRIFT_MS
 
+    def went_back(self) -> int:
+        """By how much the wall clock was set back since the last look, in milliseconds."""
+        with self._lock:
+            offset = self._now()
+            back, self._seen = int(self._seen - offset), offset
+        return back if back >= STEP_BACK_MS else 0
+
     def trust(self) -> None:
         """The wall clock is right as it stands."""
         with self._lock:
             self._offset = self._now()
 
 
-def was_away(seen_at: int, now: int) -> bool:
-    """Whether the start is so long after the last sign of life that the clock may be wrong."""
-    return bool(seen_at and now > seen_at + AWAY_MS)
+def is_doubtful(seen_at: int, now: int) -> bool:
+    """Whether a start is so long after the last sign of life that the clock may as well have been set ahead."""
+    return bool(seen_at and now > seen_at + DRIFT_MS)
 
 
 def upstream_agrees(service: Service) -> bool:
@@ -63,9 +72,17 @@ def upstream_agrees(service: Service) -> bool:
 
 
 def _hosts(service: Service) -> list[str]:
-    sites = [service.sites[name] for name in platforms.CONNECTORS if service.sites[name].enabled]
+    """The addresses of the platforms that accounts are connected at; of all, while there are none."""
+    enabled = [name for name in platforms.CONNECTORS if service.sites[name].enabled]
+    used = service.read(_used).result()
+    sites = [service.sites[name] for name in [name for name in enabled if name in used] or enabled]
     named = [value for site in sites for value in site.model_dump().values() if isinstance(value, str)]
     return list(dict.fromkeys(value for value in named if value.startswith(("http://", "https://"))))
+
+
+def _used() -> set[str]:
+    query = Account.select(Account.platform).where(Account.disconnected_at.is_null()).distinct()
+    return {row[0] for row in query.tuples()}
 
 
 def _date(service: Service, url: str) -> int | None:

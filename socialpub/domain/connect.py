@@ -18,12 +18,12 @@ from typing import Any, TypeVar, cast
 from socialpub import platforms
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError, Outcome, refuse
-from socialpub.domain import accounts, invitations, people, tenancy, tokens
+from socialpub.domain import accounts, act, grants, invitations, tenancy, tokens
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
 from socialpub.platforms import oauth
 from socialpub.platforms.base import Account as Who
-from socialpub.platforms.base import Authorizes, Connected, Identity, Invitation, Platform, Revokes, Tokens
+from socialpub.platforms.base import Authorizes, Connected, Identity, Invitation, Platform, Tokens
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, ConnectAttempt
 
@@ -71,11 +71,6 @@ def ready(service: Service, name: str) -> Platform:
 def redirect_uri(service: Service, platform: Platform) -> str:
     """Where the platform sends the browser back to; registered there exactly so."""
     return f"{service.base_url}/connect/{platform.name}/callback"
-
-
-def manager(scope: Scope) -> None:
-    """ApiError `unauthorized` unless the caller may connect and disconnect."""
-    people.require(scope.role, "owner", "admin")
 
 
 def profile_of(scope: Scope, wanted: str | None) -> str:
@@ -171,21 +166,21 @@ async def by_code(service: Service, scope: Scope, name: str, state: str, code: s
     `iss`: who issued the code, where the platform tells.
     """
     platform = ready(service, name)
-    row = await service.write(lambda tx: _take(service, scope, name, state))
+    row = await act.write(service, scope, lambda tx: _take(service, scope, name, state))
     secret = _open(service, row, "secret")
     found = await aside(service, lambda: _exchange(service, platform, code, secret, iss))
     if not found:
         raise ApiError("platform_auth_failed", "The login offers no account that can be published to.", platform=name)
     if len(found) == 1:
         return Offer(row["profile"], found)
-    await service.write(lambda tx: _keep_choices(service, row["id"], found))
+    await act.write(service, scope, lambda tx: _keep_choices(service, row["id"], found))
     return Offer(row["profile"], found, row["id"])
 
 
 async def declined(service: Service, scope: Scope, name: str, state: str, said: str) -> ApiError:
     """The account's owner, or the platform, said no: the state is spent."""
     platform = ready(service, name)
-    await service.write(lambda tx: _take(service, scope, name, state))
+    await act.write(service, scope, lambda tx: _take(service, scope, name, state))
     return ApiError(
         "platform_auth_failed",
         f"{platform.label} did not connect the account: {said}",
@@ -335,19 +330,16 @@ async def revoke(service: Service, row: Row) -> bool:
 
 
 def _revoke(service: Service, row: Row) -> bool:
-    connector = platforms.CONNECTORS.get(row["platform"])
-    if row["secret"] is None or not hasattr(connector, "revoke"):
+    if row["secret"] is None or not grants.can_end(row["platform"]):
         return False
     try:
         held = tokens.open_tokens(service, row["id"], row["secret"])
         if service.read(lambda: _is_shared(service, row, held)).result():
             return False
-        with tokens.line(service, row["platform"], accounts.who(row), held) as up:
-            cast(Revokes, connector).revoke(up)
     except ApiError as error:
         log.warning("account %s: its authorization was not ended upstream: %s", row["id"], error.code)
         return False
-    return True
+    return grants.end(service, row, held)
 
 
 def _is_shared(service: Service, row: Row, held: Tokens) -> bool:

@@ -9,7 +9,7 @@ from pydantic import RootModel, create_model
 from socialpub import platforms
 from socialpub.domain.answers import AccountBody, Answer
 from socialpub.domain.issues import issue, schema_error
-from socialpub.domain.schemas import Maybe, PlatformName, Request, Text, Uuid, absent
+from socialpub.domain.schemas import Maybe, PlatformName, Request, Short, Uuid, absent
 from socialpub.platforms.base import Platform
 
 
@@ -18,20 +18,20 @@ class ConnectRequest(Request):
 
     profile_id: Maybe[Uuid] = absent()
     """The profile that the account is to belong to; without it the organization's first."""
-    handle: Maybe[Text] = absent()
+    handle: Maybe[Short] = absent()
     """The account's name, for platforms whose login depends on it."""
 
 
 class Completing(Request):
     """What every login may come back with."""
 
-    state: Maybe[Text] = absent()
+    state: Maybe[Short] = absent()
     """From the address that the platform sent the browser back to; it works once, for ten minutes."""
-    code: Maybe[Text] = absent()
+    code: Maybe[Short] = absent()
     """From the same address."""
-    iss: Maybe[Text] = absent()
+    iss: Maybe[Short] = absent()
     """From the same address, where the platform sends it."""
-    choice_id: Maybe[Text] = absent()
+    choice_id: Maybe[Short] = absent()
     """With `state`: one of the accounts that the login offered."""
     profile_id: Maybe[Uuid] = absent()
     """With credentials: the profile that the account is to belong to."""
@@ -39,7 +39,7 @@ class Completing(Request):
 
 _FIELDS = {field.name: field for platform in platforms.PLATFORMS.values() for field in platform.credentials}
 _optional: Any = Maybe
-_DYNAMIC: dict[str, Any] = {name: (_optional[Text], absent()) for name in _FIELDS}
+_DYNAMIC: dict[str, Any] = {name: (_optional[Short], absent()) for name in _FIELDS}
 CompleteRequest: type[Completing] = create_model(
     "CompleteRequest",
     __base__=Completing,
@@ -140,7 +140,7 @@ class BoardList(Answer):
 class BoardRequest(Request):
     """The board to use where a post names none."""
 
-    board_id: Text
+    board_id: Short
 
 
 class DefaultBoardBody(Answer):

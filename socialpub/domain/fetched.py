@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,8 +38,13 @@ class Fetched:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._entries: dict[str, dict[str, _Entry]] = defaultdict(dict)
+        self._owners: dict[str, str] = {}
         self._guard = threading.Lock()
         self._tidied: float | None = None
+
+    def owned(self, batch: str, organization: str) -> None:
+        """Whose the batch is: its files are read in that organization's share."""
+        self._owners[batch] = organization
 
     def get(self, batch: str, url: str) -> tuple[Path, Facts]:
         """The file of a URL and what it is.
@@ -48,9 +54,19 @@ class Fetched:
         name = hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
         return self._once(batch, name, lambda place: self._fetch(url, place))
 
-    def put(self, batch: str, data: bytes) -> tuple[Path, Facts]:
-        """The file of inline bytes and what it is; ApiError from measuring."""
-        return self._once(batch, hashlib.sha256(data).hexdigest(), lambda place: self._write(data, place))
+    def bring(self, batch: str, inline: Mapping[str, files.Arriving]) -> None:
+        """Put the files of a request, which go with it, among those of the batch."""
+        for name, arriving in inline.items():
+            place = self._folder(batch) / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(arriving.path, place)
+            except OSError:  # the media lie on another disk
+                shutil.copyfile(arriving.path, place)
+
+    def brought(self, batch: str, name: str) -> tuple[Path, Facts]:
+        """One of them and what it is; ApiError from measuring."""
+        return self._once(batch, name, _gone)
 
     def kept(self) -> list[str]:
         """The batches whose files are here, without those that are just being validated."""
@@ -62,6 +78,7 @@ class Fetched:
         """Forget a settled batch's files."""
         with self._guard:
             self._entries.pop(batch, None)
+            self._owners.pop(batch, None)
         shutil.rmtree(self._folder(batch), ignore_errors=True)
 
     def tidy(self) -> None:
@@ -81,7 +98,7 @@ class Fetched:
             try:
                 if not place.exists():
                     make(place)
-                entry.facts = entry.facts or _measured(place)
+                entry.facts = entry.facts or _measured(place, self._owners.get(batch, batch))
             except ApiError as error:
                 entry.error, entry.failed_at = error, self._service.runtime.clock.monotonic()
                 raise
@@ -100,17 +117,15 @@ class Fetched:
             arriving.finish()
             arriving.keep(place)
 
-    def _write(self, data: bytes, place: Path) -> None:
-        with files.Arriving(place.parent) as arriving:
-            arriving.write(data)
-            arriving.finish()
-            arriving.keep(place)
-
     def _folder(self, batch: str) -> Path:
         return self._service.runtime.settings.data_dir / "fetched" / batch
 
 
-def _measured(path: Path) -> Facts:
+def _gone(place: Path) -> None:
+    raise FileNotFoundError(place)
+
+
+def _measured(path: Path, owner: str) -> Facts:
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    return probe.measure(path, sha256) or Facts(probe.UNKNOWN, path.stat().st_size, sha256)
+    return probe.measure(path, sha256, owner) or Facts(probe.UNKNOWN, path.stat().st_size, sha256)

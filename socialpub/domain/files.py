@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import shutil
 import tempfile
@@ -17,7 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from socialpub.base.errors import refuse
+from socialpub.base import faults, troubles
+from socialpub.base.errors import ApiError, refuse
 from socialpub.domain.probe import SNIFF_BYTES
 from socialpub.domain.service import Service
 from socialpub.store.models import Media
@@ -29,6 +31,8 @@ LEASE_SECONDS = 900.0
 LEFTOVER_SECONDS = 2 * 3600.0
 ARRIVING = ".arriving-"
 STEP = 500
+
+log = logging.getLogger("socialpub.files")
 
 _lock = threading.Lock()
 _leases: dict[Path, list[float]] = {}  # until when, on the monotonic clock: one for each `keep`
@@ -43,6 +47,49 @@ def file_of(service: Service, sha256: str) -> Path:
     return home(service) / sha256[:2] / sha256
 
 
+def unusable(error: OSError) -> ApiError:
+    """What a caller is told when the disk refuses; the log names the file too."""
+    why = troubles.why(error)
+    log.error("%s cannot be used: %s", error.filename or "the data folder", why)
+    return refuse("storage.unavailable", f"Files cannot be used: {why}.", retry_after=FULL_RETRY_SECONDS)
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """Whatever the disk refuses while the block runs is ApiError `storage.unavailable`."""
+    try:
+        yield
+    except OSError as error:
+        raise unusable(error) from error
+
+
+def trouble(data_dir: Path, named: bool) -> str | None:
+    """What is wrong with the folder of media, in words without its path. `named`: rows name files in it."""
+    folder = data_dir / "media"
+    if not data_dir.is_dir():
+        return "the data folder is gone"
+    if not os.access(data_dir, os.R_OK | os.W_OK | os.X_OK):
+        return "the data folder cannot be written"
+    if folder.is_dir():
+        usable = os.access(folder, os.R_OK | os.W_OK | os.X_OK)
+        return None if usable else "the media folder cannot be read and written"
+    if os.path.lexists(folder):
+        return "the media folder is not a folder"
+    return "the media folder is gone" if named else None
+
+
+def are_named() -> bool:
+    """Whether rows name files."""
+    return bool(Media.select().where(Media.deleted_at.is_null()).exists())
+
+
+def check(service: Service) -> None:
+    """ApiError `storage.unavailable` unless the folder of media can be used; after a file was not found."""
+    why = trouble(service.runtime.settings.data_dir, named=True)
+    if why:
+        raise refuse("storage.unavailable", f"Media cannot be used: {why}.", retry_after=FULL_RETRY_SECONDS)
+
+
 def check_space(folder: Path, coming: int = 0) -> None:
     """ApiError `storage.unavailable` when writing `coming` bytes would leave the disk less than its reserve."""
     with contextlib.suppress(FileNotFoundError):
@@ -54,9 +101,10 @@ class Arriving:
     """A file on its way in: counted and hashed as it is written, and gone again unless it was kept."""
 
     def __init__(self, folder: Path, max_bytes: int | None = None) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        check_space(folder)
-        handle, name = tempfile.mkstemp(dir=folder, prefix=ARRIVING)
+        with told():
+            folder.mkdir(parents=True, exist_ok=True)
+            check_space(folder)
+            handle, name = tempfile.mkstemp(dir=folder, prefix=ARRIVING)
         self.file, self.path = os.fdopen(handle, "wb"), Path(name)
         self.size, self.head = 0, b""
         self._max, self._hash, self._checked = max_bytes, hashlib.sha256(), 0
@@ -79,29 +127,40 @@ class Arriving:
             self._checked = self.size
         self.head += data[: max(0, SNIFF_BYTES - len(self.head))]
         self._hash.update(data)
-        self.file.write(data)
+        with told():
+            faults.hit("media.write")
+            self.file.write(data)
 
     @property
     def sha256(self) -> str:
         return self._hash.hexdigest()
 
+    def rest(self) -> None:
+        """Nothing more comes for now: the file is closed, without waiting for the disk. `finish` is still to come."""
+        with told():
+            self.file.close()
+
     def finish(self) -> None:
         """Everything is on the disk, under the name that the file has now."""
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
+        with told():
+            self.file.close()
+            with self.path.open("rb") as file:
+                os.fsync(file.fileno())
 
     def keep(self, place: Path) -> None:
         """Move the finished file to its place, durably."""
-        place.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(self.path, place)
-        for folder in (place.parent, place.parent.parent):
-            _sync(folder)
+        with told():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(self.path, place)
+            for folder in (place.parent, place.parent.parent):
+                _sync(folder)
 
     def close(self) -> None:
-        """Drop what was not kept."""
-        self.file.close()
-        self.path.unlink(missing_ok=True)
+        """Drop what was not kept; what a full disk did not take was told before."""
+        with contextlib.suppress(OSError):
+            self.file.close()
+        with contextlib.suppress(OSError):
+            self.path.unlink(missing_ok=True)
 
 
 def _sync(folder: Path) -> None:

@@ -25,8 +25,10 @@ def checks_of(class_: SendClass, step: str, settle_horizon: float) -> tuple[floa
     return (*(check for check in class_.checks if check < settle_horizon), settle_horizon)
 
 
-def due_look(checks: Sequence[float], intent: Row) -> int:
-    """The time of the next look by the plan alone, in milliseconds."""
+def due_look(checks: Sequence[float], intent: Row, now: int) -> int:
+    """The time of the next look by the plan alone, in milliseconds: now, where the clock was set back since."""
+    if now < intent["intent_at"]:
+        return now
     return int(intent["intent_at"] + checks[min(intent["looks"], len(checks) - 1)] * 1000)
 
 
@@ -39,7 +41,7 @@ def next_look(checks: Sequence[float], intent: Row, now: int) -> int | None:
     if done >= len(checks) or (done and is_late(checks, intent, now)):
         return None
     gap = int((checks[done] - checks[done - 1]) * 1000) if done else 0
-    return max(due_look(checks, intent), now + min(gap, GAP_MAX_MS))
+    return max(due_look(checks, intent, now), now + min(gap, GAP_MAX_MS))
 
 
 def is_late(checks: Sequence[float], intent: Row, now: int) -> bool:

@@ -1,24 +1,25 @@
 """Which run of the server owns the database, and whether it may publish.
 
-A restored or copied database says `queued` where the world says posted. So a counter and a random mark are written to
-the database and to `{data_dir}/instance.state`; a database behind that file, or without it, starts paused.
+A restored or copied database says `queued` where the world says posted: it starts paused (see `copies`).
 """
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
+import logging
+import threading
 from typing import Any
 
 from peewee import fn
 
 from socialpub.base import faults
-from socialpub.domain import clockwatch
+from socialpub.domain import copies, files
 from socialpub.domain.service import Service
 from socialpub.store.db import FencedError, Tx
-from socialpub.store.locks import StartError
 from socialpub.store.models import Account, Event, Instance, Post
+
+log = logging.getLogger("socialpub.jobs")
+
+_beating = threading.Lock()
 
 RESTORED, CLOCK = "restored", "clock"
 BEAT_SECONDS = 3600.0
@@ -30,10 +31,10 @@ def take_over(service: Service, tx: Tx) -> dict[str, Any]:
     row = Instance.select().where(Instance.id == 1).dicts().get()
     key = row["key_id"] or service.runtime.vault.key_id
     changes = {"epoch": row["epoch"] + 1, "key_id": key}
-    if row["paused"] in (None, CLOCK) and _is_a_copy(service, row):
+    copied = _copied(service, row) if row["paused"] in (None, CLOCK) else None
+    if copied:
+        log.warning("this database may have been restored or copied: %s", copied)
         changes["paused"] = RESTORED
-    elif row["paused"] is None and clockwatch.was_away(row["seen_at"], service.now_ms):
-        changes["paused"] = CLOCK
     Instance.update(**changes).where(Instance.id == 1).execute()
     return dict(row | changes)
 
@@ -54,57 +55,54 @@ def _key_of(sealed: Any) -> Any:
     return fn.SUBSTR(sealed, 4, 8)  # v1.<key id>.…, as `crypto.Vault` seals
 
 
-def fence(epoch: int) -> None:
-    """In every transaction: FencedError once another server has taken the database over."""
-    if Instance.select(Instance.epoch).where(Instance.id == 1).scalar() != epoch:
+def fence(service: Service) -> None:
+    """In every transaction: FencedError once another server, or a backup, has taken the place of what we wrote."""
+    epoch, beat = Instance.select(Instance.epoch, Instance.beat).where(Instance.id == 1).tuples().get()
+    if epoch != service.jobs.epoch:
         raise FencedError("another server has taken over this database; nothing more is written here")
+    if beat < service.beat:
+        raise FencedError("an older state was written into this database; nothing more is written here")
 
 
-def beat(service: Service) -> None:
-    """Count one beat, in the database first: a crash in between leaves the database ahead, which is harmless."""
-    number, mark = service.write(lambda tx: _count(service)).result()
-    faults.hit("beat.mid")
-    _write_state(_state_file(service), {"beat": number, "mark": mark})
+def beat(service: Service, *, seen: bool = True) -> None:
+    """Count one beat, in the database first: a crash in between leaves the database ahead, which is harmless.
+
+    While it may be a copy, nothing is said outside its folder: the original, if there is one, has its mark there.
+    `seen`: the clock is trusted, so this is a sign of life that the next start may compare its clock with.
+    """
+    with _beating:  # the keeper and a stop may both be at it: one file, with the newest number
+        row = service.write(lambda tx: _count(service, seen)).result()
+        faults.hit("beat.mid")
+        counted = copies.Beat(row["beat"], row["mark"])
+        service.beat = counted.number
+        settings, host = service.runtime.settings, service.runtime.host
+        with files.told():
+            copies.leave(settings, host, row["uid"], counted, outside=row["paused"] != RESTORED)
 
 
-def _count(service: Service) -> tuple[int, str]:
-    number = int(Instance.select(Instance.beat).where(Instance.id == 1).scalar()) + 1
-    mark = service.runtime.entropy(8).hex()
-    Instance.update(beat=number, mark=mark, seen_at=service.now_ms).where(Instance.id == 1).execute()
-    return number, mark
+def _count(service: Service, seen: bool) -> dict[str, Any]:
+    row = Instance.select().where(Instance.id == 1).dicts().get()
+    counted = {
+        "beat": row["beat"] + 1,
+        "mark": service.runtime.entropy(8).hex(),
+        "uid": row["uid"] or service.runtime.ids.uuid(),
+        "seen_at": service.now_ms if seen else row["seen_at"],
+    }
+    Instance.update(**counted).where(Instance.id == 1).execute()
+    return dict(row | counted)
 
 
-def _is_a_copy(service: Service, row: dict[str, Any]) -> bool:
-    if not Post.select().exists():
-        return False
-    state = _read_state(_state_file(service))
-    if state is None or row["beat"] < state["beat"]:
-        return True
-    return bool(row["beat"] == state["beat"] and row["mark"] != state["mark"])
-
-
-def _state_file(service: Service) -> Path:
-    return service.runtime.settings.data_dir / "instance.state"
-
-
-def _read_state(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return {"beat": int(found["beat"]), "mark": str(found["mark"])}
-    except FileNotFoundError:
+def _copied(service: Service, row: dict[str, Any]) -> str | None:
+    """Why the database may be a copy; None where there is nothing that could be sent or used up twice."""
+    if not (Post.select().exists() or (row["beat"] > 1 and Account.select().exists())):
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StartError(f"{path} cannot be read ({error}); remove it to start paused") from error
+    settings, host = service.runtime.settings, service.runtime.host
+    return copies.why(settings, host, row["uid"], copies.Beat(row["beat"], row["mark"]))
 
 
-def _write_state(path: Path, state: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".fresh")
-    with fresh.open("w", encoding="utf-8") as file:
-        json.dump(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(fresh, path)
+def touch() -> None:
+    """The smallest change: whether one can be written."""
+    Instance.update(seen_at=Instance.seen_at + 1).where(Instance.id == 1).execute()
 
 
 def news() -> int:
@@ -118,8 +116,9 @@ def pause(reason: str) -> None:
 
 
 def resume(reason: str | None) -> bool:
-    """End a pause; whether this reason was the one."""
-    return bool(Instance.update(paused=None).where(Instance.id == 1, Instance.paused == reason).execute())
+    """End a pause; whether this reason was the one. A copy is a database of its own from then on, with a new id."""
+    changes = {"paused": None} | ({"uid": ""} if reason == RESTORED else {})
+    return bool(Instance.update(**changes).where(Instance.id == 1, Instance.paused == reason).execute())
 
 
 def paused() -> str | None:

@@ -13,8 +13,9 @@ from typing import Any
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Published, Warning
+from socialpub.platforms.rules import once
 from socialpub.store.db import Tx
-from socialpub.store.models import Account, Intent, Post
+from socialpub.store.models import Intent, Post
 from socialpub.store.queue import Claim
 
 Row = dict[str, Any]
@@ -61,11 +62,9 @@ def check_twins(intent: Row) -> None:
 
 def intend(
     service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning] = ()
-) -> Row | None:
-    """Write down what is about to be sent; committed before the first mutating byte. None: the account is gone."""
+) -> Row:
+    """Write down what is about to be sent; committed before the first mutating byte."""
     owned(service, snapshot)
-    if Account.select().where(Account.id == snapshot.account["id"], Account.disconnected_at.is_null(False)).exists():
-        return None
     post, now = snapshot.post["id"], service.now_ms
     row = {
         "id": service.runtime.ids.uuid(),
@@ -82,6 +81,7 @@ def intend(
         "looks": 0,
         "answered": False,
         "refusal": None,
+        "evidence": None,
     }
     Intent.insert(**row).execute()
     if warnings:
@@ -122,9 +122,11 @@ def intend_again(service: Service, tx: Tx, snapshot: Snapshot, intent: Row) -> R
 
 
 def looked(service: Service, tx: Tx, snapshot: Snapshot, intent: Row, evidence: Any, next_at: int | None) -> Row:
-    """Looking did not settle it; with `next_at` the post is given back until then."""
+    """Looking did not settle it; with `next_at` the post is given back until then. An answer that came is kept."""
     owned(service, snapshot)
-    changed = _change(intent, looks=intent["looks"] + 1, evidence=capped(evidence))
+    said = answer(intent)
+    kept = {"answer": said, "look": json.loads(capped(evidence, RESPONSE_MAX // 4))} if said else evidence
+    changed = _change(intent, looks=intent["looks"] + 1, evidence=capped(kept))
     if next_at is not None:
         service.jobs.again(tx, snapshot.claim, next_at)
     return changed
@@ -136,7 +138,16 @@ def answered(
     """The send got an answer, only not one to trust. `over`: no call is still on its way. `refused`: it said no."""
     owned(service, snapshot)
     refusal = json.dumps({name: getattr(error, name) for name in REFUSAL}, default=str) if refused else None
-    return _change(intent, answered=over, evidence=capped(error.platform_response), refusal=refusal)
+    response = json.loads(capped(error.platform_response, RESPONSE_MAX // 2))
+    said = {"message": error.message[:1000], "response": response}
+    return _change(intent, answered=over, evidence=capped({"answer": said}), refusal=refusal)
+
+
+def answer(intent: Row) -> Row | None:
+    """What the platform said to a send, where it said anything: its `message` in words and the whole `response`."""
+    found = json.loads(intent["evidence"] or "null")
+    said = found.get("answer") if isinstance(found, dict) else None
+    return said if isinstance(said, dict) and said.get("response") is not None else None
 
 
 REFUSAL = (
@@ -149,6 +160,7 @@ REFUSAL = (
     "retry_after",
     "outcome",
     "retryable",
+    "token_refused",
 )
 
 
@@ -198,16 +210,16 @@ def published_of(intent: Row) -> Published:
     return Published(**(found | {"warnings": tuple(Warning(**warning) for warning in found["warnings"])}))
 
 
-def capped(value: Any) -> str:
-    """A raw upstream answer as JSON of at most 16 KiB."""
+def capped(value: Any, most: int = RESPONSE_MAX) -> str:
+    """A raw upstream answer as JSON of at most 16 KiB, or `most` bytes."""
     text = json.dumps(value, ensure_ascii=False, default=str)
-    if len(text.encode("utf-8", "replace")) <= RESPONSE_MAX:
+    if len(text.encode("utf-8", "replace")) <= most:
         return text
-    return json.dumps({"truncated": text[: RESPONSE_MAX // 4]}, ensure_ascii=False)
+    return json.dumps({"truncated": text[: most // 4]}, ensure_ascii=False)
 
 
 def add_warnings(post: str, warnings: Sequence[Warning]) -> None:
     kept = json.loads(Post.select(Post.warnings).where(Post.id == post).scalar())
-    added = [body for body in (warning.body() for warning in warnings) if body not in kept]
-    if added:
-        Post.update(warnings=json.dumps(kept + added, ensure_ascii=False)).where(Post.id == post).execute()
+    shown = [warning.body() for warning in once((*(Warning(**body) for body in kept), *warnings))]
+    if shown != kept:
+        Post.update(warnings=json.dumps(shown, ensure_ascii=False)).where(Post.id == post).execute()

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import json
-import types
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError, refuse
+from socialpub.domain import hints
 from socialpub.domain.schemas import MEDIA_ID_PATTERN, UUID_PATTERN, PublishRequest
 
 M = TypeVar("M", bound=BaseModel)
-ISSUES_MAX = 1_000  # shown of a request that is nothing but issues
+ISSUES_MAX = 100  # shown of a request that is nothing but issues
+NAME_MAX = 100  # characters of a name that nobody knows
 HINTS_MAX = 10
 
 
 def parse_body(model: type[M], body: bytes) -> M:
     """The request in `body`; ApiError `validation_failed` with every issue, or rule `body.json`."""
     try:
-        parsed = model.model_validate_json(body)
+        return model.model_validate_json(body)
     except ValidationError as error:
         raise validation_failed(model, error, more=functools.partial(_shape_of, model, body)) from error
-    # A name that stands twice means the one or the other, as the reader pleases: nothing is published on a guess.
-    json.loads(body, object_pairs_hook=_named_once)
-    return parsed
-
-
-def _named_once(pairs: list[tuple[str, Any]]) -> None:
-    named = Counter(name for name, _ in pairs)
-    if twice := next((name for name, times in named.items() if times > 1), None):
-        raise refuse("body.json", f"The body names `{twice}` twice in one object.")
 
 
 def _shape_of(model: type[BaseModel], body: bytes) -> list[dict[str, Any]]:
@@ -80,20 +70,32 @@ def validation_failed(
     more: Callable[[], list[dict[str, Any]]] = list,
 ) -> ApiError:
     """pydantic's issues as the API reports them: all of them, then `more`; `rule` is the path of the first."""
-    raw = error.errors(include_url=False)
+    raw = error.errors(include_url=False)[:ISSUES_MAX]
     if raw[0]["type"] == "json_invalid":
         return refuse("body.json", platform_response=[issue("json_invalid", [], raw[0]["msg"], "JSON", "text")])
-    shown = [_issue(entry, at) for entry in raw[:ISSUES_MAX]]
-    unknown = [entry["loc"] for entry in raw if entry["type"] == "extra_forbidden"][:HINTS_MAX]
-    hints = [_did_you_mean(model, loc, [*at, *_plain(loc)]) for loc in unknown]
-    return schema_error([*shown, *more()], " ".join(hints) or None)
+    shown = [_issue(entry, at) for entry in raw]
+    unknown = [n for n, entry in enumerate(raw) if entry["type"] == "extra_forbidden"][:HINTS_MAX]
+    told = [_hint(model, raw[n]["loc"], shown[n]) for n in unknown]
+    return schema_error([*shown, *more()][:ISSUES_MAX], " ".join(told) or None)
+
+
+def _hint(model: type[BaseModel], loc: Sequence[str | int], shown: dict[str, Any]) -> str:
+    """What to do about an unknown field: in its issue, and as a sentence of its own."""
+    advice = hints.advice(model, [*loc[:-1], cut(str(loc[-1]))])
+    shown["message"] = f"{shown['message']}; {advice}"
+    return _sentence(f"There is no field `{'.'.join(map(str, shown['path']))}`; {advice}")
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith("?") else f"{text}."
 
 
 def _issue(entry: Any, at: Sequence[str | int]) -> dict[str, Any]:
     """One of pydantic's issues; that the tag of options is missing or unknown is an issue of the tag itself."""
     kind, path, ctx = entry["type"], [*at, *_plain(entry["loc"])], entry.get("ctx", {})
     if kind == "union_tag_not_found":
-        return issue("missing", [*path, "platform"], _MESSAGES["missing"], _EXPECTED["missing"], "nothing")
+        names = f"Name the platform whose options these are: {', '.join(platforms.PLATFORMS)}"
+        return issue("missing", [*path, "platform"], names, _EXPECTED["missing"], "nothing")
     if kind == "union_tag_invalid":
         tags = ctx["expected_tags"]
         return issue("literal_error", [*path, "platform"], f"Input should be one of {tags}", tags, "string")
@@ -110,8 +112,13 @@ def _plain(loc: Sequence[str | int]) -> list[str | int]:
     for part in loc:
         is_tag = str(part).startswith("<") or (path[-1:] == ["options"] and part in platforms.PLATFORMS)
         if not is_tag:
-            path.append(part)
+            path.append(cut(part) if isinstance(part, str) else part)
     return path
+
+
+def cut(name: str) -> str:
+    """A name that a request made up, or its beginning."""
+    return name if len(name) <= NAME_MAX else f"{name[:NAME_MAX]}…"
 
 
 def schema_error(issues: list[dict[str, Any]], remediation: str | None = None) -> ApiError:
@@ -119,7 +126,7 @@ def schema_error(issues: list[dict[str, Any]], remediation: str | None = None) -
     path = ".".join(str(part) for part in issues[0]["path"])
     return ApiError(
         "validation_failed",
-        f"{path or 'The body'}: {issues[0]['message']}.",
+        _sentence(f"{path or 'The body'}: {issues[0]['message']}"),
         rule=path or "body",
         platform_response=issues,
         remediation=remediation,
@@ -164,29 +171,3 @@ def _received(entry: Mapping[str, Any]) -> str:
     names = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
     value = entry.get("input")
     return "null" if value is None else names.get(type(value), "object")
-
-
-def _did_you_mean(model: type[BaseModel], loc: Sequence[str | int], path: Sequence[str | int]) -> str:
-    known = _fields_at(model, loc[:-1])
-    near = difflib.get_close_matches(str(loc[-1]), known, n=1, cutoff=0.6)
-    name = ".".join(str(part) for part in path)
-    if near:
-        return f"There is no field `{name}`; did you mean `{near[0]}`?"
-    return f"There is no field `{name}`; remove it. Known here: {', '.join(known)}."
-
-
-def _fields_at(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
-    found: type[BaseModel] = model
-    for part in loc:
-        for field in found.model_fields.values():
-            if field.alias == part and (inner := _model_in(field.annotation)):
-                found = inner
-    return [field.alias or name for name, field in found.model_fields.items()]
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        return annotation if issubclass(annotation, BaseModel) else None
-    if get_origin(annotation) is Literal:
-        return None
-    return next((inner for part in get_args(annotation) if (inner := _model_in(part))), None)

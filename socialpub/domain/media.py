@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import functools
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,10 +13,10 @@ from typing import Any, TypeVar
 from peewee import fn
 
 from socialpub import platforms
-from socialpub.base import crypto, net
+from socialpub.base import crypto
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
-from socialpub.domain import cursors, files, probe, schemas, tenancy
+from socialpub.domain import act, cursors, files, probe, schemas, tenancy
 from socialpub.domain.fetched import Fetched as Fetched
 from socialpub.domain.files import file_of
 from socialpub.domain.service import Service
@@ -40,53 +38,41 @@ EXTENSIONS = {
 LISTING = "media"
 NEEDING = ("queued", "validated", "publishing")
 Row = dict[str, Any]
+InlineFiles = Mapping[str, files.Arriving]  # what a request carries, by the hash that stands in its place
 T = TypeVar("T")
 
 
 # --- Storing -----------------------------------------------------------------------------------------------------
 
 
-def decode(data: str) -> bytes:
-    """The bytes of `bytesBase64`; ApiError `media.base64_invalid`."""
-    try:
-        raw = base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise refuse("media.base64_invalid") from error
-    if not raw:
-        raise refuse("media.base64_invalid")
-    return raw
+def store(service: Service, arriving: files.Arriving, organization: str) -> Facts:
+    """Put an inline file durably in its place under its hash, before any row names it, and measure it.
 
-
-def store(service: Service, data: bytes) -> Facts:
-    """Put inline bytes durably in their place under their hash, before any row names them, and measure them.
-
-    Bytes of an unsupported or unreadable kind are kept too: the platform's own rule says no when they are published.
+    A file of an unsupported or unreadable kind is kept too: the platform's own rule says no when it is published.
     """
-    with files.Arriving(files.home(service)) as arriving:
-        arriving.write(data)
-        arriving.finish()
-        kind = probe.sniff(arriving.head) or probe.UNKNOWN
-        try:
-            facts = probe.measure(arriving.path, arriving.sha256)
-        except ApiError as error:
-            if error.code == "internal_error":
-                raise
-            facts = None
-        files.keep(service, arriving)
+    arriving.finish()
+    kind = probe.sniff(arriving.head) or probe.UNKNOWN
+    try:
+        facts = probe.measure(arriving.path, arriving.sha256, organization)
+    except ApiError as error:
+        if error.code == "internal_error":
+            raise
+        facts = None
+    files.keep(service, arriving)
     return facts or Facts(kind, arriving.size, arriving.sha256)
 
 
-def take(service: Service, arriving: files.Arriving) -> Facts:
+def take(service: Service, arriving: files.Arriving, organization: str) -> Facts:
     """Keep an uploaded file; ApiError `media.type_unsupported`, `media.unreadable`, `media.pixels_max`."""
     arriving.finish()
-    facts = probe.measure(arriving.path, arriving.sha256)
+    facts = probe.measure(arriving.path, arriving.sha256, organization)
     if facts is None:
         raise refuse("media.type_unsupported")
     files.keep(service, arriving)
     return facts
 
 
-async def bind(service: Service, kept: Collection[Facts], run: Callable[[Tx], T]) -> T:
+async def bind(service: Service, scope: Scope, kept: Collection[Facts], run: Callable[[Tx], T]) -> T:
     """Run the write whose rows name files that `store` or `take` kept; when it is refused, they go again."""
 
     def bound(tx: Tx) -> T:
@@ -95,7 +81,7 @@ async def bind(service: Service, kept: Collection[Facts], run: Callable[[Tx], T]
         return run(tx)
 
     try:
-        return await service.write(bound)
+        return await act.write(service, scope, bound)
     except Exception:
         await asyncio.get_running_loop().run_in_executor(service.pool, give_up, service, kept)
         raise
@@ -107,8 +93,20 @@ def give_up(service: Service, kept: Collection[Facts]) -> None:
         files.give_up(service, facts.sha256)
 
 
+def _check_quota(service: Service, organization: str, coming: int) -> None:
+    """ApiError `media.quota`; in the transaction that makes the row, so that two requests cannot both take the rest."""
+    most = service.runtime.settings.media.organization_bytes
+    if not most:
+        return
+    there = (Media.organization == organization) & Media.deleted_at.is_null()
+    held = int(Media.select(fn.COALESCE(fn.SUM(Media.size_bytes), 0)).where(there).scalar())
+    if held + coming > most:
+        raise refuse("media.quota", f"The organization's media have {held:,} of {most:,} bytes; this has {coming:,}.")
+
+
 def insert(service: Service, organization: str, profile: str | None, facts: Facts, alt: str | None) -> str:
-    """The row of a stored file; its id."""
+    """The row of a stored file; its id. ApiError `media.quota`."""
+    _check_quota(service, organization, facts.size)
     media_id = service.runtime.ids.prefixed("med_")
     Media.insert(
         id=media_id,
@@ -155,6 +153,19 @@ def find(scope: Scope, profile: str | None, media_id: str) -> Row:
     return row  # type: ignore[no-any-return]
 
 
+def held(scope: Scope, ids: Collection[str]) -> dict[str, Row]:
+    """The rows of those of these assets that the organization has, in one query."""
+    return {row["id"]: row for row in _usable(scope, None).where(Media.id.in_(sorted(ids))).dicts()} if ids else {}
+
+
+def usable(held: Mapping[str, Row], profile: str, media_id: str) -> Row:
+    """The asset, where the profile may use it; ApiError as `find`."""
+    row = held.get(media_id)
+    if row is None or row["profile"] not in (None, profile):
+        raise refuse("media.unknown", f"The scope holds no media with the id {media_id}.")
+    return row
+
+
 def _usable(scope: Scope, profile: str | None) -> Any:
     query = Media.select().where(Media.organization == scope.organization, Media.deleted_at.is_null())
     return query.where(Media.profile.is_null() | (Media.profile == profile)) if profile else query
@@ -186,7 +197,7 @@ def page(service: Service, scope: Scope, query: schemas.MediaQuery) -> Row:
     profile = scope.narrowed(query.profile_id)
     check_profile(scope, query.profile_id)
     found = _usable(scope, profile)
-    if query.cursor is not None:
+    if query.cursor:
         at, last = cursors.unseal(service, LISTING, scope.organization, query.cursor)
         found = found.where((Media.created_at < at) | ((Media.created_at == at) & (Media.id < last)))
     rows = list(found.order_by(Media.created_at.desc(), Media.id.desc()).limit(query.limit + 1).dicts())
@@ -315,16 +326,17 @@ def _bytes_of(
     if "mediaId" in ref:
         return _stored(service, assets[ref["mediaId"]])
     if "bytesBase64" in ref:
-        return fetched.put(batch, decode(ref["bytesBase64"]))
+        return fetched.brought(batch, ref["bytesBase64"])
     return fetched.get(batch, ref["url"])
 
 
 def _stored(service: Service, asset: Row) -> tuple[Path, Facts]:
     facts, path = facts_of(asset), file_of(service, asset["sha256"])
     if not path.exists():
+        files.check(service)
         raise refuse("media.unknown", f"The media {asset['id']} was deleted.")
     if facts.width is None:  # kept from a request though it could not be read: now it is to be published
-        facts = probe.measure(path, facts.sha256) or facts
+        facts = probe.measure(path, facts.sha256, asset["organization"]) or facts
     return path, facts
 
 
@@ -342,10 +354,3 @@ def _deep_error(platform: str, kind: Kind, name: str, error: ApiError) -> ApiErr
 
 def _as_deep(error: ApiError) -> ApiError:
     return ApiError("preflight_failed", error.message, rule=error.rule, remediation=error.remediation)
-
-
-def url_error(url: str, allow_private: bool) -> str | None:
-    """Why a media URL is refused by its own text; None when it may be tried."""
-    if allow_private and url.startswith(("http://", "https://")):
-        return None
-    return net.check_url(url)

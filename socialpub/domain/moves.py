@@ -6,6 +6,7 @@ One row moved: the caller owns it. None: somebody else was faster, or the post i
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from socialpub.domain import events
 from socialpub.domain.service import Service
 from socialpub.store.db import Tx
 from socialpub.store.models import Batch, Post
+
+log = logging.getLogger("socialpub.posts")
 
 Row = dict[str, Any]
 TERMINAL = frozenset({"published", "failed", "rejected", "canceled"})
@@ -78,8 +81,11 @@ def move(
     if not moved:
         return None
     row = Post.select().where(Post.id == post).dicts().get()
+    request_id = request_id or _request_of(row)
     for type_ in allowed.events:
         tell(service, type_, row, data or {}, request_id)
+    if row["status"] in TERMINAL or name == "wait":
+        tx.after_commit(lambda: _log(row, request_id))
     if row["status"] in TERMINAL:
         tx.after_commit(lambda: service.hub.ring(f"post:{post}"))
     return row  # type: ignore[no-any-return]
@@ -106,7 +112,31 @@ def tell(service: Service, type_: str, row: Row, data: Mapping[str, Any], reques
         common | own | dict(data),
         profile=row["profile"],
         post=row["id"],
-        request_id=request_id or Batch.select(Batch.request_id).where(Batch.id == row["batch"]).scalar(),
+        request_id=request_id or _request_of(row),
+    )
+
+
+def _request_of(row: Row) -> str | None:
+    """The request that made the post's batch."""
+    found: str | None = Batch.select(Batch.request_id).where(Batch.id == row["batch"]).scalar()
+    return found
+
+
+def _log(row: Row, request_id: str | None) -> None:
+    """The one line of an outcome; ids only, for a platform's words may hold anything."""
+    error = json.loads(row["error"]) if row["error"] else {}
+    outcome = row["status"] if row["status"] in TERMINAL else "failed, is tried again"
+    why = " ".join(error[name] for name in ("code", "rule") if name in error)
+    log.info(
+        "post %s %s: account %s, %s, attempt %s, batch %s, request %s%s",
+        row["id"],
+        outcome,
+        row["account"],
+        row["platform"],
+        row["attempts"],
+        row["batch"],
+        request_id,
+        f": {why}" if why else "",
     )
 
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError, Outcome, refuse
-from socialpub.base.runtime import iso
-from socialpub.domain import media, moves, tokens, unclear
+from socialpub.domain import attention, intents, media, moves, overdue, tokens, unclear
 from socialpub.domain.intents import TAKEN, Row, Snapshot, add_warnings, capped, close, open_intent, owned, published_of
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Pending, Published, Warning
@@ -32,22 +31,27 @@ def claim(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
         service.jobs.finish(tx, claim)
         return None
     account = Account.select().where(Account.id == post["account"]).dicts().get()
+    refusal = _refusal(account) if post["status"] != "publishing" else None
+    if refusal:
+        _refuse(service, tx, claim, post, account, refusal)
+        return None
+    late = overdue.refusal(service, post)
+    if late:
+        _too_late(service, tx, post, late)
+        service.jobs.finish(tx, claim)
+        return None
     if post["status"] != "publishing":
-        refusal = _refusal(account)
-        if refusal:
-            _refuse(service, tx, claim, post, account, refusal)
-            return None
         post = _begin(service, tx, post)
     attempt = Attempt.select().where(Attempt.post == post["id"], Attempt.number == post["attempts"]).dicts().get()
-    intents = list(Intent.select().where(Intent.attempt == attempt["id"]).order_by(Intent.number).dicts())
-    done = next((row for row in intents if row["step"] == "publish" and row["outcome"] == Outcome.OK), None)
+    rows = list(Intent.select().where(Intent.attempt == attempt["id"]).order_by(Intent.number).dicts())
+    done = next((row for row in rows if row["step"] == "publish" and row["outcome"] == Outcome.OK), None)
     return Snapshot(
         claim,
         post,
         account,
         attempt,
         media.assets_of(json.loads(post["media"])),
-        open_intent=next((row for row in intents if row["outcome"] is None), None),
+        open_intent=next((row for row in rows if row["outcome"] is None), None),
         published=published_of(done) if done else None,
         plan=json.loads(done["plan"]) if done else None,
     )
@@ -104,6 +108,18 @@ def _finish_attempt(service: Service, post: str, number: int, error: ApiError | 
     ).where(Attempt.post == post, Attempt.number == number).execute()
 
 
+# --- Sending ---
+
+
+def intend(
+    service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning]
+) -> Row | ApiError:
+    """Write down what is about to be sent, or why it must not be any more: preparing may have taken long."""
+    account = Account.select().where(Account.id == snapshot.account["id"]).dicts().get()
+    refused = _refusal(account) or overdue.refusal(service, snapshot.post, overdue.PREPARING_MS)
+    return refused or intents.intend(service, tx, snapshot, step, plan, warnings)
+
+
 # --- Ends --------------------------------------------------------------------------------------------------------
 
 
@@ -158,7 +174,7 @@ def _publish(
         published_at=service.now_ms,
         platform_uri=published.uri,
         platform_cid=published.cid,
-        url=published.url,
+        url=published.url if (published.url or "").startswith("https://") else None,  # it is shown as a link
         first_comment_uri=comment.uri if comment else None,
         first_comment_cid=comment.cid if comment else None,
         error=None,
@@ -166,6 +182,7 @@ def _publish(
         saved=None,
     )
     _finish_attempt(service, post, snapshot.attempt["number"], None)
+    attention.clear(service, snapshot.account["id"])
     service.jobs.finish(tx, snapshot.claim)
 
 
@@ -174,8 +191,9 @@ def pending(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent
     owned(service, snapshot)
     if intent:
         close(service, intent, TAKEN)
-    Post.update(saved=json.dumps(found.saved)).where(Post.id == snapshot.post["id"]).execute()
-    service.jobs.again(tx, snapshot.claim, service.now_ms + int(found.seconds * 1000))
+    at = service.now_ms + int(found.seconds * 1000)
+    Post.update(saved=json.dumps(found.saved), due_at=at).where(Post.id == snapshot.post["id"]).execute()
+    service.jobs.again(tx, snapshot.claim, at)
 
 
 def failed(
@@ -186,8 +204,11 @@ def failed(
     if intent:
         close(service, intent, outcome)
     post, wait = snapshot.post, _retry_wait(service, snapshot.post, error)
+    tries = post["tries"] - error.held_back
     if error.rule == "account.reconnect_required":
         tokens.mark_revoked(service, tx, snapshot.account["id"], error.message)
+    elif attention.is_meant(error):
+        attention.keep(service, snapshot.account["id"], error)
     if wait is None and not error.absent and unclear.goes_on(post):
         error = unclear.told_no_more(post, snapshot.account, error)
     _finish_attempt(service, post["id"], snapshot.attempt["number"], error)
@@ -198,7 +219,7 @@ def failed(
         )
     if wait is not None:
         at = service.now_ms + wait
-        moves.move(service, tx, "wait", post["id"], **(columns | {"next_attempt_at": at}))
+        moves.move(service, tx, "wait", post["id"], **(columns | {"next_attempt_at": at, "due_at": at, "tries": tries}))
         service.jobs.again(tx, snapshot.claim, at)
         return
     name = "reject" if ERRORS[error.code].post_status == "rejected" else "fail"
@@ -210,30 +231,43 @@ def _retry_wait(service: Service, post: Row, error: ApiError) -> int | None:
     """Milliseconds until the next attempt; None when there is none."""
     waits = service.runtime.settings.publishing.retry_waits
     tried = post["tries"]
-    if post["scheduled_at"] is None or error.code != "platform_unavailable" or tried > len(waits):
+    if (
+        post["scheduled_at"] is None
+        or error.code != "platform_unavailable"
+        or (tried > len(waits) and not error.held_back)
+    ):
         return None
     if error.rule == "publish.outcome_unknown" or not error.retryable:
         return None
+    if error.held_back:
+        return int((error.retry_after or 1) * 1000)
     after = error.retry_after or 0
     return None if after > RETRY_AFTER_MAX else int(max(waits[tried - 1], after) * 1000)
 
 
-def overdue(service: Service, tx: Tx, post: Row) -> None:
-    """A post that was due too long ago, found at start: never dropped in silence, never sent late by surprise."""
-    if open_intent(post["id"]):
+def too_late(service: Service, tx: Tx, found: Row) -> None:
+    """End a post that was found due too long ago, unless somebody was faster: it was moved, or is being sent."""
+    post = Post.select().where(Post.id == found["id"], Post.status.in_(overdue.OPEN)).dicts().first()
+    if post is None or overdue.due_of(post) != overdue.due_of(found) or open_intent(post["id"]):
         return
-    due = iso(post["next_attempt_at"] or post["scheduled_at"] or post["created_at"])
-    error = refuse("schedule.overdue", f"The post was due at {due}, and the server was not running.")
+    _too_late(service, tx, post, overdue.error(service, post))
+    service.jobs.remove(tx, post["id"])
+
+
+def _too_late(service: Service, tx: Tx, post: Row, error: ApiError) -> None:
+    """Never dropped in silence, never sent late by surprise."""
     if post["status"] == "publishing":
         _finish_attempt(service, post["id"], post["attempts"], error)
     moves.move(service, tx, "overdue", post["id"], **error_columns(service, error, post["platform"]))
-    service.jobs.remove(tx, post["id"])
 
 
 def error_columns(service: Service, error: ApiError, platform: str) -> dict[str, Any]:
     """What a row keeps of an error: the error object as results show it."""
     error.platform = error.platform or platform
     shown = error.body(service.base_url)
+    if error.code == "platform_unavailable" and error.retry_after:
+        shown["message"] += f" It asks to wait {error.retry_after} seconds."
+        shown["retryAfter"] = error.retry_after
     if "platformResponse" in shown:
         shown["platformResponse"] = json.loads(capped(shown["platformResponse"]))
     return {"error": json.dumps(shown, ensure_ascii=False), "error_code": error.code, "next_attempt_at": None}

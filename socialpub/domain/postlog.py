@@ -99,7 +99,7 @@ def _below(service: Service, scope: Scope, query: schemas.PostsQuery) -> tuple[i
     places = []
     if query.before is not None:
         places.append((query.before, ""))
-    if query.cursor is not None:
+    if query.cursor:
         places.append(cursors.unseal(service, LISTING, scope.organization, query.cursor))
     return min(places, default=None)
 

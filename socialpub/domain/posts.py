@@ -8,7 +8,7 @@ from typing import Any
 from socialpub.base import faults
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
-from socialpub.domain import moves, outcomes, schemas, tenancy
+from socialpub.domain import moves, outcomes, schemas, upstreams
 from socialpub.domain.service import Service
 from socialpub.domain.targets import check_future
 from socialpub.domain.tenancy import Scope
@@ -34,7 +34,6 @@ def reschedule(service: Service, tx: Tx, scope: Scope, post: str, at_ms: int, re
 
     Raises 409 `post.status` or `post.scheduledAt.window` unless the post is `queued` and still in the future.
     """
-    tenancy.check_key(scope)
     check_future(service, at_ms)
     row = find(scope, post)
     moved = moves.move(
@@ -49,13 +48,12 @@ def reschedule(service: Service, tx: Tx, scope: Scope, post: str, at_ms: int, re
     )
     if moved is None:
         raise _outside_window(row)
-    service.jobs.put(tx, "publish", post, at_ms, row["account"])
+    service.jobs.put(tx, "publish", post, at_ms, row["account"], upstreams.share(service, row["account"]))
     faults.hit("resched.before_commit")
 
 
 def cancel(service: Service, tx: Tx, scope: Scope, post: str, request_id: str) -> Row:
     """Cancel a queued post in the same window; `{id, status}`."""
-    tenancy.check_key(scope)
     row = find(scope, post)
     if not moves.move(service, tx, "cancel", post, where=Post.scheduled_at > service.now_ms, request_id=request_id):
         raise _outside_window(row)
@@ -72,7 +70,6 @@ def _outside_window(row: Row) -> ApiError:
 
 def retry(service: Service, tx: Tx, scope: Scope, post: str, at_ms: int | None, request_id: str) -> None:
     """Put a failed or rejected post up again, as a new attempt and at no quota: at `at_ms`, or (None) at once."""
-    tenancy.check_key(scope)
     check_future(service, at_ms)
     row = find(scope, post)
     if row["error"] and json.loads(row["error"]).get("rule") == "publish.outcome_unknown":
@@ -85,17 +82,18 @@ def retry(service: Service, tx: Tx, scope: Scope, post: str, at_ms: int | None, 
         "draft_nonce": None,
         "saved": None,
         "next_attempt_at": service.now_ms if at_ms is None else None,
+        "due_at": service.now_ms if at_ms is None else None,
         "scheduled_at": at_ms,
     }
     name = "retry" if at_ms is None else "retry_at"
     if not moves.move(service, tx, name, post, request_id=request_id, **fresh):
         raise refuse("post.retry.status", f"The post is `{row['status']}`, neither `failed` nor `rejected`.")
-    service.jobs.put(tx, "publish", post, service.now_ms if at_ms is None else at_ms, row["account"])
+    due, account = service.now_ms if at_ms is None else at_ms, row["account"]
+    service.jobs.put(tx, "publish", post, due, account, upstreams.share(service, account))
 
 
 def settle(service: Service, tx: Tx, scope: Scope, post: str, request: schemas.SettleRequest, request_id: str) -> None:
     """Record what a person found out about an unknown outcome; 409 `post.settle.status` where nothing is unknown."""
-    tenancy.check_key(scope)
     row = find(scope, post)
     error = json.loads(row["error"]) if row["error"] else {}
     if row["status"] != "failed" or error.get("rule") != "publish.outcome_unknown":

@@ -7,23 +7,28 @@ stores nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from peewee import fn
 
 from socialpub import platforms
+from socialpub.base import net
 from socialpub.base.errors import ApiError, refuse
+from socialpub.base.fair import Share
 from socialpub.domain import accounts, media, publish, schemas
 from socialpub.domain.service import Service
 from socialpub.domain.targets import Aim, check_batch, resolve
 from socialpub.domain.tenancy import Scope
 from socialpub.platforms.base import Cap, Draft, Facts, Item, Warning
-from socialpub.platforms.rules import Findings, findings, warning
+from socialpub.platforms.rules import Findings, findings, once, warning
+from socialpub.platforms.rules import count as measured
 from socialpub.store.models import Account, Post
 
+T = TypeVar("T")
 Row = dict[str, Any]
+LIGHT = 4000  # characters in all targets of a request: measured in a few milliseconds
 DAY_MS = 24 * 3600 * 1000
 NEAR = (4, 5)  # a cap is near from four fifths of it
 
@@ -39,9 +44,27 @@ class Checked:
 # --- The cheap stage -------------------------------------------------------------------------------------------------
 
 
-def check_cheap(service: Service, aim: Aim) -> Checked:
-    """The platform's cheap rows, and the media rules that need no bytes (on a read snapshot)."""
-    found = _findings(service, aim, aim.draft, "cheap", recent_posts(service, aim.account["id"]))
+async def check_cheap(service: Service, scope: Scope, aims: Sequence[Aim], recent: Sequence[int]) -> list[Checked]:
+    """The platforms' cheap rows, and the media rules that need no bytes. `recent`: each account's `recent_posts`.
+
+    Long texts are measured apart, with a share for each organization: they take long, and short ones wait for nobody.
+    """
+
+    def check() -> list[Checked]:
+        return [_cheap(service, aim, posts) for aim, posts in zip(aims, recent, strict=True)]
+
+    return await _measured(service, scope, aims, check)
+
+
+async def _measured(service: Service, scope: Scope, aims: Sequence[Aim], measure: Callable[[], T]) -> T:
+    if sum(len(aim.draft.text) for aim in aims) <= LIGHT:
+        return measure()
+    threads = service.measuring.of(Share(owner=scope.organization))
+    return await asyncio.get_running_loop().run_in_executor(threads, measure)
+
+
+def _cheap(service: Service, aim: Aim, recent: int) -> Checked:
+    found = _findings(service, aim, aim.draft, "cheap", recent)
     errors = [*_errors(service, aim, found), *_media_errors(service, aim)]
     return Checked(tuple(errors), found.warnings)
 
@@ -57,8 +80,12 @@ def _errors(service: Service, aim: Aim, found: Findings) -> list[ApiError]:
     return [finding.error(version) for finding in found.errors]
 
 
-def recent_posts(service: Service, account: str) -> int:
-    """Posts to an account in the last 24 hours, by our own log."""
+def recent_posts(service: Service, aims: Sequence[Aim]) -> list[int]:
+    """Of each target, the posts to its account in the last 24 hours, by our own log."""
+    return [_recent(service, aim.account["id"]) for aim in aims]
+
+
+def _recent(service: Service, account: str) -> int:
     since = service.now_ms - DAY_MS
     return int(Post.select().where(Post.account == account, Post.created_at > since, Post.status != "canceled").count())
 
@@ -71,7 +98,7 @@ def _media_errors(service: Service, aim: Aim) -> Iterator[ApiError]:
 
 def _media_error(service: Service, aim: Aim, index: int, ref: Row) -> ApiError | None:
     private = service.runtime.settings.security.allow_private_networks
-    if "url" in ref and (reason := media.url_error(ref["url"], private)):
+    if "url" in ref and (reason := net.check_url(ref["url"], allow_private=private)):
         return refuse("media.url.disallowed", f"Media item {index + 1} cannot be fetched: {reason}.")
     asset = aim.assets.get(ref.get("mediaId", ""))
     if asset and asset["kind"] != ref["kind"]:
@@ -89,13 +116,20 @@ def refused(service: Service, aims: Sequence[Aim], checked: Sequence[Checked]) -
     aim, first = failed[0]
     return ApiError(
         "preflight_failed",
-        first.message,
+        _standing_alone(aim, first),
         rule=first.rule,
         platform=aim.platform,
         platform_version=platforms.platform(aim.platform).pinned(service.sites[aim.platform]) or None,
         platform_response=[_failure(aim, error) for aim, error in failed],
         remediation=first.remediation,
     )
+
+
+def _standing_alone(aim: Aim, error: ApiError) -> str:
+    """Which target, which account, what is wrong and what to do: some tools show their users nothing else."""
+    name = aim.account["display_name"] or aim.account["platform_account_id"]
+    said = f"Target {aim.index} ({name} on {platforms.platform(aim.platform).label}): {error.message}"
+    return f"{said} {error.remediation or ''}".rstrip()
 
 
 def _failure(aim: Aim, error: ApiError) -> Row:
@@ -126,7 +160,8 @@ def notes(service: Service, aims: Sequence[Aim], at_ms: int | None, names: Seque
 
 
 def _notes(service: Service, aim: Aim, at_ms: int | None, seen: Mapping[tuple[str, str], str]) -> Iterator[Warning]:
-    twin = seen.get((aim.account["id"], aim.draft.text)) or _posted_before(service, aim)
+    before = _posted_before(service, aim)
+    twin = seen.get((aim.account["id"], aim.draft.text)) or (f"post {before}" if before else None)
     if twin and aim.draft.text:
         yield warning("duplicate_content", f"See {twin}.")
     for cap in platforms.platform(aim.platform).caps:
@@ -137,7 +172,37 @@ def _notes(service: Service, aim: Aim, at_ms: int | None, seen: Mapping[tuple[st
         yield warning("token_expires_before_schedule", "Reconnect it before then.")
 
 
+def check_duplicates(service: Service, request: schemas.PublishRequest, aims: Sequence[Aim]) -> None:
+    """ApiError `post.duplicate` for texts that their accounts had before, where the request or the server refuses them.
+
+    In the transaction that writes the posts it is the last word.
+    """
+    refuses = service.runtime.settings.publishing.refuse_duplicates
+    if (request.on_duplicate or ("refuse" if refuses else "warn")) == "refuse" and (found := _twins(service, aims)):
+        raise refuse("post.duplicate", _told(found[0]), platform_response=found)
+
+
+def _twins(service: Service, aims: Sequence[Aim]) -> list[Row]:
+    """The targets whose text was there before, in the log or in this request, and where."""
+    first: dict[tuple[str, str], int] = {}
+    found = []
+    for aim in aims:
+        if not aim.draft.text:
+            continue
+        twin = first.setdefault((aim.account["id"], aim.draft.text), aim.index)
+        where = {"sameAsTarget": twin} if twin != aim.index else {"postId": _posted_before(service, aim)}
+        if where.get("postId", twin) is not None:
+            found.append({"targetIndex": aim.index, "accountId": aim.account["id"], "platform": aim.platform} | where)
+    return found
+
+
+def _told(twin: Row) -> str:
+    where = f"post {twin['postId']}" if "postId" in twin else f"target {twin['sameAsTarget']} of this request"
+    return f"Target {twin['targetIndex']}: the account {twin['accountId']} has this text already, see {where}."
+
+
 def _posted_before(service: Service, aim: Aim) -> str | None:
+    """The id of the newest post of the last 24 hours with this text that is out, may be, or will be."""
     lost = fn.json_extract(Post.error, "$.rule") == "publish.outcome_unknown"
     query = Post.select(Post.id).where(
         Post.account == aim.account["id"],
@@ -145,8 +210,7 @@ def _posted_before(service: Service, aim: Aim) -> str | None:
         Post.text == aim.draft.text,
         Post.status.not_in(["canceled", "rejected", "failed"]) | lost,
     )
-    found = query.order_by(Post.created_at.desc()).limit(1).scalar()
-    return f"post {found}" if found else None
+    return query.order_by(Post.created_at.desc()).limit(1).scalar()  # type: ignore[no-any-return]
 
 
 def _is_near(aim: Aim, cap: Cap, at_ms: int) -> bool:
@@ -212,38 +276,69 @@ def check_deep(service: Service, fetched: media.Fetched, batch: str, aim: Aim) -
 # --- Validating ------------------------------------------------------------------------------------------------------
 
 
-async def validate(service: Service, fetched: media.Fetched, scope: Scope, request: schemas.ValidateRequest) -> Row:
+async def validate(
+    service: Service,
+    fetched: media.Fetched,
+    scope: Scope,
+    request: schemas.ValidateRequest,
+    inline: media.InlineFiles,
+) -> Row:
     """What publishing this request would run into, target by target; nothing is published or stored.
 
     ApiError as `accept` for what refuses the request itself. Takes at most `publishing.immediate_wait`.
     """
-    check_batch(service, request, scope)
-    aims, cheap = await service.read(lambda: _cheap_results(service, scope, request))
-    deep = [Checked()] * len(aims) if request.deep is False else await _deep_results(service, fetched, aims)
-    results = [_result(service, aim, one, two) for aim, one, two in zip(aims, cheap, deep, strict=True)]
+    check_batch(service, request, scope, inline)
+    aims, noted, recent = await service.read(lambda: _looked_up(service, scope, request))
+    cheap = await check_cheap(service, scope, aims, recent)
+    deep = (
+        [Checked()] * len(aims) if request.deep is False else await _deep_results(service, fetched, scope, aims, inline)
+    )
+
+    def show() -> list[Row]:
+        return [_result(service, *found) for found in zip(aims, cheap, noted, deep, strict=True)]
+
+    results = await _measured(service, scope, aims, show)
     return {"valid": all(result["valid"] for result in results), "results": results}
 
 
-def _cheap_results(service: Service, scope: Scope, request: schemas.ValidateRequest) -> tuple[list[Aim], list[Checked]]:
+def _looked_up(
+    service: Service, scope: Scope, request: schemas.ValidateRequest
+) -> tuple[list[Aim], list[tuple[Warning, ...]], list[int]]:
+    """On one read snapshot: the targets, what the log says of each, and its recent posts."""
     aims = resolve(service, scope, request)
-    more = notes(service, aims, request.scheduled_at, [f"target {aim.index}" for aim in aims])
-    checked = [check_cheap(service, aim) for aim in aims]
-    return aims, [
-        replace(result, warnings=(*result.warnings, *noted)) for result, noted in zip(checked, more, strict=True)
-    ]
+    check_duplicates(service, request, aims)
+    noted = notes(service, aims, request.scheduled_at, [f"target {aim.index}" for aim in aims])
+    return aims, noted, recent_posts(service, aims)
 
 
-async def _deep_results(service: Service, fetched: media.Fetched, aims: Sequence[Aim]) -> list[Checked]:
+async def _deep_results(
+    service: Service, fetched: media.Fetched, scope: Scope, aims: Sequence[Aim], inline: media.InlineFiles
+) -> list[Checked]:
     batch = f"validate-{service.runtime.ids.uuid()}"
+    fetched.owned(batch, scope.organization)
     loop = asyncio.get_running_loop()
-    runs = [loop.run_in_executor(service.pool, check_deep, service, fetched, batch, aim) for aim in aims]
+    await loop.run_in_executor(service.pool, fetched.bring, batch, inline)
+    threads = service.steered.of(Share(owner=scope.organization))
+    runs = [loop.run_in_executor(threads, check_deep, service, fetched, batch, aim) for aim in aims]
     try:
-        await asyncio.wait(runs, timeout=service.runtime.settings.publishing.immediate_wait)
+        await _ended(service, batch, runs)
         return [run.result() if run.done() else _UNSEEN for run in runs]
     finally:
         forgotten = _forget(service, fetched, batch, runs)
         if all(run.done() for run in runs):
             await forgotten
+
+
+async def _ended(service: Service, batch: str, runs: Sequence[asyncio.Future[Checked]]) -> None:
+    """Every run is over, or its time is, or the server stops."""
+    stops = service.hub.expect(batch)
+    over = asyncio.ensure_future(asyncio.wait(runs, timeout=service.runtime.settings.publishing.immediate_wait))
+    try:
+        either: list[asyncio.Future[Any]] = [over, asyncio.wrap_future(stops)]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        over.cancel()
+        service.hub.forget(batch, stops)
 
 
 def _forget(
@@ -261,8 +356,8 @@ def _forget(
 _UNSEEN = Checked(warnings=(warning("media_unmeasured", "It could not be fetched in time."),))
 
 
-def _result(service: Service, aim: Aim, cheap: Checked, deep: Checked) -> Row:
-    count = platforms.platform(aim.platform).count(aim.draft, accounts.who(aim.account))
+def _result(service: Service, aim: Aim, cheap: Checked, noted: Sequence[Warning], deep: Checked) -> Row:
+    count = measured(platforms.platform(aim.platform), aim.draft, accounts.who(aim.account))
     errors = [_shown(service, aim, error) for error in (*cheap.errors, *deep.errors)]
     return {
         "targetIndex": aim.index,
@@ -271,7 +366,7 @@ def _result(service: Service, aim: Aim, cheap: Checked, deep: Checked) -> Row:
         "valid": not errors,
         "text": {"length": count.length, "limit": count.limit, "unit": count.unit},
         "errors": errors,
-        "warnings": [note.body() for note in dict.fromkeys((*cheap.warnings, *deep.warnings))],
+        "warnings": [note.body() for note in once((*cheap.warnings, *noted, *deep.warnings))],
     }
 
 

@@ -10,11 +10,11 @@ import logging
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 from socialpub.base.errors import ApiError, refuse
+from socialpub.domain.shares import Shares
 from socialpub.platforms.base import Facts
 
 log = logging.getLogger("socialpub.media")
@@ -33,7 +33,7 @@ _OLD_QUICKTIME = {b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot"}
 
 # Nothing of the program's own environment, which may hold secrets.
 _ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-_slots = threading.BoundedSemaphore(max(2, os.cpu_count() or 2))
+slots = Shares(max(2, os.cpu_count() or 2) + 1)
 
 
 def sniff(head: bytes) -> str | None:
@@ -66,8 +66,8 @@ def _sniff_boxes(head: bytes) -> str | None:
     return "video/mp4" if brands & _MP4_BRANDS else None
 
 
-def measure(path: Path, sha256: str = "") -> Facts | None:
-    """The facts of a file; None for an unsupported type.
+def measure(path: Path, sha256: str = "", owner: str = "") -> Facts | None:
+    """The facts of a file; None for an unsupported type. `owner`: whose share of the readers it takes.
 
     ApiError `media.unreadable` or `media.pixels_max` for one that is refused, `internal_error` when no process can be
     started. Takes a tenth of a second, and never more than 20 s.
@@ -76,7 +76,7 @@ def measure(path: Path, sha256: str = "") -> Facts | None:
         content_type = sniff(file.read(SNIFF_BYTES))
     if content_type is None:
         return None
-    with _slots:
+    with slots.hold(owner):
         found = _ask(path, content_type)
     if "rule" in found:
         log.info("%s %s: %s", path.name, found["rule"], found.get("error") or found["why"])

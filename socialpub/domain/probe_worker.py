@@ -1,15 +1,20 @@
 """The process that opens media files: `python -I probe_worker.py TYPE PIXELS_MAX < FILE`, one file, one line of JSON.
 
 Files come from strangers and the libraries that read them are large, so they are read here, under limits of memory,
-processor time and open files, without the program's environment, and never in the server. It imports nothing of
-socialpub. The answer is what was found (a name is missing where it could not be read), or `{"rule", "why"}`.
+processor time, open files and (on Linux) system calls, without the program's environment, and never in the server. It
+imports nothing of socialpub. The answer is what was found (a name is missing where it could not be read), or
+`{"rule", "why"}`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import json
 import mmap
+import os
+import re
 import resource
 import struct
 import sys
@@ -20,9 +25,10 @@ from PIL import Image, MpoImagePlugin, WebPImagePlugin
 from pymediainfo import MediaInfo
 
 MEMORY_MAX = 1024 * 1024 * 1024
-CPU_SECONDS = 8
+CPU_SECONDS = 5
 FRAMES_MAX = 20_000
-SCANS_MAX = 200
+SCANS_MAX = 100  # encoders make about ten
+SCANNED_MAX = 600_000_000  # pixels × scans; above it a JPEG is measured by its structure alone
 DECODED_MAX = 16_000_000  # pixels; a larger image is measured by its structure alone
 PEEK = 1024
 TAIL = 65_557  # how far from its end a ZIP's directory record may begin
@@ -104,8 +110,7 @@ def _image(file: BinaryIO, content_type: str, pixels_max: int) -> Found:
     name = content_type.removeprefix("image/").upper()
     if name == "WEBP":
         _check_webp(file, pixels_max)  # its decoder takes memory for the whole canvas before it says how large that is
-    if name == "JPEG":
-        _check_scans(file)
+    scans = _jpeg_scans(file) if name == "JPEG" else 0
     frames = _gif_frames(file, pixels_max) if name == "GIF" else None
     with Image.open(file, formats=[name]) as image:
         width, height = image.size
@@ -114,7 +119,7 @@ def _image(file: BinaryIO, content_type: str, pixels_max: int) -> Found:
         frames = frames or (1 if name == "JPEG" else int(getattr(image, "n_frames", 1)))
         if frames > FRAMES_MAX:
             raise BadFile(f"It has more than {FRAMES_MAX:,} frames.")
-        _decode(image, name)
+        _decode(image, scans)
         found = _turned(width, height, _lies_on_its_side(image))
     if name == "PNG":
         _check_png(file)
@@ -132,22 +137,35 @@ def _lies_on_its_side(image: Image.Image) -> bool:
         return False
 
 
-def _decode(image: Image.Image, name: str) -> None:
-    """Decode the picture, so that what is cut short or broken is found."""
+def _decode(image: Image.Image, scans: int) -> None:
+    """Decode the picture, so that what is cut short or broken is found; not where that takes long."""
     width, height = image.size
-    if name == "JPEG":
+    if width * height * scans > SCANNED_MAX:
+        return
+    if scans:
         image.draft("L", (max(1, width // 8), max(1, height // 8)))  # reads all of it at a fraction of the work
     elif width * height > DECODED_MAX:
         return
     image.load()
 
 
-def _check_scans(file: BinaryIO) -> None:
-    """A progressive JPEG is gone through once a scan: thousands of scans are an attack."""
-    scans = sum(piece.count(b"\xff\xda") for piece in iter(lambda: file.read(1 << 20), b""))
-    file.seek(0)
-    if scans > SCANS_MAX:
-        raise BadFile(f"It has more than {SCANS_MAX} scans.")
+# Neither stuffing, fill, restart nor the one other marker without a length (ITU T.81, table B.1).
+_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
+
+
+def _jpeg_scans(file: BinaryIO) -> int:
+    """How often the picture is gone through: a progressive JPEG once a scan. BadFile for a hundred: an attack.
+
+    What lies in segments (a small picture) or behind the end (a film) is none of it.
+    """
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        scans, at = 0, 2
+        while (marker := _MARKER.search(data, at)) and marker[0] != b"\xff\xd9":
+            scans += marker[0] == b"\xff\xda"
+            if scans > SCANS_MAX:
+                raise BadFile(f"It has more than {SCANS_MAX} scans.")
+            at = marker.end() + max(2, int.from_bytes(data[marker.end() : marker.end() + 2], "big"))
+    return max(1, scans)
 
 
 def _check_png(file: BinaryIO) -> None:
@@ -264,6 +282,7 @@ def limit() -> None:
     # When memory runs out, this process is the one to go (Linux).
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
+    _prctl(_NO_NEW_PRIVS, 1)
     for what, most in (
         (resource.RLIMIT_AS, MEMORY_MAX),
         (resource.RLIMIT_CPU, CPU_SECONDS),
@@ -275,10 +294,54 @@ def limit() -> None:
 
 
 def close_the_door(content_type: str) -> None:
-    """No further file and no connection: a video may name others."""
-    most = 4 if content_type == "image/gif" else 3  # a GIF is mapped into memory, which takes a number of its own
+    """No further file, no connection (a video may name others), and no system call that reading does not need."""
+    most = 4 if content_type in _MAPPED else 3  # what is mapped into memory takes a number of its own
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _filter_calls()
+
+
+_MAPPED = ("image/gif", "image/jpeg")
+_NO_NEW_PRIVS, _SECCOMP, _FILTER = 38, 22, 2  # linux/prctl.h, linux/seccomp.h
+_ALLOWED, _DENIED = 0x7FFF0000, 0x00050000 | errno.EPERM
+_LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06  # linux/bpf_common.h
+# What reading, memory, locks, time and the end of the process need; the kernel's numbers, by machine.
+_CALLS = {
+    "read": (0, 63), "write": (1, 64), "close": (3, 57), "fstat": (5, 80), "lseek": (8, 62), "mmap": (9, 222),
+    "mprotect": (10, 226), "munmap": (11, 215), "brk": (12, 214), "rt_sigaction": (13, 134),
+    "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "pread64": (17, 67), "readv": (19, 65),
+    "writev": (20, 66), "sched_yield": (24, 124), "mremap": (25, 216), "madvise": (28, 233), "dup": (32, 23),
+    "nanosleep": (35, 101), "getpid": (39, 172), "exit": (60, 93), "fcntl": (72, 25), "gettimeofday": (96, 169),
+    "getrusage": (98, 165), "sigaltstack": (131, 132), "gettid": (186, 178), "futex": (202, 98),
+    "sched_getaffinity": (204, 123), "restart_syscall": (219, 128), "clock_gettime": (228, 113),
+    "clock_nanosleep": (230, 115), "exit_group": (231, 94), "newfstatat": (262, 79), "getrandom": (318, 278),
+}  # fmt: skip
+_MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}  # linux/audit.h, and the column above
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
+
+
+def _filter_calls() -> None:
+    """Every other system call fails with EPERM, on Linux kernels that have seccomp."""
+    machine = _MACHINES.get(os.uname().machine)
+    if machine is None:
+        return
+    architecture, column = machine
+    calls = sorted(numbers[column] for numbers in _CALLS.values())
+    steps = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _DENIED), (_LOAD, 0, 0, 0)]
+    steps += [(_EQUAL, len(calls) - index, 0, number) for index, number in enumerate(calls)]
+    steps += [(_RETURN, 0, 0, _DENIED), (_RETURN, 0, 0, _ALLOWED)]
+    code = b"".join(struct.pack("=HBBI", *step) for step in steps)
+    program = _Program(len(steps), code)
+    _prctl(_SECCOMP, _FILTER, ctypes.addressof(program))
+
+
+def _prctl(*arguments: int) -> None:
+    """Where the system has no such call, the other limits stand alone."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(*(ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:5]))
 
 
 def _load(content_type: str) -> None:

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 from socialpub.base import faults
 from socialpub.base.error_codes import ERRORS
-from socialpub.base.errors import ApiError, Outcome, refuse
+from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.domain import accounts, horizon, intents, media, outcomes, unclear
+from socialpub.domain import accounts, files, horizon, intents, media, outcomes, unclear
 from socialpub.domain.calling import Caller, StorageError
 from socialpub.domain.intents import LostClaimError, Row, Snapshot, TakenError
 from socialpub.domain.service import Service
@@ -89,7 +89,8 @@ class _Run:
         try:
             if self.snapshot.open_intent:
                 intent = self.snapshot.open_intent
-                self._settle_at(intent, horizon.due_look(self._checks(intent), intent))
+                due = horizon.due_look(self._checks(intent), intent, self.service.now_ms)
+                self._settle_at(intent, self.service.now_ms if self.up.is_revoked() else due)
             elif self.snapshot.published:
                 self._comment(self.snapshot.published)
             else:
@@ -97,10 +98,18 @@ class _Run:
         except (LostClaimError, StorageError):
             raise
         except ApiError as error:
+            self._wait_for_storage(error)
             self._stopped(error)
-        except Exception:  # noqa: BLE001 - a bug must not lose the post
+        except Exception as error:  # noqa: BLE001 - a bug must not lose the post
+            if isinstance(error, OSError) and error.filename:  # a file of ours that the disk does not give
+                self._wait_for_storage(files.unusable(error))
             log.exception("post %s: a bug in publishing", self.post["id"])
             self._stopped(ApiError("internal_error"))
+
+    def _wait_for_storage(self, error: ApiError) -> None:
+        """StorageError where a scheduled post can wait for its files; who waits for an immediate one is told."""
+        if error.rule == "storage.unavailable" and self.post["scheduled_at"] is not None:
+            raise StorageError(error.message) from error
 
     def _stopped(self, error: ApiError) -> None:
         """The run cannot go on: what was not sent fails, what may have been sent is looked for."""
@@ -131,6 +140,7 @@ class _Run:
     def _draft(self) -> Draft:
         """The frozen content with its bytes; deep rules are checked here."""
         post = self.post
+        self.fetched.owned(post["batch"], post["organization"])
         items = media.with_bytes(
             self.service, self.fetched, post["batch"], post["platform"], post["media"], self.snapshot.assets
         )
@@ -155,9 +165,9 @@ class _Run:
         )
 
     def _intend(self, step: str, plan: dict[str, Any], notes: Sequence[Warning] = ()) -> Row:
-        intent = self._write(lambda tx: intents.intend(self.service, tx, self.snapshot, step, plan, notes))
-        if intent is None:
-            raise refuse("account.disconnected")
+        intent = self._write(lambda tx: outcomes.intend(self.service, tx, self.snapshot, step, plan, notes))
+        if isinstance(intent, ApiError):
+            raise intent
         _hit(intent, "after_intent")
         return intent
 
@@ -187,14 +197,15 @@ class _Run:
         refused = error.outcome in (Outcome.REJECTED, Outcome.THROTTLED)
         clear = refused or error.outcome is Outcome.NOT_SENT
         # A container that was asked to publish may have done it whatever it says: it is asked, not trusted.
-        asked = refused and self._class(intent).name == "container"
+        asked = refused and self._class(intent).name == "container" and not error.absent
         if clear and earlier_over and not asked:
             self._refused(intent, error)
             return
         log.warning("post %s: the answer to its send is unclear: %s", self.post["id"], error.message)
         kept = asked or error.outcome is Outcome.REJECTED
-        over = earlier_over and error.platform_response is not None
-        if over or kept:
+        answered = error.platform_response is not None
+        over = earlier_over and answered
+        if answered or kept:
             error.platform_response = self.up.scrubbed(error.platform_response)
             intent = self._record(
                 lambda tx: intents.answered(self.service, tx, self.snapshot, intent, error, over=over, refused=kept)
@@ -265,21 +276,37 @@ class _Run:
 
     def _settle(self, intent: Row) -> None:
         """Look for what the send may have done. Finding is proof; not finding is not, until the horizon has passed."""
+        if self.up.is_revoked() and _said_no(intent):
+            self._unasked(intent, Unknown())
+            return
         found = self._look(intent)
+        revoked = self.up.is_revoked()  # which looking may have told
         class_, checks, now = self._class(intent), self._checks(intent), self.service.now_ms
         if isinstance(found, Published):
             self._found(intent, found, by_content=class_.name == "none")
-        elif isinstance(found, Absent) and horizon.may_resend(class_, checks, intent, now):
+        elif isinstance(found, Pending):
+            self._taken(intent, found)
+        elif isinstance(found, Absent) and not revoked and horizon.may_resend(class_, checks, intent, now):
             again = self._write(lambda tx: self._looked_and_again(tx, intent, found))
             self._send(again, earlier_over=intent["answered"])
         elif isinstance(found, Absent) and horizon.is_absent(class_, checks, intent, now):
             error = intents.refusal(intent) or unclear.not_there(self.up.platform)
             error.retryable = error.retryable and not horizon.is_late(checks, intent, now)  # hours later is a surprise
             self._end(intent, error, str(error.outcome or "absent"))
+        elif revoked:
+            self._unasked(intent, found)
         else:
             self._unsettled(intent, found)
 
-    def _look(self, intent: Row) -> Published | Absent | Unknown:
+    def _unasked(self, intent: Row, found: Absent | Unknown) -> None:
+        """The account is revoked: a refusal stands, of anything else the outcome is unknown."""
+        error = _said_no(intent)
+        if error:
+            self._end(intent, error, str(error.outcome))
+        else:
+            self._end(intent, unclear.not_seen(self.snapshot, self.up.platform, intent, found), "unknown")
+
+    def _look(self, intent: Row) -> Published | Pending | Absent | Unknown:
         bound, plan, since = self._bound(intent), json.loads(intent["plan"]), intent["intent_at"]
         try:
             return self.up.call(lambda up: self.up.connector.settle(up, plan, since), looking=True, bound=bound)
@@ -295,7 +322,7 @@ class _Run:
         counted = intent | {"looks": intent["looks"] + 1}
         at = None if final else horizon.next_look(self._checks(intent), counted, self.service.now_ms)
         if at is None:
-            self._end(intent, unclear.no_answer(self.snapshot, self.up.platform, intent, found), "unknown")
+            self._end(intent, unclear.not_seen(self.snapshot, self.up.platform, intent, found), "unknown")
             return
         self._record(lambda tx: intents.looked(self.service, tx, self.snapshot, intent, found.evidence, at))
 
@@ -322,8 +349,8 @@ class _Run:
             self._uncommented(intent, error, outcome)
             return
         error.platform_version = error.platform_version or self.up.platform.pinned(self.up.site) or None
-        error.platform_response = self.up.scrubbed(error.platform_response)
-        if error.code == "platform_auth_failed" and error.rule is None:
+        error.platform_response, error.message = self.up.scrubbed([error.platform_response, error.message])
+        if error.token_refused and error.code == "platform_auth_failed" and error.rule is None:
             error.rule = "account.reconnect_required"
             if error.remediation == ERRORS[error.code].remediation:  # the platform's own advice is better
                 error.remediation = SERVICE_RULES[error.rule].remediation
@@ -360,6 +387,11 @@ class _Run:
                 if self.service.db.fenced.is_set() or self.service.stopping.wait(wait):
                     raise
         raise StorageError("the result could not be written for hours")
+
+
+def _said_no(intent: Row) -> ApiError | None:
+    """The platform's refusal of a send, where no other one can still take effect."""
+    return intents.refusal(intent) if intent["answered"] else None
 
 
 def _hit(intent: Row, point: str) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 from peewee import JOIN, Value, fn
 
 from socialpub.base import faults
-from socialpub.domain import batches, instance, limits, media, outcomes, unclear
+from socialpub.base.fair import NOBODY
+from socialpub.domain import audit, batches, clockwatch, instance, limits, media, outcomes, overdue, upstreams
 from socialpub.domain.service import Service
 from socialpub.store.db import Tx
-from socialpub.store.models import Batch, Idempotency, Intent, Post
+from socialpub.store.models import Batch, Event, Idempotency, Post
 from socialpub.store.queue import Claim, Job
 
 log = logging.getLogger("socialpub.jobs")
@@ -30,74 +31,108 @@ def recover(service: Service) -> None:
     """Free the leases of the run before, and let interrupted answers be finished. Quick: the port is not open yet."""
     service.write(lambda tx: service.jobs.free_all(tx, service.now_ms)).result()
     faults.hit("recover.mid")
-    _answer_interrupted(service, service.now_ms)
+    _answer_interrupted(service)
 
 
-def _answer_interrupted(service: Service, before: int) -> None:
-    for batch in service.read(lambda: _interrupted(before)).result():
+def _answer_interrupted(service: Service, within_ms: int = 0) -> None:
+    """`within_ms`: of requests that began less than this ago, somebody may still be at work."""
+    for batch in service.read(lambda: _interrupted(service.now_ms, within_ms)).result():
         _ring(service, "answer", f"answer:{batch}", service.now_ms)
 
 
-def _ring(service: Service, kind: str, key: str, due: int, lane: str = "") -> None:
-    service.write(lambda tx: service.jobs.put(tx, kind, key, due, lane)).result()
+def _ring(service: Service, kind: str, key: str, due: int, account: str = "") -> None:
+    def put(tx: Tx) -> None:
+        share = upstreams.share(service, account) if account else NOBODY
+        service.jobs.put(tx, kind, key, due, account, share)
+
+    service.write(put).result()
+
+
+# --- A clock that was set ----------------------------------------------------------------------------------------
+
+
+def is_due(service: Service) -> bool:
+    """Whether a post is to be worked on now, by the clock."""
+    return bool(Job.select().where(Job.kind == "publish", Job.visible_at <= service.now_ms).exists())
+
+
+def behind(service: Service, seen_at: int) -> int:
+    """By how many milliseconds the clock is behind what was written here before; 0 when it is not."""
+    newest = service.read(lambda: Event.select(Event.created_at).order_by(Event.number.desc()).limit(1).scalar())
+    by = max(seen_at, newest.result() or 0) - service.now_ms
+    if by > clockwatch.DRIFT_MS:
+        log.warning("the clock is %d s behind the newest entry: what is scheduled is late by as much", by // 1000)
+    return max(0, by)
+
+
+def went_back(service: Service, by_ms: int) -> int:
+    """Bring forward what waits for a while and not for a moment, after the clock was set back; how many jobs.
+
+    A scheduled post waits for its moment. Leases, attempts, looks and answers had their time counted from a clock that
+    is gone.
+    """
+    after, moved = "", 0
+    while by_ms and (keys := service.read(functools.partial(_waiting, after, service.now_ms)).result()):
+        service.write(functools.partial(_bring_forward, keys=keys, by_ms=by_ms, now=service.now_ms)).result()
+        after, moved = keys[-1], moved + len(keys)
+    return moved
+
+
+def _waiting(after: str, now: int) -> list[str]:
+    query = (
+        Job.select(Job.key)
+        .join(Post, JOIN.LEFT_OUTER, on=(Post.id == Job.key))
+        .where(Job.key > after, Job.visible_at > now, Post.status.is_null() | (Post.status != "queued"))
+        .order_by(Job.key)
+        .limit(SWEEP_MAX)
+    )
+    return [row[0] for row in query.tuples()]
+
+
+def _bring_forward(tx: Tx, *, keys: list[str], by_ms: int, now: int) -> None:
+    def sooner(column: Any) -> Any:
+        return fn.MAX(now, column - by_ms)  # what began to wait before the clock had been set ahead: now
+
+    Job.update(visible_at=sooner(Job.visible_at)).where(Job.key.in_(keys)).execute()
+    Post.update(next_attempt_at=sooner(Post.next_attempt_at), due_at=sooner(Post.due_at)).where(
+        Post.id.in_(keys), Post.status.in_(["validated", "publishing"])
+    ).execute()
+
+
+# --- Overdue -----------------------------------------------------------------------------------------------------
 
 
 def fail_overdue(service: Service) -> int:
-    """Posts due longer ago than the grace time become `failed`, rule `schedule.overdue`; how many."""
-    rows = service.read(lambda: overdue(grace_ends(service))).result()
+    """Posts due longer ago than the grace time become `failed`, rule `schedule.overdue`; how many were found.
+
+    Not those that a thread of this server is at work on.
+    """
+    held = {claim.key for claim in service.jobs.held()}
+    found = service.read(lambda: overdue.before(overdue.ends(service))).result()
+    rows = [row for row in found if row["id"] not in held]
     for start in range(0, len(rows), STEP):
         fail_part(service, rows[start : start + STEP])
     return len(rows)
 
 
-def grace_ends(service: Service) -> int:
-    """What was due before this is not published any more."""
-    return service.now_ms - int(service.runtime.settings.scheduling.overdue_grace * 1000)
-
-
 def fail_part(service: Service, rows: list[dict[str, Any]]) -> None:
     def fail(tx: Tx) -> None:
         for row in rows:
-            outcomes.overdue(service, tx, row)
+            outcomes.too_late(service, tx, row)
 
     service.write(fail).result()
 
 
-def overdue(before: int) -> list[dict[str, Any]]:
-    """Open posts that were due before a time and of which nothing can have been sent, in due order."""
-    sent = Intent.select().where(Intent.post == Post.id, Intent.outcome.is_null() | (Intent.outcome == "ok"))
-    rows = (
-        Post.select(*_SHOWN)
-        .where(Post.status.in_(["queued", "validated", "publishing"]), _due_at() < before, ~fn.EXISTS(sent))
-        .order_by(_due_at(), Post.id)
-        .dicts()
-    )
-    return [row for row in rows if not unclear.goes_on(row)]
-
-
-_SHOWN = (
-    Post.id,
-    Post.status,
-    Post.platform,
-    Post.account,
-    Post.attempts,
-    Post.next_attempt_at,
-    Post.scheduled_at,
-    Post.created_at,
-    Post.saved,
-)
-
-
-def _due_at() -> Any:
-    return fn.COALESCE(Post.next_attempt_at, Post.scheduled_at, Post.created_at)
-
-
-def _interrupted(before: int) -> list[str]:
+def _interrupted(now: int, within_ms: int) -> list[str]:
     """Batches whose answer nobody waits for any more, and that nothing is about to complete."""
     query = (
         Idempotency.select(Idempotency.batch)
         .join(Job, JOIN.LEFT_OUTER, on=(Job.key == Value("answer:").concat(Idempotency.batch)))
-        .where(Idempotency.status.is_null(), Idempotency.created_at < before, Job.key.is_null())
+        .where(
+            Idempotency.status.is_null(),
+            fn.ABS(Idempotency.created_at - now) >= within_ms,  # ahead of now: the clock was set back since
+            Job.key.is_null(),
+        )
     )
     return [row[0] for row in query.tuples()]
 
@@ -109,7 +144,8 @@ def answer(service: Service, claim: Claim) -> None:
     def finish(tx: Tx) -> None:
         if batches.is_settled(batch):
             key = Idempotency.select(Idempotency.id).where(Idempotency.batch == batch).scalar()
-            batches.complete(service, tx, batch, key)
+            if key:
+                batches.complete(service, tx, batch, key)
             service.jobs.finish(tx, claim)
         else:
             age = service.now_ms - Batch.select(Batch.created_at).where(Batch.id == batch).scalar()
@@ -126,8 +162,11 @@ def sweep(service: Service, fetched: media.Fetched) -> None:
     for post, lane, due in service.read(_unrung).result():
         log.warning("post %s had no job; it rings again", post)
         _ring(service, "publish", post, due, lane)
-    _answer_interrupted(service, service.now_ms - INTERRUPTED_MS)
-    service.write(lambda tx: limits.purge(tx, service.now_ms)).result()
+    _answer_interrupted(service, INTERRUPTED_MS)
+    while service.write(lambda tx: limits.purge(tx, service.now_ms)).result() == limits.PURGED_AT_ONCE:
+        log.info("answers past their time are being forgotten")
+    while service.write(lambda tx: audit.purge(service, tx)).result() == audit.PURGED_AT_ONCE:
+        log.info("acts past their time are being forgotten")
     for batch in fetched.kept():
         if service.read(functools.partial(batches.is_settled, batch)).result():
             fetched.drop(batch)
@@ -138,9 +177,9 @@ def sweep(service: Service, fetched: media.Fetched) -> None:
 
 def _unrung() -> list[tuple[str, str, int]]:
     query = (
-        Post.select(Post.id, Post.account, _due_at())
+        Post.select(Post.id, Post.account, overdue.due_column())
         .join(Job, JOIN.LEFT_OUTER, on=(Job.key == Post.id))
-        .where(Post.status.in_(["queued", "validated", "publishing"]), Job.key.is_null())
+        .where(Post.status.in_(overdue.OPEN), Job.key.is_null())
         .limit(SWEEP_MAX)
     )
     return list(query.tuples())

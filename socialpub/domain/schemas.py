@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, Union
@@ -28,6 +29,8 @@ M = TypeVar("M", bound=BaseModel)
 
 TEXT_MAX = 100_000
 TARGETS_MAX = 25
+MEDIA_MAX = 40  # entries of one list: no platform takes as many (TikTok 35), so its own rule says how many it does
+FILTER_MAX = 50  # values of one filter
 UUID_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 MEDIA_ID_PATTERN = r"^med_[0-9A-Za-z]{22}$"
 
@@ -92,6 +95,9 @@ def _moment(match: re.Match[str]) -> datetime:
     return datetime(year, month, day, hour, minute, second, tzinfo=zone).astimezone(UTC)
 
 
+LINK = "^(https://|at://|urn:)[!-~]+$"  # what may be shown as an address: never a script, nor anything that is hidden
+
+
 def _no_nul(text: str) -> str:
     if "\0" in text:
         raise PydanticCustomError("string_nul", "Text must not contain U+0000")
@@ -106,6 +112,7 @@ Uuid = Annotated[
 ]
 MediaId = Annotated[str, StringConstraints(pattern=MEDIA_ID_PATTERN)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_MAX), AfterValidator(_no_nul)]
+Short = Annotated[str, StringConstraints(min_length=1, max_length=10_000), AfterValidator(_no_nul)]  # for 64 KiB bodies
 if TYPE_CHECKING:
     PlatformName = str
     ErrorCode = str
@@ -113,6 +120,7 @@ else:
     PlatformName = Literal[tuple(platforms.PLATFORMS)]
     ErrorCode = Literal[tuple(ERRORS)]
 PostStatus = Literal["queued", "validated", "publishing", "published", "failed", "rejected", "canceled"]
+AccountStatus = Literal["active", "expiring", "revoked"]
 DateTime = Annotated[str, _DATE_TIME]
 
 
@@ -133,6 +141,15 @@ class Request(BaseModel):
     )
 
 
+def _any_of(name: str, *others: str) -> dict[str, Any]:
+    """The documented schema's demand for at least one of these fields.
+
+    Not as `anyOf`: beside properties that makes code generators split the type, or drop it.
+    """
+    asked: dict[str, Any] = {"required": [name]}
+    return {"if": {"not": asked}, "then": _any_of(*others)} if others else asked
+
+
 class FirstComment(Request):
     """A reply that is posted below the new post; Bluesky only, elsewhere ignored with a warning."""
 
@@ -145,7 +162,10 @@ MEDIA_SOURCES = ("mediaId", "url", "bytesBase64")
 class MediaItem(Request):
     """One media item: `kind` and exactly one source."""
 
-    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [name]} for name in MEDIA_SOURCES]})
+    model_config = ConfigDict(
+        json_schema_extra=_any_of(*MEDIA_SOURCES)
+        | {"not": {"anyOf": [{"required": list(pair)} for pair in itertools.combinations(MEDIA_SOURCES, 2)]}}
+    )
 
     kind: Literal["image", "video"]
     media_id: Maybe[MediaId] = absent()
@@ -153,7 +173,7 @@ class MediaItem(Request):
     url: Maybe[Annotated[str, StringConstraints(min_length=1, max_length=2048), AfterValidator(_no_nul)]] = absent()
     """A public https address, fetched when the post is published."""
     bytes_base64: Maybe[str] = absent()
-    """The file itself in standard base64; the whole body may have 8 MiB."""
+    """The file itself in standard base64; the whole body may have 48 MiB. Larger ones: POST /v1/media."""
     alt_text: Maybe[Annotated[str, StringConstraints(max_length=TEXT_MAX), AfterValidator(_no_nul)]] = absent()
     """What the item shows, for those who cannot see it."""
 
@@ -170,6 +190,7 @@ MediaEntry = Annotated[
     Union[Annotated[MediaId, Tag("<id>")], Annotated[MediaItem, Tag("<item>")]], Discriminator(_media_form)
 ]
 
+MediaList = Annotated[list[MediaEntry], Field(max_length=MEDIA_MAX)]
 
 _OPTIONS = tuple(platform.options for platform in platforms.PLATFORMS.values())
 Options = Annotated[Union[_OPTIONS], Field(discriminator="platform")]  # type: ignore[valid-type]
@@ -178,7 +199,7 @@ Options = Annotated[Union[_OPTIONS], Field(discriminator="platform")]  # type: i
 class Target(Request):
     """Where to publish, and what is different there. It names an `accountId` or a `platform`."""
 
-    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["accountId"]}, {"required": ["platform"]}]})
+    model_config = ConfigDict(json_schema_extra=_any_of("accountId", "platform"))
 
     account_id: Maybe[Uuid] = absent()
     platform: Maybe[PlatformName] = absent()
@@ -187,7 +208,7 @@ class Target(Request):
     """What only this platform has."""
     text: Maybe[Text] = absent()
     """In place of the default text."""
-    media: Maybe[list[MediaEntry]] = absent()
+    media: Maybe[MediaList] = absent()
     """In place of the default media; an empty list means none."""
     first_comment: Maybe[FirstComment] = absent()
     """In place of the default first comment."""
@@ -201,7 +222,7 @@ class PublishRequest(Request):
     """1 to 25."""
     text: Maybe[Text] = absent()
     """The text of every target that has none of its own."""
-    media: Maybe[list[MediaEntry]] = absent()
+    media: Maybe[MediaList] = absent()
     """The media of every target that has none of its own: items, or ids of uploaded files."""
     publish_now: Maybe[bool] = absent()
     """Publish now, and say so; it excludes `scheduledAt`."""
@@ -211,6 +232,8 @@ class PublishRequest(Request):
     """For immediate posts only."""
     profile_id: Maybe[Uuid] = absent()
     """Look for accounts in this profile only. A key that is bound to a profile needs none."""
+    on_duplicate: Maybe[Literal["warn", "refuse"]] = absent()
+    """What to do about a text that its account had within the last 24 hours; what the server does else is a setting."""
 
 
 class ValidateRequest(PublishRequest):
@@ -241,9 +264,9 @@ class NoQuery(Request):
 class PostsQuery(Request):
     """The query of GET /v1/posts; lists are repeated or comma-separated."""
 
-    platform: Maybe[list[PlatformName]] = absent()
-    status: Maybe[list[PostStatus]] = absent()
-    error_code: Maybe[list[ErrorCode]] = absent()
+    platform: Maybe[Annotated[list[PlatformName], Field(max_length=FILTER_MAX)]] = absent()
+    status: Maybe[Annotated[list[PostStatus], Field(max_length=FILTER_MAX)]] = absent()
+    error_code: Maybe[Annotated[list[ErrorCode], Field(max_length=FILTER_MAX)]] = absent()
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     """Posts a page."""
     q: Maybe[Annotated[str, StringConstraints(min_length=1, max_length=200)]] = absent()
@@ -253,7 +276,7 @@ class PostsQuery(Request):
     before: Maybe[Upper] = absent()
     """Posts created before this instant, exclusive."""
     cursor: Maybe[str] = absent()
-    """`nextCursor` of the page before."""
+    """`nextCursor` of the page before; an empty one is as if absent."""
     profile_id: Maybe[Uuid] = absent()
     batch_id: Maybe[Uuid] = absent()
     """The posts of one batch."""
@@ -274,7 +297,7 @@ class MediaQuery(Request):
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     """Files a page."""
     cursor: Maybe[str] = absent()
-    """`nextCursor` of the page before."""
+    """`nextCursor` of the page before; an empty one is as if absent."""
     profile_id: Maybe[Uuid] = absent()
     """The files that this profile may use."""
 
@@ -298,10 +321,19 @@ class ProfileRequest(Request):
 
 
 class AccountsQuery(Request):
-    """The query of GET /v1/accounts."""
+    """The query of GET /v1/accounts; lists are repeated or comma-separated."""
 
     profile_id: Maybe[str] = absent()
-    """Accounts of this profile; an unknown or malformed one has none."""
+    """Accounts of this profile; an unknown, malformed or empty one has none."""
+    platform: Maybe[Annotated[list[PlatformName], Field(max_length=FILTER_MAX)]] = absent()
+    status: Maybe[Annotated[list[AccountStatus], Field(max_length=FILTER_MAX)]] = absent()
+
+
+class Narrowing(Request):
+    """The query of a route of one resource."""
+
+    profile_id: Maybe[Uuid] = absent()
+    """Look in this profile only: what belongs to another is not found."""
 
 
 class SettleRequest(Request):
@@ -309,4 +341,4 @@ class SettleRequest(Request):
 
     published: bool
     """Whether the post is there."""
-    uri: Maybe[Annotated[str, StringConstraints(min_length=1, max_length=2048), AfterValidator(_no_nul)]] = absent()
+    uri: Maybe[Annotated[str, StringConstraints(pattern=LINK, max_length=2048), AfterValidator(_no_nul)]] = absent()

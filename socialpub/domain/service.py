@@ -11,12 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from socialpub import platforms
+from socialpub.base import net
+from socialpub.base.breakers import Breakers
+from socialpub.base.fair import Pool, Shares
 from socialpub.base.runtime import Runtime
-from socialpub.platforms.base import Site
+from socialpub.platforms.base import Notes, Site
 from socialpub.store.db import Answer, Database, Tx
+from socialpub.store.models import Intent
 from socialpub.store.queue import Jobs
 
 T = TypeVar("T")
+STEERED = 64  # threads
+MEASURING = 2  # threads: what they do is all computing
 
 
 class Hub:
@@ -71,14 +77,24 @@ class Hub:
 
 @dataclass
 class Service:
-    """One running socialpub. `pool` runs upstream calls; its threads hold no connection."""
+    """One running socialpub. `pool` runs upstream calls; its threads hold no connection.
+
+    `steered` runs what users point at addresses of their choice: it can hang without keeping the rest. `measuring` runs
+    the rules over texts, which may be long: no reader of the database waits for it.
+    """
 
     runtime: Runtime
     db: Database
     jobs: Jobs
-    pool: concurrent.futures.ThreadPoolExecutor
+    pool: Pool
+    steered: Pool
+    measuring: Pool
+    breakers: Breakers
     sites: Mapping[str, Site]
     hub: Hub = field(default_factory=Hub)
+    beat: int = 0  # the newest of this run: a database that does not know it is not the one that it wrote to
+    unheard: dict[str, int] = field(default_factory=dict)  # requests whose client has gone, and when
+    notes: Notes = field(default_factory=Notes)  # of all lines to accounts
     setup_digest: str | None = None  # of the one-time link that makes the first owner
     stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end
 
@@ -92,7 +108,7 @@ class Service:
 
     def is_busy(self) -> bool:
         """Whether upstream calls are still under way; the interpreter would wait for them."""
-        return bool(self.jobs.held())
+        return bool(self.jobs.held()) or self.pool.busy or self.steered.busy
 
     def write(self, run: Callable[[Tx], T]) -> Answer[T]:
         return self.db.write(run)
@@ -104,9 +120,15 @@ class Service:
 def open_service(runtime: Runtime) -> Service:
     """A service over the configured, already migrated database; close it with `close_service`."""
     db = Database(runtime.settings.database_path).open()
-    pool = concurrent.futures.ThreadPoolExecutor(runtime.settings.publishing.threads, "upstream")
+    publishing = runtime.settings.publishing
+    breakers = Breakers(runtime.clock.monotonic)
+    jobs = Jobs(db, runtime.clock, Shares(publishing.workers, breakers.narrow))
+    jobs.next_try = breakers.next_try
+    jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
+    pool, steered = Pool(publishing.threads, "upstream"), Pool(STEERED, "steered")
+    measuring = Pool(MEASURING, "measuring")
     sites = {name: platforms.site(name, _table(runtime, name)) for name in platforms.PLATFORMS}
-    return Service(runtime, db, Jobs(db, runtime.clock), pool, sites)
+    return Service(runtime, db, jobs, pool, steered, measuring, breakers, sites)
 
 
 def _table(runtime: Runtime, name: str) -> dict[str, Any]:
@@ -115,4 +137,7 @@ def _table(runtime: Runtime, name: str) -> dict[str, Any]:
 
 def close_service(service: Service) -> None:
     service.pool.shutdown(wait=False, cancel_futures=True)
+    service.steered.shutdown(wait=False, cancel_futures=True)
+    service.measuring.shutdown(wait=False, cancel_futures=True)
+    net.close_idle(0)
     service.db.close()

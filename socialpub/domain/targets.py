@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ class Aim:
 
     index: int
     account: Row
-    refs: tuple[Row, ...]  # mediaRefs, inline bytes still in place
+    refs: tuple[Row, ...]  # mediaRefs, inline bytes as their hash
     assets: dict[str, Row]  # the stored media among them, by id
     draft: Draft
 
@@ -36,9 +37,9 @@ class Aim:
 # --- The rules of the batch ----------------------------------------------------------------------------------------
 
 
-def check_batch(service: Service, request: schemas.PublishRequest, scope: Scope) -> None:
+def check_batch(service: Service, request: schemas.PublishRequest, scope: Scope, inline: media.InlineFiles) -> None:
     """The rules that need no look at the database, in their documented order."""
-    _check_shape(request)
+    _check_shape(request, inline)
     if not request.targets:
         raise refuse("targets.required")
     if len(request.targets) > schemas.TARGETS_MAX:
@@ -56,7 +57,7 @@ def check_batch(service: Service, request: schemas.PublishRequest, scope: Scope)
         raise refuse("profile.scope_mismatch")
 
 
-def _check_shape(request: schemas.PublishRequest) -> None:
+def _check_shape(request: schemas.PublishRequest, inline: media.InlineFiles) -> None:
     """What the schema asks across fields, and of each media item one source."""
     found = issues.shape_issues(request.model_dump(by_alias=True, exclude_unset=True))
     if found:
@@ -64,7 +65,7 @@ def _check_shape(request: schemas.PublishRequest) -> None:
     for path, entries in _media_lists(request):
         for index, entry in enumerate(entries):
             if isinstance(entry, schemas.MediaItem):
-                _check_source(f"{path}.{index}", entry)
+                _check_source(f"{path}.{index}", entry, inline)
 
 
 def _media_lists(request: schemas.PublishRequest) -> Iterator[tuple[str, Sequence[Any]]]:
@@ -73,11 +74,11 @@ def _media_lists(request: schemas.PublishRequest) -> Iterator[tuple[str, Sequenc
         yield f"targets.{index}.media", target.media or []
 
 
-def _check_source(path: str, item: schemas.MediaItem) -> None:
+def _check_source(path: str, item: schemas.MediaItem, inline: media.InlineFiles) -> None:
     if item.sources != 1:
         raise refuse("media.source", f"{path} names {item.sources} sources.")
-    if item.bytes_base64 is not None:
-        media.decode(item.bytes_base64)
+    if item.bytes_base64 is not None and item.bytes_base64 not in inline:
+        raise refuse("media.base64_invalid")
 
 
 def _check_scheduled(service: Service, request: schemas.PublishRequest) -> None:
@@ -114,7 +115,14 @@ def resolve(service: Service, scope: Scope, request: schemas.PublishRequest) -> 
     connected = accounts.in_scope(scope, request.profile_id)
     candidates = [_candidates(connected, target) for target in request.targets]
     _check_found(request.targets, candidates)
-    return [_aim(service, scope, request, index, found[0]) for index, found in enumerate(candidates)]
+    held = media.held(scope, _media_ids(request))
+    return [_aim(service, held, request, index, found[0]) for index, found in enumerate(candidates)]
+
+
+def _media_ids(request: schemas.PublishRequest) -> set[str]:
+    entries = itertools.chain.from_iterable(entries for _, entries in _media_lists(request))
+    ids = (entry if isinstance(entry, str) else entry.media_id for entry in entries)
+    return {media_id for media_id in ids if media_id is not None}
 
 
 def _candidates(connected: Sequence[Row], target: schemas.Target) -> list[Row]:
@@ -138,12 +146,17 @@ def _check_found(targets: Sequence[schemas.Target], candidates: Sequence[list[Ro
     for index, (target, found) in enumerate(pairs):
         if len(found) > 1:
             raise _ambiguous(index, target, found)
-    for target, found in pairs:
+    for index, (target, found) in enumerate(pairs):
         if target.platform not in (None, found[0]["platform"]):
-            raise refuse("targets.account.platform_mismatch")
-    for target, found in pairs:
+            raise _mismatch("targets.account.platform_mismatch", index, "platform", target.platform, found[0])
+    for index, (target, found) in enumerate(pairs):
         if target.options is not None and target.options.platform != found[0]["platform"]:
-            raise refuse("targets.options.platform_mismatch")
+            raise _mismatch("targets.options.platform_mismatch", index, "options", target.options.platform, found[0])
+
+
+def _mismatch(rule: str, index: int, field: str, said: str, account: Row) -> ApiError:
+    message = f"Target {index}: `{field}` is for {said}, but the account {account['id']} is on {account['platform']}."
+    return refuse(rule, message)
 
 
 def _ambiguous(index: int, target: schemas.Target, found: Sequence[Row]) -> ApiError:
@@ -152,13 +165,14 @@ def _ambiguous(index: int, target: schemas.Target, found: Sequence[Row]) -> ApiE
         "target.account.ambiguous",
         f"{len(found)} {target.platform} accounts are connected (target {index}).",
         remediation=f"Name one of them by `accountId`: {ids}.",
+        platform_response={"candidates": [{"id": row["id"], "displayName": row["display_name"]} for row in found]},
     )
 
 
-def _aim(service: Service, scope: Scope, request: schemas.PublishRequest, index: int, account: Row) -> Aim:
+def _aim(service: Service, held: Mapping[str, Row], request: schemas.PublishRequest, index: int, account: Row) -> Aim:
     target = request.targets[index]
     entries = request.media if target.media is None else target.media
-    refs, assets = _media(scope, account, entries or [])
+    refs, assets = _media(held, account, entries or [])
     comment = target.first_comment or request.first_comment
     draft = Draft(
         text=target.text if target.text is not None else (request.text or ""),
@@ -183,12 +197,12 @@ def options_body(options: Any) -> Row:
     return dict(options.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"platform"}))
 
 
-def _media(scope: Scope, account: Row, entries: Sequence[Any]) -> tuple[list[Row], dict[str, Row]]:
+def _media(held: Mapping[str, Row], account: Row, entries: Sequence[Any]) -> tuple[list[Row], dict[str, Row]]:
     refs, assets = [], {}
     for entry in entries:
         ref = _ref(entry)
         if "mediaId" in ref:
-            asset = media.find(scope, account["profile"], ref["mediaId"])
+            asset = media.usable(held, account["profile"], ref["mediaId"])
             assets[asset["id"]] = asset
             ref = {"kind": asset["kind"]} | ref
         refs.append(ref)

@@ -28,6 +28,8 @@ class Scope:
     user: str | None = None
     role: str = "owner"
     csrf: str | None = None
+    session: str | None = None  # the session's id; None for a key or the operator
+    needs: tuple[str, ...] = ()  # the roles that may do what is asked; none named: every role
 
     def narrowed(self, profile: str | None) -> str | None:
         """The profile to look in when the caller names one (None: all of the scope).
@@ -67,10 +69,9 @@ def _find_key(digest: str) -> tuple[str, str, str | None, int | None] | None:
     return query.tuples().first()  # type: ignore[no-any-return]
 
 
-def check_key(scope: Scope) -> None:
-    """Inside the write that acts for it: the key has not been revoked since it was read."""
-    if scope.key and not ApiKey.select().where(ApiKey.id == scope.key, ApiKey.revoked_at.is_null()).exists():
-        raise ApiError("unauthenticated")
+def key_is_valid(key: str) -> bool:
+    """Whether a key, by its id, is there and not revoked."""
+    return bool(ApiKey.select().where(ApiKey.id == key, ApiKey.revoked_at.is_null()).exists())
 
 
 async def authenticate_session(service: Service, cookie: str) -> Scope:
@@ -82,7 +83,7 @@ async def authenticate_session(service: Service, cookie: str) -> Scope:
     user, organization, role, csrf, seen = row
     if now - seen > USED_EVERY_MS:
         service.write(lambda tx: Session.update(seen_at=now).where(Session.id == digest).execute())
-    return Scope(organization, user=user, role=role, csrf=csrf)
+    return Scope(organization, user=user, role=role, csrf=csrf, session=digest)
 
 
 def _find_session(digest: str, now: int) -> tuple[str, str, str, str, int] | None:
@@ -92,6 +93,12 @@ def _find_session(digest: str, now: int) -> tuple[str, str, str, str, int] | Non
         .where(Session.id == digest, _is_open(now))
     )
     return query.tuples().first()  # type: ignore[no-any-return]
+
+
+def role_now(session: str, now: int) -> str | None:
+    """The role of the person whose session this is; None when the session is unknown, idle or over."""
+    row = _find_session(session, now)
+    return row[2] if row is not None else None
 
 
 def csrf_tokens(user: str, now: int) -> list[str]:
@@ -112,6 +119,27 @@ def create_organization(service: Service, tx: Tx, name: str) -> dict[str, Any]:
     Organization.insert(id=organization, name=name, created_at=service.now_ms).execute()
     create_profile(service, tx, organization, "default")
     return {"id": organization, "name": name}
+
+
+def list_organizations() -> list[dict[str, Any]]:
+    """`{id, name}` of every organization, oldest first."""
+    query = Organization.select(Organization.id, Organization.name)
+    return list(query.order_by(Organization.created_at, Organization.id).dicts())
+
+
+def the_organization(named: str | None) -> str:
+    """The organization that the operator named, or the only one there is; ApiError where that does not say which."""
+    there = list_organizations()
+    if named is not None and named not in [row["id"] for row in there]:
+        raise ApiError("not_found", "There is no organization with this id.")
+    if named is None and len(there) > 1:
+        ids = ", ".join(f"{row['id']} ({row['name']})" for row in there)
+        raise ApiError(
+            "validation_failed", "There are several organizations.", remediation=f"Name one with --org: {ids}."
+        )
+    if not there:
+        raise ApiError("not_found", "There is no organization yet.", remediation="Make one: socialpub org create NAME")
+    return named or str(there[0]["id"])
 
 
 def create_profile(service: Service, tx: Tx, organization: str, name: str) -> dict[str, Any]:
@@ -154,7 +182,7 @@ def _profile(scope: Scope, profile: str) -> dict[str, Any]:
     query = Profile.select().where(
         Profile.id == profile, Profile.organization == scope.organization, Profile.deleted_at.is_null()
     )
-    row = query.dicts().first()
+    row = query.dicts().first() if scope.profile in (None, profile) else None
     if row is None:
         raise ApiError("not_found", "There is no profile with this id.")
     return dict(row)
@@ -256,11 +284,16 @@ def list_keys(organization: str | None) -> list[dict[str, Any]]:
     return [key_body(row) for row in query.order_by(ApiKey.created_at.desc(), ApiKey.id.desc()).dicts()]
 
 
-def revoke_key(service: Service, tx: Tx, organization: str | None, key: str) -> dict[str, Any]:
-    """`{id, revokedAt}`; the same again for a key that is revoked already; ApiError `not_found`."""
+def revoke_key(service: Service, tx: Tx, scope: Scope | None, key: str) -> dict[str, Any]:
+    """`{id, revokedAt}`; the same again for a key that is revoked already; ApiError `not_found`.
+
+    Without a scope it may be anybody's (the operator's command).
+    """
     query = ApiKey.select().where(ApiKey.id == key)
-    if organization:
-        query = query.where(ApiKey.organization == organization)
+    if scope is not None:
+        query = query.where(ApiKey.organization == scope.organization)
+    if scope is not None and scope.profile is not None:
+        query = query.where(ApiKey.profile == scope.profile)
     row = query.dicts().first()
     if row is None:
         raise ApiError("not_found", "There is no API key with this id.")

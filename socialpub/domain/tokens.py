@@ -17,20 +17,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from socialpub import platforms
-from socialpub.base import crypto, faults
+from socialpub.base import crypto, faults, redact
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.runtime import iso
-from socialpub.domain import events, instance
+from socialpub.domain import attention, events, instance, upstreams
 from socialpub.domain.service import Service
+from socialpub.platforms import oauth
 from socialpub.platforms.base import Account as Who
 from socialpub.platforms.base import Mint, Tokens, Upkeep, Upstream
 from socialpub.store.db import Tx
-from socialpub.store.models import Account
+from socialpub.store.models import Account, Intent
 
 log = logging.getLogger("socialpub.tokens")
 
 Row = dict[str, Any]
-HIDDEN = "[hidden]"
+HOUR_MS = 3600 * 1000
+RENEWALS_MAX = 2  # of one account within an hour that the platform answered, whatever it said
 MARGIN_MS = 60_000  # an access token that ends sooner is not used any more
 
 
@@ -74,6 +76,8 @@ def columns(service: Service, account: str, platform: str, tokens: Tokens, befor
         "ends_at": ends,
         "renewed_at": now,
         "renewal_at": None,
+        "renewals": _with_one(service, before) if before else None,
+        "renewal_refused_at": None,
         "status": "expiring" if warned else "active",
         "updated_at": now,
     }
@@ -180,6 +184,7 @@ def _begin(service: Service, row: Row, current: Tokens) -> None:
             raise ApiError("platform_unavailable", "This is a restored copy: no token is renewed until it is resumed.")
         Account.update(renewal_at=now).where(Account.id == row["id"]).execute()
 
+    _check_often(service, row)
     service.write(begin).result()
 
 
@@ -202,15 +207,64 @@ def _ask_once(service: Service, row: Row, current: Tokens) -> Tokens:
 def _unrenewed(service: Service, row: Row, current: Tokens, error: ApiError) -> ApiError:
     """Note what a failed renewal tells, and the error to raise."""
     error.platform_response = scrub(error.platform_response, current)
-    if error.code == "platform_auth_failed":
+    if error.outcome is Outcome.REJECTED:
+        service.write(lambda tx: _count(service, row)).result()
+    if error.app_in_doubt:
+        error = service.write(lambda tx: _blamed(service, row, error)).result()
+    if error.code == "platform_auth_failed" and error.token_refused:
         reason = _without(error.message, current)
         service.write(lambda tx: mark_revoked(service, tx, row["id"], reason, secret=row["secret"])).result()
         gone = refuse("account.reconnect_required", platform_response=error.platform_response)
         gone.platform = error.platform
         return gone
+    if attention.is_meant(error):
+        service.write(lambda tx: attention.keep(service, row["id"], error)).result()
     if error.outcome not in (None, Outcome.AMBIGUOUS):
         _write_back(service, row)
     return error
+
+
+def _blamed(service: Service, row: Row, error: ApiError) -> ApiError:
+    """Whose fault a refusal is that does not say: the app's when the renewals of other accounts are refused too.
+
+    The account's when it is the only one, another was renewed within the hour, or nobody else was refused within it.
+    """
+    now, hour = service.now_ms, service.now_ms - HOUR_MS
+    here = (Account.platform == row["platform"]) & Account.disconnected_at.is_null() & (Account.id != row["id"])
+    others = here & (Account.status != "revoked")
+    first = row["renewal_refused_at"]
+    Account.update(renewal_refused_at=first if first and first > hour else now).where(Account.id == row["id"]).execute()
+    if Account.select().where(here, Account.renewal_refused_at > hour).exists():
+        log.error("%s refuses the renewals of several accounts: its client credentials are wrong", row["platform"])
+        return oauth.misconfigured(platforms.platform(row["platform"]), error.message)
+    proved = Account.select().where(here, Account.renewed_at > hour).exists()
+    waited = first is not None and first <= hour
+    error.token_refused = proved or waited or not Account.select().where(others).exists()
+    return error
+
+
+def _check_often(service: Service, row: Row) -> None:
+    """ApiError when the platform has answered two renewals of the account within the hour."""
+    recent = _recent(service, row)
+    if len(recent) >= RENEWALS_MAX:
+        wait = (recent[-RENEWALS_MAX] + HOUR_MS - service.now_ms) // 1000 + 1
+        said = "The account's authorization was renewed twice within the hour; it is not asked for again so soon."
+        raise ApiError("platform_unavailable", said, outcome=Outcome.NOT_SENT, retry_after=wait)
+
+
+def _recent(service: Service, row: Row) -> list[int]:
+    """When the platform answered the account's renewals of the last hour."""
+    return [at for at in json.loads(row["renewals"] or "[]") if at > service.now_ms - HOUR_MS]
+
+
+def _with_one(service: Service, row: Row) -> str:
+    return json.dumps([*_recent(service, row), service.now_ms])
+
+
+def _count(service: Service, row: Row) -> None:
+    Account.update(renewals=_with_one(service, row)).where(
+        Account.id == row["id"], Account.secret == row["secret"]
+    ).execute()
 
 
 def _write_back(service: Service, row: Row) -> None:
@@ -282,6 +336,8 @@ def mark_revoked(service: Service, tx: Tx, account: str, reason: str, *, secret:
     if secret is not None:
         mine &= Account.secret == secret
     if Account.update(status="revoked", updated_at=now).where(mine).execute():
+        sent = Intent.select(Intent.post).where(Intent.account == account, Intent.outcome.is_null())
+        service.jobs.hasten(tx, sent, now)  # a later look would show no more than one now
         tell(service, account, "token.revoked", {"revokedAt": iso(now), "reason": reason})
 
 
@@ -310,25 +366,27 @@ def line(service: Service, platform: str, account: Who, tokens: Tokens) -> Itera
         runtime.open_http(runtime.http_policy(guarded=True)) as guarded,
     ):
         mint = Mint(runtime.clock.now_ms, runtime.entropy)
-        yield Upstream(http, guarded, service.sites[platform], account, tokens, mint=mint)
+        usual, others = (
+            upstreams.configured(service, platform, http),
+            upstreams.named(service, platform, account, guarded),
+        )
+        yield Upstream(usual, others, service.sites[platform], account, tokens, mint=mint, notes=service.notes)
 
 
 _SECRET_NAMES = ("token", "jwt", "password", "secret", "authorization", "cookie", "signature", "assertion")
 
 
 def scrub(value: Any, tokens: Tokens) -> Any:
-    """A raw upstream answer without secrets: by the names of its fields, and wherever one of the tokens stands."""
+    """A raw upstream answer without secrets: by the names of its fields, and wherever a token or a signature stands."""
     if isinstance(value, dict):
-        return {name: HIDDEN if _is_secret(name, item) else scrub(item, tokens) for name, item in value.items()}
+        return {name: redact.HIDDEN if _is_secret(name, item) else scrub(item, tokens) for name, item in value.items()}
     if isinstance(value, list):
         return [scrub(item, tokens) for item in value]
     return _without(value, tokens) if isinstance(value, str) else value
 
 
 def _without(text: str, tokens: Tokens) -> str:
-    for secret in _secrets(tokens):
-        text = text.replace(secret, HIDDEN)
-    return text
+    return redact.text(redact.without(text, _secrets(tokens)))
 
 
 def _is_secret(name: str, value: object) -> bool:
@@ -337,4 +395,4 @@ def _is_secret(name: str, value: object) -> bool:
 
 def _secrets(tokens: Tokens) -> list[str]:
     private = [item for item in tokens.private.values() if isinstance(item, str)]
-    return [secret for secret in (tokens.access, tokens.refresh, *private) if secret and len(secret) >= 8]
+    return [secret for secret in (tokens.access, tokens.refresh, *private) if secret]

@@ -8,6 +8,7 @@ from typing import Any
 from socialpub import platforms
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
+from socialpub.domain import intents
 from socialpub.domain.intents import Row, Snapshot
 from socialpub.platforms.base import Absent, Platform, Unknown
 
@@ -20,10 +21,14 @@ def not_there(platform: Platform) -> ApiError:
     )
 
 
-def no_answer(snapshot: Snapshot, platform: Platform, intent: Row, found: Absent | Unknown) -> ApiError:
-    """It may be there: nobody said, and looking did not show it."""
-    said = f"The post was sent to {platform.label} at {iso(intent['sent_at'])} and no answer came. It may be live."
-    return _unknown(snapshot.post, snapshot.account, platform, said, found.evidence)
+def not_seen(snapshot: Snapshot, platform: Platform, intent: Row, found: Absent | Unknown) -> ApiError:
+    """It may be there: no answer came, or one that does not say, and looking did not show it."""
+    sent, answer = f"The post was sent to {platform.label} at {iso(intent['sent_at'])}", intents.answer(intent)
+    if answer is None:
+        said = f"{sent} and no answer came. It may be live."
+        return _unknown(snapshot.post, snapshot.account, platform, said, found.evidence)
+    said = f"{sent}. {answer['message']} That does not say whether it was published. It may be live."
+    return _unknown(snapshot.post, snapshot.account, platform, said, answer["response"])
 
 
 def is_duplicate(snapshot: Snapshot, platform: Platform, error: ApiError) -> ApiError:

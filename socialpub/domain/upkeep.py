@@ -16,7 +16,7 @@ from peewee import fn
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
-from socialpub.domain import tokens
+from socialpub.domain import overdue, tokens
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Platform
 from socialpub.store.db import Tx
@@ -26,8 +26,8 @@ log = logging.getLogger("socialpub.tokens")
 
 Row = dict[str, Any]
 DAY_MS = 24 * 3600 * 1000
-AT_ONCE = 64  # renewals begun in one look
-WAIT_MS, WAIT_MAX_MS = 60_000, 3600_000  # after a failure, doubling
+AT_ONCE = 64  # renewals begun in one look, accounts warned in one transaction
+WAIT_SECONDS, WAIT_MAX_SECONDS = 60.0, 3600.0  # after a failure, doubling
 
 
 class Upkeep:
@@ -37,7 +37,7 @@ class Upkeep:
         self._service = service
         self._lock = threading.Lock()
         self._running: set[str] = set()
-        self._failures: dict[str, tuple[int, int]] = {}  # how many, and not again before
+        self._failures: dict[str, tuple[int, float]] = {}  # how many, and not again before (monotonic)
 
     def look(self) -> None:
         """One look: warn, end what is over, begin the renewals that are due."""
@@ -51,7 +51,7 @@ class Upkeep:
     def _busy(self) -> set[str]:
         """The accounts that are being renewed, or wait after a failure."""
         with self._lock:
-            now = self._service.now_ms
+            now = self._service.runtime.clock.monotonic()
             return self._running | {account for account, (_, until) in self._failures.items() if until > now}
 
     def _begin(self, account: str) -> bool:
@@ -80,9 +80,9 @@ class Upkeep:
 
     def _failed(self, account: str, error: ApiError | None) -> None:
         count = self._failures.get(account, (0, 0))[0] + 1
-        asked = (error.retry_after or 0) * 1000 if error else 0
-        wait = max(min(WAIT_MS * 2 ** (count - 1), WAIT_MAX_MS), asked)
-        self._failures[account] = (count, self._service.now_ms + wait)
+        asked = (error.retry_after or 0) if error else 0
+        wait = max(min(WAIT_SECONDS * 2 ** (count - 1), WAIT_MAX_SECONDS), asked)
+        self._failures[account] = (count, self._service.runtime.clock.monotonic() + wait)
 
 
 def due(service: Service, busy: Container[str] = ()) -> list[Row]:
@@ -120,9 +120,8 @@ def _due(service: Service, platform: Platform) -> Iterable[Row]:
 
 def _wanted(until: int) -> Any:
     """The open posts of an account that are published before a moment."""
-    at = fn.COALESCE(Post.next_attempt_at, Post.scheduled_at, Post.created_at)
     return Post.select(Post.id).where(
-        Post.account == Account.id, Post.status.in_(["queued", "validated", "publishing"]), at <= until
+        Post.account == Account.id, Post.status.in_(overdue.OPEN), overdue.due_column() <= until
     )
 
 
@@ -131,14 +130,14 @@ def _wanted(until: int) -> Any:
 
 def warn(service: Service) -> None:
     """`token.expiring` once for each authorization that ends soon; those that have ended are revoked."""
-    if service.read(lambda: _ending(service) + _ended(service)).result():
+    while service.read(lambda: _ending(service) + _ended(service)).result():
         service.write(lambda tx: _tell_all(service, tx)).result()
 
 
 def _tell_all(service: Service, tx: Tx) -> None:
-    for account in _ended(service):
+    for account in _ended(service)[:AT_ONCE]:
         tokens.mark_revoked(service, tx, account, "The authorization has expired.")
-    for account in _ending(service):
+    for account in _ending(service)[:AT_ONCE]:
         Account.update(status="expiring", updated_at=service.now_ms).where(Account.id == account).execute()
         ends = Account.select(Account.ends_at).where(Account.id == account).scalar()
         days = (ends - service.now_ms) // DAY_MS

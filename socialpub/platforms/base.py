@@ -25,7 +25,7 @@ from socialpub.platforms.declaration import (
     SendClass,
     Upkeep,
 )
-from socialpub.platforms.line import Mint, ScopedSite, Site, Tokens, Upstream
+from socialpub.platforms.line import ConfiguredSite, Mint, Notes, ScopedSite, Site, Tokens, Upstream
 from socialpub.platforms.replies import Replies, Verdict, refusal, verdict
 from socialpub.platforms.results import Absent, Board, Connected, Identity, Pending, Published, Ready, Unknown, Warning
 from socialpub.platforms.rule_rows import Check, Hit, Rule, Subject, Surroundings
@@ -41,6 +41,7 @@ __all__ = [
     "Cap",
     "Check",
     "Comments",
+    "ConfiguredSite",
     "Connected",
     "Connector",
     "Counter",
@@ -58,6 +59,7 @@ __all__ = [
     "Login",
     "Mint",
     "NO_KEY",
+    "Notes",
     "Notice",
     "OAuth",
     "Pending",
@@ -97,7 +99,7 @@ class Connector(Protocol):
 
     def send(self, up: Upstream, plan: Json) -> Published | Pending: ...
 
-    def settle(self, up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown: ...
+    def settle(self, up: Upstream, plan: Json, since_ms: int) -> Published | Pending | Absent | Unknown: ...
 
     def refresh(self, up: Upstream, now_ms: int) -> Tokens: ...
 

@@ -12,7 +12,7 @@ from typing import Any
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
 from socialpub.base.runtime import iso
-from socialpub.platforms import bluesky_oauth, bluesky_text, bluesky_video, images, linkcard
+from socialpub.platforms import bluesky_oauth, bluesky_reply, bluesky_text, bluesky_video, images, linkcard
 from socialpub.platforms.base import (
     Absent,
     AppClient,
@@ -31,14 +31,14 @@ from socialpub.platforms.base import (
     Verdict,
     Warning,
 )
+from socialpub.platforms.bluesky_blobs import upload
 from socialpub.platforms.bluesky_dpop import new_key as client_key
 from socialpub.platforms.bluesky_identity import find, is_handle, resolve_at
 from socialpub.platforms.bluesky_platform import PLATFORM
 from socialpub.platforms.bluesky_xrpc import (
-    LOOK_SECONDS,
+    NOT_THERE,
     REPLIES,
     Step,
-    blob_of,
     call,
     claims,
     door,
@@ -70,6 +70,7 @@ COLLECTION = "app.bsky.feed.post"
 IMAGES_MAX = 4  # of app.bsky.embed.images; more need app.bsky.embed.gallery
 _TID_ALPHABET = "234567abcdefghijklmnopqrstuvwxyz"
 _COMMENT_AFTER_MS = 1
+_CONFLICT = "bluesky.record.conflict"
 
 
 # --- Sessions ------------------------------------------------------------------------------------------------------
@@ -83,7 +84,7 @@ def login(up: Upstream, fields: Mapping[str, str], now_ms: int) -> tuple[Identit
         up, "login", "POST", found.pds, "com.atproto.server.createSession", json=body, secrets=(body["password"],)
     )
     if reply.record().get("active") is False:
-        raise fault(up, REPLIES["*", 401, "AccountDeactivated"], "This Bluesky account is not active.")
+        raise fault(up, NOT_THERE, "This Bluesky account is not active.")
     tokens = _tokens(up, "login", reply, found.did)
     extra = {"handle": found.handle, "pds": found.pds}
     return Identity(found.did, _display_name(up, found.did) or found.handle, extra), tokens
@@ -168,7 +169,7 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     else:
         embed, warnings = _card(up, draft.text)
     record = _record(up, draft.text, draft.now_ms, draft.options)
-    record |= _present(reply=_reply(up, draft.options), embed=embed)
+    record |= _present(reply=bluesky_reply.refs(up, draft.options), embed=embed)
     return Ready(_plan(up, draft.now_ms, draft.nonce, record), warnings)
 
 
@@ -203,6 +204,7 @@ def _plan(up: Upstream, now_ms: int, nonce: int, record: Json) -> Json:
 
 
 def _record(up: Upstream, text: str, now_ms: int, options: Mapping[str, Any]) -> Json:
+    text = bluesky_text.plain(text)
     record = {"$type": COLLECTION, "text": text, "createdAt": iso(now_ms)}
     return record | _present(langs=options.get("langs"), facets=bluesky_text.facets(text, _resolver(up)))
 
@@ -227,35 +229,6 @@ def _resolver(up: Upstream) -> Callable[[str], str | None]:
     return resolve
 
 
-def _reply(up: Upstream, options: Mapping[str, Any]) -> Json | None:
-    if not options.get("replyToUri"):
-        return None
-    parent = {"uri": options["replyToUri"], "cid": options["replyToCid"]}
-    if options.get("replyRootUri"):
-        return {"root": {"uri": options["replyRootUri"], "cid": options["replyRootCid"]}, "parent": parent}
-    return {"root": _root(up, parent["uri"]) or parent, "parent": parent}
-
-
-def _root(up: Upstream, uri: str) -> Json | None:
-    """The root that the parent's own record names; None when it is a root itself or cannot be read."""
-    parts = uri.removeprefix("at://").split("/")
-    if len(parts) != 3:
-        return None
-    params = dict(zip(("repo", "collection", "rkey"), parts, strict=True))
-    try:
-        reply = call(up, "look", "GET", home(up), "com.atproto.repo.getRecord", params=params, deadline=LOOK_SECONDS)
-    except ApiError:
-        return None
-    value = _under(_under(_under(reply.record(), "value"), "reply"), "root")
-    found = {"uri": value.get("uri"), "cid": value.get("cid")}
-    return found if all(isinstance(part, str) and part for part in found.values()) else None
-
-
-def _under(value: Json, name: str) -> Json:
-    inner = value.get(name)
-    return inner if isinstance(inner, dict) else {}
-
-
 # --- Embeds --------------------------------------------------------------------------------------------------------
 
 
@@ -273,13 +246,14 @@ def _images(up: Upstream, items: tuple[Item, ...]) -> Json:
 def _image(up: Upstream, item: Item) -> Json:
     content_type = item.facts.content_type if item.facts else "application/octet-stream"
     clean = images.cleaned(item.read(), content_type)
-    image = {"image": _upload(up, clean.data, content_type), "alt": item.alt_text or ""}
+    blob = upload(up, "upload", {"Content-Type": content_type}, content=clean.data)
+    image = {"image": blob, "alt": bluesky_text.plain(item.alt_text or "")}
     return image | _present(aspectRatio=_shape(item))
 
 
 def _video(item: Item, blob: Json) -> Json:
     embed = {"$type": "app.bsky.embed.video", "video": blob}
-    return embed | _present(alt=item.alt_text, aspectRatio=_shape(item))
+    return embed | _present(alt=bluesky_text.plain(item.alt_text or ""), aspectRatio=_shape(item))
 
 
 def _shape(item: Item) -> Json | None:
@@ -287,24 +261,6 @@ def _shape(item: Item) -> Json | None:
     if facts is None or not facts.width or not facts.height:
         return None
     return {"width": facts.width, "height": facts.height}
-
-
-def _upload(up: Upstream, data: bytes, content_type: str) -> Json:
-    """The server's own description of an uploaded blob, which must go into the record as it is."""
-    reply = call(
-        up,
-        "upload",
-        "POST",
-        home(up),
-        "com.atproto.repo.uploadBlob",
-        bearer=up.tokens.access,
-        headers={"Content-Type": content_type},
-        content=data,
-    )
-    blob = blob_of(reply.record())
-    if blob is None:
-        raise unusable(up, "upload", reply)
-    return blob
 
 
 def _card(up: Upstream, text: str) -> tuple[Json | None, tuple[Warning, ...]]:
@@ -328,7 +284,7 @@ def _thumb(up: Upstream, card: linkcard.Card) -> Json | None:
     if picture is None:
         return None
     try:
-        return _upload(up, picture.data, picture.content_type)
+        return upload(up, "upload", {"Content-Type": picture.content_type}, content=picture.data)
     except ApiError as error:
         if error.outcome is Outcome.REJECTED and error.code == "platform_rejected":
             return None
@@ -340,27 +296,35 @@ def _thumb(up: Upstream, card: linkcard.Card) -> Json | None:
 
 def send(up: Upstream, plan: Json) -> Published:
     """Write the record. A repeat of the same plan changes nothing and answers the same uri and cid."""
-    body = {**_where(plan), "validate": True, "record": plan["record"], "swapRecord": None}
     try:
-        reply = call(
-            up,
-            "send",
-            "POST",
-            home(up),
-            "com.atproto.repo.putRecord",
-            bearer=up.tokens.access,
-            mutating=True,
-            json=body,
-        )
+        reply = _put(up, plan)
     except ApiError as error:
-        if error.rule != "bluesky.record.conflict":
+        if error.rule != _CONFLICT:
             raise
         return _ours(up, plan, error)
     return _published(up, plan, reply)
 
 
+def _put(up: Upstream, plan: Json) -> Reply:
+    nsid, auth = "com.atproto.repo.putRecord", up.tokens.access
+    body = {**_where(plan), "validate": True, "record": plan["record"], "swapRecord": None}
+    return call(up, "send", "POST", home(up), nsid, bearer=auth, mutating=True, json=body)
+
+
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
-    """Look under the record's key on the account's own server, which knows at once."""
+    """Look under the record's key on the account's own server, which knows at once.
+
+    What reads differently may still be the same record (servers leave a byte order mark out of what is read): writing
+    it again changes nothing, and the server says whether it is.
+    """
+    found = _read(up, plan)
+    if isinstance(found, Unknown) and found.final and up.tokens.access:
+        return _compared(up, plan, found)
+    return found
+
+
+def _read(up: Upstream, plan: Json) -> Published | Absent | Unknown:
+    """What is under the key; `Unknown.final` when it does not read as ours."""
     url = f"{home(up)}/xrpc/com.atproto.repo.getRecord"
     try:
         reply = door(up, url).request("GET", url, params=_where(plan))
@@ -374,9 +338,19 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
     return Unknown(evidence, final=reply.ok and "value" in reply.record())
 
 
+def _compared(up: Upstream, plan: Json, seen: Unknown) -> Published | Unknown:
+    """What the server says of the record that is there and ours: the same, another, or nothing that helps."""
+    try:
+        return _published(up, plan, _put(up, plan))
+    except ApiError as error:
+        if error.stale_token:
+            raise
+        return Unknown({**seen.evidence, "compared": error.message}, final=error.rule == _CONFLICT)
+
+
 def _ours(up: Upstream, plan: Json, conflict: ApiError) -> Published:
     """The record that is in the way, when it is this very one; else the refusal, or that nobody can tell."""
-    found = settle(up, plan, 0)
+    found = _read(up, plan)
     if isinstance(found, Published):
         return found
     if isinstance(found, Unknown) and found.final:

@@ -1,7 +1,7 @@
 """Calls that prove the possession of a key (DPoP, RFC 9449), as the network's OAuth profile wants them: ES256 alone.
 
 A key is kept as text: the base64url of its 32 secret bytes. Servers demand a nonce of their own making in each proof;
-it comes with every answer, and the line to the account remembers it until its end.
+it comes with every answer and is good for minutes, so it is noted for the calls to come (`Upstream.notes`).
 """
 
 from __future__ import annotations
@@ -99,23 +99,24 @@ def request(
         reply = http.request(method, url, headers=proven, **sent)
         nonce = reply.headers.get("dpop-nonce", "")
         if nonce:
-            up.notes[_nonce_of(url)] = nonce
+            up.notes.keep(_nonce_of(key, url), nonce)
         if not nonce or not _wants_nonce(reply):
             break
     return reply
 
 
 def _proof(up: Upstream, key: str, method: str, url: str, access: str) -> str:
-    mint, nonce = minted(up), up.notes.get(_nonce_of(url))
+    mint, nonce = minted(up), up.notes.get(_nonce_of(key, url))
     claims: Json = {"jti": b64(mint.entropy(16)), "htm": method, "htu": url, "iat": mint.now_ms() // 1000}
     claims |= {"nonce": nonce} if nonce else {}
     claims |= {"ath": digest(access)} if access else {}
     return signed(key, {"typ": "dpop+jwt", "jwk": public_jwk(key)}, claims)
 
 
-def _nonce_of(url: str) -> str:
+def _nonce_of(key: str, url: str) -> str:
+    """Where the nonce is noted that a server gave to the holder of this key."""
     parts = urlsplit(url)
-    return f"nonce of {parts.scheme}://{parts.netloc}"
+    return f"nonce of {parts.scheme}://{parts.netloc} for {digest(key)}"
 
 
 def _wants_nonce(reply: Reply) -> bool:

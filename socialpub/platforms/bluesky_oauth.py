@@ -40,7 +40,7 @@ _CLIENT = Verdict(
     remediation="The account's server must be able to fetch /oauth/client-metadata.json under this server's base_url, "
     "and the clock of this server must be right.",
 )
-_REFUSED = Verdict(Outcome.REJECTED, _AUTH, remediation=_AGAIN)
+_REFUSED = Verdict(Outcome.REJECTED, _AUTH, remediation=_AGAIN, token_refused=True)
 _UNREADY = Verdict(Outcome.NOT_SENT, "platform_unavailable")
 # By the error's name (RFC 6749, 5.2; RFC 9449); what is not here is a refusal of the login, but never ends a session.
 _NAMES: Mapping[str, Verdict] = {
@@ -280,4 +280,4 @@ def _failure(up: Upstream, step: Step, reply: Reply, secrets: tuple[str, ...]) -
 
 
 def _no(up: Upstream, message: str, remediation: str) -> ApiError:
-    return fault(up, Verdict(Outcome.REJECTED, _AUTH, remediation=remediation), message)
+    return fault(up, Verdict(Outcome.REJECTED, _AUTH, remediation=remediation, token_refused=True), message)

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from socialpub.platforms.base import KEY, Account, Cap, Counter, CredentialField, Draft, Platform, Site, Upkeep
 from socialpub.platforms.bluesky_rules import MIME, RULES
+from socialpub.platforms.bluesky_text import plain
 from socialpub.platforms.options import Options
 from socialpub.platforms.text import graphemes
 
@@ -71,7 +72,7 @@ class BlueskyOptions(Options):
 
 
 def _count(draft: Draft, account: Account) -> Counter:
-    return Counter(graphemes(draft.text), 300, "graphemes")
+    return Counter(graphemes(plain(draft.text)), 300, "graphemes")
 
 
 PLATFORM = Platform(
@@ -87,10 +88,12 @@ PLATFORM = Platform(
     first_comment=True,
     media={"images": 4, "videos": 1, "mixed": False, "types": MIME},
     reply_options=("replyToUri", "replyToCid", "replyRootUri", "replyRootCid"),
+    shows_anybody=True,
     credentials=(
         CredentialField("handle", "Handle"),
         CredentialField("password", "App password", secret=True),
     ),
     upkeep=Upkeep(keep_alive=7 * 86_400),  # a refresh token lives 90 days, and each renewal brings a new one
+    own_sessions=True,
     connects=True,
 )

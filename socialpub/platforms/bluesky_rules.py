@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import regex
 
 from socialpub.platforms import bluesky_text
 from socialpub.platforms.base import Hit, Rule, Subject
 from socialpub.platforms.checks import (
+    Texts,
     alt_texts,
     at_most,
     first_comment,
@@ -20,6 +22,7 @@ from socialpub.platforms.checks import (
     not_blank,
     not_mixed,
     option,
+    post_text,
 )
 from socialpub.platforms.checks_media import choices, duration_max, files, size_max
 from socialpub.platforms.text import graphemes
@@ -61,9 +64,17 @@ def _refs(rule: Rule, subject: Subject) -> Iterator[Hit]:
         yield from matches(lambda text: bool(_CID.fullmatch(text)), option(name))(rule, subject)
 
 
+def _plain(texts: Texts) -> Texts:
+    """The texts as they are published."""
+    return lambda subject: [replace(piece, value=bluesky_text.plain(piece.value)) for piece in texts(subject)]
+
+
+_TEXT, _COMMENT = _plain(post_text), _plain(first_comment)
+
+
 def _alt_texts(rule: Rule, subject: Subject) -> Iterator[Hit]:
-    yield from at_most(graphemes, alt_texts("image"))(rule, subject)
-    yield from at_most(graphemes, alt_texts("video"), limit=lambda _: 1000)(rule, subject)
+    yield from at_most(graphemes, _plain(alt_texts("image")))(rule, subject)
+    yield from at_most(graphemes, _plain(alt_texts("video")), limit=lambda _: 1000)(rule, subject)
 
 
 def _hashtags(_: Rule, subject: Subject) -> Iterator[Hit]:
@@ -82,6 +93,8 @@ def _mime(rule: Rule, subject: Subject) -> Iterator[Hit]:
     for piece in files()(subject):
         if piece.value.content_type not in allowed:
             yield Hit(f"{piece.name} has the type {piece.value.content_type}.", piece.item)
+        elif piece.value.animated:
+            yield Hit(f"{piece.name} is animated.", piece.item, warning="animation_still")
 
 
 # --- The rows --------------------------------------------------------------------------------------------------------
@@ -93,7 +106,7 @@ RULES: tuple[Rule, ...] = (
         "A Bluesky post without media needs a text.",
         "Write a text, or add an image or a video.",
         _LEXICON + "feed/post.json",
-        not_blank(unless=has_media),
+        not_blank(_TEXT, unless=has_media),
     ),
     Rule(
         "bluesky.text.max_graphemes",
@@ -101,7 +114,7 @@ RULES: tuple[Rule, ...] = (
         "A Bluesky post has at most {limit} characters (grapheme clusters).",
         "Shorten the text for this target.",
         _LEXICON + "feed/post.json",
-        max_graphemes(),
+        max_graphemes(_TEXT),
         300,
         "graphemes",
     ),
@@ -111,7 +124,7 @@ RULES: tuple[Rule, ...] = (
         "A Bluesky post has at most {limit} bytes in UTF-8.",
         "Shorten the text, or use fewer emoji.",
         _LEXICON + "feed/post.json",
-        max_bytes(),
+        max_bytes(_TEXT),
         3000,
         "bytes",
     ),
@@ -121,7 +134,7 @@ RULES: tuple[Rule, ...] = (
         "The first comment is blank.",
         "Write a first comment, or leave it out.",
         _LEXICON + "feed/post.json",
-        not_blank(first_comment),
+        not_blank(_COMMENT),
     ),
     Rule(
         "bluesky.first_comment.max_graphemes",
@@ -129,7 +142,7 @@ RULES: tuple[Rule, ...] = (
         "A first comment on Bluesky has at most {limit} characters (grapheme clusters).",
         "Shorten the first comment.",
         _LEXICON + "feed/post.json",
-        max_graphemes(first_comment),
+        max_graphemes(_COMMENT),
         300,
         "graphemes",
     ),
@@ -139,7 +152,7 @@ RULES: tuple[Rule, ...] = (
         "A first comment on Bluesky has at most {limit} bytes in UTF-8.",
         "Shorten the first comment, or use fewer emoji.",
         _LEXICON + "feed/post.json",
-        max_bytes(first_comment),
+        max_bytes(_COMMENT),
         3000,
         "bytes",
     ),

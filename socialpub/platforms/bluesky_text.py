@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Literal
 from urllib.parse import urlsplit
 
 import regex
 
 from socialpub.platforms.base import Json
-from socialpub.platforms.text import graphemes, utf8_bytes
+from socialpub.platforms.text import CLUSTER, graphemes, utf8_bytes
 from socialpub.platforms.tlds import TLDS
 
 TAG_GRAPHEMES = 64
@@ -24,22 +24,28 @@ TAG_BYTES = 640
 Kind = Literal["link", "mention", "tag"]
 Resolve = Callable[[str], str | None]
 
-_BREAKS = r"\s\u00ad\u2060\u200a\u200b\u200c\u200d"
-# ECMAScript's white space has U+FEFF, Python's does not; the rest never belongs to an address.
+BOM = "\ufeff"  # white space to ECMAScript, not to Python
+_BREAKS = r"\s\ufeff\u00ad\u2060\u200a\u200b\u200c\u200d"
+_START = r"(?<![^\s\ufeff(])"
+# None of these ever belongs to an address.
 _URL_CHAR = r"[^\s<>\ufeff\u200b\u200e\u200f\u2060\u202a-\u202e\u2066-\u2069]"
-_LINK = regex.compile(rf"(?<![^\s(])https?://{_URL_CHAR}+", regex.IGNORECASE)
+_LINK = regex.compile(rf"{_START}https?://{_URL_CHAR}+", regex.IGNORECASE)
 _LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_LABELS = "{1,126}"  # RFC 1035: a name has 255 bytes; without a bound, going back over them takes quadratic time
+# `(?>…)`: all of a name or nothing of it; without, what may not follow a name would only make it shorter.
 _BARE = regex.compile(
-    rf"(?<![^\s(])((?:{_LABEL}\.)+([a-z]{{2,63}}))(?![a-z0-9_@-])(?:[:/?#]{_URL_CHAR}*)?", regex.IGNORECASE
+    rf"{_START}((?>(?:{_LABEL}\.){_LABELS}([a-z]{{2,63}})))(?![a-z0-9_@-])(?:[:/?#]{_URL_CHAR}*)?", regex.IGNORECASE
 )
 _MENTION = regex.compile(
-    rf"(?<![^\s(])@((?:{_LABEL}\.)+[a-z](?:[a-z0-9-]{{0,61}}[a-z0-9])?)(?![a-z0-9_@-])", regex.IGNORECASE
+    rf"{_START}@((?>(?:{_LABEL}\.){_LABELS}[a-z](?:[a-z0-9-]{{0,61}}[a-z0-9])?))(?![a-z0-9_@-])", regex.IGNORECASE
 )
-_TAG = regex.compile(rf"(?<!\S)[#\uff03](?!\ufe0f)([^{_BREAKS}\u20e2\u20e3]+)")
-_CASHTAG = regex.compile(r"(?<![^\s(])\$([A-Za-z][A-Za-z0-9]{0,4})(?=$|[\s.,;:!?)\"'\u2019])")
+_TAG = regex.compile(rf"(?<![^\s\ufeff])[#\uff03](?!\ufe0f)([^{_BREAKS}\u20e2\u20e3]+)")
+_CASHTAG = regex.compile(rf"{_START}\$([A-Za-z][A-Za-z0-9]{{0,4}})(?=$|[\s\ufeff.,;:!?)\"'\u2019])")
 _CLOSING = ".,;:!?\u3002\u3001\uff0c\uff1b\uff1a\uff01\uff1f\u2026\"'\u2019\u201d\u300d\u300f"
 _BODY = regex.compile(r"[^0-9\s\p{P}]")
-_TRAIL = regex.compile(r"\p{P}+$")
+_AUTHORITY = regex.compile("[/?#]")
+_AUTHORITY_MAX = 1000  # no host is that long; `urlsplit` normalizes it, which may take quadratic time
+_PUNCTUATION = regex.compile(r"\p{P}")
 
 
 @dataclass(frozen=True)
@@ -52,24 +58,35 @@ class Span:
     value: str
 
 
+def plain(text: str) -> str:
+    """The text without U+FEFF at its beginning, which files saved on Windows have.
+
+    Servers (PDS 0.5.35) count and store the mark, but leave it out when the post is read: facets would then stand three
+    bytes too far to the right.
+    """
+    return text.lstrip(BOM)
+
+
 def spans(text: str) -> list[Span]:
     """Every link, mention and tag, in order, none touching another; a link wins over what is inside it."""
     found: list[Span] = []
+    taken = bytearray(len(text))  # a look at every other span would take quadratic time
     for span in chain(_links(text), _mentions(text), tags(text), _cashtags(text)):
-        if all(span.end <= other.start or other.end <= span.start for other in found):
+        if taken.find(1, span.start, span.end) < 0:
+            taken[span.start : span.end] = b"\1" * (span.end - span.start)
             found.append(span)
     return sorted(found, key=lambda span: span.start)
 
 
 def facets(text: str, resolve: Resolve) -> list[Json]:
     """The facets of a text; `resolve` gives a handle's DID. What has none, and an overlong tag, stays plain text."""
-    made = []
+    made, at, last = [], 0, 0
     for span in spans(text):
+        at, last = at + utf8_bytes(text[last : span.start]), span.start
         feature = _feature(span, resolve)
         if feature:
-            start = utf8_bytes(text[: span.start])
-            end = start + utf8_bytes(text[span.start : span.end])
-            made.append({"index": {"byteStart": start, "byteEnd": end}, "features": [feature]})
+            end = at + utf8_bytes(text[span.start : span.end])
+            made.append({"index": {"byteStart": at, "byteEnd": end}, "features": [feature]})
     return made
 
 
@@ -86,9 +103,23 @@ def fits(tag: str) -> bool:
 def tags(text: str) -> Iterator[Span]:
     """The hashtags, of any length."""
     for match in _TAG.finditer(text):
-        tag = _TRAIL.sub("", match[1])
+        tag = _without_end(_whole(text, match.start(), match.end())[1:])
         if _BODY.search(tag):
             yield Span(match.start(), match.start(1) + len(tag), "tag", tag)
+
+
+def _without_end(tag: str) -> str:
+    end = len(tag)
+    while end and _PUNCTUATION.match(tag, end - 1):
+        end -= 1
+    return tag[:end]
+
+
+def _whole(text: str, start: int, end: int) -> str:
+    """That part of the text without a grapheme at its end of which it has only the beginning."""
+    around = CLUSTER.finditer(text, start)
+    last = max((match.end() for match in takewhile(lambda match: match.end() <= end, around)), default=start)
+    return text[start:last]
 
 
 def _cashtags(text: str) -> Iterator[Span]:
@@ -114,15 +145,18 @@ def _links(text: str) -> Iterator[Span]:
 
 def _trimmed(url: str) -> str:
     """An address without closing punctuation and without a `)` that nothing in it opens."""
-    while url:
-        unmatched = url[-1] == ")" and url.count(")") > url.count("(")
-        if not unmatched and url[-1] not in _CLOSING:
+    end, unopened = len(url), url.count(")") - url.count("(")
+    while end:
+        last = url[end - 1]
+        if last not in _CLOSING and not (last == ")" and unopened > 0):
             break
-        url = url[:-1]
-    return url
+        end, unopened = end - 1, unopened - (last == ")")
+    return url[:end]
 
 
 def _has_host(url: str) -> bool:
+    if len(_AUTHORITY.split(url, 3)[2]) > _AUTHORITY_MAX:
+        return False
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import UPLOAD_SECONDS, Reply
 from socialpub.platforms.base import Draft, Item, Json, Pending, Upstream
+from socialpub.platforms.bluesky_blobs import upload
 from socialpub.platforms.bluesky_xrpc import blob_of, call, claims, door, home, origin, refused, ruled, unusable
 from socialpub.platforms.uploads import whole
 
@@ -34,21 +35,7 @@ def blob(up: Upstream, draft: Draft, saved: Json | None) -> Json | Pending:
 
 def _straight(up: Upstream, item: Item) -> Json:
     """The video uploaded to the account's server itself (docs.bsky.app, video, first method)."""
-    reply = call(
-        up,
-        "video",
-        "POST",
-        home(up),
-        "com.atproto.repo.uploadBlob",
-        bearer=up.tokens.access,
-        headers=_headers(item),
-        content=whole(item),
-        deadline=UPLOAD_SECONDS,
-    )
-    found = blob_of(reply.record())
-    if found is None:
-        raise unusable(up, "video", reply)
-    return found
+    return upload(up, "video", _headers(item), content=whole(item), deadline=UPLOAD_SECONDS)
 
 
 def _allowed(up: Upstream) -> str:
@@ -104,7 +91,17 @@ def _uploaded(up: Upstream, item: Item, name: str, token: str) -> Json:
         return job
     if reply.ok:
         raise unusable(up, "video", reply)
-    raise refused(up, "video", reply, secrets=(token,))
+    raise _of_the_service(refused(up, "video", reply, secrets=(token,)))
+
+
+def _of_the_service(error: ApiError) -> ApiError:
+    """What the service says of the token that it is shown, one for this upload, says nothing of the account's."""
+    if error.code != "platform_auth_failed":
+        return error
+    unavailable = ApiError("platform_unavailable", error.message, outcome=Outcome.NOT_SENT)
+    unavailable.platform, unavailable.platform_version = error.platform, error.platform_version
+    unavailable.platform_response = error.platform_response
+    return unavailable
 
 
 def _poll(up: Upstream, saved: Json) -> Json | Pending:

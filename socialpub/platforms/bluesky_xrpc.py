@@ -44,8 +44,12 @@ WORDS: Mapping[str, str] = {
 # --- What an answer means ----------------------------------------------------------------------------------------
 
 _AUTH = "platform_auth_failed"
-_RECONNECT = Verdict(Outcome.REJECTED, _AUTH, remediation="Reconnect the account.")
-_RESTORE = Verdict(
+_RECONNECT = Verdict(Outcome.REJECTED, _AUTH, remediation="Reconnect the account.", token_refused=True)
+_SCOPES = Verdict(
+    Outcome.REJECTED, _AUTH, remediation="Connect the account again and allow everything that is asked for."
+)
+_RESTORE = Verdict(Outcome.REJECTED, _AUTH, remediation="Restore the account in the Bluesky app, then publish again.")
+NOT_THERE = Verdict(
     Outcome.REJECTED, _AUTH, remediation="Restore the account in the Bluesky app, then connect it again."
 )
 _STALE = Verdict(Outcome.NOT_SENT, _AUTH, stale_token=True)
@@ -56,6 +60,7 @@ _WRONG = Verdict(
     "App passwords) and connect again with it.",
 )
 _INVALID = Verdict(Outcome.REJECTED, rule="bluesky.record.invalid")
+NO_PARENT = Verdict(Outcome.REJECTED, rule="bluesky.reply.refs")
 _VIDEO = Verdict(Outcome.REJECTED, rule="bluesky.video.upload_failed")
 _VIDEO_NAMES: Mapping[str, Verdict] = {
     "VideoTooLarge": Verdict(Outcome.REJECTED, rule="bluesky.media.video_size_max"),
@@ -75,12 +80,12 @@ REPLIES: Replies = {
     ("*", 401, "AccountTakedown"): _RESTORE,
     ("*", 401, "AccountDeactivated"): _RESTORE,
     ("*", 403, "AccountNotFound"): _RECONNECT,
-    ("*", 403, "ScopeMissingError"): _RECONNECT,
+    ("*", 403, "ScopeMissingError"): _SCOPES,
     # The reference server counts and refuses before it executes (PDS rate-limiter-http).
     ("*", 429, None): Verdict(Outcome.THROTTLED, "platform_unavailable"),
     ("login", 400, None): _WRONG,
     ("login", 401, None): _WRONG,
-    ("login", 401, "AccountTakedown"): _RESTORE,
+    ("login", 401, "AccountTakedown"): NOT_THERE,
     ("login", 401, "AuthFactorTokenRequired"): Verdict(
         Outcome.REJECTED, _AUTH, remediation="Use an app password in place of the account's main password."
     ),
@@ -91,6 +96,7 @@ REPLIES: Replies = {
     ("refresh", 401, "AccountTakedown"): _RESTORE,
     ("refresh", 401, "AccountDeactivated"): _RESTORE,
     ("resolve", 401, None): Verdict(Outcome.REJECTED),
+    ("look", 400, "RecordNotFound"): NO_PARENT,
     ("upload", 413, None): Verdict(Outcome.REJECTED, rule="bluesky.media.image_size_max"),
     ("send", 400, "InvalidRequest"): _INVALID,
     ("send", 400, "InvalidMimeType"): _INVALID,
@@ -177,6 +183,7 @@ def _asked(
 
 _ERRORS = Refusals(PLATFORM, REPLIES, WORDS)
 unusable = _ERRORS.unusable
+worded = _ERRORS.worded
 
 
 def error_name(reply: Reply) -> str | None:

@@ -139,9 +139,11 @@ class Platform:
     oauth: OAuth | None = None
     upkeep: Upkeep = Upkeep()
     credentials: tuple[CredentialField, ...] = ()  # connects by these fields; empty: by OAuth
+    own_sessions: bool = False  # each login is a session of its own: ending one leaves the account's others alone
     connects: bool = False  # this build can connect accounts and publish
     plan_class: Callable[[Json], SendClass] | None = None
     delivers: Callable[[Json], bool] | None = None  # whether what `Pending` saved goes on by itself, to its end
+    shows_anybody: bool = False  # `settle` needs no token: it gets an empty one for a revoked account
     look: str = ""  # where a person finds out what nobody can be asked, as a sentence; empty: look at the account
 
     def class_of(self, plan: Json) -> SendClass:

@@ -1,7 +1,7 @@
 """Facebook Pages through Meta's Graph API: media first and unpublished, then one public call.
 
 There is no key: what was sent without an answer is looked for in the Page's own list, and a video under its id, which
-is known before it is published.
+is known before its last step. That step only begins its publishing: it is asked about until it is public.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from socialpub.base.errors import ApiError, Outcome
-from socialpub.platforms import facebook_upload, oauth
+from socialpub.base.errors import ApiError
+from socialpub.platforms import facebook_upload, facebook_video, oauth
 from socialpub.platforms.base import (
     Absent,
     Connected,
@@ -24,49 +24,55 @@ from socialpub.platforms.base import (
     Unknown,
     Upstream,
 )
+from socialpub.platforms.facebook_pages import Walk
 from socialpub.platforms.facebook_platform import GRAPH, PLATFORM, REPLIES
+from socialpub.platforms.facebook_video import WEB, Taken
 from socialpub.platforms.meta import AUTH, data_of, exchanged, normal, recent
 from socialpub.platforms.refusals import text_of
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
 
-_WEB = "https://www.facebook.com"
 _POST_FIELDS = (
     "id,message,created_time,permalink_url,application,"
     "attachments{media_type,unshimmed_url,target{id},subattachments{target{id}}}"
 )
-_VIDEO_FIELDS = "status,published,permalink_url,post_id"
-_PAGE_FIELDS = "id,name,access_token,tasks,category"
-_PAGES_OF_PAGES = 20
 _ID = {"fields": "id"}
-_BEGUN = ("in_progress", "complete", "completed")
-_OVER = ("error", "expired", "upload_failed")
 
 
 # --- Publishing --------------------------------------------------------------------------------------------------
 
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
-    """Upload the media, unpublished."""
+    """Upload the media, unpublished; of a video that is already taken: ask whether it is public."""
+    if saved and "taken" in saved:
+        return facebook_video.ask(up, Taken(**saved["taken"]))
     if draft.items and draft.items[0].kind == "video":
         found = facebook_upload.video(up, draft, saved)
         if isinstance(found, Pending):
             return found
+        if isinstance(found, str):
+            return Ready({"kind": "handle", "handle": found, "message": draft.text, "link": "", "photos": []})
         return Ready({"kind": "video", "session": found.session, "video": found.video, "message": draft.text})
     photos = [facebook_upload.photo(up, item, draft) for item in draft.items]
     link = "" if photos else draft.options.get("link", "")
     return Ready({"kind": "feed", "message": draft.text, "link": link, "photos": photos})
 
 
-def send(up: Upstream, plan: Json) -> Published:
-    """The one public call."""
-    return _finish(up, plan) if plan["kind"] == "video" else _post(up, plan)
+def send(up: Upstream, plan: Json) -> Published | Pending:
+    """The one public call. A video that is public already needs none."""
+    if "live" in plan:
+        return facebook_video.shown(plan["video"], plan["live"])
+    if plan["kind"] == "handle":
+        return facebook_video.publish(up, plan)
+    return facebook_video.finish(up, plan) if plan["kind"] == "video" else _post(up, plan)
 
 
-def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
+def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Pending | Absent | Unknown:
     """Look at the video, or for the post in the Page's list."""
+    if "live" in plan:
+        return facebook_video.shown(plan["video"], plan["live"])
     try:
-        return _look_at_video(up, plan) if plan["kind"] == "video" else _look_for_post(up, plan, since_ms)
+        return facebook_video.look(up, plan) if plan["kind"] == "video" else _look_for_post(up, plan, since_ms)
     except ApiError as error:
         return Unknown({"error": error.message, "answer": error.platform_response})
 
@@ -133,68 +139,8 @@ def _links(post: Json) -> list[str]:
 
 
 def _shown(post: Json) -> Published:
-    url = _absolute(text_of(post.get("permalink_url"))) or f"{_WEB}/{post['id']}"
+    url = text_of(post.get("permalink_url")) or f"{WEB}/{post['id']}"
     return Published(text_of(post["id"]), url, None, url)
-
-
-def _absolute(link: str) -> str:
-    """The permalink of a post is an address, that of a video often only a path."""
-    return f"{_WEB}{link}" if link.startswith("/") else link
-
-
-# --- Videos ------------------------------------------------------------------------------------------------------
-
-
-def _finish(up: Upstream, plan: Json) -> Published:
-    form = {"upload_phase": "finish", "upload_session_id": plan["session"]}
-    form |= {"description": plan["message"]} if plan["message"] else {}
-    reply = GRAPH.call(up, "send", "POST", facebook_upload.edge(up), mutating=True, data=form)
-    if reply.record().get("success") is not True:
-        raise GRAPH.unusable(up, "send", reply, mutating=True)
-    try:
-        seen = _seen(up, plan)
-    except ApiError:
-        seen = {}  # it is published all the same
-    if _state(seen) in _OVER:
-        raise GRAPH.ruled(up, "media.invalid", Outcome.REJECTED, _why(seen), {"status": 200, "body": seen})
-    return _shown_video(plan, seen)
-
-
-def _seen(up: Upstream, plan: Json) -> Json:
-    return GRAPH.call(up, "look", "GET", plan["video"], params={"fields": _VIDEO_FIELDS}).record()
-
-
-def _look_at_video(up: Upstream, plan: Json) -> Published | Absent | Unknown:
-    """A video under its id: whether it was published, or is about to be since the last step has come."""
-    seen = _seen(up, plan)
-    phase = _under(_under(seen, "status"), "publishing_phase")
-    begun = (
-        phase.get("status") in ("in_progress", "complete", "completed") or phase.get("publish_status") == "published"
-    )
-    if _state(seen) not in _OVER and (seen.get("published") is True or begun):
-        return _shown_video(plan, seen)
-    return Absent({"body": seen}) if _state(seen) else Unknown({"body": seen})
-
-
-def _state(seen: Json) -> str:
-    return text_of(_under(seen, "status").get("video_status"))
-
-
-def _why(seen: Json) -> str:
-    phase = _under(_under(seen, "status"), "processing_phase")
-    said = phase.get("error") or phase.get("errors")
-    return json.dumps(said)[:300] if said else ""
-
-
-def _under(value: Json, name: str) -> Json:
-    inner = value.get(name)
-    return inner if isinstance(inner, dict) else {}
-
-
-def _shown_video(plan: Json, seen: Json) -> Published:
-    post = text_of(seen.get("post_id"))
-    url = _absolute(text_of(seen.get("permalink_url"))) or (f"{_WEB}/{post}" if post else None)
-    return Published(plan["video"], url, None, url)
 
 
 # --- Connecting --------------------------------------------------------------------------------------------------
@@ -206,24 +152,34 @@ def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
     login = GRAPH.id_of(up, "identify", GRAPH.call(up, "identify", "GET", "me", token=user.access, params=_ID))
     reply = GRAPH.call(up, "identify", "GET", "me/permissions", token=user.access)
     granted = [text_of(row.get("permission")) for row in data_of(reply) if row.get("status") == "granted"]
-    oauth.require(PLATFORM, granted)
-    pages = [page for page in _pages(up, user.access) if "CREATE_CONTENT" in (page.get("tasks") or ())]
+    oauth.require(PLATFORM, granted, up.site)
+    walk = Walk(up, user.access, granted)
+    pages: list[Json] = []
+    try:
+        for page in walk.pages():
+            pages.append(page)  # noqa: PERF402 - those before a failure are kept
+    except ApiError:
+        if not pages:  # what the login itself lists is enough when its portfolios cannot be had today
+            raise
     if not pages:
-        raise GRAPH.ruled(up, "pages.none", Outcome.REJECTED)
+        raise walk.none()
     private = {"scopes": granted, "login": login}
     return tuple(_connected(page, user.access, private) for page in pages)
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
     """The Page's token anew from the login behind it; where that is over, the Page's token as long as it works."""
-    if up.tokens.refresh:
+    login = up.tokens.refresh
+    if login:
         try:
-            return _again(up, up.tokens.refresh, now_ms)
+            return _again(up, login, now_ms)
         except ApiError as error:
-            if error.code != AUTH:
+            unlisted = error.rule == "facebook.pages.none"
+            if error.code != AUTH and not unlisted:
                 raise
+            login = login if unlisted else None
     GRAPH.call(up, "identify", "GET", up.account.platform_account_id, params=_ID)
-    return Tokens(up.tokens.access, None, None, up.tokens.private)
+    return Tokens(up.tokens.access, login, None, up.tokens.private)
 
 
 def revoke(up: Upstream) -> None:
@@ -240,10 +196,11 @@ def revoke(up: Upstream) -> None:
 
 def _again(up: Upstream, user_token: str, now_ms: int) -> Tokens:
     user = _long_lived(up, user_token, now_ms)
-    for page in _pages(up, user.access):
-        if text_of(page.get("id")) == up.account.platform_account_id:
+    walk = Walk(up, user.access, up.tokens.private.get("scopes", ()))
+    for page in walk.pages():
+        if page["id"] == up.account.platform_account_id:
             return Tokens(text_of(page["access_token"]), user.access, None, up.tokens.private)
-    raise GRAPH.ruled(up, "pages.none", Outcome.REJECTED)
+    raise walk.none()
 
 
 def _long_lived(up: Upstream, user_token: str, now_ms: int) -> Tokens:
@@ -257,18 +214,6 @@ def _long_lived(up: Upstream, user_token: str, now_ms: int) -> Tokens:
     return exchanged(GRAPH, up, up.site.token_url, params, now_ms)
 
 
-def _pages(up: Upstream, user_token: str) -> Iterator[Json]:
-    params = {"fields": _PAGE_FIELDS, "limit": "100"}
-    for _ in range(_PAGES_OF_PAGES):
-        reply = GRAPH.call(up, "identify", "GET", "me/accounts", token=user_token, params=params)
-        yield from (page for page in data_of(reply) if text_of(page.get("id")) and text_of(page.get("access_token")))
-        paging = _under(reply.record(), "paging")
-        after = text_of(_under(paging, "cursors").get("after"))
-        if not paging.get("next") or not after:
-            return
-        params = params | {"after": after}
-
-
 def _connected(page: Json, user_token: str, private: Json) -> Connected:
-    who = Identity(text_of(page["id"]), text_of(page.get("name")) or None, {"category": page.get("category")})
+    who = Identity(page["id"], text_of(page.get("name")) or None, {"category": page.get("category")})
     return Connected(who, Tokens(text_of(page["access_token"]), user_token, None, private), "page")

@@ -11,24 +11,24 @@ from socialpub.platforms.base import (
     CONTAINER,
     NO_KEY,
     Account,
+    ConfiguredSite,
     Counter,
     Draft,
     OAuth,
     Platform,
     Replies,
-    Site,
     Upkeep,
     Verdict,
 )
 from socialpub.platforms.facebook_rules import RULES, TEXT_MAX
-from socialpub.platforms.meta import AUTH, SHARED, Graph, stand_in
+from socialpub.platforms.meta import AUTH, SHARED, Graph, MetaSite, stand_in
 from socialpub.platforms.options import AbsoluteUrl, Options
 from socialpub.platforms.rules import ignored_option
 from socialpub.platforms.text import graphemes
 
 
-class FacebookSite(Site):
-    """The hosts of the Graph API."""
+class FacebookSite(MetaSite, ConfiguredSite):
+    """The hosts of the Graph API, and what the app is like."""
 
     api_base: str = "https://graph.facebook.com"
     """Where the API is: a bare origin. A lab's stands in for the other three, too, where they are not set."""
@@ -36,8 +36,12 @@ class FacebookSite(Site):
     """Where people allow this server to act for them."""
     token_url: str = "https://graph.facebook.com/v26.0/oauth/access_token"
     """Where codes become access tokens."""
-    upload_base: str = "https://graph-video.facebook.com"
+    upload_base: str = "https://graph.facebook.com"
     """Where the bytes of videos go (resumable uploads): a bare origin."""
+    config_id: str = ""
+    """The configuration of Facebook Login for Business, which is asked for in place of scopes; empty: scopes are."""
+    appsecret_proof: bool = True
+    """Whether calls carry `appsecret_proof` (where `client_secret` is set); some apps are refused without it."""
 
     @model_validator(mode="before")
     @classmethod
@@ -69,13 +73,15 @@ PLATFORM = Platform(
     alt_text=("image",),
     notices=(ignored_option("link", "a post with media shows the media", lambda draft: bool(draft.items)),),
     oauth=OAuth(
-        scopes=("pages_show_list", "pages_read_engagement", "pages_manage_posts"),
+        # Without business_management the Pages of a business portfolio are not listed; most Pages need none.
+        scopes=("pages_show_list", "pages_read_engagement", "pages_manage_posts", "business_management"),
         required=("pages_show_list", "pages_read_engagement", "pages_manage_posts"),
         separator=",",
     ),
     connects=True,
     # A video has its id before it is published, and is published under it once.
     plan_class=lambda plan: CONTAINER if plan["kind"] == "video" else NO_KEY,
+    delivers=lambda saved: "taken" in saved,
     # A Page's token has no end; the login behind it, which could give a new one, ends after 60 days.
     upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
     media={
@@ -97,17 +103,17 @@ PLATFORM = Platform(
 
 # --- What an answer means ----------------------------------------------------------------------------------------
 
-# Codes, and subcodes behind a slash: graph-api/guides/error-handling and what publishing tools have met.
+# Codes and subcodes alike: graph-api/guides/error-handling and what publishing tools have met.
 _CONTENT = {
-    "media.invalid": ("324", "352", "382", "6000", "/2069019", "/1363040", "/1363127", "/1363128", "/1363129"),
-    "media.image_size_max": ("/1366046",),
-    "media.already_posted": ("/1366051",),
+    "media.invalid": ("324", "352", "382", "6000", "2069019", "1363040", "1363127", "1363128", "1363129"),
+    "media.image_size_max": ("1366046",),
+    "media.already_posted": ("1366051",),
     "media.reachable": ("389",),
-    "link.reachable": ("/1609005", "/2061006"),
-    "link.not_allowed": ("/1609008",),
+    "link.reachable": ("1609005", "2061006"),
+    "link.not_allowed": ("1609008",),
     "text.max_graphemes": ("too_long",),
-    "content.flagged": ("/1346003", "/1404102"),
-    "account.blocked": ("368", "/1390008", "/1404006", "/1404112"),
+    "content.flagged": ("1346003", "1404102"),
+    "account.blocked": ("368", "1390008", "1404006", "1404112"),
 }
 
 REPLIES: Replies = {
@@ -119,11 +125,11 @@ REPLIES: Replies = {
     },
     **{
         ("*", 400, name): Verdict(Outcome.REJECTED, AUTH, "facebook.page.authorization_required")
-        for name in ("/1404078", "/4854002")
+        for name in ("1404078", "4854002")
     },
     ("*", 400, "506"): Verdict(Outcome.REJECTED, rule="facebook.post.duplicate", duplicate=True),
     ("*", 400, "1705"): Verdict(Outcome.REJECTED, AUTH, remediation="Reconnect the account and choose the Page."),
-    ("*", 400, "/1349125"): Verdict(Outcome.REJECTED),
+    ("*", 400, "1349125"): Verdict(Outcome.REJECTED),
 }
 
 GRAPH = Graph(
@@ -133,7 +139,7 @@ GRAPH = Graph(
         "photo": "take the image",
         "video": "take the video",
         "send": "publish the post",
-        "look": "show the post",
+        "status": "say how far the video is",
         "settle": "list the posts",
         "identify": "say which Pages there are",
         "revoke": "end the permission",

@@ -224,7 +224,8 @@ RULES: tuple[Rule, ...] = (
         "facebook.pages.none",
         "connect",
         "This login has no Facebook Page on which it may create content.",
-        "Choose the Page in Facebook's dialog, with a user who has full access or the task CREATE_CONTENT.",
+        "Choose the Page in Facebook's dialog, with a user who has full access or the task CREATE_CONTENT; for a Page "
+        "of a business portfolio, allow business_management, too.",
         "developers.facebook.com/documentation/pages-api/getting-started",
     ),
 )

@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass, replace
 
 from socialpub.base.errors import ApiError
 from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.platforms import facebook_resumable
 from socialpub.platforms.base import Draft, Item, Json, Pending, Upstream
 from socialpub.platforms.facebook_platform import GRAPH
+from socialpub.platforms.facebook_resumable import Upload
 from socialpub.platforms.meta import fault_of
 from socialpub.platforms.refusals import text_of
 from socialpub.platforms.uploads import Part, form, whole
@@ -46,9 +48,14 @@ class Session:
     misses: int = 0
 
 
-def video(up: Upstream, draft: Draft, saved: Json | None) -> Session | Pending:
-    """The session of a video that is uploaded whole and not published; `Pending` to go on after a failure."""
-    state = Session(**saved) if saved else _started(up, draft.items[0])
+def video(up: Upstream, draft: Draft, saved: Json | None) -> Session | str | Pending:
+    """A video that is uploaded whole and not published: its session, or its handle where there are no phases any more.
+
+    `Pending` to go on after a failure.
+    """
+    state = _kept(saved) if saved else _started(up, draft.items[0])
+    if isinstance(state, Upload):
+        return facebook_resumable.handle(up, draft.items[0], state)
     while state.start < state.end:
         found = _next(up, draft, state)
         if isinstance(found, Pending):
@@ -62,9 +69,17 @@ def edge(up: Upstream) -> str:
     return f"{up.site.upload_base}/{GRAPH.platform.pinned(up.site)}/{up.account.platform_account_id}/videos"
 
 
-def _started(up: Upstream, item: Item) -> Session:
+def _kept(saved: Json) -> Session | Upload:
+    return Upload(**saved["upload"]) if "upload" in saved else Session(**saved)
+
+
+def _started(up: Upstream, item: Item) -> Session | Upload:
     fields = {"upload_phase": "start", "file_size": str(whole(item).size)}
-    reply = GRAPH.call(up, "video", "POST", edge(up), data=fields)
+    reply = GRAPH.ask(up, "POST", edge(up), data=fields)
+    if not reply.ok:
+        if facebook_resumable.is_wanted(up, reply):
+            return facebook_resumable.opened(up, item)
+        raise GRAPH.refused(up, "video", reply)
     session = GRAPH.id_of(up, "video", reply, key="upload_session_id")
     found = _moved(Session(session, GRAPH.id_of(up, "video", reply, key="video_id"), 0, 0), reply.record())
     if found is None or found.start == found.end:

@@ -25,7 +25,6 @@ from socialpub.platforms.base import (
     Published,
     Ready,
     Replies,
-    Site,
     Tokens,
     Unknown,
     Upkeep,
@@ -33,7 +32,7 @@ from socialpub.platforms.base import (
     Verdict,
 )
 from socialpub.platforms.instagram_rules import RULES, TEXT_MAX
-from socialpub.platforms.meta import AGAIN, SHARED, Graph, exchanged, renewed, stand_in
+from socialpub.platforms.meta import AGAIN, SHARED, Graph, MetaSite, exchanged, renewed, stand_in
 from socialpub.platforms.meta_containers import PATIENCE, VIDEO_PATIENCE, Dance, Form, Makings, verdicts
 from socialpub.platforms.options import AbsoluteUrl, Options
 from socialpub.platforms.refusals import text_of
@@ -43,7 +42,7 @@ from socialpub.platforms.text import graphemes
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "settle"]
 
 
-class InstagramSite(Site):
+class InstagramSite(MetaSite):
     """The hosts of the Instagram API, and how many hashtags are advised."""
 
     api_base: str = "https://graph.instagram.com"
@@ -114,16 +113,16 @@ def _rule(suffix: str) -> Verdict:
 
 # Error codes: developers.facebook.com/docs/instagram-platform/reference/error-codes.
 _CONTENT = {
-    "media.reachable": ("9004/2207052", "/2207077"),
-    "media.mime_allowed": ("352/2207026", "36001/2207005"),
-    "media.image_size_max": ("36000/2207004",),
-    "media.aspect_ratio": ("36003/2207009",),
-    "media.count_max": ("100/2207028",),
-    "text.max_graphemes": ("36004/2207010",),
-    "text.mention_max": ("100/2207040",),
-    "account.daily_cap": ("9/2207042",),
-    "account.restricted": ("25/2207050",),
-    "account.spam_suspected": ("4/2207051", "368"),
+    "media.reachable": ("2207052", "2207077"),
+    "media.mime_allowed": ("2207026", "2207005"),
+    "media.image_size_max": ("2207004",),
+    "media.aspect_ratio": ("2207009",),
+    "media.count_max": ("2207028",),
+    "text.max_graphemes": ("2207010",),
+    "text.mention_max": ("2207040",),
+    "account.daily_cap": ("2207042",),
+    "account.restricted": ("2207050",),
+    "account.spam_suspected": ("2207051", "368"),
     "account_type.requires_professional": ("not_professional",),
 }
 _ANEW = ("2207001", "2207003", "2207006", "2207008", "2207020", "2207032", "2207053", "2207082")
@@ -144,10 +143,13 @@ REPLIES: Replies = {
         Verdict(Outcome.REJECTED, "platform_auth_failed", "instagram.account_type.requires_professional"),
     ),
     **verdicts(
-        ("no_permission", "revoked", "190/33"),
-        Verdict(Outcome.REJECTED, "platform_auth_failed", remediation="Reconnect the account."),
+        ("revoked", "190/33"),
+        Verdict(Outcome.REJECTED, "platform_auth_failed", remediation="Reconnect the account.", token_refused=True),
     ),
-    **verdicts(tuple(f"/{name}" for name in _ANEW), AGAIN, "make"),
+    **verdicts(
+        ("no_permission",), Verdict(Outcome.REJECTED, "platform_auth_failed", remediation="Reconnect the account.")
+    ),
+    **verdicts(_ANEW, AGAIN, "make"),
     # A container's own failure: Instagram's trouble, the content's, or (any other number) something with the media.
     **verdicts(_ANEW, AGAIN, "container"),
     **{("container", 200, name): _rule(suffix) for name, suffix in _STATES.items()},
@@ -190,7 +192,7 @@ DANCE = Dance(
     text="caption",
     post_fields="id,caption,media_type,permalink,shortcode,timestamp",
     page=_page,
-    again=frozenset({"9004/2207052", "/2207077", "2207052", "2207077", *_ANEW}),
+    again=frozenset({"2207052", "2207077", *_ANEW}),
 )
 
 

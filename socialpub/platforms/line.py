@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,12 +55,38 @@ class ScopedSite(Site):
     """What is asked for in place of the usual, separated by spaces."""
 
 
+class ConfiguredSite(ScopedSite):
+    """The settings of a platform where what is asked for can be put together at the platform itself."""
+
+    config_id: str = ""
+    """The configuration that is asked for in place of scopes."""
+
+
 @dataclass(frozen=True)
 class Mint:
     """The time and fresh randomness, for connectors that have to sign their calls."""
 
     now_ms: Callable[[], int]
     entropy: Callable[[int], bytes]
+
+
+class Notes:
+    """What one call tells later ones, also those of other lines and threads: the newest `most` of them."""
+
+    def __init__(self, most: int = 8192) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._kept: OrderedDict[str, str] = OrderedDict()
+
+    def get(self, name: str) -> str | None:
+        with self._lock:
+            return self._kept.get(name)
+
+    def keep(self, name: str, value: str) -> None:
+        with self._lock:
+            self._kept[name] = value
+            self._kept.move_to_end(name)
+            if len(self._kept) > self._most:
+                self._kept.popitem(last=False)
 
 
 @dataclass(frozen=True)
@@ -75,4 +103,4 @@ class Upstream:
     tokens: Tokens
     bound: frozenset[str] = frozenset()  # remote ids that belong to other posts of ours: `settle` never answers one
     mint: Mint | None = None  # None: a line that signs nothing
-    notes: dict[str, str] = field(default_factory=dict, compare=False, repr=False)  # what one call tells the next
+    notes: Notes = field(default_factory=Notes, compare=False, repr=False)

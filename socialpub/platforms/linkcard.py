@@ -140,7 +140,7 @@ class _Head(HTMLParser):
             self._title.append(data)
 
     def _keep(self, name: str, value: str) -> None:
-        words = " ".join(value.split())
+        words = " ".join(value.split()).strip("\ufeff ")  # a byte order mark that went into a title says nothing
         if name and words:
             self.found.setdefault(name, words)
 

@@ -7,7 +7,6 @@ unknown, while a page's posts are looked through.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 
 from socialpub.base.errors import ApiError
@@ -29,7 +28,7 @@ from socialpub.platforms.base import (
 from socialpub.platforms.linkedin_api import bearer, call, encoded, is_page, refused, unusable
 from socialpub.platforms.linkedin_platform import PLATFORM, REPLIES
 from socialpub.platforms.refusals import text_of
-from socialpub.platforms.text import little_text
+from socialpub.platforms.text import composed, little_text
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
 
@@ -157,7 +156,7 @@ def _ms(post: Json, name: str) -> int:
 def _normal(commentary: str) -> str:
     """A commentary without its escapes, whichever of them LinkedIn gives back."""
     plain = re.sub(r"\\([|{}@\[\]()<>#\\*_~])", r"\1", commentary)
-    return " ".join(unicodedata.normalize("NFC", plain).split())
+    return " ".join(composed(plain).split())
 
 
 def _lists(

@@ -150,7 +150,7 @@ def _put(up: Upstream, url: str, part: Part, headers: dict[str, str]) -> Reply:
     sent = {"Content-Type": "application/octet-stream", "Content-Length": str(part.size), **headers}
     reply = up.guarded.request("PUT", url, headers=sent, content=part, deadline=UPLOAD_SECONDS)
     if not reply.ok:
-        error = refused(up, "upload", reply)
+        error = refused(up, "upload" if "Authorization" in headers else "signed upload", reply)
         # The store behind the address may repeat its signature.
         error.platform_response = {"status": reply.status}
         if reply.status >= 500:

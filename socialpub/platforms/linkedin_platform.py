@@ -92,6 +92,7 @@ AUTH = "platform_auth_failed"
 STEPS = {
     "begin": "open an upload",
     "upload": "take the bytes of the media",
+    "signed upload": "take the bytes of the media",
     "finish": "put the video together",
     "status": "say what became of the media",
     "send": "take the post",
@@ -111,7 +112,7 @@ PHRASES = (
 
 _UNAVAILABLE = "platform_unavailable"
 _REJECTED = Verdict(Outcome.REJECTED)
-_RECONNECT = Verdict(Outcome.REJECTED, AUTH, remediation="Reconnect the account.")
+_RECONNECT = Verdict(Outcome.REJECTED, AUTH, remediation="Reconnect the account.", token_refused=True)
 _STALE = Verdict(Outcome.REJECTED, AUTH, remediation="Reconnect the account.", stale_token=True)
 _PERMISSION = Verdict(
     Outcome.REJECTED,
@@ -119,6 +120,7 @@ _PERMISSION = Verdict(
     remediation="Have the operator of this server add LinkedIn's product for this kind of account to the app, "
     "then reconnect the account.",
 )
+_ADDRESS_OVER = Verdict(Outcome.NOT_SENT, _UNAVAILABLE)
 _RETIRED = Verdict(Outcome.REJECTED, _UNAVAILABLE, "linkedin.version.retired")
 _ROLE = Verdict(Outcome.REJECTED, rule="linkedin.page.role_missing")
 
@@ -147,5 +149,7 @@ REPLIES: Replies = {
     ("send", 400, "MEDIA_ASSET_WAITING_UPLOAD"): Verdict(Outcome.NOT_SENT, _UNAVAILABLE),
     ("send", 400, "MEDIA_ASSET_PROCESSING_FAILED"): Verdict(Outcome.REJECTED, rule="linkedin.media.processing_failed"),
     # An address for bytes is good for a while only; whatever its store says, another one is asked for.
-    **{("upload", status, None): Verdict(Outcome.NOT_SENT, _UNAVAILABLE) for status in (400, 403, 404, 409, 412)},
+    **{("upload", status, None): _ADDRESS_OVER for status in (400, 403, 404, 409, 412)},
+    # Where no token was shown, a 401 is about the address too.
+    **{("signed upload", status, None): _ADDRESS_OVER for status in (400, 401, 403, 404, 409, 412)},
 }

@@ -1,14 +1,16 @@
 """How Meta's Graph APIs are spoken to, shared by the three platforms on them: calls, errors, lists.
 
-Meta's HTTP statuses say little; the error's code and subcode decide. So an answer with a Graph error is looked up in
-REPLIES as status 400 under its names ("4/2207051", "/2207051", "4"), and one that Meta calls transient as status 503.
+Meta's HTTP statuses say little; the error's numbers decide. So an answer with a Graph error is looked up in REPLIES as
+status 400 under its names ("4/2207051", "2207051", "4"), and one that Meta calls transient as status 503. A row names a
+number, not its place: the same one comes as `code` from one edge and as `error_subcode` from another.
 Sources: developers.facebook.com/docs/graph-api/guides/error-handling and /overview/rate-limiting.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
-import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,8 +19,9 @@ from typing import Any, Literal
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
 from socialpub.platforms import oauth
-from socialpub.platforms.base import Json, Replies, Site, Tokens, Upstream, Verdict, verdict
+from socialpub.platforms.base import Json, Replies, ScopedSite, Site, Tokens, Upstream, Verdict, verdict
 from socialpub.platforms.refusals import Refusals, clean, secrets_of, text_of
+from socialpub.platforms.text import composed
 
 Method = Literal["GET", "POST", "DELETE"]
 AUTH = "platform_auth_failed"
@@ -27,16 +30,27 @@ PAGE = 25
 PAGES_MAX = 20
 
 
+class MetaSite(ScopedSite):
+    """The settings that the platforms on a Graph API have in common."""
+
+    appsecret_proof: bool = False
+    """Whether calls carry `appsecret_proof`, for apps of which Meta wants it ("Require App Secret")."""
+
+
 # --- What an answer means ----------------------------------------------------------------------------------------
 
-_RECONNECT = Verdict(Outcome.REJECTED, AUTH, remediation="Reconnect the account.")
+_RECONNECT = Verdict(Outcome.REJECTED, AUTH, remediation="Reconnect the account.", token_refused=True)
 _CHECKPOINT = Verdict(
     Outcome.REJECTED,
     AUTH,
     remediation="Log in on the platform itself and do what it asks, then reconnect the account.",
+    token_refused=True,
 )
 _ROLE = Verdict(
-    Outcome.REJECTED, AUTH, remediation="Have the role on the Page restored first, then reconnect the account."
+    Outcome.REJECTED,
+    AUTH,
+    remediation="Have the role on the Page restored first, then reconnect the account.",
+    token_refused=True,
 )
 _PERMISSION = Verdict(
     Outcome.REJECTED,
@@ -49,10 +63,15 @@ AGAIN = Verdict(Outcome.NOT_SENT, "platform_unavailable")
 SHARED: Replies = {
     ("*", 400, "190"): _RECONNECT,
     ("*", 400, "102"): _RECONNECT,
-    ("*", 400, "/459"): _CHECKPOINT,
-    ("*", 400, "/464"): _CHECKPOINT,
-    ("*", 400, "/492"): _ROLE,
+    ("*", 400, "459"): _CHECKPOINT,
+    ("*", 400, "464"): _CHECKPOINT,
+    ("*", 400, "492"): _ROLE,
     ("*", 400, "permission"): _PERMISSION,
+    ("*", 400, "app_secret"): Verdict(
+        Outcome.REJECTED,
+        "platform_not_enabled",
+        remediation="The operator sets the platform's client_secret and switches appsecret_proof on.",
+    ),
     ("*", 401, None): _RECONNECT,
     ("*", 400, "100"): Verdict(Outcome.REJECTED),
     # Reading sometimes fails this way for what is there (100/33).
@@ -62,14 +81,16 @@ SHARED: Replies = {
 }
 """What every Graph API answers alike; a platform's own rows are added to these."""
 
-_PASSING = frozenset({1, 2, 6001, -1, -2})
-_PASSING_SUBCODES = frozenset({1363047, 1609010})
+_PASSING = frozenset({1, 2, 6001, 1363047, 1609010, -1, -2})
 _PERMISSIONS = frozenset({3, 10, *range(200, 300)})
+
+
+_PHRASES = {"appsecret_proof": "app_secret"}
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A Graph error; `code` is None where the answer holds none."""
+    """A Graph error; both numbers are None where the answer holds none."""
 
     code: int | None = None
     subcode: int | None = None
@@ -79,18 +100,21 @@ class Fault:
     data: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def numbers(self) -> tuple[int, ...]:
+        """Its subcode and its code, as far as it has them."""
+        return tuple(number for number in (self.subcode, self.code) if number is not None)
+
+    @property
     def is_passing(self) -> bool:
-        """Whether its code says that another try may do."""
-        return self.code in _PASSING or self.subcode in _PASSING_SUBCODES
+        """Whether its numbers say that another try may do."""
+        return not _PASSING.isdisjoint(self.numbers)
 
     @property
     def names(self) -> tuple[str, ...]:
         """What it may be called in REPLIES, the most telling name first."""
-        if self.code is None:
-            return ()
-        pair = (f"{self.code}/{self.subcode}", f"/{self.subcode}") if self.subcode is not None else ()
+        pair = (f"{self.code}/{self.subcode}",) if len(self.numbers) == 2 else ()
         group = ("permission",) if self.code in _PERMISSIONS else ()
-        return (*pair, str(self.code), *group)
+        return (*pair, *map(str, self.numbers), *group)
 
 
 def fault_of(reply: Reply) -> Fault:
@@ -150,13 +174,16 @@ class Graph(Refusals):
     def ask(self, up: Upstream, method: Method, path: str, *, token: str | None = None, **sent: Any) -> Reply:
         """Any answer. `path` is under the version, or a whole address; the token goes in a header, never in the URL."""
         url = path if "://" in path else self.address(up.site, path)
-        headers = {"Authorization": f"Bearer {token or up.tokens.access}"} | dict(sent.pop("headers", {}))
-        return up.http.request(method, url, headers=headers, **sent)
+        bearer = token or up.tokens.access
+        headers = {"Authorization": f"Bearer {bearer}"} | dict(sent.pop("headers", {}))
+        params = dict(sent.pop("params", None) or {}) | proof(up.site, bearer)
+        return up.http.request(method, url, headers=headers, params=params or None, **sent)
 
     def name(self, step: str, reply: Reply) -> str | None:
         """What the answer's error is called in REPLIES, at this step; None when nothing there fits."""
         fault = fault_of(reply)
-        phrase = next((name for words, name in self.phrases.items() if words in fault.words), None)
+        phrases = {**self.phrases, **_PHRASES}
+        phrase = next((name for words, name in phrases.items() if words in fault.words), None)
         names = (phrase, *fault.names) if phrase else fault.names
         rows = self.replies
         return next((name for name in names if (step, 400, name) in rows or ("*", 400, name) in rows), None)
@@ -175,7 +202,10 @@ class Graph(Refusals):
         shown = clean(up, reply)
         found = self.verdict(step, reply, mutating=mutating)
         error = self.told(up, step, found, shown, fault_of(shown).message)
-        error.retry_after = error.retry_after or regain_seconds(reply)
+        # Graph looks at the token and its permissions before it does anything.
+        error.absent = mutating and error.code == AUTH
+        if error.code == "platform_unavailable":
+            error.retry_after = error.retry_after or regain_seconds(reply)
         return error
 
     def ruled(self, up: Upstream, suffix: str, outcome: Outcome, found: str = "", said: Any = None) -> ApiError:
@@ -193,15 +223,43 @@ class Graph(Refusals):
         return found
 
 
+def proof(site: Site, token: str) -> dict[str, str]:
+    """What shows that a call with this token comes from the app itself; empty where it is switched off or unknown.
+
+    Apps with "Require App Secret" are refused every call without it (graph-api/guides/secure-requests).
+    """
+    if not (isinstance(site, MetaSite) and site.appsecret_proof and site.client_secret):
+        return {}
+    return {"appsecret_proof": hmac.new(site.client_secret.encode(), token.encode(), hashlib.sha256).hexdigest()}
+
+
 def regain_seconds(reply: Reply) -> int | None:
-    """When calls are taken again, by the usage header (in minutes there); None when it says nothing."""
-    try:
-        usage = json.loads(reply.headers.get("x-business-use-case-usage", ""))
-        minutes = [row["estimated_time_to_regain_access"] for rows in usage.values() for row in rows]
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return None
+    """When calls are taken again, by the usage headers; None when they say nothing.
+
+    They tell it in minutes. Where the app's own calls are used up they tell no time: those of an hour are counted.
+    """
+    app = _usage(reply, "x-app-usage")
+    rows = [app, *(row for each in _usage(reply, "x-business-use-case-usage").values() for row in _rows(each))]
+    minutes = [row.get("estimated_time_to_regain_access") for row in rows]
     longest = max((value for value in minutes if isinstance(value, int)), default=0)
-    return longest * 60 or None
+    used_up = any(isinstance(app.get(name), int) and app[name] >= 100 for name in _APP_COUNTS)
+    return longest * 60 or (_APP_WINDOW if used_up else None)
+
+
+_APP_COUNTS = ("call_count", "total_time", "total_cputime")
+_APP_WINDOW = 3600
+
+
+def _usage(reply: Reply, header: str) -> Json:
+    try:
+        found = json.loads(reply.headers.get(header, ""))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _rows(value: object) -> Iterator[Json]:
+    yield from (row for row in (value if isinstance(value, list) else []) if isinstance(row, dict))
 
 
 # --- Looking ---------------------------------------------------------------------------------------------------------
@@ -226,7 +284,7 @@ def recent(graph: Graph, up: Upstream, edge: str, fields: str, time_field: str, 
             raise graph.unusable(up, "settle", reply)
         young = [post for post in posts if isinstance(post, dict) and _is_young(post.get(time_field), since_ms)]
         found += young
-        after = _cursor(reply.record())
+        after = cursor(reply.record())
         if not after or len(young) < len(posts):
             return Listed(tuple(found), True)
         params = params | {"after": after}
@@ -238,8 +296,8 @@ def _is_young(time: object, since_ms: int) -> bool:
     return at is not None and at >= since_ms - SKEW_MS
 
 
-def _cursor(body: Json) -> str:
-    """Where the next page begins. Its whole address is not used: it holds the token."""
+def cursor(body: Json) -> str:
+    """Where the next page of a list begins; empty at its end. Its whole address is not used: it holds the token."""
     paging = body.get("paging")
     if not isinstance(paging, dict) or not paging.get("next"):
         return ""
@@ -257,7 +315,7 @@ def moment_ms(text: object) -> int | None:
 
 def normal(text: object) -> str:
     """A text so that what Meta gives back can be compared with what it got."""
-    return unicodedata.normalize("NFC", str(text or "").replace("\r\n", "\n").replace("\r", "\n")).strip()
+    return composed(str(text or "").replace("\r\n", "\n").replace("\r", "\n")).strip()
 
 
 # --- Tokens ----------------------------------------------------------------------------------------------------------
@@ -292,5 +350,4 @@ def stand_in(values: Any, **paths: str) -> Any:
 
 def data_of(reply: Reply) -> Iterator[Json]:
     """The objects of an answer's `data`."""
-    data = reply.record().get("data")
-    yield from (item for item in (data if isinstance(data, list) else []) if isinstance(item, dict))
+    yield from _rows(reply.record().get("data"))

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from socialpub.base import redact
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Http, Reply
-from socialpub.platforms.base import Json, OAuth, Platform, ScopedSite, Site, Tokens, Upstream
+from socialpub.platforms.base import ConfiguredSite, Json, OAuth, Platform, ScopedSite, Site, Tokens, Upstream
 
 _SCOPE_FIELDS = ("scope", "scopes", "permissions")
 _REFRESH_LIFE_FIELDS = ("refresh_token_expires_in", "refresh_expires_in")
@@ -29,7 +30,6 @@ _ABOUT_GRANTS = frozenset({"invalid_grant", "invalid_request", "invalid_token"})
 _MISCONFIGURED_WORDS = ("client secret", "client_secret", "platform app", "validating application")
 _GRAPH_BUSY = frozenset({"1", "2"})
 _GRAPH_THROTTLED = frozenset({"4", "17", "32", "613"})
-_HIDDEN = "[hidden]"
 
 
 # --- Asking for access -------------------------------------------------------------------------------------------
@@ -38,14 +38,14 @@ _HIDDEN = "[hidden]"
 def authorize_url(platform: Platform, site: Site, redirect_uri: str, state: str, verifier: str) -> str:
     """Where the browser goes to ask the account's owner. `verifier` is used where the platform takes PKCE.
 
-    A `ScopedSite` may have scopes in place of the row's.
+    A `ScopedSite` may have scopes in place of the row's, a `ConfiguredSite` a configuration in place of any.
     """
     row = _row(platform)
     params = {
         "response_type": "code",
         row.client_id_name: site.client_id,
         "redirect_uri": redirect_uri,
-        "scope": row.separator.join(_asked(row, site)),
+        **_wanted(row, site),
         "state": state,
     }
     if row.pkce:
@@ -72,9 +72,7 @@ def exchange(
     if row.pkce:
         form["code_verifier"] = verifier
     found = ask(platform, http, site, form, now_ms)
-    # What the operator does not ask for is not missing.
-    unasked = set(row.required).difference(_asked(row, site))
-    require(platform, unasked.union(found.private["scopes"]))
+    require(platform, found.private["scopes"], site)
     return found
 
 
@@ -122,16 +120,27 @@ def ask(
     return tokens(platform, reply, now_ms, held=held, hide=_secrets(site, whole, headers))
 
 
-def require(platform: Platform, granted: Iterable[str]) -> None:
-    """Refuse a connection that lacks a required scope: ApiError `platform_auth_failed`, naming what is missing."""
-    have = set(granted)
-    missing = [scope for scope in _row(platform).required if scope not in have]
+def require(platform: Platform, granted: Iterable[str], site: Site) -> None:
+    """Refuse a connection that lacks a required scope: ApiError `platform_auth_failed`, naming what is missing.
+
+    What the operator does not ask for is not missing.
+    """
+    row = _row(platform)
+    have, asked = set(granted), _asked(row, site)
+    missing = [scope for scope in row.required if scope in asked and scope not in have]
     if missing:
         raise _refused(
             platform,
             f"{platform.label} did not grant {', '.join(missing)}.",
             "Connect the account again and leave every permission that is asked for switched on.",
         )
+
+
+def _wanted(row: OAuth, site: Site) -> dict[str, str]:
+    """What the owner is asked to allow, as the consent page takes it."""
+    if isinstance(site, ConfiguredSite) and site.config_id:
+        return {"config_id": site.config_id}
+    return {"scope": row.separator.join(_asked(row, site))}
 
 
 def _asked(row: OAuth, site: Site) -> Sequence[str]:
@@ -174,7 +183,7 @@ def tokens(
     body = _flat(reply)
     access = body.get("access_token")
     if not reply.ok or not isinstance(access, str) or not access:
-        raise _failure(platform, reply, _fault(reply), hide=hide)
+        raise _failure(platform, reply, _fault(reply), hide=hide, renewing=held is not None)
     renewed = body.get("refresh_token")
     renewed = renewed if isinstance(renewed, str) and renewed else None
     private = dict(held.private) if held else {}
@@ -248,13 +257,19 @@ def _fault(reply: Reply) -> Fault:
 _MESSAGE_FIELDS = ("error_description", "error_message", "message", "detail")
 
 
-def _failure(platform: Platform, reply: Reply, fault: Fault, *, hide: Iterable[str]) -> ApiError:
+def _failure(
+    platform: Platform, reply: Reply, fault: Fault, *, hide: Iterable[str], renewing: bool = False
+) -> ApiError:
     """Whose fault it is decides the code: the platform's, this server's, or the account's."""
     hidden = [secret for secret in hide if len(secret) >= 8]
     # Where the app shows its credentials by HTTP Basic, 401 is the answer to them (RFC 6749, 5.2), whatever its words.
     refused_app = _row(platform).basic and reply.status == 401 and fault.name not in _ABOUT_GRANTS
-    if fault.is_ours or refused_app:
-        error = _misconfigured(platform, _without(fault.message or fault.name, hidden))
+    if refused_app and renewing and not fault.is_ours:
+        # Pinterest answers a refused renewal in the same way: who has other accounts to compare with can tell.
+        error = _refused(platform, f"{platform.label} refused: {_without(fault.message or fault.name, hidden)}")
+        error.app_in_doubt = True
+    elif fault.is_ours or refused_app:
+        error = misconfigured(platform, _without(fault.message or fault.name, hidden))
     elif reply.status == 429 or fault.throttled:
         error = _unavailable(platform, "asks to slow down", Outcome.THROTTLED, reply.retry_after)
     elif fault.busy or reply.status in (408, 425) or reply.status >= 500:
@@ -280,18 +295,23 @@ def _without(value: Any, hidden: list[str]) -> Any:
     if isinstance(value, list):
         return [_without(item, hidden) for item in value]
     if isinstance(value, str):
-        for secret in hidden:
-            value = value.replace(secret, _HIDDEN)
+        return redact.text(redact.without(value, hidden))
     return value
 
 
 def _refused(platform: Platform, message: str, remediation: str | None = None) -> ApiError:
     return ApiError(
-        "platform_auth_failed", message, platform=platform.name, remediation=remediation, outcome=Outcome.REJECTED
+        "platform_auth_failed",
+        message,
+        platform=platform.name,
+        remediation=remediation,
+        outcome=Outcome.REJECTED,
+        token_refused=True,
     )
 
 
-def _misconfigured(platform: Platform, said: str) -> ApiError:
+def misconfigured(platform: Platform, said: str) -> ApiError:
+    """The error of an app whose own credentials the platform refuses."""
     name = f"platforms.{platform.name}"
     return ApiError(
         "platform_not_enabled",

@@ -5,7 +5,6 @@ There is no key: what was sent without an answer is looked for on the board, amo
 
 from __future__ import annotations
 
-import unicodedata
 from datetime import UTC, datetime
 
 from socialpub.base.errors import ApiError, Outcome
@@ -29,6 +28,7 @@ from socialpub.platforms.pinterest_api import call, pages, ruled, unusable
 from socialpub.platforms.pinterest_media import images, length, pieces, stream, video
 from socialpub.platforms.pinterest_platform import PLATFORM, REPLIES
 from socialpub.platforms.refusals import text_of
+from socialpub.platforms.text import composed
 
 __all__ = ["PLATFORM", "REPLIES", "boards", "identify", "prepare", "refresh", "send", "settle"]
 
@@ -152,7 +152,7 @@ def _created_ms(pin: Json) -> int:
 
 
 def _normal(text: object) -> str:
-    return unicodedata.normalize("NFC", text_of(text).replace("\r\n", "\n").replace("\r", "\n")).strip()
+    return composed(text_of(text).replace("\r\n", "\n").replace("\r", "\n")).strip()
 
 
 # --- Connecting ----------------------------------------------------------------------------------------------------

@@ -14,6 +14,10 @@ from socialpub.platforms.declaration import Platform
 class Verdict:
     """What one upstream answer means. `stale_token`: refresh the access token once and repeat the step.
 
+    `token_refused`: it is the token that is refused, for good, and the account has to be connected again; a stale token
+    that cannot be refreshed is one. Every other `platform_auth_failed` refuses a permission: this post is over, the
+    account works on, and its owner is told.
+
     `duplicate`: refused since the platform has the post already, perhaps by an earlier send of it, which is looked for.
     """
 
@@ -22,6 +26,7 @@ class Verdict:
     rule: str | None = None
     remediation: str | None = None
     stale_token: bool = False
+    token_refused: bool = False
     duplicate: bool = False
 
 
@@ -62,5 +67,6 @@ def refusal(platform: Platform, version: str, found: Verdict, reply: Reply, mess
         retry_after=reply.retry_after,
         outcome=found.outcome,
         stale_token=found.stale_token,
+        token_refused=found.token_refused or found.stale_token,
         duplicate=found.duplicate,
     )

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import regex
 
 # Flags first: \X alone takes quadratic time over a long run of regional indicators.
-_CLUSTER = regex.compile(r"\p{Regional_Indicator}{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X")
+CLUSTER = regex.compile(r"\p{Regional_Indicator}{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X")
 _BLANK = regex.compile(r"\p{White_Space}*")
 
 
 def graphemes(text: str) -> int:
     """Extended grapheme clusters (UAX #29): a family emoji, a flag and CRLF are one each."""
-    return sum(1 for _ in _CLUSTER.finditer(text))
+    return sum(1 for _ in CLUSTER.finditer(text))
 
 
 def clusters(text: str) -> list[str]:
     """The text cut into its grapheme clusters."""
-    return _CLUSTER.findall(text)  # type: ignore[no-any-return]
+    return CLUSTER.findall(text)  # type: ignore[no-any-return]
 
 
 def utf8_bytes(text: str) -> int:
@@ -32,6 +34,21 @@ def utf16_units(text: str) -> int:
 def is_blank(text: str) -> bool:
     """Whether there is nothing but Unicode white space."""
     return _BLANK.fullmatch(text) is not None
+
+
+# No language puts 30 marks on one character (UAX #15, stream-safe text). The three named fall apart into marks.
+_MANY_MARKS = regex.compile(r"[\p{^Canonical_Combining_Class=0}\u0f73\u0f75\u0f81]{30,}+")
+
+
+def composed(text: str) -> str:
+    """The text in normalization form C, in linear time: Python sorts long runs of marks in quadratic time."""
+    return unicodedata.normalize("NFC", _MANY_MARKS.sub(_sorted_marks, text))
+
+
+def _sorted_marks(found: regex.Match[str]) -> str:
+    """The same marks in canonical order; those of one class stay in theirs."""
+    apart = (mark for char in found[0] for mark in unicodedata.normalize("NFD", char))
+    return "".join(sorted(apart, key=unicodedata.combining))
 
 
 # --- LinkedIn --------------------------------------------------------------------------------------------------------

@@ -26,14 +26,13 @@ from socialpub.platforms.base import (
     Published,
     Ready,
     Replies,
-    Site,
     Tokens,
     Unknown,
     Upkeep,
     Upstream,
     Verdict,
 )
-from socialpub.platforms.meta import AGAIN, SHARED, Graph, exchanged, renewed, stand_in
+from socialpub.platforms.meta import AGAIN, SHARED, Graph, MetaSite, exchanged, renewed, stand_in
 from socialpub.platforms.meta_containers import PATIENCE, VIDEO_PATIENCE, Dance, Form, Makings, verdicts
 from socialpub.platforms.options import DigitId, Options
 from socialpub.platforms.refusals import text_of
@@ -42,12 +41,12 @@ from socialpub.platforms.threads_rules import RULES, TEXT_MAX, threads_length
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "settle"]
 
 
-class ThreadsSite(Site):
+class ThreadsSite(MetaSite):
     """The hosts of the Threads API."""
 
     api_base: str = "https://graph.threads.net"
     """Where the API is: a bare origin. A lab's stands in for the other two, too, where they are not set."""
-    authorize_url: str = "https://threads.net/oauth/authorize"
+    authorize_url: str = "https://threads.com/oauth/authorize"
     """Where people allow this server to act for them."""
     token_url: str = "https://graph.threads.net/oauth/access_token"
     """Where codes become access tokens."""
@@ -103,15 +102,15 @@ _BROKEN = Verdict(Outcome.REJECTED, rule="threads.container.error")
 
 REPLIES: Replies = {
     **SHARED,
-    **verdicts(("4279013", "/4279013", "2207051", "/2207051", "368"), _RESTRICTED),
+    **verdicts(("4279013", "2207051", "368"), _RESTRICTED),
     # No code is documented for a used-up quota; Instagram's is taken to mean the same here.
-    **verdicts(("9/2207042",), Verdict(Outcome.REJECTED, rule="threads.account.daily_cap")),
+    **verdicts(("2207042",), Verdict(Outcome.REJECTED, rule="threads.account.daily_cap")),
     **verdicts(("link_limit",), Verdict(Outcome.REJECTED, rule="threads.text.link_max")),
     **verdicts(("too_long",), Verdict(Outcome.REJECTED, rule="threads.text.max_graphemes")),
     **verdicts(("unreachable",), _UNREACHABLE),
     # "Media Not Found" while publishing is not here: the container was not ready, whatever its status said, and is
     # asked again and then published again (fbsamples/threads_api#70).
-    **verdicts(("24/4279009",), AGAIN, "make"),
+    **verdicts(("4279009",), AGAIN, "make"),
     **verdicts(("FAILED_DOWNLOADING_VIDEO",), _UNREACHABLE, "container"),
     ("container", 200, None): _BROKEN,
 }
@@ -214,7 +213,7 @@ def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
     }
     tokens = exchanged(GRAPH, up, f"{up.site.api_base}/access_token", params, now_ms)
     if granted := _granted(up, tokens.access):
-        oauth.require(PLATFORM, granted)
+        oauth.require(PLATFORM, granted, up.site)
         tokens = replace(tokens, private={**tokens.private, "scopes": granted})
     reply = GRAPH.call(up, "identify", "GET", "me", token=tokens.access, params={"fields": "id,username,name"})
     who = reply.record()

@@ -11,6 +11,7 @@ from socialpub.platforms.refusals import Refusals, clean, text_of
 from socialpub.platforms.tiktok_platform import PLATFORM, REPLIES, STEPS
 
 _WINDOW_SECONDS = 60  # of the rate limits; TikTok documents no Retry-After
+_JSON = {"Content-Type": "application/json; charset=UTF-8"}  # with the charset, as TikTok's documents have it
 _NO_HELP = frozenset({"tiktok.active_user_cap"})
 _ERRORS = Refusals(PLATFORM, REPLIES, STEPS)
 ruled, unusable = _ERRORS.ruled, _ERRORS.unusable
@@ -18,7 +19,7 @@ ruled, unusable = _ERRORS.ruled, _ERRORS.unusable
 
 def ask(up: Upstream, method: str, path: str, **sent: Any) -> Reply:
     """Any answer; `path` is under the version and ends with a slash."""
-    headers = {"Authorization": f"Bearer {up.tokens.access}"}
+    headers = {"Authorization": f"Bearer {up.tokens.access}"} | (_JSON if "json" in sent else {})
     return up.http.request(method, f"{up.site.api_base}/{PLATFORM.pinned(up.site)}/{path}", headers=headers, **sent)
 
 
@@ -51,7 +52,9 @@ def sorted_as(step: str, status: int, name: str, *, mutating: bool = False) -> V
 
 def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
     """The error of an answer that is no success, without any secret in it."""
-    found = sorted_as(step, reply.status, name_of(reply), mutating=mutating)
+    # The store behind an upload's address is shown no token, so whatever it says of one is about nothing of ours.
+    name = "" if (step, reply.status) == ("upload", 401) else name_of(reply)
+    found = sorted_as(step, reply.status, name, mutating=mutating)
     shown = clean(up, reply)
     said = text_of(_error(shown).get("message")) or name_of(shown)
     return _timed(_ERRORS.told(up, step, found, shown, said))

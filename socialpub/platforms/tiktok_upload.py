@@ -19,7 +19,7 @@ WHOLE_MAX = 64_000_000  # TikTok does not say whether its MB are decimal; this i
 CHUNK = 10_000_000
 FIRST_WAIT, MISS_WAIT = 1.0, 5.0
 MISSES_MAX = 3  # failures that may pass, one after the other
-_GONE = (403, 404)
+_GONE = (401, 403, 404)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
 
 def _body(draft: Draft, ids: list[str]) -> Json:
     answered, quoted = draft.options.get("replyToTweetId"), draft.options.get("quoteTweetId")
-    body: Json = {"text": draft.text}
+    body: Json = {"text": draft.text} if draft.text else {}
     if ids:
         body["media"] = {"media_ids": ids}
     if answered:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from typing import Any
 from socialpub.base.errors import ApiError
 from socialpub.base.net import Reply
 from socialpub.platforms.base import Json, Upstream
+from socialpub.platforms.text import composed
 from socialpub.platforms.twitter_api import call, id_of, unusable
 from socialpub.platforms.twitter_text import urls
 
@@ -105,7 +105,7 @@ def matches(post: Json, plan: Json) -> bool:
     body = plan["body"]
     if keys or _references(post) != _wanted(body):
         return False
-    ours, theirs = _ours(body["text"]), _theirs(post, body.get("quote_tweet_id", ""))
+    ours, theirs = _ours(body.get("text", "")), _theirs(post, body.get("quote_tweet_id", ""))
     return theirs == ours or ("reply" in body and _bare(theirs) == _bare(ours))
 
 
@@ -120,7 +120,7 @@ def _references(post: Json) -> dict[str, str]:
 
 
 def _ours(text: str) -> str:
-    text = unicodedata.normalize("NFC", text)
+    text = composed(text)
     pieces, last = [], 0
     for url in urls(text):
         pieces += [text[last : url.start], _address(text[url.start : url.end])]
@@ -137,7 +137,7 @@ def _theirs(post: Json, quoted: str) -> str:
         target = str(link.get("expanded_url") or "")
         gone = bool(quoted) and re.search(rf"/status/{quoted}$", target)
         text = text.replace(str(link["url"]), "" if gone else _address(target))
-    return _plain(unicodedata.normalize("NFC", text))
+    return _plain(composed(text))
 
 
 def _links(source: Json) -> Iterable[Json]:

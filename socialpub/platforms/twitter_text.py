@@ -6,13 +6,13 @@ docs.x.com names as its reference. Everything here takes time linear in the text
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 import regex
 
+from socialpub.platforms.text import composed
 from socialpub.platforms.tlds import LONGEST, TLDS
 
 URL_WEIGHT = 23
@@ -41,7 +41,7 @@ _EMOJI = regex.compile(
 @lru_cache(maxsize=64)  # the targets of a batch mostly share a text
 def weighted_length(text: str) -> int:
     """The length that X counts: Latin and other light characters 1, the rest 2, an emoji 2, a link 23."""
-    text = unicodedata.normalize("NFC", text)
+    text = composed(text)
     total, last = 0, 0
     for url in urls(text):
         total += _weight(text[last : url.start]) + URL_WEIGHT
@@ -89,7 +89,7 @@ _LATIN = (
     r"\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0253\u0254\u0256\u0257\u0259\u025b\u0263\u0268\u026f\u0272"
     r"\u0289\u028b\u02bb\u0300-\u036f\u1e00-\u1eff"
 )
-_ASCII_LABEL = regex.compile(rf"[-a-z0-9{_LATIN}]+\.", regex.IGNORECASE)
+_ASCII_RUN = regex.compile(rf"[-a-z0-9{_LATIN}]++(\.)?+", regex.IGNORECASE)
 _PUNYCODE = regex.compile(r"xn--[-0-9a-z]+", regex.IGNORECASE)
 _END = rf"a-z0-9=_\#/+\-\u0400-\u04ff{_LATIN}"  # what a path may end with
 _INNER = r"!*';:,.$%\[\]\u2013~@|&"  # what it may have before that
@@ -147,7 +147,9 @@ def _is_host(domain: str) -> bool:
 
 
 def _ascii_length(label: str) -> int:
-    return len(label) if label.isascii() else 4 + len(label.encode("punycode"))
+    # No form is shorter than the label, and a long one takes quadratic time to make.
+    plain = label.isascii() or len(label) > _LABEL_MAX
+    return len(label) if plain else 4 + len(label.encode("punycode"))
 
 
 def _without_protocol(text: str, start: int, end: int) -> tuple[list[Url], int]:
@@ -166,16 +168,26 @@ def _ascii_domains(text: str, start: int, end: int) -> list[Url]:
     found: list[Url] = []
     chain = good = None
     at = start
-    while label := _ASCII_LABEL.search(text, at, end):
+    while label := next(_ascii_labels(text, at, end), None):
         if label.start() != at or chain is None:
             found += [Url(chain, good)] if chain is not None and good is not None else []
             chain, good = label.start(), None
         at = label.end()
         good = _tld_end(text, at, end) or good
         # A top-level domain glued to other letters ("com中国") ends the chain; what follows begins a new one.
-        if good is not None and good >= at and not _ASCII_LABEL.match(text, at, end):
+        if good is not None and good >= at and not _begins_with_label(text, at, end):
             at = good
     return found + ([Url(chain, good)] if chain is not None and good is not None else [])
+
+
+def _ascii_labels(text: str, at: int, end: int) -> Iterator[regex.Match[str]]:
+    """Unbroken ASCII (or Latin) stretches that a dot ends."""
+    return (run for run in _ASCII_RUN.finditer(text, at, end) if run[1])
+
+
+def _begins_with_label(text: str, at: int, end: int) -> bool:
+    run = _ASCII_RUN.match(text, at, end)
+    return bool(run and run[1])
 
 
 def _tld_end(text: str, at: int, end: int) -> int | None:

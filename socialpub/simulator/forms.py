@@ -20,9 +20,9 @@ def values_of(call: Call, name: str) -> list[str]:
 
 
 def bearer(call: Call) -> str:
-    """The bearer token, from the header or (as Meta takes it too) from the parameters; empty when there is none."""
+    """The bearer token, from the header (Meta's uploads name it OAuth) or from the parameters; empty without one."""
     scheme, _, token = call.headers.get("authorization", "").partition(" ")
-    return token if scheme.lower() == "bearer" else fields(call).get("access_token", "")
+    return token if scheme.lower() in ("bearer", "oauth") else fields(call).get("access_token", "")
 
 
 def basic(call: Call) -> tuple[str, str]:

@@ -143,6 +143,7 @@ class OAuthServer:
     client_secret: str = CLIENT_SECRET
     redirect_uris: frozenset[str] = frozenset()  # those registered; empty: any
     consent: Consent = field(default_factory=Consent)
+    configurations: Mapping[str, Iterable[str]] = field(default_factory=dict)  # scopes by their `config_id`
     _codes: dict[str, _Code] = field(default_factory=dict)
     _access: dict[str, Token] = field(default_factory=dict)
     _refresh: dict[str, Token] = field(default_factory=dict)
@@ -225,11 +226,18 @@ class OAuthServer:
             return "response_type is not code"
         if self.manners.pkce and (asked.get("code_challenge_method") != "S256" or not asked.get("code_challenge")):
             return "code_challenge is required, with the method S256"
+        if asked.get("config_id", "") and asked["config_id"] not in self.configurations:
+            return "config_id is not that of a configuration of this app"
         return "" if any(True for _ in self.accounts()) else "nobody has an account here yet"
+
+    def _scopes(self, asked: Mapping[str, str]) -> list[str]:
+        if asked.get("config_id"):
+            return list(self.configurations[asked["config_id"]])
+        return asked.get("scope", "").replace(",", " ").split()
 
     def _approved(self, asked: Mapping[str, str], call: Call) -> dict[str, str]:
         ticked = frozenset(values_of(call, "ticked")) if "decision" in asked else None
-        wanted = asked.get("scope", "").replace(",", " ").split()
+        wanted = self._scopes(asked)
         scopes = tuple(
             scope for scope in wanted if scope not in self.consent.without and (ticked is None or scope in ticked)
         )
@@ -257,7 +265,7 @@ class OAuthServer:
 
     def _form(self, path: str, asked: Mapping[str, str], chosen: str | None = None) -> str:
         hidden = "".join(_input("hidden", name, value) for name, value in asked.items())
-        scopes = asked.get("scope", "").replace(",", " ").split()
+        scopes = self._scopes(asked)
         ticks = "".join(
             f"<p><label>{_input('checkbox', 'ticked', scope, checked=scope not in self.consent.without)} "
             f"{html.escape(scope)}</label></p>"

@@ -9,7 +9,7 @@ import itertools
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,11 +23,15 @@ from sanic.server.async_server import AsyncioServer
 
 from socialpub.base.runtime import Clock, SystemClock
 from socialpub.simulator import control, play
+from socialpub.simulator.catalogue import FAKES
 from socialpub.simulator.lab import Lab
 from socialpub.simulator.wire import Fake, Operation
 
+PORTS = len(FAKES) + 1
+"""How many ports the simulator takes: its control page's, and one for each platform."""
 _MAX_CONTROL_BODY = 1024 * 1024
 _PATIENCE = 24 * 3600  # seconds; faults may hold a call for as long
+_LAST_PORT = 65_535
 _numbers = itertools.count(1)
 
 
@@ -55,6 +59,8 @@ class Running:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _listen(self, make_app: Callable[[], Sanic[Any, Any]], host: str, port: int) -> str:
+        if port > _LAST_PORT:
+            raise OverflowError  # `create_server` raises it too, but leaves its socket open
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family)  # Sanic takes port 0 for 8000
         app = make_app()
@@ -65,17 +71,41 @@ class Running:
         return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 
 
+class PortError(OSError):
+    """The simulator cannot listen on one of its ports; says which it takes."""
+
+
+def _plan(lab: Lab, port: int) -> dict[str, int]:
+    """Who listens where: the control page on `port`, the platforms on the ports after it (0: any free ones)."""
+    names = ["control", *lab.fakes]
+    return {name: port + place if port else 0 for place, name in enumerate(names)}
+
+
+async def _open(
+    running: Running, make_app: Callable[[], Sanic[Any, Any]], host: str, plan: Mapping[str, int], name: str
+) -> str:
+    try:
+        return await running._listen(make_app, host, plan[name])
+    except (OSError, OverflowError) as error:
+        ports, why = list(plan.values()), getattr(error, "strerror", None) or "there is no such port"
+        raise PortError(
+            f"The simulator takes the {len(ports)} ports from {ports[0]} to {ports[-1]}; "
+            f"{plan[name]} (for {name}) cannot be used: {why}. Name others with --port."
+        ) from error
+
+
 async def serve(lab: Lab, host: str = "127.0.0.1", port: int = 0) -> Running:
     """Start serving: control on `port`, the platforms on the ports after it in the catalogue's order (0: any ports).
 
-    OSError when a port is taken.
+    PortError when a port is taken.
     """
-    running = Running(lab)
+    plan, running = _plan(lab, port), Running(lab)
+    page = functools.partial(control.app, _name("control"), lab, running.origins)
     try:
-        running.url = await running._listen(lambda: control.app(_name("control"), lab, running.origins), host, port)
-        for place, (name, fake) in enumerate(lab.fakes.items(), start=1):
+        running.url = await _open(running, page, host, plan, "control")
+        for name, fake in lab.fakes.items():
             make_app = functools.partial(_platform_app, lab, fake, running._tasks)
-            running.origins[name] = await running._listen(make_app, host, port + place if port else 0)
+            running.origins[name] = await _open(running, make_app, host, plan, name)
     except BaseException:
         await running.close()
         raise

@@ -21,10 +21,11 @@ from typing import Any, Generic, TypeVar
 import peewee
 from playhouse.migrations import Runner
 
-from socialpub.base import faults
+from socialpub.base import faults, troubles
 from socialpub.base.config import shipped
 from socialpub.base.errors import ApiError, refuse
-from socialpub.store.locks import LOCK_SECONDS, StartError, held, open_lock, write_lock_path
+from socialpub.store.locks import LOCK_SECONDS, StartError, damaged, held, open_lock, unusable, write_lock_path
+from socialpub.store.place import LOST, LostError, Place
 
 log = logging.getLogger("socialpub.store")
 
@@ -46,6 +47,7 @@ _PRAGMAS = {
 }
 
 proxy = peewee.DatabaseProxy()
+_abandoned: list[sqlite3.Connection] = []  # kept open until the process ends
 
 
 class BaseModel(peewee.Model):  # type: ignore[misc]
@@ -115,6 +117,8 @@ class Database:
         self._writer = threading.Thread(target=self._write_loop, name="db-writer", daemon=True)
         self._readers = concurrent.futures.ThreadPoolExecutor(READERS, "db-reader")
         self._lock_file = open_lock(write_lock_path(path))
+        self.place = Place(path)
+        self.failing = ""  # why the last change could not be written
         self._opened: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._closed, self._closing = False, threading.Lock()
         self.fenced = threading.Event()  # set once another server has taken over: nothing is written any more
@@ -138,7 +142,12 @@ class Database:
         self._readers.shutdown(wait=True)
         self._inbox.put(None)
         self._writer.join()
+        self.place.close()
         self._lock_file.close()
+
+    def look(self) -> None:
+        """ApiError `storage.unavailable` unless a transaction can begin on the files in their places."""
+        self.write(lambda tx: None).result()
 
     def write(self, run: Callable[[Tx], T]) -> Answer[T]:
         """Run a function in the next transaction; its answer comes after the commit is on the disk.
@@ -158,28 +167,41 @@ class Database:
         """Run a function on one consistent snapshot; ApiError `storage.unavailable` when nothing can be read."""
         with self._closing:
             if not self._closed:
-                return Answer(self._readers.submit(_in_snapshot, run))
+                return Answer(self._readers.submit(self._in_snapshot, run))
         refused: concurrent.futures.Future[T] = concurrent.futures.Future()
         refused.set_exception(_unavailable())
         return Answer(refused)
+
+    def _in_snapshot(self, run: Callable[[], T]) -> T:
+        try:
+            self.place.look()
+        except LostError as error:
+            raise _unavailable(LOST) from error
+        return _in_snapshot(run)
 
     # --- The writer thread ---
 
     def _write_loop(self) -> None:
         try:
             self._open_writer()
-        except (peewee.PeeweeException, sqlite3.Error, StartError) as error:
-            self._opened.set_exception(error if isinstance(error, StartError) else StartError(f"{self.path}: {error}"))
+        except (peewee.PeeweeException, sqlite3.Error, OSError, StartError) as error:
+            self._opened.set_exception(error if isinstance(error, StartError) else unusable(self.path, error))
             return
         self._opened.set_result(None)
         while (first := self._inbox.get()) is not None:
             self._commit(self._gather(first))
         with held(self._lock_file):
-            proxy.close()
+            if self.place.is_overwritten:
+                _abandoned.append(proxy.connection())  # to close it would bring the log into what is there now
+            else:
+                proxy.close()
 
     def _open_writer(self) -> None:
         with held(self._lock_file):
             proxy.connect()
+            proxy.connection().execute("BEGIN IMMEDIATE")
+            proxy.connection().execute("COMMIT")
+            self.place.remember()
 
     def _gather(self, first: _Write[Any]) -> list[_Write[Any]]:
         group = [first]
@@ -201,12 +223,14 @@ class Database:
             with held(self._lock_file):
                 done = self._transaction(group)
         except FencedError as error:
+            self.failing = str(error)
             log.critical("%s", error)
             self.fenced.set()
             _fail(group, _unavailable())
+        except LostError:  # the log has it from whoever saw it first
+            _fail(group, _unavailable(LOST))
         except (peewee.PeeweeException, sqlite3.Error, OSError) as error:
-            log.error("nothing can be written to %s: %s", self.path, error)
-            _fail(group, _unavailable())
+            _fail(group, self._refused(error))
         except Exception:  # noqa: BLE001 - whatever it was, the writer thread must live on and every caller be told
             log.exception("a transaction on %s stopped", self.path)
             _fail(group, _unavailable())
@@ -214,19 +238,29 @@ class Database:
             for item in done:
                 item.succeed()
 
+    def _refused(self, error: BaseException) -> ApiError:
+        self.failing = troubles.why(error) or str(error)
+        log.error("nothing can be written to %s: %s", self.path, self.failing)
+        return _unavailable(troubles.why(error))
+
     def _transaction(self, group: list[_Write[Any]]) -> list[_Write[Any]]:
         connection: sqlite3.Connection = proxy.connection()
+        self.place.look()
+        before = connection.total_changes
         connection.execute("BEGIN IMMEDIATE")
         try:
             if self.guard:
                 self.guard()
             done = [item for item in group if self._run_one(connection, item)]
             faults.hit("db.commit")
+            self.place.look()
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+        self.place.wrote()
+        self.failing = self.failing if connection.total_changes == before else ""
         return done
 
     def _run_one(self, connection: sqlite3.Connection, item: _Write[Any]) -> bool:
@@ -240,8 +274,7 @@ class Database:
             connection.execute("ROLLBACK TO one")
             connection.execute("RELEASE one")
             if _is_storage(error):
-                log.error("a write failed: %s", error)
-                error = _unavailable()
+                error = self._refused(error)
             item.future.set_exception(error)
             return False
         connection.execute("RELEASE one")
@@ -281,7 +314,7 @@ def _in_snapshot(run: Callable[[], T]) -> T:
     except (peewee.DatabaseError, sqlite3.DatabaseError) as error:
         if not _is_storage(error):
             raise
-        log.error("the database cannot be read: %s", error)
+        log.error("the database cannot be read: %s", troubles.why(error) or error)
         raise _unavailable() from error
 
 
@@ -305,8 +338,9 @@ def _fail(group: list[_Write[Any]], error: Exception) -> None:
             item.future.set_exception(error)
 
 
-def _unavailable() -> ApiError:
-    return refuse("storage.unavailable", retry_after=STORAGE_RETRY_SECONDS)
+def _unavailable(why: str | None = None) -> ApiError:
+    message = f"Nothing can be written at the moment: {why}." if why else None
+    return refuse("storage.unavailable", message, retry_after=STORAGE_RETRY_SECONDS)
 
 
 # --- Migrations --------------------------------------------------------------------------------------------------
@@ -327,10 +361,8 @@ def migrate(path: Path) -> tuple[str | None, str | None, list[str]]:
             _refuse_newer(path, runner)
             applied = runner.up()
             return before, _newest(runner), applied
-        except (peewee.DatabaseError, sqlite3.DatabaseError) as error:
-            raise StartError(
-                f"{path}: {error}. Nothing was changed. If the file is damaged, put a backup in its place."
-            ) from error
+        except (peewee.DatabaseError, sqlite3.DatabaseError, OSError) as error:
+            raise unusable(path, error) from error
         finally:
             database.close()
 
@@ -343,11 +375,6 @@ def _refuse_newer(path: Path, runner: Runner) -> None:
     unknown = [m.name for m in runner.status() if m.path is None]
     if unknown:
         raise StartError(f"{path} was written by a newer socialpub ({', '.join(unknown)}); install that version")
-
-
-def damaged(path: Path, why: str) -> StartError:
-    """The error of a file that was looked at before anything was written."""
-    return StartError(f"{path} is damaged ({why}). Nothing was changed. Put a backup in its place.")
 
 
 def check_integrity(path: Path) -> None:
@@ -363,6 +390,8 @@ def check_integrity(path: Path) -> None:
         lost = database.execute_sql("PRAGMA foreign_key_check").fetchone() if whole else None
         problems += [f"a row of {lost[0]} names a row of {lost[2]} that is not there"] if lost else []
     except (peewee.DatabaseError, sqlite3.DatabaseError) as error:
+        if troubles.why(error):
+            raise unusable(path, error) from error
         problems = [str(error)]
     finally:
         database.close()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from socialpub.base import troubles
 
 LOCK_SECONDS = 5.0
 
@@ -17,9 +20,45 @@ class StartError(Exception):
     """The database cannot be used as it is; the message says why and what to do."""
 
 
+def unusable(path: Path, error: BaseException) -> StartError:
+    """The error of a file that was not changed: what the disk says, or that the file may be damaged."""
+    said = troubles.why_not(path) or troubles.why(error)
+    if said:
+        return StartError(f"{path} cannot be used: {said}. Nothing was changed.")
+    return StartError(f"{path}: {error}. Nothing was changed. If the file is damaged, put a backup in its place.")
+
+
+def damaged(path: Path, why: str) -> StartError:
+    """The error of a file that was looked at before anything was written."""
+    return StartError(f"{path} is damaged ({why}). Nothing was changed. Put a backup in its place.")
+
+
+def _beside(database: Path, end: str) -> Path:
+    """A file beside the database itself, whatever link leads to it: both names mean one lock."""
+    real = Path(os.path.realpath(database))
+    return real.with_name(real.name + end)
+
+
 def write_lock_path(database: Path) -> Path:
     """Held for each transaction by whoever writes: the server and the commands beside it."""
-    return database.with_name(database.name + ".write")
+    return _beside(database, ".write")
+
+
+def all_files(database: Path) -> tuple[Path, ...]:
+    """The database and what lies beside it, under their real names."""
+    return tuple(_beside(database, end) for end in ("", "-wal", "-shm", ".lock", ".write"))
+
+
+def check_names(database: Path) -> None:
+    """StartError for a file that has two names (hard links): SQLite keeps a log for each, and two logs destroy it."""
+    with contextlib.suppress(OSError):
+        found = os.stat(database)
+        names = found.st_nlink if stat.S_ISREG(found.st_mode) else 1
+        if names > 1:
+            raise StartError(
+                f"{database} has {names} names (hard links), and under each SQLite would keep a log of its own. "
+                f"Find them with: find / -xdev -samefile {database}. Remove the others, or copy the file."
+            )
 
 
 def open_lock(path: Path) -> Any:
@@ -27,7 +66,8 @@ def open_lock(path: Path) -> Any:
         path.parent.mkdir(parents=True, exist_ok=True)
         return open(path, "a+b")  # noqa: SIM115 - closed with the database
     except OSError as error:
-        raise StartError(f"cannot write beside the database: {error}") from error
+        why = troubles.why_not(path) or troubles.why(error)
+        raise StartError(f"cannot write beside the database: {path}: {why}") from error
 
 
 @contextlib.contextmanager
@@ -55,16 +95,16 @@ class ServeLock:
     """`{database}.lock`: one server for each SQLite file, held until the process ends."""
 
     def __init__(self, database: Path) -> None:
-        self._path = database.with_name(database.name + ".lock")
+        self._path = _beside(database, ".lock")
         self._file = open_lock(self._path)
 
     def take(self) -> bool:
         """Whether this process is now the one server of the file."""
         if not try_lock(self._file):
             return False
-        self._file.truncate(0)
-        self._file.write(f"{os.getpid()}\n".encode())
-        self._file.flush()
+        with contextlib.suppress(OSError):  # who holds the lock is only for whoever looks; a disk may be full
+            os.ftruncate(self._file.fileno(), 0)
+            os.write(self._file.fileno(), f"{os.getpid()}\n".encode())
         return True
 
     def release(self) -> None:

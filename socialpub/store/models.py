@@ -27,14 +27,15 @@ class Instance(BaseModel):
 
     id = IntegerField(primary_key=True)
     epoch = IntegerField(default=0)
-    beat = IntegerField(
-        default=0
-    )  # counted up at each start and hourly; with `mark` also in {data_dir}/instance.state,
-    mark = TextField(default="")  # which tells a copied or restored file
+    beat = IntegerField(default=0)  # counted up at each start, after changes, and hourly; with `mark` also in
+    mark = TextField(default="")  # {data_dir}/instance.state and outside it, which tells a copied or restored file
     paused = TextField(null=True)  # why; null: publishing
     seen_at = BigIntegerField(default=0)
     key_id = TextField(null=True)  # of the master key that first sealed something here
     client_key = TextField(null=True)  # sealed: what this server signs with where it is an OAuth client by its address
+    uid = TextField(
+        default="", constraints=[SQL("DEFAULT ''")]
+    )  # of this database, whatever file it is in; a copy that is resumed gets its own
 
 
 class Organization(BaseModel):
@@ -77,6 +78,15 @@ class Session(BaseModel):
     ends_at = BigIntegerField()
 
 
+class Device(BaseModel):
+    """A browser that has signed in before. The id is the SHA-256 of its cookie's value."""
+
+    id = TextField(primary_key=True)
+    user = refers_to(User, "user", index=True)
+    created_at = BigIntegerField()
+    ends_at = BigIntegerField()
+
+
 class ApiKey(BaseModel):
     """A key's record; `digest` is the SHA-256 of the key, the key itself is nowhere."""
 
@@ -111,6 +121,9 @@ class Account(BaseModel):
     created_at = BigIntegerField()
     updated_at = BigIntegerField()
     disconnected_at = BigIntegerField(null=True)
+    attention = TextField(null=True)  # JSON {code, message, at}: what the platform refuses, though the token is good
+    renewals = TextField(null=True)  # JSON: when the last renewals were asked for
+    renewal_refused_at = BigIntegerField(null=True)  # when one was refused as if the app's own credentials were wrong
 
     class Meta:
         indexes = (
@@ -207,6 +220,7 @@ class Post(BaseModel):
     saved = TextField(null=True)  # what `prepare` wants back
     created_at = BigIntegerField()
     updated_at = BigIntegerField()
+    due_at = BigIntegerField(null=True)  # of the newest attempt, where that is neither scheduled_at nor created_at
 
     class Meta:
         indexes = (
@@ -338,6 +352,20 @@ class Usage(BaseModel):
         indexes = ((("organization", "period"), True),)
 
 
+class Audit(BaseModel):
+    """Who did what, on what, when and from where; ids without references, for it outlasts what it tells of."""
+
+    id = TextField(primary_key=True)
+    at = BigIntegerField(index=True)
+    organization = TextField(null=True)
+    key = TextField(null=True)
+    user = TextField(null=True)
+    verb = TextField()
+    subject = TextField(null=True)
+    address = TextField()
+    request_id = TextField()
+
+
 TABLES = (
     Job,
     Instance,
@@ -345,6 +373,7 @@ TABLES = (
     Profile,
     User,
     Session,
+    Device,
     ApiKey,
     Account,
     ConnectAttempt,
@@ -356,6 +385,7 @@ TABLES = (
     Event,
     Idempotency,
     Usage,
+    Audit,
 )
 
 

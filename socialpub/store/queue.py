@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import peewee
@@ -18,6 +18,8 @@ from huey.api import Huey, TaskWrapper
 from huey.consumer import Consumer, Scheduler
 from huey.storage import BaseStorage
 
+from socialpub.base.errors import ApiError
+from socialpub.base.fair import NOBODY, Share, Shares
 from socialpub.base.runtime import Clock
 from socialpub.store.db import BaseModel, Database, Tx
 
@@ -25,7 +27,12 @@ log = logging.getLogger("socialpub.queue")
 
 LEASE_MS = 60_000
 RENEW_SECONDS = 15.0
+UNAVAILABLE_SECONDS = 1.0
+LOOK_SECONDS = 0.5  # between looks for a host that may be tried, and that somebody else is trying
+WORKERS = 32
 NAP_SECONDS = 5.0  # the longest sleep: a clock that was set, or a job put by a command, is noticed after it
+
+_EMPTY = peewee.SQL("DEFAULT ''")
 
 
 class Job(BaseModel):
@@ -35,10 +42,12 @@ class Job(BaseModel):
     visible_at = peewee.BigIntegerField()
     claims = peewee.IntegerField(default=0)
     epoch = peewee.IntegerField(null=True)  # of the server that holds the lease; null: free
+    host = peewee.TextField(default="", constraints=[_EMPTY])  # the upstream that it calls; "" is none
+    owner = peewee.TextField(default="", constraints=[_EMPTY])  # the organization whose it is; "" is none
 
     class Meta:
         table_name = "job"
-        indexes = ((("visible_at", "lane", "key"), False),)
+        indexes = ((("visible_at", "lane", "key", "host", "owner"), False),)
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,8 @@ class Claim:
     key: str
     claims: int
     lane: str = ""
+    share: Share = NOBODY
+    anyway: bool = False  # it is looked at although its upstream does not answer
 
 
 class Lanes:
@@ -109,8 +120,11 @@ class Bell:
 class Jobs(Huey):  # type: ignore[misc]
     """The queue: `put`, `remove`, `finish`, `again` inside a transaction; workers claim what is due."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, shares: Shares | None = None) -> None:
         self.database, self.clock = database, clock
+        self.shares = shares or Shares(WORKERS)
+        self.next_try: Callable[[], float | None] = lambda: None  # seconds until a narrow host may take something
+        self.anyway: Callable[[], Any] | None = None  # a query of the keys that are looked at whatever their host does
         self.lanes, self.bell = Lanes(clock), Bell()
         self.epoch = 0
         self.paused: Callable[[], tuple[str, ...]] = tuple  # kinds that are not claimed for now
@@ -121,20 +135,20 @@ class Jobs(Huey):  # type: ignore[misc]
 
     # --- Inside a transaction ---
 
-    def put(self, tx: Tx, kind: str, key: str, at_ms: int, lane: str = "") -> None:
+    def put(self, tx: Tx, kind: str, key: str, at_ms: int, lane: str = "", share: Share = NOBODY) -> None:
         """Add a job, or replace the one with this key: whoever held it holds it no more."""
-        row = {"kind": kind, "lane": lane, "visible_at": at_ms, "epoch": None}
+        row = {"kind": kind, "lane": lane, "visible_at": at_ms, "epoch": None, **share._asdict()}
         Job.insert(key=key, **row).on_conflict(
             conflict_target=[Job.key], update={**row, "claims": Job.claims + 1}
         ).execute()
         tx.after_commit(self.bell.ring)
 
-    def put_held(self, tx: Tx, kind: str, key: str, lane: str = "") -> Claim:
+    def put_held(self, tx: Tx, kind: str, key: str, lane: str = "", share: Share = NOBODY) -> Claim:
         """Add a job that this process is already working on."""
-        Job.insert(
-            key=key, kind=kind, lane=lane, visible_at=self.clock.now_ms() + LEASE_MS, claims=1, epoch=self.epoch
-        ).execute()
-        claim = Claim(key, 1, lane)
+        until = self.clock.now_ms() + LEASE_MS
+        row = {"kind": kind, "lane": lane, "visible_at": until, "epoch": self.epoch, **share._asdict()}
+        Job.insert(key=key, claims=1, **row).execute()
+        claim = Claim(key, 1, lane, share)
         tx.after_commit(lambda: self.hold(claim))
         return claim
 
@@ -157,6 +171,11 @@ class Jobs(Huey):  # type: ignore[misc]
         return bool(
             Job.update(visible_at=at_ms, epoch=None).where(Job.key == claim.key, Job.claims == claim.claims).execute()
         )
+
+    def hasten(self, tx: Tx, keys: Any, now_ms: int) -> None:
+        """Make the jobs with these keys ring now, except those that somebody is working on."""
+        Job.update(visible_at=now_ms).where(Job.key.in_(keys), Job.epoch.is_null(), Job.visible_at > now_ms).execute()
+        tx.after_commit(self.bell.ring)
 
     def free_all(self, tx: Tx, now_ms: int) -> int:
         """Make every leased job visible: only for the process that has just become the one server of the file."""
@@ -189,23 +208,28 @@ class Jobs(Huey):  # type: ignore[misc]
     # --- Claiming ---
 
     def due(self, limit: int) -> tuple[list[Claim], float]:
-        """Claimable jobs in due order, at most one a lane, and how long to wait when there are none."""
+        """Claimable jobs in due order, at most one a lane, and how long to wait when there are none.
+
+        Not those whose host or owner has its share already, however many they are.
+        """
         now, held = self.clock.now_ms(), [claim.key for claim in self.held()]
         closed, rest = self.lanes.closed()
         kinds = sorted(self.kinds.keys() - set(self.paused()))
+        full = self.shares.full()
         free = Job.lane.not_in(list(closed)) & Job.key.not_in(held) & Job.kind.in_(kinds)
-        rows = self.database.read(
-            lambda: list(
-                Job.select(Job.key, Job.claims, Job.lane)
-                .where(Job.visible_at <= now, free)
-                .order_by(Job.visible_at, Job.key)
-                .limit(limit * 4)
-                .tuples()
-            )
-        ).result()
-        claims = [Claim(*row) for row in rows]
+        free &= Job.owner.not_in(sorted(full.owners))
+        at_will = free & Job.host.not_in(sorted(full.hosts))
+        rows = self.database.read(lambda: _due(now, at_will, limit * 4)).result()
+        claims = [_wanted(row) for row in rows]
+        silent = [host for host, most in self.shares.narrow().items() if not most]
+        if silent and self.anyway:
+            looks = free & Job.host.in_(silent) & Job.key.in_(self.anyway())
+            rows = self.database.read(lambda: _due(now, looks, limit)).result()
+            claims = [*(_wanted(row, anyway=True) for row in rows), *claims]
         if claims:
             return _one_a_lane(claims)[:limit], 0
+        again = self.next_try()
+        rest = rest if again is None else min(rest, max(again, LOOK_SECONDS))
         later = self.database.read(
             lambda: Job.select(peewee.fn.MIN(Job.visible_at)).where(Job.visible_at > now).scalar()
         ).result()
@@ -214,7 +238,7 @@ class Jobs(Huey):  # type: ignore[misc]
 
     def claim(self, wanted: Iterable[Claim]) -> list[tuple[str, Claim]]:
         """Claim what can still be had: (kind, claim) each, its lane entered and its lease held."""
-        entered = [claim for claim in wanted if self.lanes.try_enter(claim.lane)]
+        entered = [claim for claim in wanted if self._enter(claim)]
         now, epoch = self.clock.now_ms(), self.epoch
         got: list[tuple[str, Claim]] = []
         try:
@@ -223,10 +247,23 @@ class Jobs(Huey):  # type: ignore[misc]
             kept = {claim.key for _, claim in got}
             for claim in entered:
                 if claim.key not in kept:
-                    self.lanes.leave(claim.lane)
+                    self.leave(claim)
         for _, claim in got:
             self.hold(claim)
         return got
+
+    def leave(self, claim: Claim, rest_seconds: float = 0) -> None:
+        """Give back what a claimed job took: its lane, which may rest, and its place."""
+        self.lanes.leave(claim.lane, rest_seconds)
+        self.shares.leave(claim.share)
+
+    def _enter(self, claim: Claim) -> bool:
+        if not self.lanes.try_enter(claim.lane):
+            return False
+        if self.shares.try_enter(claim.share, anyway=claim.anyway):
+            return True
+        self.lanes.leave(claim.lane)
+        return False
 
     # --- Huey's side ---
 
@@ -253,6 +290,16 @@ def _renew(keys: list[str], until: int, epoch: int) -> None:
     Job.update(visible_at=until).where(Job.key.in_(keys), Job.epoch == epoch).execute()
 
 
+def _due(now: int, free: Any, limit: int) -> list[tuple[Any, ...]]:
+    query = Job.select(Job.key, Job.claims, Job.lane, Job.host, Job.owner).where(Job.visible_at <= now, free)
+    return list(query.order_by(Job.visible_at, Job.key).limit(limit).tuples())
+
+
+def _wanted(row: tuple[Any, ...], *, anyway: bool = False) -> Claim:
+    key, claims, lane, host, owner = row
+    return Claim(key, claims, lane, Share(host, owner), anyway)
+
+
 def _one_a_lane(claims: list[Claim]) -> list[Claim]:
     seen: set[str] = set()
     first = []
@@ -273,7 +320,7 @@ def _claim(wanted: list[Claim], now: int, epoch: int) -> list[tuple[str, Claim]]
         )
         if moved:
             kind = Job.select(Job.kind).where(Job.key == want.key).scalar()
-            got.append((kind, Claim(want.key, want.claims + 1, want.lane)))
+            got.append((kind, replace(want, claims=want.claims + 1)))
     return got
 
 
@@ -300,13 +347,19 @@ class _LeaseStorage(BaseStorage):  # type: ignore[misc]
                     return self._ready.pop(0)
                 while self._ready:  # claimed and never begun: the next start frees their leases
                     _, claim = self._ready.pop()
-                    self.jobs.lanes.leave(claim.lane)
+                    self.jobs.leave(claim)
                     self.jobs.drop(claim)
                 return None
         finally:
             self._waiting -= 1
 
     def _fill(self) -> None:
+        try:
+            self._look()
+        except ApiError:  # the log has it; a worker that ended here would write it down again and again
+            self.jobs.bell.wait(UNAVAILABLE_SECONDS)
+
+    def _look(self) -> None:
         wanted, wait = self.jobs.due(max(1, self._waiting))
         if not wanted:
             self.jobs.bell.wait(wait)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -18,14 +17,13 @@ from socialpub.domain import connect_shapes as c
 from socialpub.domain import schemas as s
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service, close_service
-from socialpub.web import errors, http
+from socialpub.web import bodies, edge, errors, http, trail
 from socialpub.web.api import accounts, catalogue, keys, media, posts, profiles
 from socialpub.web.door import Door, rate_headers
 from socialpub.web.http import Route
 from socialpub.web.openapi import Reference
 from socialpub.web.pages import client, connect, docs, health, people, reference
-
-log = logging.getLogger("socialpub.web")
+from socialpub.web.server import connections_max
 
 Handler = Callable[..., Coroutine[Any, Any, HTTPResponse]]
 
@@ -46,6 +44,7 @@ BATCH = (
     "media.base64_invalid",
     "media.unknown",
     "not_found",
+    "post.duplicate",
     "preflight_failed",
 )
 UPLOAD = (
@@ -63,6 +62,7 @@ UPLOAD = (
 )
 WINDOW = ("not_found", "post.status", "post.scheduledAt.window", "scheduledAt.future")
 CONNECT = ("not_found", "platform_not_enabled")
+MANAGERS = ("owner", "admin")
 UPSTREAM = ("platform_auth_failed", "platform_rejected", "platform_unavailable")
 BOARDS = ("not_found", "account.platform", "platform_auth_failed", "platform_unavailable")
 
@@ -71,58 +71,63 @@ BOARDS = ("not_found", "account.platform", "platform_auth_failed", "platform_una
 # fmt: off
 ROUTES: tuple[Route, ...] = (
     Route(POST, "/v1/posts", posts.publish, "key", "posts",
-          body=s.PublishRequest, answers={200: a.BatchBody, 202: a.BatchBody},
-          errors=(*BATCH, "billing.posts.monthly_cap", "service.paused")),
+          body=s.PublishRequest, answers={200: a.BatchBody, 202: a.BatchBody}, waits=True,
+          errors=(*BATCH, "billing.posts.monthly_cap", "service.paused"), takes=bodies.INLINE_MAX),
     Route(GET, "/v1/posts", posts.listing, "read", "reads",
           query=s.PostsQuery, answers={200: a.PostPage}, errors=("cursor", "not_found", "api_key.profile_scope")),
     Route(GET, "/v1/posts/<post_id:str>", posts.read, "read", "reads",
-          answers={200: a.PostDetail}, errors=("not_found",)),
+          query=s.Narrowing, answers={200: a.PostDetail}, errors=("not_found",)),
     Route(POST, "/v1/posts/validate", posts.validate, "key", "writes",
-          body=s.ValidateRequest, answers={200: a.ValidationBody}, errors=BATCH[:-1]),
+          body=s.ValidateRequest, answers={200: a.ValidationBody}, errors=BATCH[:-1], takes=bodies.INLINE_MAX),
     Route(PATCH, "/v1/posts/<post_id:str>", posts.reschedule, "key", "writes",
-          body=s.RescheduleRequest, answers={200: a.PostBody}, errors=WINDOW),
+          query=s.Narrowing, body=s.RescheduleRequest, answers={200: a.PostBody}, errors=WINDOW),
     Route(DELETE, "/v1/posts/<post_id:str>", posts.cancel, "key", "writes",
-          answers={200: a.CanceledBody}, errors=WINDOW[:-1]),
+          query=s.Narrowing, answers={200: a.CanceledBody}, errors=WINDOW[:-1]),
     Route(POST, "/v1/posts/<post_id:str>/retry", posts.retry, "key", "writes",
-          body=s.RetryRequest, answers={202: a.PostBody},
+          query=s.Narrowing, body=s.RetryRequest, answers={202: a.PostBody},
           errors=("not_found", "post.retry.status", "post.retry.unsettled", "scheduledAt.future")),
     Route(POST, "/v1/posts/<post_id:str>/settle", posts.settle, "key", "writes",
-          body=s.SettleRequest, answers={200: a.PostBody}, errors=("not_found", "post.settle.status")),
+          query=s.Narrowing, body=s.SettleRequest, answers={200: a.PostBody},
+          errors=("not_found", "post.settle.status")),
     Route(GET, "/v1/accounts", accounts.listing, "read", "reads",
           query=s.AccountsQuery, answers={200: a.AccountList}),
     Route(GET, "/v1/accounts/<account_id:str>", accounts.read, "read", "reads",
-          answers={200: a.AccountBody}, errors=("not_found",)),
+          query=s.Narrowing, answers={200: a.AccountBody}, errors=("not_found",)),
     Route(POST, "/v1/accounts/connect/<platform:str>", accounts.start, "session", "writes",
-          body=c.ConnectRequest, answers={200: c.ConnectBody}, errors=(*CONNECT, *UPSTREAM), before=accounts.before),
+          body=c.ConnectRequest, answers={200: c.ConnectBody}, errors=(*CONNECT, *UPSTREAM), before=accounts.before,
+          needs=MANAGERS),
     Route(POST, "/v1/accounts/connect/<platform:str>/complete", accounts.complete, "session", "writes",
           body=c.CompleteRequest, answers={200: c.CompletedBody, 201: a.AccountBody}, before=accounts.before,
-          errors=(*CONNECT, "connect.state", *UPSTREAM)),
+          errors=(*CONNECT, "connect.state", *UPSTREAM), needs=MANAGERS),
     Route(DELETE, "/v1/accounts/<account_id:str>", accounts.disconnect, "session", "writes",
-          answers={200: a.DeletedBody}, errors=("not_found",)),
+          query=s.Narrowing, answers={200: a.DeletedBody}, errors=("not_found",), needs=MANAGERS),
     Route(GET, "/v1/accounts/<account_id:str>/pinterest/boards", accounts.list_boards, "read", "reads",
-          answers={200: c.BoardList}, errors=BOARDS),
+          query=s.Narrowing, answers={200: c.BoardList}, errors=BOARDS),
     Route(PATCH, "/v1/accounts/<account_id:str>/pinterest/default-board", accounts.choose_board, "key", "writes",
-          body=c.BoardRequest, answers={200: c.DefaultBoardBody}, errors=(*BOARDS, "pinterest.board.unknown")),
+          query=s.Narrowing, body=c.BoardRequest, answers={200: c.DefaultBoardBody},
+          errors=(*BOARDS, "pinterest.board.unknown")),
     Route(POST, "/v1/media", media.upload, "key", "media", receive=media.receive,
           query=s.MediaFields, answers={201: a.MediaBody}, errors=(*UPLOAD, "not_found", "profile.scope_mismatch")),
     Route(GET, "/v1/media", media.listing, "read", "reads",
           query=s.MediaQuery, answers={200: a.MediaPage}, errors=("cursor", "not_found", "api_key.profile_scope")),
     Route(GET, "/v1/media/<media_id:str>", media.read, "read", "reads",
-          answers={200: a.MediaBody}, errors=("media.unknown",)),
+          query=s.Narrowing, answers={200: a.MediaBody}, errors=("media.unknown",)),
     Route(DELETE, "/v1/media/<media_id:str>", media.delete, "key", "writes",
-          answers={200: a.DeletedBody}, errors=("media.unknown", "media.in_use")),
+          query=s.Narrowing, answers={200: a.DeletedBody}, errors=("media.unknown", "media.in_use")),
     Route(GET, "/v1/profiles", profiles.listing, "read", "reads", answers={200: a.ProfileList}),
     Route(POST, "/v1/profiles", profiles.create, "session", "writes",
-          body=s.ProfileRequest, answers={201: a.ProfileBody}, errors=("profile.slug.unique",)),
+          body=s.ProfileRequest, answers={201: a.ProfileBody}, errors=("profile.slug.unique",), needs=MANAGERS),
     Route(PATCH, "/v1/profiles/<profile_id:str>", profiles.rename, "session", "writes",
-          body=s.ProfileRequest, answers={200: a.ProfileBody}, errors=("not_found", "profile.slug.unique")),
+          query=s.Narrowing, body=s.ProfileRequest, answers={200: a.ProfileBody},
+          errors=("not_found", "profile.slug.unique"), needs=MANAGERS),
     Route(DELETE, "/v1/profiles/<profile_id:str>", profiles.delete, "session", "writes",
-          answers={200: a.DeletedBody}, errors=("not_found", "profile.delete.not_empty")),
-    Route(GET, "/v1/api-keys", keys.listing, "session", "reads", answers={200: a.KeyList}),
+          query=s.Narrowing, answers={200: a.DeletedBody}, errors=("not_found", "profile.delete.not_empty"),
+          needs=MANAGERS),
+    Route(GET, "/v1/api-keys", keys.listing, "session", "reads", answers={200: a.KeyList}, needs=MANAGERS),
     Route(POST, "/v1/api-keys", keys.mint, "session", "writes",
-          body=s.KeyRequest, answers={201: a.MintedKeyBody}, errors=("not_found",)),
+          body=s.KeyRequest, answers={201: a.MintedKeyBody}, errors=("not_found",), needs=MANAGERS),
     Route(DELETE, "/v1/api-keys/<key_id:str>", keys.revoke, "session", "writes",
-          answers={200: a.RevokedKeyBody}, errors=("not_found",)),
+          query=s.Narrowing, answers={200: a.RevokedKeyBody}, errors=("not_found",), needs=MANAGERS),
     Route(GET, "/v1/platforms", catalogue.list_platforms, answers={200: shapes.PlatformList}),
     Route(GET, "/v1/rules", catalogue.list_rules, answers={200: shapes.RuleList}),
     Route(GET, "/v1/errors", catalogue.list_errors, answers={200: shapes.CodeList}),
@@ -132,23 +137,24 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/login", people.login_form),
     Route(POST, "/login", people.login),
     Route(POST, "/logout", people.logout, "page"),
+    Route(POST, "/logout/everywhere", people.logout_everywhere, "page"),
     Route(GET, "/setup/<token:str>", people.setup_form),
     Route(POST, "/setup/<token:str>", people.setup),
-    Route(GET, "/connect/<platform:str>", connect.form, "page"),
-    Route(POST, "/connect/<platform:str>", connect.credentials, "page"),
-    Route(GET, "/connect/<platform:str>/callback", connect.callback, "page"),
-    Route(POST, "/accounts/<account_id:str>/disconnect", connect.disconnect, "page"),
-    Route(POST, "/keys", people.mint_key, "page"),
-    Route(POST, "/keys/<key_id:str>/revoke", people.revoke_key, "page"),
-    Route(POST, "/profiles", people.create_profile, "page"),
-    Route(GET, "/openapi.json", reference.openapi),
-    Route(GET, "/docs", docs.index),
-    Route(GET, "/docs/reference", reference.page),
-    Route(GET, "/docs/events", reference.events),
-    Route(GET, "/docs/settings", docs.settings),
-    Route(GET, "/docs/errors/<code:str>", docs.error),
-    Route(GET, "/docs/rules/<rule:path>", docs.rule),
-    Route(GET, "/static/<name:str>", docs.static),
+    Route(GET, "/connect/<platform:str>", connect.form, "page", before=accounts.before, needs=MANAGERS),
+    Route(POST, "/connect/<platform:str>", connect.credentials, "page", before=accounts.before, needs=MANAGERS),
+    Route(GET, "/connect/<platform:str>/callback", connect.callback, "page", before=accounts.before, needs=MANAGERS),
+    Route(POST, "/accounts/<account_id:str>/disconnect", connect.disconnect, "page", needs=MANAGERS),
+    Route(POST, "/keys", people.mint_key, "page", needs=MANAGERS),
+    Route(POST, "/keys/<key_id:str>/revoke", people.revoke_key, "page", needs=MANAGERS),
+    Route(POST, "/profiles", people.create_profile, "page", needs=MANAGERS),
+    Route(GET, "/openapi.json", reference.openapi, constant=True),
+    Route(GET, "/docs", docs.index, constant=True),
+    Route(GET, "/docs/reference", reference.page, constant=True),
+    Route(GET, "/docs/events", reference.events, constant=True),
+    Route(GET, "/docs/settings", docs.settings, constant=True),
+    Route(GET, "/docs/errors/<code:str>", docs.error, constant=True),
+    Route(GET, "/docs/rules/<rule:path>", docs.rule, constant=True),
+    Route(GET, "/static/<name:str>", docs.static, constant=True),
     Route(GET, "/media/<media_id:str>/<name:str>", media.public),
     Route(GET, "/oauth/client-metadata.json", client.metadata),
     Route(GET, "/oauth/jwks.json", client.jwks),
@@ -171,16 +177,18 @@ ANSWER_SECONDS = 2.0
 
 def build_app(service: Service, engine: Engine, name: str = "socialpub") -> Sanic:  # type: ignore[type-arg]
     """The Sanic application over an open service; it starts and stops the engine."""
+    settings = service.runtime.settings
     config = Config(env_prefix=None)  # none of Sanic's settings come from the environment
     config.update(
         {
             "ACCESS_LOG": False,
             "FALLBACK_ERROR_FORMAT": "json",
-            "REQUEST_MAX_SIZE": service.runtime.settings.media.max_bytes + 1024 * 1024,
+            "REQUEST_MAX_SIZE": max(settings.media.max_bytes + 1024 * 1024, bodies.UNREAD_MAX),
             "REQUEST_TIMEOUT": 15,
             "RESPONSE_TIMEOUT": 90,
             "KEEP_ALIVE_TIMEOUT": 75,
             "MOTD": False,
+            "CONNECTIONS_MAX": connections_max(settings.publishing.threads + settings.publishing.workers),
             "TOUCHUP": False,  # Sanic would rewrite its own classes, which fails for a second app in one process
         }
     )
@@ -224,6 +232,7 @@ def _add_middleware(app: Sanic, service: Service) -> None:  # type: ignore[type-
         request.ctx.began = service.runtime.clock.monotonic()
         if request.ctx.bad_target:
             raise refuse("http.request")  # it must not be answered as the address that stands in for it
+        edge.check_host(service, request)
 
     @app.on_response  # type: ignore[untyped-decorator]
     async def dress(request: Request, response: HTTPResponse) -> None:
@@ -235,9 +244,8 @@ def _add_middleware(app: Sanic, service: Service) -> None:  # type: ignore[type-
         response.headers.setdefault("Cache-Control", "no-store")
         if service.base_url.startswith("https:"):
             response.headers["Strict-Transport-Security"] = "max-age=31536000"
-        now = service.runtime.clock.monotonic()
-        took = now - getattr(request.ctx, "began", now)  # a request that never came whole has not begun
-        log.info("%s %s %s %s %.0fms", request_id, request.method, ascii(request.path), response.status, took * 1000)
+        request.ctx.request_id = request_id
+        trail.tell(service, request, response)
 
     @app.exception(Exception)
     async def explain(request: Request, error: Exception) -> HTTPResponse:

@@ -6,25 +6,30 @@ Routing comes before, the envelope after (`errors.py`).
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from sanic import HTTPResponse, Request
 
 from socialpub.base.errors import ApiError, refuse
-from socialpub.domain import limits, tenancy
+from socialpub.domain import act, files, limits, tenancy
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
-from socialpub.web import forms, http
+from socialpub.web import bodies, edge, forms, http
 from socialpub.web.http import Call, Reply, Route
 from socialpub.web.pages import people
+from socialpub.web.scan import Scan
+from socialpub.web.shelf import Shelf
 
 log = logging.getLogger("socialpub.web")
 
 NOBODY = Scope("")
 STOPPING_RETRY_SECONDS = 5
+READERS = 2  # threads that look through large bodies
 
 
 class Door:
@@ -33,6 +38,9 @@ class Door:
     def __init__(self, service: Service, engine: Engine) -> None:
         self.service, self.engine = service, engine
         self.windows = limits.Windows(service.runtime.clock)
+        self.shelf = Shelf()
+        self.budgets = bodies.Budgets()
+        self.pool = concurrent.futures.ThreadPoolExecutor(READERS, "reading")
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
 
@@ -47,11 +55,17 @@ class Door:
                 if route.guard != "page" or error.code != "unauthenticated":
                     raise
                 return people.sign_in_first(request.method, request.path, request.query_string).response()
+            scope = request.ctx.scope = replace(scope, needs=route.needs)
             self._rate(request, route, scope)
             self._open(route)
-            call = Call(request, route, self.service, self.engine, scope)
-            await self._receive(call)
-            return (await self._to_its_end(route.handler(call))).response()
+            call = Call(request, route, self.service, self.engine, scope, self.pool)
+            try:
+                await self._receive(call)
+                act.permit(scope, scope.role)
+            except BaseException:
+                call.close()
+                raise
+            return (await self._to_its_end(call)).response(call.lose)
 
         answer.__name__ = f"{route.method.lower()}_{route.handler.__module__.rsplit('.')[-1]}_{route.handler.__name__}"
         return answer
@@ -63,7 +77,12 @@ class Door:
             self._key(call)  # it is well-formed; the handler knows what it was sent for
             call.received = await route.receive(call)
             return
-        call.body = await http.read_body(call.request)
+        if not route.body_max:
+            await bodies.ignore_body(call.request)
+        elif route.api:
+            await self._arrive(call)
+        else:
+            call.body = await bodies.read_body(call.request, route.body_max)
         if route.guard == "page" and route.method != "GET":
             forms.checked(call, call.scope.csrf)
         elif route.method != "GET" and route.api:
@@ -73,12 +92,36 @@ class Door:
         elif route.api:
             call.query(route.query)
 
-    async def _to_its_end(self, work: Awaitable[Reply]) -> Reply:
+    async def _arrive(self, call: Call) -> None:
+        """Take the JSON body in, with the files that it carries where this route takes some."""
+        most, service = call.route.body_max, self.service
+        file_max = service.runtime.settings.media.max_bytes
+        scan = Scan((lambda: files.Arriving(files.home(service), file_max)) if most > bodies.BODY_MAX else None)
+        print_ = limits.fingerprint(call.request.query_string)
+        call.arrived = bodies.Arrived(scan, call.scope.organization, self.budgets, print_)
+        await bodies.arrive(call.request, most, call.arrived, self.pool)
+        call.body = bytes(scan.kept)
+
+    async def _handle(self, call: Call) -> Reply:
+        try:
+            if call.route.constant:
+                return await self.shelf.answer(
+                    call.request.path, call.request.headers, lambda: call.route.handler(call)
+                )
+            return await call.route.handler(call)
+        finally:
+            call.close()
+
+    async def _to_its_end(self, call: Call) -> Reply:
         """The handler's answer; a client that goes away does not stop what it has begun."""
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(self._handle(call))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            call.lose()
+            raise
 
     def close(self) -> None:
         """Let no more requests of the API in: the server stops. Those that are in are answered."""
@@ -111,28 +154,37 @@ class Door:
             raise
 
     async def _by_session(self, request: Request, route: Route) -> Scope:
-        cookie = http.session_cookie(self.service, request)
+        cookie = edge.cookie_of(self.service, request)
         if route.guard not in ("read", "page") or cookie is None:
             raise ApiError("unauthenticated")
-        return await tenancy.authenticate_session(self.service, cookie)
+        scope = request.ctx.scope = await tenancy.authenticate_session(self.service, cookie)
+        if route.guard == "page":
+            route.before(self.service, request.match_info)
+        return scope
 
     async def _session_only(self, request: Request, route: Route, presented: str | None) -> Scope:
         if presented is not None:
-            await tenancy.authenticate_key(self.service, presented)
+            request.ctx.scope = await tenancy.authenticate_key(self.service, presented)
             route.before(self.service, request.match_info)
             raise ApiError("unauthorized", "This operation is for the dashboard only; an API key cannot do it.")
-        cookie = http.session_cookie(self.service, request)
+        cookie = edge.cookie_of(self.service, request)
         if cookie is None:
             raise ApiError("unauthenticated")
-        scope = await tenancy.authenticate_session(self.service, cookie)
+        scope = request.ctx.scope = await tenancy.authenticate_session(self.service, cookie)
         route.before(self.service, request.match_info)
-        if route.method != "GET" and not http.same_token(request.headers.get("x-csrf-token", ""), scope.csrf or ""):
-            raise refuse("csrf")
+        if route.method != "GET":
+            self._check_page(request, scope)
         return scope
+
+    def _check_page(self, request: Request, scope: Scope) -> None:
+        """ApiError `csrf` for what our own page did not send."""
+        token = request.headers.get("x-csrf-token", "")
+        if not http.same_token(token, scope.csrf or "") or not edge.is_ours(request.headers, self.service.base_url):
+            raise refuse("csrf")
 
     def _failed_login(self, request: Request) -> None:
         limit = self.service.runtime.settings.limits.failed_logins
-        rate = self.windows.spend(f"login:{http.client_address(self.service, request)}", limit)
+        rate = self.windows.spend(f"login:{edge.caller(self.service, request)}", limit)
         if not rate.allowed:
             raise ApiError("rate_limited", "Too many failed authentications from this address.", retry_after=rate.reset)
 
@@ -141,7 +193,7 @@ class Door:
     def _rate(self, request: Request, route: Route, scope: Scope) -> None:
         if not route.api:
             return
-        caller = scope.key or scope.user or http.client_address(self.service, request)
+        caller = scope.key or scope.user or edge.caller(self.service, request)
         limit = getattr(self.service.runtime.settings.limits, route.limit)
         rate = self.windows.spend(f"{caller}:{route.method}:{route.path}", limit)
         request.ctx.rate = rate
@@ -156,7 +208,8 @@ class Door:
         if len(named) > 1:
             raise refuse("idempotency_key.length", "The request names more than one Idempotency-Key.")
         header = named[0] if named else None
-        return limits.key_of(call.scope, request.method, request.path, header, request.query_string, call.body)
+        sent = call.arrived.print.hexdigest() if call.arrived else ""
+        return limits.key_of(call.scope, request.method, request.path, header, sent)
 
 
 def rate_headers(service: Service, request: Request) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from typing import TypeGuard
 
 from sanic import HTTPResponse, Request
 from sanic.exceptions import (
@@ -16,11 +18,18 @@ from sanic.exceptions import (
 )
 
 from socialpub.base.errors import ApiError, envelope, refuse
+from socialpub.domain import files
+from socialpub.domain.intents import capped
 from socialpub.domain.service import Service
-from socialpub.web import http
+from socialpub.web import bodies, http
 from socialpub.web.pages import html
 
+MESSAGE_MAX = 2000
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+UNCLEAR = (
+    "What was asked for may yet be done. Look with GET first, or send the same request again with the same "
+    "Idempotency-Key: it is done once."
+)
 log = logging.getLogger("socialpub.web")
 
 
@@ -37,10 +46,17 @@ def as_api_error(request: Request, error: BaseException) -> ApiError:
     if isinstance(error, RequestTimeout):
         return refuse("http.timeout")
     if isinstance(error, ServiceUnavailable | RequestCancelled):
-        return refuse("storage.unavailable", "The answer took too long.", retry_after=5)
+        return refuse("storage.unavailable", "The answer took too long.", remediation=UNCLEAR, retry_after=5)
+    if _is_storage(error):
+        return files.unusable(error)
     if isinstance(error, SanicException) and error.status_code < 500:
         return refuse("http.request")
     return ApiError("internal_error")
+
+
+def _is_storage(error: BaseException) -> TypeGuard[OSError]:
+    """Whether it is a file of ours that the disk does not give (a socket's errors name no file)."""
+    return isinstance(error, OSError) and bool(error.filename)
 
 
 def _allowed(request: Request) -> str:
@@ -61,15 +77,24 @@ def _is_unread(request: Request, error: BaseException) -> bool:
     return http.is_broken(request) and not isinstance(error, RequestTimeout)
 
 
+def _bounded(error: ApiError) -> ApiError:
+    """What a platform said is passed on to a bound, as in results: it may say anything."""
+    if error.code.startswith("platform_"):
+        error.message = error.message[:MESSAGE_MAX]
+        if error.platform_response is not None:
+            error.platform_response = json.loads(capped(error.platform_response))
+    return error
+
+
 def answer(service: Service, request: Request, error: BaseException) -> HTTPResponse:
     """The response for an error: the envelope, or a page for a browser outside the API."""
     found = refuse("http.request") if _is_unread(request, error) else as_api_error(request, error)
-    http.bound_rest(request)
+    bodies.bound_rest(request)
     request_id = getattr(request.ctx, "request_id", None) or http.request_id(service, request)
-    request.ctx.request_id = request_id
-    if found.status >= 500 and not isinstance(error, ApiError):
+    request.ctx.request_id, request.ctx.error = request_id, found
+    if found.status >= 500 and not (isinstance(error, ApiError) or _is_storage(error)):
         log.error("%s %s %s failed", request_id, request.method, ascii(request.path), exc_info=error)
-    body = envelope(found, service.base_url, request_id, http.trace_id(request))
+    body = envelope(_bounded(found), service.base_url, request_id, http.trace_id(request))
     headers = dict(found.headers)
     if found.retry_after is not None:
         headers["Retry-After"] = str(found.retry_after)

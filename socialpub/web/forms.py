@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, urlsplit
+import re
+from urllib.parse import parse_qsl
 
 from socialpub.base.errors import refuse
 from socialpub.domain.service import Service
+from socialpub.web import edge
 from socialpub.web.http import Call, same_token
+
+FIELDS_MAX = 100
+_TOKEN = re.compile(r"[0-9a-f]{64}")
 
 
 def fields(call: Call) -> dict[str, str]:
-    """The fields of an urlencoded form; of a repeated one the last."""
+    """The fields of an urlencoded form; of a repeated one the last. ApiError `http.request` for too many."""
     text = call.body.decode("utf-8", "replace")
-    return {
-        name: value.replace("\0", "") for name, value in parse_qsl(text, keep_blank_values=True, max_num_fields=100)
-    }
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=FIELDS_MAX)
+    except ValueError as error:
+        remedy = "Send the form as this server's page has it."
+        raise refuse("http.request", f"The form has more than {FIELDS_MAX} fields.", remediation=remedy) from error
+    return {name: value.replace("\0", "") for name, value in pairs}
 
 
 def checked(call: Call, token: str | None) -> dict[str, str]:
     """The fields of a form that carries `token` as its `csrf_token` and comes from our own origin; else rule `csrf`."""
     form = fields(call)
-    if not token or not same_token(form.get("csrf_token", ""), token) or not _is_ours(call):
+    if not token or not _is_from_our_page(call, form, token):
         raise refuse("csrf")
     return form
 
 
-def _is_ours(call: Call) -> bool:
-    """Fetch metadata and Origin agree that the request comes from a page of this server, where a browser says so."""
-    headers = call.request.headers
-    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        return False
-    origin = headers.get("origin")
-    if origin == "null":
-        # What browsers send for forms of pages with `Referrer-Policy: no-referrer`, such as ours.
-        return "sec-fetch-site" in headers
-    if origin is None:
-        return True
-    named = urlsplit(origin).netloc
-    return named in (urlsplit(call.service.base_url).netloc, headers.get("host", ""))
+def _is_from_our_page(call: Call, form: dict[str, str], token: str) -> bool:
+    ours = edge.is_ours(call.request.headers, call.service.base_url)
+    return ours and same_token(form.get("csrf_token", ""), token)
 
 
-def fresh_token(call: Call) -> str:
-    return call.service.runtime.entropy(32).hex()
+def token_of(call: Call, cookie: str) -> str:
+    """The token of a form that a browser without a session is shown: the one that it has already, else a new one.
+
+    A page that is opened twice is the same form twice: the second does not make the first one worthless.
+    """
+    there = edge.cookie_of(call.service, call.request, cookie) or ""
+    return there if _TOKEN.fullmatch(there) else call.service.runtime.entropy(32).hex()
 
 
 def local_path(value: str | None) -> str:
@@ -51,13 +54,8 @@ def local_path(value: str | None) -> str:
     return value
 
 
-def name_of(service: Service, cookie: str) -> str:
-    """A cookie's name; `__Host-` where the server is reached by https."""
-    return ("__Host-" if service.base_url.startswith("https:") else "") + cookie
-
-
 def set_cookie(service: Service, cookie: str, value: str, seconds: int, path: str) -> str:
     """A Set-Cookie header: for this host alone, out of reach of scripts, not sent from other sites' forms."""
     secure = "; Secure" if service.base_url.startswith("https:") else ""
-    name = name_of(service, cookie)
+    name = edge.cookie_name(service, cookie)
     return f"{name}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
-import ipaddress
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel
 from sanic import HTTPResponse, Request
 from sanic.exceptions import BadURL
-from sanic.http import Http
 
 from socialpub.base import crypto
 from socialpub.base.errors import refuse
-from socialpub.domain import issues, limits, schemas
+from socialpub.domain import act, issues, limits, schemas
+from socialpub.domain.files import Arriving
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
+from socialpub.store.db import Answer, Tx
+from socialpub.web.bodies import FORM_MAX, SMALL_MAX, Arrived, aside
 from socialpub.web.parts import FilePart
 
 M = TypeVar("M", bound=BaseModel)
-BODY_MAX = 8 * 1024 * 1024
-BODY_SECONDS = 15.0
-SESSION_COOKIE = "socialpub_session"
+T = TypeVar("T")
+QUERY_MAX = 100  # parameters
 Guard = Literal["key", "read", "session", "page", "open"]
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
@@ -42,7 +42,11 @@ class Route:
     "page" (session only, a page or its form), "open" (anybody).
     `errors`: ids of service rules, and codes without a rule. A route without `answers` is a page, or tells of others.
     `before`: what a session-only operation tells everybody who is known, before it says who may.
-    `receive`: reads the body in place of `read_body`, and what it answers is `Call.received`.
+    `receive`: reads the body in place of the door, and what it answers is `Call.received`.
+    `takes`: bytes of a body, where it is not what follows from the rest (`body_max`).
+    `constant`: the same for everybody for as long as the server runs.
+    `needs`: the roles of people who may; none named: all.
+    `waits`: the answer tells of a batch that goes on, and `Prefer` says how long to wait for it.
     """
 
     method: str
@@ -56,6 +60,19 @@ class Route:
     errors: tuple[str, ...] = ()
     before: Callable[[Service, Mapping[str, str]], object] = lambda service, parts: None
     receive: Callable[[Call], Awaitable[Any]] | None = None
+    takes: int | None = None
+    constant: bool = False
+    waits: bool = False
+    needs: tuple[str, ...] = ()
+
+    @property
+    def body_max(self) -> int:
+        """The bytes of a body that are taken at most: none for reads, few for forms and where the body says nothing."""
+        if self.takes is not None:
+            return self.takes
+        if self.method == "GET":
+            return 0
+        return FORM_MAX if self.body is None else SMALL_MAX
 
     @property
     def api(self) -> bool:
@@ -71,22 +88,61 @@ class Call:
     service: Service
     engine: Engine
     scope: Scope
+    pool: Executor  # for what takes long
     body: bytes = b""
+    arrived: Arrived | None = None
     key: limits.Key | None = None
     received: Any = None
+    gone: bool = False  # the client: nobody will hear the answer
+    when_gone: Callable[[], object] = lambda: None
+
+    def write(self, run: Callable[[Tx], T]) -> Answer[T]:
+        """What `run` returns, from one transaction in which the caller may still do it; else ApiError."""
+        return act.write(self.service, self.scope, run)
+
+    def lose(self) -> None:
+        """The client has gone before it had its answer."""
+        self.gone = True
+        self.when_gone()
 
     @property
     def request_id(self) -> str:
         return str(self.request.ctx.request_id)
 
+    @property
+    def narrowed(self) -> Scope:
+        """The scope, narrowed to the profile that the query names; `not_found` for a profile out of scope."""
+        profile = self.scope.narrowed(self.query(schemas.Narrowing).profile_id)
+        return replace(self.scope, profile=profile)
+
     def path_value(self, name: str) -> str:
         return str(self.request.match_info[name])
 
-    def parsed(self, model: type[M]) -> M:
-        """The request's JSON body; none is `{}` where nothing is required. ApiError `validation_failed`."""
+    async def parsed(self, model: type[M]) -> M:
+        """The request's JSON body; none is `{}` where nothing is required. ApiError `validation_failed`.
+
+        A name that stands twice means the one or the other, as the reader pleases: nothing is published on a guess.
+        """
         self.query(self.route.query)
         nothing = b"" if any(field.is_required() for field in model.model_fields.values()) else b"{}"
-        return issues.parse_body(model, self.body or nothing)
+        body = self.body or nothing
+        if len(body) <= SMALL_MAX:
+            parsed = issues.parse_body(model, body)
+        else:
+            parsed = await aside(self.pool, issues.parse_body, model, body)
+        if self.arrived and self.arrived.scan.twice is not None:
+            raise refuse("body.json", f"The body names `{self.arrived.scan.twice}` twice in one object.")
+        return parsed
+
+    @property
+    def inline(self) -> Mapping[str, Arriving]:
+        """The files that the body carries, by their hash, which stands in their place in the body."""
+        return self.arrived.scan.inline if self.arrived else {}
+
+    def close(self) -> None:
+        """The request is answered: let go of what it brought and nobody kept."""
+        if self.arrived:
+            self.arrived.close()
 
     def query(self, model: type[M]) -> M:
         """The query parameters; ApiError `validation_failed`, an unknown one included."""
@@ -101,12 +157,31 @@ class Reply:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
+    cookies: tuple[str, ...] = ()  # each a Set-Cookie header
 
-    def response(self) -> HTTPResponse:
+    def response(self, lost: Callable[[], object] = lambda: None) -> HTTPResponse:
+        """`lost` is called when the client was gone before it could be sent."""
         if isinstance(self.body, FilePart):
             return self.body.response(self.status, self.headers, self.content_type)
         text = self.body if isinstance(self.body, str | bytes) else dumps(self.body)
-        return HTTPResponse(text, self.status, dict(self.headers), self.content_type)
+        response = Parcel(text, self.status, dict(self.headers), self.content_type)
+        for cookie in self.cookies:
+            response.headers.add("Set-Cookie", cookie)
+        response.lost = lost
+        return response
+
+
+class Parcel(HTTPResponse):
+    """A response that tells when there is nobody to take it."""
+
+    lost: Callable[[], object]
+
+    async def send(self, data: Any = None, end_stream: bool | None = None) -> None:
+        try:
+            await super().send(data, end_stream)
+        except BaseException:
+            self.lost()
+            raise
 
 
 def kept(answer: limits.Kept) -> Reply:
@@ -146,47 +221,16 @@ def is_broken(request: Request) -> bool:
     return request.method == "NONE" or bool(request.ctx.bad_target)
 
 
-def hang_up(request: Request) -> None:
-    """Close the connection after the answer, and do not wait for the rest of the body."""
-    if isinstance(request.stream, Http):
-        request.stream.keep_alive = False
-        request.stream.request_body = None
-
-
-def bound_rest(request: Request) -> None:
-    """Of a body that nobody will read, Sanic takes at most this much before it closes the connection."""
-    if isinstance(request.stream, Http):
-        request.stream.request_max_size = min(request.stream.request_max_size, 2 * BODY_MAX)
-
-
-async def read_body(request: Request) -> bytes:
-    """The whole body, at most 8 MiB and 15 s; ApiError `http.body_size`, `http.timeout`."""
-    if int(request.headers.get("content-length") or 0) > BODY_MAX:
-        raise refuse("http.body_size")
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            return await _whole(request)
-    except TimeoutError:
-        hang_up(request)
-        raise refuse("http.timeout") from None
-
-
-async def _whole(request: Request) -> bytes:
-    body = bytearray()
-    stream: Any = request.stream  # Sanic calls it a Stream; it is one that can be walked
-    if stream is not None:
-        async for chunk in stream:
-            body += chunk
-            if len(body) > BODY_MAX:
-                raise refuse("http.body_size")
-    return bytes(body)
-
-
 def query_values(text: str, model: type[BaseModel]) -> dict[str, Any]:
     """Query parameters as the model takes them: lists repeated, comma-separated, or as name[] and name[0]."""
     fields = {info.alias or name: info.annotation for name, info in model.model_fields.items()}
     values: dict[str, Any] = {}
-    for raw, value in parse_qsl(text, keep_blank_values=True, errors="replace"):
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, errors="replace", max_num_fields=QUERY_MAX)
+    except ValueError as error:
+        remedy = "Leave out what this address does not take."
+        raise refuse("http.request", f"The query has more than {QUERY_MAX} parameters.", remediation=remedy) from error
+    for raw, value in pairs:
         match = _INDEXED.fullmatch(raw)
         name = match[1] if match and _is_list(fields.get(match[1])) else raw
         if _is_list(fields.get(name)):
@@ -223,30 +267,6 @@ def bearer(request: Request) -> str | None:
         return None
     scheme, _, token = values[0].partition(" ")
     return token.strip() if len(values) == 1 and scheme.lower() == "bearer" else ""
-
-
-def session_cookie(service: Service, request: Request) -> str | None:
-    """The session cookie's value; `__Host-` where the server is reached by https."""
-    cookie = request.cookies.get(cookie_name(service))
-    return str(cookie) if cookie else None
-
-
-def cookie_name(service: Service) -> str:
-    return ("__Host-" if service.base_url.startswith("https:") else "") + SESSION_COOKIE
-
-
-def client_address(service: Service, request: Request) -> str:
-    """The caller's address: the last one in X-Forwarded-For that is not a trusted proxy, if the peer is one."""
-    trusted = service.runtime.settings.server.trusted_proxies
-    address = str(request.conn_info.client_ip if request.conn_info else "")
-    forwarded = [part.strip() for part in request.headers.get("x-forwarded-for", "").split(",") if part.strip()]
-    while address in trusted and forwarded:
-        candidate = forwarded.pop()
-        try:
-            address = str(ipaddress.ip_address(candidate))
-        except ValueError:
-            break
-    return address
 
 
 def wants_html(request: Request) -> bool:

@@ -15,6 +15,7 @@ from socialpub.domain.files import Arriving
 FILE = "file"
 FIELDS_MAX = 512 * 1024
 PARTS_MAX = 20
+TYPE_MAX = 500  # characters of a Content-Type
 _UNDECLARED = ("", "application/octet-stream", "binary/octet-stream")
 _ALIASES = {
     "image/jpg": "image/jpeg",
@@ -29,7 +30,7 @@ _ALIASES = {
 
 def boundary_of(content_type: str) -> bytes:
     """The boundary that a Content-Type names; ApiError `media.content_type`, `media.parse_failed`."""
-    kind, options = parse_options_header(content_type)
+    kind, options = parse_options_header(content_type if len(content_type) <= TYPE_MAX else "")
     if kind.lower() != b"multipart/form-data":
         raise refuse("media.content_type")
     boundary = options.get(b"boundary", b"")

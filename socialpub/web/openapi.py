@@ -14,10 +14,12 @@ from socialpub.domain import schemas
 from socialpub.domain.events import EVENTS
 from socialpub.domain.service import Service
 from socialpub.web import samples
-from socialpub.web.http import Route, cookie_name, dumps
+from socialpub.web.edge import cookie_name
+from socialpub.web.http import Route, dumps
 from socialpub.web.openapi_parts import (
     DELIVERY_HEADERS,
     KEY_HEADER,
+    PREFER_HEADER,
     RATE,
     RATE_MAYBE,
     RETRY_AFTER,
@@ -144,6 +146,8 @@ def _parameters(route: Route) -> Iterator[Json]:
     yield from parameters_of(route.query)
     if takes_key(route):
         yield ref("parameters", KEY_HEADER)
+    if route.waits:
+        yield ref("parameters", PREFER_HEADER)
 
 
 def takes_key(route: Route) -> bool:
@@ -183,6 +187,8 @@ def _success(route: Route, said: Operation, status: int) -> Json:
     headers = headers_of("requestId", *(("rateCeiling", *RATE) if route.api else ()))
     if takes_key(route):
         headers |= headers_of("replayed")
+    if route.waits:
+        headers |= headers_of("location", "applied")
     content: Json = {"schema": ref("schemas", model_name(route.answers[status]))}
     if status in said.answers:
         content["example"] = said.answers[status]
@@ -214,6 +220,8 @@ def _implied(route: Route) -> Iterator[str]:
         yield from ("validation_failed", "body.json", "http.request")
     elif route.query is not schemas.NoQuery:
         yield from ("validation_failed", "http.request")
+    if route.query is schemas.Narrowing:
+        yield from ("not_found", "api_key.profile_scope")
     if route.guard != "open":
         yield "unauthenticated"
     if route.guard == "session":

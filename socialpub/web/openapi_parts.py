@@ -8,9 +8,11 @@ from typing import Any
 from socialpub.domain.limits import KEY_MAX
 from socialpub.web.http import Route
 from socialpub.web.openapi_schemas import component_schemas
+from socialpub.web.prefer import WAIT_MAX
 
 Json = dict[str, Any]
 KEY_HEADER = "idempotencyKey"
+PREFER_HEADER = "prefer"
 
 RATE = ("windowLimit", "windowRemaining", "windowReset", "windowPolicy", "window")
 RATE_MAYBE = tuple(f"{name}Maybe" for name in RATE)
@@ -65,6 +67,18 @@ HEADERS: dict[str, tuple[str, str, Json, bool]] = {
         False,
     ),
     "retryAfter": ("Retry-After", "Seconds to wait.", _COUNT, False),
+    "location": (
+        "Location",
+        "Where the posts of the batch are listed, with what has become of each.",
+        {"type": "string", "examples": ["/v1/posts?batchId=01999c41-7e30-7c68-a1f5-3b8d07e4c952"]},
+        True,
+    ),
+    "applied": (
+        "Preference-Applied",
+        "There when a preference of the request was followed, and which.",
+        {"type": "string", "examples": ["respond-async", "wait=10"]},
+        False,
+    ),
 }
 
 DELIVERY_HEADERS: dict[str, tuple[str, str, bool]] = {
@@ -93,9 +107,19 @@ def components(routes: Sequence[Route], cookie: str) -> Json:
         "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MAX, "pattern": "^[ -~]+$"},
         "example": "3f8a1c1e-launch-post",
     }
+    prefer = {
+        "name": "Prefer",
+        "in": "header",
+        "required": False,
+        "description": f"How long to wait for targets that are published now (RFC 7240): `wait=N`, 1 to {WAIT_MAX} "
+        "seconds, or `respond-async` for not at all. What is malformed or out of range is ignored.",
+        "schema": {"type": "string"},
+        "example": "wait=10",
+    }
     return {
         "schemas": component_schemas(routes),
-        "parameters": {KEY_HEADER: key} | {name: _delivery_header(name) for name in DELIVERY_HEADERS},
+        "parameters": {KEY_HEADER: key, PREFER_HEADER: prefer}
+        | {name: _delivery_header(name) for name in DELIVERY_HEADERS},
         "headers": {name: _header(name) for name in HEADERS},
         "responses": {"Failure": _default_failure()},
         "securitySchemes": _security_schemes(cookie),
@@ -121,8 +145,8 @@ def _delivery_header(name: str) -> Json:
 def _default_failure() -> Json:
     return {
         "description": "Any other failure has the same body: 405 (rule `http.method`, with `Allow`), 408 "
-        "(`http.timeout`), 413 (`http.body_size`), 500 (`internal_error`), 503 (`storage.unavailable`, with "
-        "`Retry-After`).",
+        "(`http.timeout`), 413 (`http.body_size`), 421 (`http.host`), 500 (`internal_error`), 503 "
+        "(`storage.unavailable` or `http.busy`, with `Retry-After`).",
         "headers": headers_of("requestId", "retryAfter"),
         "content": {"application/json": {"schema": ref("schemas", "ErrorEnvelope")}},
     }

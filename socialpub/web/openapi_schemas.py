@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 from pydantic_core import core_schema
 
@@ -14,7 +15,7 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.domain.answers import ErrorEnvelope
 from socialpub.domain.event_shapes import EVENT_DATA, EventBody
 from socialpub.domain.events import EVENTS
-from socialpub.domain.schemas import PostStatus
+from socialpub.domain.schemas import MediaEntry, Options, PostStatus
 from socialpub.web.http import Route
 
 Json = dict[str, Any]
@@ -26,6 +27,8 @@ ENUMS: dict[str, tuple[str, ...]] = {
     "ErrorCode": tuple(ERRORS),
     "EventType": tuple(EVENTS),
 }
+UNIONS: dict[str, Any] = {"MediaEntry": MediaEntry, "Options": Options}
+"""What a field may be one of; by these names code generators make one type of each."""
 
 
 class _Generator(GenerateJsonSchema):
@@ -52,8 +55,15 @@ def component_schemas(routes: Sequence[Route]) -> Json:
     for name, schema in _generate(answers, "serialization").items():
         schema.pop("additionalProperties", None)  # an answer may gain fields
         found[name] = schema
+    unions = {name: {key: _clean(value) for key, value in schema.items()} for name, schema in _unions().items()}
     enums = {name: {"type": "string", "enum": list(values)} for name, values in ENUMS.items()}
-    return dict(sorted((found | enums).items()))
+    return dict(sorted((found | enums | unions).items()))
+
+
+@functools.cache
+def _unions() -> dict[str, Json]:
+    made = {name: TypeAdapter(union).json_schema(ref_template=TEMPLATE) for name, union in UNIONS.items()}
+    return {name: {key: value for key, value in union.items() if key != "$defs"} for name, union in made.items()}
 
 
 def _generate(models: Iterable[type[BaseModel]], mode: Any) -> Json:
@@ -69,12 +79,12 @@ def _renamed(name: str) -> str:
 
 
 def _clean(schema: Any) -> Any:
-    """A schema as we show it: no generated titles, our enumerations by name, tags required."""
+    """A schema as we show it: no generated titles, our enumerations and unions by name, tags required."""
     if isinstance(schema, list):
         return [_clean(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    if (name := _enum_name(schema)) is not None:
+    if (name := _enum_name(schema) or _union_name(schema)) is not None:
         return _named(name, schema)
     shown = {key: _clean(value) for key, value in schema.items() if key not in ("title", "properties", "$ref")}
     if "$ref" in schema:
@@ -91,6 +101,11 @@ def _clean(schema: Any) -> Any:
 def _enum_name(schema: Json) -> str | None:
     values = tuple(schema.get("enum", ()))
     return next((name for name, known in ENUMS.items() if values == known), None)
+
+
+def _union_name(schema: Json) -> str | None:
+    choices = schema.get("oneOf")
+    return next((name for name, known in _unions().items() if choices == known["oneOf"]), None) if choices else None
 
 
 def _named(name: str, schema: Json) -> Json:

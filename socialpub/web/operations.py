@@ -72,11 +72,16 @@ OPERATIONS: dict[str, Operation] = {
         "Sends one piece of content to 1 to 25 targets: with `scheduledAt` at that time (202), else now (200). What "
         "can be checked beforehand is checked for every target first, and one failure refuses the whole batch, with "
         "every failure of every target listed. After that each target stands for itself; see its entry in `results`. "
-        "A target that has not settled within the server's waiting time has status `publishing`: look it up later, do "
-        "not send it again.",
+        "A target that has not settled within the waiting time has status `publishing` and goes on: look it up at "
+        "`Location` later, do not send it again. While nothing has failed, such a batch is `queued` (202). A request "
+        "without an Idempotency-Key whose answer could not be delivered, sent again with the same bytes and key within "
+        "5 minutes, gets the answer of the first, with warning `joined_undelivered_batch`.",
         {"publish now": samples.PUBLISH, "schedule": samples.SCHEDULE, "one target differs": samples.DIFFERENT},
         {200: samples.BATCH, 202: samples.SCHEDULED_BATCH},
-        {200: "Every target was tried; `status` and `results` say what became of them.", 202: "Scheduled."},
+        {
+            200: "Every target has ended, or one has failed; `status` and `results` say what became of them.",
+            202: "Accepted and not ended: scheduled, or still being published. Nothing has failed.",
+        },
         dict.fromkeys(POST_OPERATIONS, "/results/0/postId"),
     ),
     "POST /v1/posts/validate": Operation(

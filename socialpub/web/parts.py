@@ -13,7 +13,7 @@ from typing import Any, cast
 from sanic.response import HTTPResponse, ResponseStream
 
 PIECE = 256 * 1024
-_RANGE = re.compile(r"bytes=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.ASCII)
+_DIGITS = re.compile(r"[0-9]{0,18}")
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,18 @@ def asked_span(header: str | None, size: int) -> Span | None:
 
     None, which stands for the whole: without the header, for several parts, for other units, for what cannot be read.
     """
-    match = _RANGE.fullmatch(header or "")
-    if match is None or not (match[1] or match[2]):
+    unit, _, asked = (header or "").partition("=")
+    first, dash, last = (part.strip() for part in asked.partition("-"))
+    if unit != "bytes" or not dash or not (first or last) or not all(map(_DIGITS.fullmatch, (first, last))):
         return None
-    if not match[1]:  # the last N bytes
-        return Span(max(0, size - int(match[2])), size)
-    start = int(match[1])
-    if match[2] and int(match[2]) < start:
+    if not first:  # the last N bytes
+        return Span(max(0, size - int(last)), size)
+    start = int(first)
+    if last and int(last) < start:
         return None
-    return Span(min(start, size), min(size, int(match[2]) + 1) if match[2] else size)
+    return Span(min(start, size), min(size, int(last) + 1) if last else size)
+
+
+def names_tag(header: str, tag: str) -> bool:
+    """Whether an If-None-Match header names the tag, weakly compared."""
+    return any(part.strip().removeprefix("W/") in ("*", tag) for part in header.split(","))

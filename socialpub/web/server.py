@@ -19,6 +19,9 @@ from sanic.http import Stage
 from sanic.server.protocols.http_protocol import HttpProtocol
 
 START_SECONDS = 30.0
+CONNECTIONS_MOST = 20_000
+FILES = 100  # descriptors for the database, media and logs
+SETTLE_SECONDS = 0.02  # in which a new connection may show that it has something to say
 BACKLOG = 1024  # connections that wait to be accepted; beyond it a client tries again after a second
 
 
@@ -45,10 +48,33 @@ def _runner() -> asyncio.Runner:
     return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
 
+def connections_max(reserved: int) -> int:
+    """How many connections may be open: what descriptors there are, less what calls to platforms and files need."""
+    if sys.platform == "win32":
+        return CONNECTIONS_MOST
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    known = limit if 0 < limit < CONNECTIONS_MOST else CONNECTIONS_MOST
+    return max(known - reserved - FILES, known // 2)
+
+
 class Protocol(HttpProtocol):
-    """Sanic's, whose times hold against a byte now and then: for all of the headers, and for a body nobody reads."""
+    """Sanic's, whose times hold against a byte now and then: for all of the headers, and for a body nobody reads.
+
+    Beyond as many connections as there is room for, those go that have been idle for longest.
+    """
 
     __slots__ = ()
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)  # type: ignore[no-untyped-call]
+        self._time = self.loop.time()
+        over = len(self.connections) - self.app.config.CONNECTIONS_MAX
+        if over > 0 and over % 8 == 1:
+            self.loop.call_later(SETTLE_SECONDS, _make_room, self.connections, self.app.config.CONNECTIONS_MAX)
+        elif over > FILES // 2 and not _make_room(self.connections, self.app.config.CONNECTIONS_MAX):
+            _drop(self.connections, self)
 
     def data_received(self, data: bytes) -> None:
         began = self._time
@@ -58,6 +84,32 @@ class Protocol(HttpProtocol):
             stream.stage is Stage.REQUEST or (stream.stage is Stage.IDLE and stream.request_body)
         ):
             self._time = began
+
+
+def _make_room(lines: set[Any], most: int) -> int:
+    """Close as many connections as there are too many, those idle for longest; how many."""
+    idle = sorted(filter(_is_idle, lines), key=_idle_for)[: max(0, len(lines) - most)]
+    for line in idle:
+        _drop(lines, line)
+    return len(idle)
+
+
+def _drop(lines: set[Any], line: Any) -> None:
+    lines.discard(line)
+    line.transport.close()
+
+
+def _is_idle(line: Any) -> bool:
+    """Whether a connection waits for a request, or for the rest of its headers."""
+    stream = line.http
+    if stream is not None and stream.stage is Stage.REQUEST:
+        return True
+    return not line.recv_buffer and (stream is None or (stream.stage is Stage.IDLE and not stream.request_body))
+
+
+def _idle_for(line: Any) -> tuple[bool, float]:
+    """Who sends nothing goes before who sends headers, and the oldest first."""
+    return line.http is not None and line.http.stage is Stage.REQUEST, line._time
 
 
 @contextlib.asynccontextmanager

@@ -10,7 +10,6 @@ import re
 import socket
 import ssl
 import threading
-import time
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
@@ -174,10 +173,8 @@ def trickle(part: bytes, every: float = 0.02) -> Answer:
 def test_a_byte_at_a_time_does_not_outlive_the_deadline(
     upstream: Callable[..., Upstream], client: net.Http, start: bytes
 ) -> None:
-    server = upstream(trickle(start))
-    began = time.monotonic()
+    server = upstream(trickle(start))  # it never ends by itself
     error = refused(lambda: client.request("GET", f"http://api.test:{server.port}/", deadline=0.3))
-    assert 0.2 < time.monotonic() - began < 2
     assert (error.code, error.outcome) == ("platform_unavailable", Outcome.AMBIGUOUS)
 
 
@@ -187,29 +184,29 @@ def test_a_receiver_that_reads_slowly_does_not_outlive_the_deadline(
     def sip(connection: socket.socket, _: bytes) -> None:
         stop = threading.Event()
         while not stop.wait(0.02):
-            connection.recv(16 * 1024)
+            heard.append(len(connection.recv(16 * 1024)))
 
+    heard: list[int] = []
     server = upstream(sip)
-    began = time.monotonic()
     error = refused(
         lambda: client.request("POST", f"http://api.test:{server.port}/", content=bytes(64 * MIB), deadline=0.5)
     )
-    assert time.monotonic() - began < 2
+    assert sum(heard) < 64 * MIB
     assert error.outcome == Outcome.AMBIGUOUS
 
 
 def test_a_resolver_that_does_not_answer_does_not_outlive_the_deadline() -> None:
-    gate = threading.Event()
+    gate, woken = threading.Event(), threading.Event()
 
     def asleep(host: str, port: int) -> list[str]:
-        gate.wait(10)
+        gate.wait()
+        woken.set()
         return []
 
-    began = time.monotonic()
     with net.open_http(net.Policy(guarded=False, resolver=asleep)) as http:
         error = refused(lambda: http.request("GET", "http://api.test/", deadline=0.2))
+    assert not woken.is_set()
     gate.set()
-    assert time.monotonic() - began < 2
     assert error.outcome == Outcome.NOT_SENT
 
 
@@ -219,13 +216,12 @@ def test_the_deadline_covers_all_hops_of_a_download(upstream: Callable[..., Upst
         connection.sendall(b"HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
     server = upstream(later)
-    began = time.monotonic()
     refused(
         lambda: client.download(
             f"http://a.test:{server.port}/", io.BytesIO(), max_bytes=9, deadline=0.5, redirects=1000
         )
     )
-    assert time.monotonic() - began < 2
+    assert server.connections < 1000  # it was the deadline, not the number of hops
 
 
 # --- Sizes -----------------------------------------------------------------------------------------------------------
@@ -246,11 +242,19 @@ def bomb(kind: str, size: int = 512 * MIB) -> bytes:
     return ok(body + packer.flush(), f"Content-Encoding: {kind}")
 
 
-@pytest.mark.parametrize("answer", [endless, bomb("gzip"), bomb("deflate")], ids=["endless", "gzip", "deflate"])
+# Made when they are needed: half a gigabyte takes its time to pack.
+TOO_LARGE: dict[str, Callable[[], Any]] = {
+    "endless": lambda: endless,
+    "gzip": lambda: bomb("gzip"),
+    "deflate": lambda: bomb("deflate"),
+}
+
+
+@pytest.mark.parametrize("kind", TOO_LARGE)
 def test_an_answer_is_read_to_its_cap_and_no_further(
-    upstream: Callable[..., Upstream], client: net.Http, answer: Any
+    upstream: Callable[..., Upstream], client: net.Http, kind: str
 ) -> None:
-    server = upstream(answer)
+    server = upstream(TOO_LARGE[kind]())
     tracemalloc.start()
     error = refused(lambda: client.request("GET", f"http://a.test:{server.port}/", max_bytes=MIB))
     _, peak = tracemalloc.get_traced_memory()
@@ -259,9 +263,16 @@ def test_an_answer_is_read_to_its_cap_and_no_further(
     assert peak < 8 * MIB
 
 
-@pytest.mark.parametrize("answer", [endless, bomb("gzip", 64 * MIB), ok(bytes(2 * MIB))], ids=["endless", "gzip", "ok"])
-def test_a_download_ends_at_its_cap(upstream: Callable[..., Upstream], client: net.Http, answer: Any) -> None:
-    server, into = upstream(answer), io.BytesIO()
+TOO_LONG: dict[str, Callable[[], Any]] = {
+    "endless": lambda: endless,
+    "gzip": lambda: bomb("gzip", 64 * MIB),
+    "ok": lambda: ok(bytes(2 * MIB)),
+}
+
+
+@pytest.mark.parametrize("kind", TOO_LONG)
+def test_a_download_ends_at_its_cap(upstream: Callable[..., Upstream], client: net.Http, kind: str) -> None:
+    server, into = upstream(TOO_LONG[kind]()), io.BytesIO()
     error = refused(lambda: client.download(f"http://a.test:{server.port}/", into, max_bytes=MIB, deadline=10))
     assert error.rule == "media.size_max"
     assert len(into.getvalue()) <= MIB

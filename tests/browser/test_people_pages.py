@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from socialpub.domain import people
-from socialpub.store.models import ApiKey
+from socialpub.store.models import ApiKey, Device, Session
 from tests.browser.chromium import Tab, chromium
 from tests.browser.looks import seen
 from tests.kit import Server
@@ -55,3 +55,7 @@ def test_the_first_owner_sets_up_mints_a_key_signs_out_and_in_again(server: Serv
     tab.click("main form button")
     assert tab.ask("document.querySelector('h1').textContent") == "Bakery"
     assert shown not in tab.ask("document.documentElement.outerHTML")
+    seen(tab, "home")
+    tab.click('button[formaction="/logout/everywhere"]')
+    assert tab.ask("location.pathname") == "/login"
+    assert (server.rows(Session), server.rows(Device)) == ([], [])

@@ -37,6 +37,7 @@ class Ended:
 
 
 Run = Callable[..., Ended]
+TRAIL = " INFO socialpub.commands "
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +69,7 @@ def ask(run: Run) -> Callable[..., Any]:
 
     def ask_one(*arguments: str, stdin: str = "") -> Any:
         ended = run("--json", *arguments, stdin=stdin)
-        assert (ended.code, ended.err) == (0, "")
+        assert (ended.code, [line for line in ended.err.splitlines() if TRAIL not in line]) == (0, [])
         return ended.json
 
     return ask_one

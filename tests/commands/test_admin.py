@@ -51,7 +51,6 @@ def test_the_version_is_told(run: Run) -> None:
         ("nonsense",),
         ("org",),
         ("org", "create"),
-        ("key", "create"),
         ("key", "create", "--org"),
         ("migrate", "--nonsense"),
         ("serve", "--port", "many"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from socialpub.domain import instance, invitations, tokens, upkeep
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, ConnectAttempt, Instance
 from tests.domain.connect_kit import sign_in
-from tests.kit import Api, Person, Server, error_of
+from tests.kit import Api, Person, Server, breathe, error_of
 from tests.platforms.bluesky_kit import BOB, DID
 from tests.platforms.bluesky_oauth_kit import HANDLE, ISSUER, Network
 from tests.platforms.upstream_kit import answer
@@ -99,10 +100,15 @@ def test_the_browser_comes_back_to_the_page(desk: Desk) -> None:
     assert [row["platform_account_id"] for row in desk.server.rows(Account)] == [DID]
 
 
-def test_reconnecting_keeps_the_id(desk: Desk) -> None:
-    first = desk.connect()
+def test_reconnecting_keeps_the_id_and_ends_the_session_that_was(desk: Desk) -> None:
+    first, (_, old) = desk.connect(), desk.held()
     again = desk.complete(**desk.back())
     assert (again.status_code, again.json()["id"]) == (200, first["id"])
+    deadline = time.monotonic() + 10
+    while old.refresh in desk.net.sessions:
+        assert time.monotonic() < deadline
+        breathe()
+    assert desk.held()[1].refresh in desk.net.sessions
 
 
 def test_a_post_goes_out_with_the_bound_token(desk: Desk) -> None:
@@ -256,7 +262,7 @@ def test_a_lost_answer_is_not_asked_for_again_while_the_access_token_lives(desk:
     with pytest.raises(ApiError) as caught:
         renew(desk)
     assert caught.value.outcome is Outcome.AMBIGUOUS
-    assert desk.net.calls.count(("POST", TOKEN)) == asked + 2  # the nonce, and the one answer that was lost
+    assert desk.net.calls.count(("POST", TOKEN)) == asked + 1  # the one answer that was lost
     row, _ = desk.held()
     assert row["status"] == "active"
     assert tokens.is_at_risk(desk.server.service, row)

@@ -356,6 +356,19 @@ def test_only_accounts_with_boards_have_them(pins: tuple[Office, str]) -> None:
     assert office.alice.api.get(f"/v1/accounts/{UNKNOWN_ID}/pinterest/boards").status_code == 404
 
 
+def test_a_platforms_long_answer_is_cut(pins: tuple[Office, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    office, path = pins
+
+    def refuse(up: Any) -> None:
+        raise ApiError("platform_auth_failed", "x" * 200_000, platform_response={"body": "y" * 200_000})
+
+    monkeypatch.setitem(platforms.CONNECTORS, "pinterest", SimpleNamespace(boards=refuse))
+    error = error_of(office.alice.api.get(f"{path}/boards"))
+    assert error["message"] == "x" * 2000
+    assert list(error["platformResponse"]) == ["truncated"]
+    assert len(str(error["platformResponse"])) < 16 * 1024
+
+
 def test_what_the_platform_answers_is_passed_on(pins: tuple[Office, str], monkeypatch: pytest.MonkeyPatch) -> None:
     office, path = pins
 

@@ -68,8 +68,9 @@ def test_the_time_to_settle_ends_five_minutes_after_the_last_look(late_ms: int, 
 
 
 def test_a_first_look_is_made_however_late() -> None:
-    assert horizon.due_look(KEY.checks, intent()) == NOON
-    assert horizon.due_look(NO_KEY.checks, intent()) == NOON + 5000
+    assert horizon.due_look(KEY.checks, intent(), NOON) == NOON
+    assert horizon.due_look(NO_KEY.checks, intent(), NOON) == NOON + 5000
+    assert horizon.due_look(NO_KEY.checks, intent(), NOON - 1) == NOON - 1  # the clock was set back since
 
 
 @given(st.sampled_from([KEY, CONTAINER, NO_KEY]), st.integers(-HOUR, 10 * HOUR))

@@ -27,7 +27,7 @@ UNKNOWN = "publish.outcome_unknown"
 def three() -> Iterator[SimulatorThread]:
     """A simulator that has the two platforms of the tests too."""
     fakes.register()
-    with SimulatorThread() as simulator:
+    with SimulatorThread(Clock()) as simulator:
         yield simulator
     fakes.unregister()
 
@@ -43,6 +43,8 @@ def server(tmp_path: Path, three: SimulatorThread, wall: Clock, monkeypatch: pyt
     yield server
     faults.plan("")
     server.stop()
+    assert isinstance(three.lab.clock, Clock)
+    three.lab.clock.right()
     three.lab.reset()
 
 
@@ -216,8 +218,16 @@ def test_only_what_is_unknown_can_be_settled(server: Protocol) -> None:
 # --- Scheduled posts -------------------------------------------------------------------------------------------------
 
 
-def schedule(server: Protocol, platform: str, text: str, seconds: float = 1.2) -> str:
-    return str(server.publish(platform, text, scheduledAt=iso(server.clock.now_ms() + int(seconds * 1000)))["postId"])
+def later(server: Protocol, platform: str, text: str) -> str:
+    """A post that is due in a minute of the server's clock."""
+    return str(server.publish(platform, text, scheduledAt=iso(server.clock.now_ms() + 60_000))["postId"])
+
+
+def schedule(server: Protocol, platform: str, text: str) -> str:
+    """A post whose time has come."""
+    post = later(server, platform, text)
+    server.skip(60)
+    return post
 
 
 @pytest.mark.parametrize("platform", CLASSES)
@@ -244,7 +254,7 @@ def test_an_unknown_outcome_of_a_scheduled_post_is_not_tried_again(server: Proto
 
 @pytest.mark.parametrize("platform", CLASSES)
 def test_a_result_is_kept_until_it_can_be_written(server: Protocol, platform: str) -> None:
-    server.fault(platform, "delay:0.5")
+    server.fault(platform, "delay:1")
     post = schedule(server, platform, "full disk")
     assert wait_for(lambda: server.sends(platform) == 1, 10, 0.01)
     faults.plan("db.commit=enospc")
@@ -256,8 +266,9 @@ def test_a_result_is_kept_until_it_can_be_written(server: Protocol, platform: st
 
 @pytest.mark.parametrize("platform", CLASSES)
 def test_nothing_is_sent_while_its_intent_cannot_be_written(server: Protocol, platform: str) -> None:
-    post = schedule(server, platform, "no intent")
+    post = later(server, platform, "no intent")
     faults.plan("db.commit=enospc")
+    server.skip(60)
     assert not wait_for(lambda: server.sends(platform), 2)
     with server.alice.api.expecting_failure():
         refused = server.alice.api.publish({"text": "x", "targets": [{"accountId": server.alice.bluesky}]})
@@ -293,9 +304,11 @@ def test_a_run_whose_lease_was_taken_over_writes_nothing(server: Protocol) -> No
     post = schedule(server, "bluesky", "taken over")
     assert wait_for(lambda: server.sends("bluesky") == 1, 10, 0.01)
     lane = server.post(post)["account"]
-    at = server.clock.now_ms() + 2500
+    at = server.clock.now_ms() + 60_000
     server.service.write(lambda tx: server.service.jobs.put(tx, "publish", post, at, lane)).result()
-    assert not wait_for(lambda: server.post(post)["status"] != "publishing", 1.5)
+    assert wait_for(lambda: not server.service.is_busy(), 20)  # the first run is over
+    assert (server.post(post)["status"], len(server.ledger("taken over"))) == ("publishing", 1)
+    server.skip(60)
     assert server.ended(post)["status"] == "published"  # by the second run, which looked first
     assert (len(server.ledger("taken over")), server.sends("bluesky")) == (1, 1)
 
@@ -316,8 +329,7 @@ def test_a_send_is_not_repeated_hours_later(server: Protocol, platform: str, mon
         post = schedule(server, platform, "hours later")
         assert wait_for(lambda: server.rows(Intent, post=post), 10)
         server.stop()
-    server.clock.skip(2 * 3600)
-    server.start()
+    server.away(2 * 3600)
     row = server.ended(post)
     rule = json.loads(row["error"]).get("rule")
     assert row["status"] == "failed"
@@ -327,7 +339,7 @@ def test_a_send_is_not_repeated_hours_later(server: Protocol, platform: str, mon
 
 @pytest.mark.parametrize("platform", CLASSES)
 def test_what_was_sent_before_the_downtime_is_found_after_it(server: Protocol, platform: str) -> None:
-    server.fault(platform, "delay:0.3")
+    server.fault(platform, "delay:1")
     post = schedule(server, platform, "found later")
     assert wait_for(lambda: server.sends(platform) == 1, 10, 0.01)
     faults.plan("db.commit=enospc")
@@ -336,8 +348,7 @@ def test_what_was_sent_before_the_downtime_is_found_after_it(server: Protocol, p
     assert wait_for(lambda: not server.service.jobs.held(), 10)
     server.stop()
     faults.plan("")
-    server.clock.skip(3000)
-    server.start()
+    server.away(3000)
     assert server.ended(post)["status"] == "published"
     assert (len(server.ledger("found later")), server.sends(platform)) == (1, 1)
 

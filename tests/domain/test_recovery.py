@@ -18,7 +18,7 @@ from socialpub.commands import cli
 from socialpub.domain import instance, jobs, recovery
 from socialpub.store import db
 from socialpub.store.models import Idempotency, Instance, Job
-from tests.kit import Person, Server, error_of, iso
+from tests.kit import Clock, Person, Server, error_of, iso
 from tests.soak.world import wait_for
 
 DAYS_MS = 48 * 3600 * 1000
@@ -70,12 +70,12 @@ def resume(server: Server, *arguments: str) -> int:
 
 
 def test_a_row_without_a_job_rings_again(server: Server, alice: Person) -> None:
-    post = schedule(server, alice, seconds=30)
+    post = schedule(server, alice, seconds=60)
     server.service.write(lambda tx: server.service.jobs.remove(tx, post)).result()
     recovery.sweep(server.service, server.engine.fetched)
     [job] = server.rows(Job, key=post)
     assert (job["visible_at"], job["lane"]) == (server.rows(id=post)[0]["scheduled_at"], alice.bluesky)
-    server.skip(31)
+    server.skip(61)
     assert wait_for(lambda: status(server, post) == "published", 10)
 
 
@@ -91,9 +91,7 @@ def test_what_was_due_while_the_server_was_down_is_published_within_the_grace_ti
     server: Server, alice: Person, late: int, ended: str, rule: str | None
 ) -> None:
     post = schedule(server, alice, seconds=60)
-    server.stop()
-    server.clock.skip(60 + late)
-    server.start()
+    server.away(60 + late)
     assert wait_for(lambda: status(server, post) == ended, 10)
     assert json.loads(server.rows(id=post)[0]["error"] or "{}").get("rule") == rule
     assert len(server.lab.lab.ledger.posts()) == (ended == "published")
@@ -102,11 +100,8 @@ def test_what_was_due_while_the_server_was_down_is_published_within_the_grace_ti
 
 def test_a_post_that_failed_as_overdue_can_be_published_now(server: Server, alice: Person) -> None:
     post = schedule(server, alice, seconds=60)
-    server.stop()
-    server.clock.skip(7200)
-    server.start()
+    server.away(7200, alice)
     assert wait_for(lambda: status(server, post) == "failed", 10)
-    alice.api = server.api(alice.key)
     assert alice.api.post(f"/v1/posts/{post}/retry", json={}).status_code == 202
     assert wait_for(lambda: status(server, post) == "published", 10)
     assert len(server.lab.lab.ledger.posts()) == 1
@@ -150,7 +145,7 @@ def test_each_start_takes_a_new_epoch(server: Server, alice: Person) -> None:
 
 
 def test_a_writer_of_an_older_epoch_is_fenced_and_stops(server: Server, alice: Person) -> None:
-    post = schedule(server, alice, seconds=2)
+    post = schedule(server, alice, seconds=60)
     stopped = threading.Event()
     server.engine.on_fenced = stopped.set
     with contextlib.closing(sqlite3.connect(server.home / "socialpub.db")) as another, another:
@@ -159,7 +154,7 @@ def test_a_writer_of_an_older_epoch_is_fenced_and_stops(server: Server, alice: P
         refused = alice.api.publish({"text": "x", "targets": [{"accountId": alice.bluesky}]})
     assert (refused.status_code, error_of(refused)["rule"]) == (503, "storage.unavailable")
     assert stopped.wait(10)
-    server.skip(3)
+    server.skip(61)
     assert not wait_for(lambda: server.lab.lab.ledger.posts(), 1)
     assert status(server, post) == "queued"
 
@@ -183,10 +178,17 @@ def put_back(server: Server, copy: Path) -> None:
 
 
 @pytest.fixture
-def restored(server: Server, alice: Person) -> tuple[Server, Person, str]:
+def behind(wall: Clock) -> None:
+    """The server's clock is a minute behind the machine's, which commands have: what is due by it is due to them."""
+    wall.set_ahead(-60)
+
+
+@pytest.fixture
+def restored(behind: None, server: Server, alice: Person) -> tuple[Server, Person, str]:
     """A server on a copy that was made before its post was published."""
-    post = schedule(server, alice, "once", seconds=1.2)
+    post = schedule(server, alice, "once", seconds=60)
     copy = keep_copy(server)
+    server.skip(60)
     assert wait_for(lambda: status(server, post) == "published", 10)
     server.stop()
     put_back(server, copy)

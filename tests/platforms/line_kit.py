@@ -50,9 +50,8 @@ class Line:
     def draft(self, text: str = "hello", *items: Item, **options: Any) -> Draft:
         return Draft(text, items=items, options=options, now_ms=self.clock.now_ms(), nonce=NONCE)
 
-    def prepared(self, content: Draft) -> dict[str, Any]:
+    def prepared(self, content: Draft, saved: dict[str, Any] | None = None) -> dict[str, Any]:
         """The plan, after as much waiting as was asked for; what is kept goes through JSON, as in the database."""
-        saved = None
         while isinstance(found := self.module.prepare(self.up, content, saved), Pending):
             saved = json.loads(json.dumps(found.saved))
             self.clock.ms += int(found.seconds * 1000)
@@ -60,15 +59,21 @@ class Line:
         return dict(json.loads(json.dumps(found.plan)))
 
     def send(self, plan: dict[str, Any]) -> Published:
-        found = self.module.send(self.up, plan)
-        assert isinstance(found, Published)
-        return found
+        return self._awaited(self.module.send(self.up, plan))
+
+    def _awaited(self, found: Published | Pending | Absent | Unknown) -> Any:
+        """What comes of it: what was only taken is asked about until it is public."""
+        if not isinstance(found, Pending):
+            return found
+        saved = json.loads(json.dumps(found.saved))
+        self.clock.ms += int(found.seconds * 1000)
+        return self.send(self.prepared(self.draft(), saved))
 
     def publish(self, text: str = "hello", *items: Item, **options: Any) -> Published:
         return self.send(self.prepared(self.draft(text, *items, **options)))
 
     def settle(self, plan: dict[str, Any], since: int) -> Published | Absent | Unknown:
-        found: Published | Absent | Unknown = self.module.settle(self.up, plan, since)
+        found: Published | Absent | Unknown = self._awaited(self.module.settle(self.up, plan, since))
         return found
 
     def posted(self) -> list[tuple[str, str | None, int]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hmac
 import io
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +36,19 @@ def upstream(
     tokens: Tokens | None = None,
     bound: frozenset[str] = frozenset(),
 ) -> Upstream:
-    """A line to Alice's account; `calls` are those to come."""
+    """A line to Alice's account; `calls` are those to come, on Facebook each with the proof that its token wants."""
     who = Account(account, "Alice", dict(extra or {"username": "alice"}))
     held = tokens or Tokens("access-token-1", "access-token-1")
-    return Upstream(Script(list(calls)), Script(), platform.site(**SITE), who, held, bound)
+    proven = [_proven(call) if platform.name == "facebook" else call for call in calls]
+    return Upstream(Script(list(proven)), Script(), platform.site(**SITE), who, held, bound)
+
+
+def _proven(call: Call) -> Call:
+    scheme, _, token = call.headers.get("Authorization", "").partition(" ")
+    if not scheme:
+        return call
+    digest = hmac.new(SITE["client_secret"].encode(), token.encode(), "sha256").hexdigest()
+    return replace(call, params={**(call.params or {}), "appsecret_proof": digest})
 
 
 # --- Media -----------------------------------------------------------------------------------------------------------

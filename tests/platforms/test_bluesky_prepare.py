@@ -12,7 +12,7 @@ from PIL import Image
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
 from socialpub.platforms import bluesky
-from socialpub.platforms.base import Draft, Facts, Item, Ready, Warning
+from socialpub.platforms.base import Draft, Facts, Item, Published, Ready, Warning
 from socialpub.platforms.images import cleaned
 
 from .bluesky_kit import AUTH, BOB, CID, DID, Call, look, refusal, upstream, xrpc
@@ -20,8 +20,6 @@ from .upstream_kit import NONCE, NOW, Download, answer, finished
 
 LOST = ApiError("platform_unavailable", outcome=Outcome.AMBIGUOUS)
 CREATED = "2026-11-20T09:10:09.123Z"
-PARENT = {"uri": f"at://{BOB}/app.bsky.feed.post/3n2qaial32p6v", "cid": CID}
-ROOT = {"uri": f"at://{BOB}/app.bsky.feed.post/3n2qaial32p6a", "cid": CID.replace("4", "5")}
 
 
 def blob(name: str = "a", mime: str = "image/png", size: int = 158) -> dict[str, Any]:
@@ -210,6 +208,28 @@ def test_more_than_four_images_make_a_gallery_where_every_image_has_a_shape(tmp_
     }
 
 
+def describing(reply: Reply | ApiError) -> Call:
+    return look("com.atproto.server.describeServer", reply)
+
+
+@pytest.mark.parametrize(
+    ("described", "said"),
+    [
+        (answer(200, {"blobUploadLimit": 5_242_880}), "The account's server takes files of at most 5,242,880 bytes."),
+        (answer(200, {}), ""),
+        (refusal(500, "InternalServerError"), ""),
+    ],
+)
+def test_a_file_that_is_too_large_for_the_server_is_told_what_the_server_takes(
+    tmp_path: Path, described: Reply, said: str
+) -> None:
+    item = picture(tmp_path)
+    refused = refusal(413, "PayloadTooLarge", "request entity too large")
+    with pytest.raises(ApiError) as caught:
+        prepared(draft(items=(item,)), uploading(item, refused), describing(described))
+    assert caught.value.message.endswith(f"request entity too large {said}".strip())
+
+
 REFUSED = [
     (refusal(413, "PayloadTooLarge"), "platform_rejected", Outcome.REJECTED, "bluesky.media.image_size_max", False),
     (answer(413, "<html>"), "platform_rejected", Outcome.REJECTED, "bluesky.media.image_size_max", False),
@@ -230,8 +250,9 @@ def test_an_upload_that_fails_stops_the_post_before_anything_is_public(
     tmp_path: Path, reply: Reply, code: str, outcome: Outcome, rule: str | None, stale: bool
 ) -> None:
     item = picture(tmp_path)
+    cap = [describing(LOST)] if rule else []
     with pytest.raises(ApiError) as caught:
-        prepared(draft(items=(item,)), uploading(item, reply))
+        prepared(draft(items=(item,)), uploading(item, reply), *cap)
     error = caught.value
     assert (error.code, error.outcome, error.rule, error.stale_token) == (code, outcome, rule, stale)
     assert "access-1" not in repr(vars(error))
@@ -287,7 +308,8 @@ def test_a_picture_that_cannot_be_used_is_a_warning_and_the_card_has_none(reply:
 
 def test_a_picture_that_the_server_refuses_is_a_warning_too(tmp_path: Path) -> None:
     item = picture(tmp_path)
-    ready = prepared(draft(URL), page(WITH_THUMB), thumb(item.read()), uploading(item, refusal(413, "PayloadTooLarge")))
+    refused = uploading(item, refusal(413, "PayloadTooLarge"))
+    ready = prepared(draft(URL), page(WITH_THUMB), thumb(item.read()), refused, describing(LOST))
     assert ready.plan["record"]["embed"] == card()
     assert [warning.code for warning in ready.warnings] == ["link_card_failed"]
 
@@ -307,38 +329,29 @@ def test_beside_media_there_is_no_card(tmp_path: Path) -> None:
     assert record(draft(URL, items=(item,)), uploaded(item))["embed"]["$type"] == "app.bsky.embed.images"
 
 
-# --- Replies ----------------------------------------------------------------------------------------------------------
+# --- A byte order mark ------------------------------------------------------------------------------------------------
 
-TO_PARENT = {"replyToUri": PARENT["uri"], "replyToCid": PARENT["cid"]}
-
-
-def looking(reply: Reply | ApiError) -> Call:
-    where = {"repo": BOB, "collection": "app.bsky.feed.post", "rkey": "3n2qaial32p6v"}
-    return look("com.atproto.repo.getRecord", reply, params=where)
+BOM = "\ufeff"
 
 
-def test_a_named_root_is_taken_without_looking() -> None:
-    options = TO_PARENT | {"replyRootUri": ROOT["uri"], "replyRootCid": ROOT["cid"]}
-    assert record(draft(options=options))["reply"] == {"root": ROOT, "parent": PARENT}
+def test_a_mark_before_the_text_is_left_out_and_moves_no_facet() -> None:
+    made = record(draft(f"{BOM}{BOM}#tag x{BOM}"))
+    assert made["text"] == f"#tag x{BOM}"
+    assert [facet["index"] for facet in made["facets"]] == [{"byteStart": 0, "byteEnd": 4}]
 
 
-def test_the_parents_own_root_is_the_root() -> None:
-    parent = answer(200, PARENT | {"value": {"text": "x", "reply": {"root": ROOT, "parent": ROOT}}})
-    assert record(draft(options=TO_PARENT), looking(parent))["reply"] == {"root": ROOT, "parent": PARENT}
+def test_a_mark_before_an_alternative_text_is_left_out(tmp_path: Path) -> None:
+    item = picture(tmp_path, alt_text=f"{BOM}A loaf")
+    assert record(draft(items=(item,)), uploaded(item))["embed"]["images"][0]["alt"] == "A loaf"
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        answer(200, PARENT | {"value": {"text": "x"}}),
-        answer(200, {"value": {"reply": {"root": {"uri": 1, "cid": CID}}}}),
-        answer(200, {"value": {"reply": {"root": "x"}}}),
-        answer(200, {"value": None}),
-        answer(200, "<html>"),
-        refusal(400, "RecordNotFound"),
-        refusal(502, "UpstreamFailure"),
-        LOST,
-    ],
-)
-def test_otherwise_the_parent_is_the_root(reply: Reply | ApiError) -> None:
-    assert record(draft(options=TO_PARENT), looking(reply))["reply"] == {"root": PARENT, "parent": PARENT}
+def test_a_mark_before_the_words_of_a_card_is_left_out() -> None:
+    marked = f"<title>{BOM} T</title><meta name=description content='{BOM}D'>".encode()
+    assert record(draft(URL), page(marked))["embed"] == card()
+
+
+def test_a_mark_before_the_first_comment_is_left_out() -> None:
+    post = Published("r", f"at://{DID}/app.bsky.feed.post/3n2qaial32p6v", CID)
+    plan = bluesky.comment(upstream(), draft(first_comment=f"{BOM}#more"), post, {"record": {}})
+    assert plan["record"]["text"] == "#more"
+    assert plan["record"]["facets"][0]["index"] == {"byteStart": 0, "byteEnd": 5}

@@ -19,6 +19,7 @@ LOGIN: Login = bluesky
 REVOKES: Revokes = bluesky
 
 ME = Account(DID)
+BOM = "\ufeff"  # nothing, at the beginning; a character elsewhere
 FAMILY = "👨‍👩‍👧‍👦"  # one grapheme, 25 bytes
 URI = f"at://{BOB}/app.bsky.feed.post/3n2qaial32p6v"
 
@@ -50,6 +51,11 @@ ROWS: list[tuple[str, Draft, Draft, dict[str, Any]]] = [
     ("bluesky.first_comment.non_empty", draft(comment="."), draft(comment=" \n"), {}),
     ("bluesky.first_comment.max_graphemes", draft(comment="x" * 300), draft(comment="x" * 301), {}),
     ("bluesky.first_comment.max_bytes", draft(comment=FAMILY * 120), draft(comment=FAMILY * 121), {}),
+    ("bluesky.text.non_empty", draft(f"{BOM}."), draft(f"{BOM} "), {}),
+    ("bluesky.text.max_graphemes", draft(BOM + "x" * 300), draft("x" * 300 + BOM), {}),
+    ("bluesky.text.max_bytes", draft(BOM + FAMILY * 120), draft(BOM + FAMILY * 121), {}),
+    ("bluesky.first_comment.non_empty", draft(comment=f"{BOM}."), draft(comment=BOM), {}),
+    ("bluesky.first_comment.max_graphemes", draft(comment=BOM + "x" * 300), draft(comment="x" * 300 + BOM), {}),
     ("bluesky.langs.count_max", draft(langs=["en"] * 3), draft(langs=["en"] * 4), {}),
     ("bluesky.langs.format", draft(langs=["zh-Hant-TW"]), draft(langs=["en", "english please"]), {}),
     ("bluesky.reply.refs", reply(), reply(uri="https://bsky.app/x"), {}),
@@ -120,6 +126,20 @@ def test_only_advice_is_a_warning() -> None:
         "bluesky.hashtag.max_graphemes",
         "bluesky.video.too_long",
     }
+
+
+@pytest.mark.parametrize("kind", ["image/gif", "image/webp", "image/png"])
+def test_an_animation_is_told_to_become_a_still(kind: str) -> None:
+    moving, still = (Item("image", facts=Facts(kind, 1, frames=frames)) for frames in (2, 1))
+    content = draft("", still, moving)
+    (told,) = findings(bluesky.PLATFORM, BlueskySite(), content, ME, stages=("deep",)).warnings
+    assert told.code == "animation_still"
+    assert told.message.endswith("Media item 2 is animated.")
+    assert broken(draft("", still)) == set()
+
+
+def test_the_counter_leaves_a_mark_before_the_text_out() -> None:
+    assert bluesky.PLATFORM.count(draft(f"{BOM}abc"), ME).length == 3
 
 
 def test_the_words_of_a_row_say_its_limit() -> None:

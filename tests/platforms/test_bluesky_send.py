@@ -175,8 +175,8 @@ def test_a_record_under_the_key_that_cannot_be_read_leaves_it_open(reply: Reply 
 # --- Looking ----------------------------------------------------------------------------------------------------------
 
 
-def settle(reply: Reply | ApiError) -> Published | Absent | Unknown:
-    up = upstream(guarded=[get(reply)])
+def settle(reply: Reply | ApiError, *more: Call) -> Published | Absent | Unknown:
+    up = upstream(guarded=[get(reply), *more])
     found = bluesky.settle(up, PLAN, NOW)
     finished(up)
     return found
@@ -190,9 +190,33 @@ def test_only_the_servers_own_word_for_it_is_absence() -> None:
     assert settle(refusal(400, "RecordNotFound")) == Absent({"status": 400, "error": "RecordNotFound"})
 
 
+OTHER = answer(200, {"uri": URI, "cid": CID, "value": RECORD | {"text": "reads differently"}})
+
+
+def test_where_the_record_reads_differently_the_server_says_that_it_is_the_same() -> None:
+    assert settle(OTHER, put(answer(200, {"uri": URI, "cid": CID, "validationStatus": "valid"}))) == OURS
+
+
 def test_another_record_under_the_key_cannot_be_settled_by_looking_again() -> None:
-    found = settle(answer(200, {"uri": URI, "cid": CID, "value": RECORD | {"text": "other"}}))
-    assert found == Unknown({"status": 200, "error": None}, final=True)
+    found = settle(OTHER, put(SWAP))
+    assert isinstance(found, Unknown)
+    assert found.final
+    assert "another post under the key" in found.evidence["compared"]
+
+
+@pytest.mark.parametrize(
+    "reply", [LOST, UNREACHED, refusal(500, "InternalServerError"), refusal(429, "RateLimitExceeded"), answer(200, "")]
+)
+def test_a_comparison_without_an_answer_is_worth_another_look(reply: Reply | ApiError) -> None:
+    found = settle(OTHER, put(reply))
+    assert isinstance(found, Unknown)
+    assert not found.final
+
+
+def test_a_comparison_with_an_expired_token_asks_for_a_new_one() -> None:
+    with pytest.raises(ApiError) as caught:
+        settle(OTHER, put(refusal(400, "ExpiredToken")))
+    assert caught.value.stale_token
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ def test_it_links_a_bare_domain_as_https(text: str, shown: str) -> None:
         "https:///a",
         "http://[",
         "example.com@evil",
+        "one.co.uk@evil",
         "ftp://example.com",
         "1.2.3",
         "",
@@ -106,7 +107,18 @@ def test_it_mentions_an_account_that_resolves(text: str, shown: str, did: str) -
 
 
 @pytest.mark.parametrize(
-    "text", ["@nobody.test", "@alice", "x@alice.test", "@alice.test_x", "@alice.test@x.org", "@ alice.test", "@.test"]
+    "text",
+    [
+        "@nobody.test",
+        "@alice",
+        "x@alice.test",
+        "@alice.test_x",
+        "@alice.test@x.org",
+        "@bob.bsky.social@x",
+        "@bob.bsky.social-",
+        "@ alice.test",
+        "@.test",
+    ],
 )
 def test_it_leaves_a_mention_that_does_not_resolve(text: str) -> None:
     assert found(text) == []
@@ -124,6 +136,11 @@ TAGS = [
     ("#👍", "#👍", "👍"),
     ("##double", "##double", "#double"),
     ("#a\u200bb", "#a", "a"),
+    ("#happy👩\u200d💻", "#happy", "happy"),
+    ("#so*\ufe0f\u20e3", "#so", "so"),
+    ("#👨\u200d👩 #é\u0301", "#é\u0301", "é\u0301"),
+    ("\ufeff#tag", "#tag", "tag"),
+    ("#tag\ufeffx", "#tag", "tag"),
     ("$TSLA", "$TSLA", "$TSLA"),
     ("buy ($tsla)", "$tsla", "$TSLA"),
     ("$a, $", "$a", "$A"),
@@ -226,3 +243,9 @@ def test_every_link_has_the_form_that_a_server_accepts(text: str) -> None:
     for span in spans(text):
         if span.kind == "link":
             assert regex.fullmatch(r"\w+:(?://)?[^\s/\ufeff][^\s\ufeff]*", span.value)
+
+
+@given(TEXTS)
+def test_a_tag_ends_on_a_whole_grapheme(text: str) -> None:
+    ends = {match.end() for match in regex.finditer(r"\X", text)}
+    assert all(span.end in ends for span in tags(text))

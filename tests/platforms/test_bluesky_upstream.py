@@ -195,7 +195,8 @@ PIECES = st.one_of(
 @settings(max_examples=300)
 @given(st.lists(PIECES, max_size=25).map("".join).filter(lambda text: len(regex.findall(r"\X", text)) <= 300))
 def test_every_text_makes_a_record_that_the_lexicon_accepts(text: str) -> None:
-    reply = {"replyToUri": f"at://{BOB}/{POST}/3n2qaial32p6v", "replyToCid": CID}
+    names = ("replyTo", "replyRoot")
+    reply = {f"{name}Uri": f"at://{BOB}/{POST}/3n2qaial32p6v" for name in names} | {f"{name}Cid": CID for name in names}
     draft = Draft(text, (), {"langs": ["de"]} | reply, text, NOW, NONCE)
     validate(made(draft), POST)
     validate(made(draft, comment=True), POST)

@@ -10,7 +10,7 @@ from socialpub.base.net import UPLOAD_SECONDS, Reply
 from socialpub.platforms import bluesky
 from socialpub.platforms.base import Draft, Facts, Item, Pending, Ready
 
-from .bluesky_kit import AUTH, DID, VIDEO, Call, jwt, refusal, upstream, xrpc
+from .bluesky_kit import AUTH, DID, VIDEO, Call, jwt, look, refusal, upstream, xrpc
 from .upstream_kit import NONCE, NOW, answer, finished
 
 LOST = ApiError("platform_unavailable", outcome=Outcome.AMBIGUOUS)
@@ -266,13 +266,18 @@ def test_without_a_video_service_the_video_goes_to_the_accounts_server(item: Ite
     assert embed(prepare(item, [straight(answer(200, {"blob": BLOB}))], [], video_service="")) == EMBED
 
 
-@pytest.mark.parametrize(
-    ("reply", "rule"), [(refusal(413, "PayloadTooLarge"), "bluesky.media.video_size_max"), (answer(200, {}), None)]
-)
-def test_a_server_may_refuse_the_video(item: Item, reply: Reply, rule: str | None) -> None:
+def test_a_server_that_takes_no_file_of_this_size_says_what_it_takes(item: Item) -> None:
+    described = look("com.atproto.server.describeServer", answer(200, {"blobUploadLimit": 5_242_880}))
     with pytest.raises(ApiError) as caught:
-        prepare(item, [straight(reply)], [], video_service="")
-    assert caught.value.rule == rule
+        prepare(item, [straight(refusal(413, "PayloadTooLarge")), described], [], video_service="")
+    assert caught.value.rule == "bluesky.media.video_size_max"
+    assert caught.value.message.endswith("The account's server takes files of at most 5,242,880 bytes.")
+
+
+def test_a_server_that_answers_without_a_blob_has_not_taken_the_video(item: Item) -> None:
+    with pytest.raises(ApiError) as caught:
+        prepare(item, [straight(answer(200, {}))], [], video_service="")
+    assert caught.value.rule is None
 
 
 @pytest.mark.parametrize("name", ["ExpiredToken", "InvalidToken"])
@@ -316,3 +321,15 @@ def test_a_port_is_escaped_in_a_servers_name(item: Item) -> None:
     with pytest.raises(ApiError):
         bluesky.prepare(up, draft(item), None)
     finished(up)
+
+
+@pytest.mark.parametrize(("status", "name"), [(401, "AuthMissing"), (401, "ExpiredToken"), (400, "InvalidToken")])
+def test_what_the_service_says_of_the_token_for_one_upload_says_nothing_of_the_accounts(
+    item: Item, status: int, name: str
+) -> None:
+    with pytest.raises(ApiError) as caught:
+        upload(item, refusal(status, name))
+    error = caught.value
+    assert (error.code, error.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
+    assert (error.stale_token, error.token_refused) == (False, False)
+    assert error.platform_response["status"] == status

@@ -27,7 +27,7 @@ from .meta_kit import STAMP, graph, image, upstream, video
 from .upstream_kit import AUTH, BOUNDARY, LOST, NONCE, NOW, UNREACHED, Call, answer, finished
 
 HOST = "https://graph.facebook.com/v26.0"
-VIDEOS = "https://graph-video.facebook.com/v26.0/1784/videos"
+VIDEOS = f"{HOST}/1784/videos"
 FIELDS = {"fields": "id,permalink_url"}
 LINK = "https://www.facebook.com/1784/posts/5"
 POST = Published("1784_5", LINK, None, LINK)
@@ -47,7 +47,7 @@ def prepared(content: Draft, *calls: Call, saved: dict[str, Any] | None = None) 
         finished(up)
 
 
-def send(plan: dict[str, Any], *calls: Call) -> Published:
+def send(plan: dict[str, Any], *calls: Call) -> Published | Pending:
     up = upstream(facebook.PLATFORM, *calls)
     try:
         return facebook.send(up, plan)
@@ -178,6 +178,9 @@ MATRIX = [
     ),
     (graph(506), "platform_rejected", Outcome.REJECTED, "facebook.post.duplicate"),
     (graph(1, 1609005), "platform_rejected", Outcome.REJECTED, "facebook.link.reachable"),
+    (graph(1609005), "platform_rejected", Outcome.REJECTED, "facebook.link.reachable"),
+    (graph(1609008), "platform_rejected", Outcome.REJECTED, "facebook.link.not_allowed"),
+    (graph(100, 506), "platform_rejected", Outcome.REJECTED, "facebook.post.duplicate"),
     (graph(100, 1609008), "platform_rejected", Outcome.REJECTED, "facebook.link.not_allowed"),
     (graph(1, 1404102), "platform_rejected", Outcome.REJECTED, "facebook.content.flagged"),
     (graph(368), "platform_rejected", Outcome.REJECTED, "facebook.account.blocked"),
@@ -190,10 +193,15 @@ MATRIX = [
 def test_every_answer_to_the_public_call_is_sorted(
     reply: Reply | ApiError, code: str, outcome: Outcome, rule: str | None, kind: str
 ) -> None:
-    plan, call = (PLAN, feed({"message": "hello"}, reply)) if kind == "feed" else (FILM, finish(reply))
+    plan, calls = (PLAN, [feed({"message": "hello"}, reply)]) if kind == "feed" else (FILM, [finish(reply)])
+    refused = outcome is Outcome.REJECTED and code != "platform_auth_failed"
+    if kind == "video" and refused:
+        calls.append(seen(film_state("upload_complete")))
     with pytest.raises(ApiError) as caught:
-        send(plan, call)
+        send(plan, *calls)
     error = caught.value
+    # What a look has shown at once, and a refusal of the token, is the end: nobody is kept waiting for more looks.
+    assert error.absent is (code == "platform_auth_failed" or (kind == "video" and refused))
     assert (error.code, error.outcome, error.rule, error.stale_token) == (code, outcome, rule, False)
     assert error.duplicate is (rule == "facebook.post.duplicate")
     assert "access-token-1" not in repr(vars(error))
@@ -313,6 +321,55 @@ def test_a_video_that_is_refused_stops_the_post(film: Item, reply: Reply, code: 
         assert (caught.value.code, caught.value.rule) == (code, rule)
 
 
+# --- Where there are no phases any more ---
+
+OVER = graph(100, message="(#100) upload_phase is deprecated")
+OAUTH = {"Authorization": "OAuth access-token-1"}
+FILE = f"{HOST}/upload:9"
+BY_HANDLE = {"kind": "handle", "handle": "h9", "message": "hello", "link": "", "photos": []}
+
+
+def opening(reply: Reply | ApiError | None = None) -> Call:
+    form = {"file_name": "video", "file_length": str(len(CONTENT)), "file_type": "video/mp4"}
+    return Call("POST", f"{HOST}/app-1/uploads", reply or answer(200, {"id": "upload:9"}), data=form)
+
+
+def bytes_from(start: int, reply: Reply | ApiError) -> Call:
+    headers = OAUTH | {"file_offset": str(start), "Content-Length": str(len(CONTENT) - start)}
+    return Call("POST", FILE, reply, headers=headers, content=CONTENT[start:], deadline=UPLOAD_SECONDS)
+
+
+def offset(at: Any) -> Call:
+    return Call("GET", FILE, answer(200, {"id": "upload:9", "file_offset": at}), headers=OAUTH)
+
+
+@pytest.mark.parametrize("refusal", [OVER, graph(12), graph(2500, status=404)])
+def test_without_phases_the_file_goes_up_whole_and_is_published_by_its_handle(film: Item, refusal: Reply) -> None:
+    ready = prepared(draft("hello", film), started(refusal), opening(), bytes_from(0, answer(200, {"h": "h9"})))
+    assert ready == Ready(BY_HANDLE)
+    assert facebook.PLATFORM.class_of(ready.plan).name == "none"
+    form = {"fbuploader_video_file_chunk": "h9", "description": "hello"}
+    assert send(ready.plan, Call("POST", VIDEOS, answer(200, {"id": "71"}), data=form)) == Pending(TAKEN, 1.0)
+    with pytest.raises(ApiError) as caught:
+        send(ready.plan, Call("POST", VIDEOS, answer(200, {}), data=form))
+    assert caught.value.outcome is Outcome.AMBIGUOUS
+    assert settle(ready.plan, listed(OURS)) == POST
+
+
+def test_a_whole_file_goes_on_where_it_was_after_a_failure(film: Item) -> None:
+    first = prepared(draft("hello", film), started(OVER), opening(), bytes_from(0, LOST))
+    unsure = {"upload": {"id": "upload:9", "sent": 0, "unsure": True, "misses": 1}}
+    assert first == Pending(unsure, 3.0)
+    rest = bytes_from(300_000, answer(200, {"h": "h9"}))
+    assert prepared(draft("hello", film), offset(300_000), rest, saved=unsure) == Ready(BY_HANDLE)
+    anew = prepared(draft("hello", film), offset(len(CONTENT)), opening(), saved=unsure)
+    assert anew == Pending({"upload": {"id": "upload:9", "sent": 0, "unsure": False, "misses": 1}}, 0)
+    assert isinstance(prepared(draft("hello", film), offset("?"), saved=unsure), Pending)
+    with pytest.raises(ApiError) as caught:
+        prepared(draft("hello", film), offset("?"), saved={"upload": unsure["upload"] | {"misses": 5}})
+    assert (caught.value.code, caught.value.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
+
+
 @pytest.mark.parametrize(
     "body", [{}, {"video_id": "71"}, {"upload_session_id": "70", "video_id": "71"} | offsets(0, 0)]
 )
@@ -322,22 +379,113 @@ def test_an_upload_that_does_not_begin_stops_the_post(film: Item, body: dict[str
     assert (caught.value.code, caught.value.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
 
 
-def test_the_last_step_publishes_the_video_and_its_address_is_read() -> None:
-    done = finish(answer(200, {"success": True}))
-    state = film_state("processing", "in_progress", permalink_url="/1784/videos/71/")
-    assert send(FILM, done, seen(state)) == SHOWN
-    url = "https://www.facebook.com/1784_9"
-    assert send(FILM, finish(answer(200, {"success": True})), seen(answer(200, {"post_id": "1784_9"}))).url == url
-    assert send(FILM, finish(answer(200, {"success": True})), seen(LOST)) == Published("71")
+TAKEN = {"taken": {"video": "71", "waited": 0.0, "wait": 1.0, "misses": 0}}
+
+
+def test_the_last_step_is_taken_and_the_video_is_looked_at() -> None:
+    assert send(FILM, finish(answer(200, {"success": True}))) == Pending(TAKEN, 1.0)
     silent = FILM | {"message": ""}
-    assert send(silent, finish(answer(200, {"success": True}), ""), seen(state)) == SHOWN
+    assert send(silent, finish(answer(200, {"success": True}), "")) == Pending(TAKEN, 1.0)
 
 
-def test_a_video_that_failed_at_once_is_told() -> None:
-    failed = film_state("error", phases={"processing_phase": {"status": "error", "error": {"message": "too odd"}}})
-    with pytest.raises(ApiError, match="too odd") as caught:
-        send(FILM, finish(answer(200, {"success": True})), seen(failed))
-    assert (caught.value.rule, caught.value.outcome) == ("facebook.media.invalid", Outcome.REJECTED)
+def asked(reply: Reply | ApiError, **more: Any) -> Ready | Pending:
+    return prepared(draft("hello"), seen(reply), saved={"taken": TAKEN["taken"] | more})
+
+
+NOT_YET = [
+    film_state("processing", "in_progress", permalink_url="/1784/videos/71/"),
+    film_state("processing", "not_started", published=False),
+    film_state("ready", "not_started", published=False),
+    film_state("ready", "in_progress", published=False),
+    film_state("processing", "complete", published=True),
+    film_state("upload_complete"),
+    answer(200, {"id": "71"}),
+]
+
+
+@pytest.mark.parametrize("reply", NOT_YET)
+def test_a_video_is_pending_until_it_is_both_ready_and_published(reply: Reply) -> None:
+    found = asked(reply)
+    assert found == Pending({"taken": TAKEN["taken"] | {"waited": 1.0, "wait": 1.6}}, 1.0)
+
+
+@pytest.mark.parametrize("more", [{"published": True}, {"phases": {"publishing_phase": {"status": "complete"}}}])
+def test_a_public_video_has_its_address_and_is_not_sent_again(more: dict[str, Any]) -> None:
+    ready = asked(film_state("ready", permalink_url="/1784/videos/71/", **more))
+    assert ready == Ready({"kind": "video", "video": "71", "live": WATCH})
+    assert send(ready.plan) == SHOWN
+    assert settle(ready.plan) == SHOWN
+    by_post = asked(answer(200, {"status": {"video_status": "ready"}, "published": True, "post_id": "1784_9"}))
+    assert isinstance(by_post, Ready)
+    assert by_post.plan["live"] == "https://www.facebook.com/1784_9"
+
+
+FAILURES = [
+    (film_state("error", phases={"processing_phase": {"status": "error", "error": {"message": "too odd"}}}), "too odd"),
+    (film_state("error", phases={"processing_phase": {"status": "error", "errors": [{"message": "no"}]}}), "no"),
+    (film_state("ready", phases={"publishing_phase": {"status": "error", "error": {"message": "not out"}}}), "not out"),
+    (film_state("ready", phases={"publishing_phase": {"publish_status": "error", "error": "plain"}}), "plain"),
+    (film_state("error", phases={"processing_phase": {"error": {"code": 7}}}), '{"code": 7}'),
+    (film_state("expired"), "expired"),
+    (film_state("upload_failed"), "upload_failed"),
+]
+
+
+@pytest.mark.parametrize(("reply", "words"), FAILURES)
+def test_a_video_that_comes_to_nothing_ends_with_facebooks_words(reply: Reply, words: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        asked(reply)
+    error = caught.value
+    assert (error.code, error.rule, error.outcome) == (
+        "platform_rejected",
+        "facebook.media.invalid",
+        Outcome.REJECTED,
+    )
+    assert (error.absent, error.retryable) == (True, False)
+    assert words in error.message
+    assert error.platform_response["body"] == reply.record()
+
+
+def test_the_waits_grow_to_a_minute_and_end_after_an_hour() -> None:
+    found, waits = prepared(draft(), seen(NOT_YET[0]), saved=TAKEN), []
+    with pytest.raises(ApiError, match="within an hour") as caught:  # noqa: PT012 - the loop ends by the error
+        while isinstance(found, Pending):
+            waits.append(found.seconds)
+            found = prepared(draft(), seen(NOT_YET[0]), saved=found.saved)
+    assert waits[:4] == pytest.approx([1.0, 1.6, 2.56, 4.096])
+    assert max(waits) == 60.0
+    assert 3500 < sum(waits) <= 3600
+    assert (caught.value.code, caught.value.absent) == ("platform_unavailable", False)
+
+
+@pytest.mark.parametrize("reply", [LOST, UNREACHED, graph(2), answer(500, b""), graph(100, 33), graph(4)])
+def test_a_look_that_fails_is_made_again(reply: Reply | ApiError) -> None:
+    assert asked(reply) == Pending({"taken": TAKEN["taken"] | {"waited": 1.0, "wait": 1.6, "misses": 1}}, 1.0)
+    with pytest.raises(ApiError) as caught:
+        asked(reply, misses=8)
+    assert (caught.value.code, caught.value.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
+
+
+def test_a_throttled_look_waits_as_long_as_it_is_told() -> None:
+    usage = '{"1784": [{"estimated_time_to_regain_access": 5}]}'
+    found = asked(graph(80001, headers={"x-business-use-case-usage": usage}))
+    assert isinstance(found, Pending)
+    assert found.seconds == 300
+
+
+def test_a_refused_token_ends_the_looking() -> None:
+    with pytest.raises(ApiError) as caught:
+        asked(graph(190, 460))
+    assert (caught.value.code, caught.value.outcome) == ("platform_auth_failed", Outcome.NOT_SENT)
+
+
+def test_a_last_step_that_was_refused_is_looked_at_before_it_is_believed() -> None:
+    refusal = finish(graph(6000, 1363033))
+    assert send(FILM, refusal, seen(film_state("ready", "complete", published=False))) == Pending(TAKEN, 1.0)
+    for look in (film_state("processing"), LOST):
+        with pytest.raises(ApiError) as caught:
+            send(FILM, refusal, seen(look))
+        assert (caught.value.rule, caught.value.absent) == ("facebook.media.invalid", False)
 
 
 def test_a_last_step_that_was_not_confirmed_is_open() -> None:
@@ -363,7 +511,9 @@ OURS = {
 }
 
 
-def settle(plan: dict[str, Any], *calls: Call, bound: frozenset[str] = frozenset()) -> Published | Absent | Unknown:
+def settle(
+    plan: dict[str, Any], *calls: Call, bound: frozenset[str] = frozenset()
+) -> Published | Pending | Absent | Unknown:
     up = upstream(facebook.PLATFORM, *calls, bound=bound)
     found = facebook.settle(up, plan, NOW)
     finished(up)
@@ -445,21 +595,25 @@ def test_a_look_that_fails_is_no_absence(reply: Reply | ApiError) -> None:
     ("reply", "expected"),
     [
         (film_state("ready", "complete", published=True, permalink_url=WATCH), SHOWN),
-        (film_state("processing", "in_progress", permalink_url="/1784/videos/71/"), SHOWN),
         (film_state("ready", published=True, permalink_url=WATCH), SHOWN),
-        (film_state("upload_complete"), None),
-        (film_state("uploading"), None),
-        (film_state("error", published=True), None),
-        (film_state("expired", "in_progress"), None),
+        # The last step was taken: from here on the video is asked about.
+        (film_state("processing", "in_progress"), Pending),
+        (film_state("ready", "complete", published=False), Pending),
+        # Nothing can come of it any more: asking about it tells why.
+        (film_state("error", published=True), Pending),
+        (film_state("expired", "in_progress"), Pending),
+        # The last step has not come.
+        (film_state("upload_complete"), Absent),
+        (film_state("uploading"), Absent),
+        (film_state("ready", published=False), Absent),
+        # It may have.
+        (film_state("processing"), Unknown),
+        (answer(200, {"id": "71"}), Unknown),
     ],
 )
-def test_a_video_is_looked_at_under_its_id(reply: Reply, expected: Published | None) -> None:
+def test_a_video_is_looked_at_under_its_id(reply: Reply, expected: Any) -> None:
     found = settle(FILM, seen(reply))
-    assert found == expected if expected else isinstance(found, Absent)
-
-
-def test_a_video_without_a_state_is_unknown() -> None:
-    assert isinstance(settle(FILM, seen(answer(200, {"id": "71"}))), Unknown)
+    assert found == expected if isinstance(expected, Published) else isinstance(found, expected)
 
 
 # --- Connecting ------------------------------------------------------------------------------------------------------
@@ -475,6 +629,7 @@ LONG = answer(200, {"access_token": "long-user-token", "token_type": "bearer", "
 USER = {"Authorization": "Bearer long-user-token"}
 PAGES = {"fields": "id,name,access_token,tasks,category", "limit": "100"}
 SCOPES = ["pages_show_list", "pages_read_engagement", "pages_manage_posts"]
+BUSINESS = [*SCOPES, "business_management"]
 
 
 def exchange(reply: Reply | ApiError = LONG) -> Call:
@@ -498,7 +653,7 @@ def pages(*rows: dict[str, Any], after: str = "", before: str = "") -> Call:
 
 
 def granted(scopes: list[str] = SCOPES) -> list[Call]:
-    rows = [{"permission": name, "status": "granted" if name in scopes else "declined"} for name in SCOPES]
+    rows = [{"permission": name, "status": "granted" if name in scopes else "declined"} for name in BUSINESS]
     return [
         Call("GET", f"{HOST}/me", answer(200, {"id": "42"}), headers=USER, params={"fields": "id"}),
         Call("GET", f"{HOST}/me/permissions", answer(200, {"data": rows}), headers=USER),
@@ -531,10 +686,81 @@ def test_a_login_offers_the_pages_on_which_it_may_create_content() -> None:
     )
 
 
-def test_a_login_without_such_a_page_is_refused() -> None:
+def portfolios(*ids: str, reply: Reply | ApiError | None = None) -> Call:
+    body = {"data": [{"id": id, "name": f"Portfolio {id}"} for id in ids]}
+    params = {"fields": "id,name", "limit": "100"}
+    return Call("GET", f"{HOST}/me/businesses", reply or answer(200, body), headers=USER, params=params)
+
+
+def held(portfolio: str, kind: str, *rows: dict[str, Any], reply: Reply | ApiError | None = None) -> Call:
+    """The Pages of a portfolio, which tells no tasks."""
+    told = [{name: row[name] for name in row if name != "tasks"} for row in rows]
+    params = {"fields": "id,name,access_token,category", "limit": "100"}
+    url = f"{HOST}/{portfolio}/{kind}_pages"
+    return Call("GET", url, reply or answer(200, {"data": told}), headers=USER, params=params)
+
+
+def test_the_pages_of_business_portfolios_are_offered_too_and_each_once() -> None:
+    found = identified(
+        exchange(),
+        *granted(BUSINESS),
+        pages(page_row("1"), page_row("2", ("ANALYZE",))),
+        portfolios("71", "72"),
+        held("71", "owned", page_row("1"), page_row("3")),
+        held("71", "client", page_row("2"), page_row("4")),
+        held("72", "owned", page_row("4"), {"id": "5", "name": "closed"}),
+        held("72", "client"),
+    )
+    assert [one.identity.platform_account_id for one in found] == ["1", "3", "4"]
+    assert found[1].tokens == Tokens("page-token-3", "long-user-token", None, {"scopes": BUSINESS, "login": "42"})
+
+
+def test_what_the_login_lists_itself_is_enough_when_its_portfolios_cannot_be_had() -> None:
+    for reply in (LOST, graph(2), graph(10, status=403), graph(100)):
+        found = identified(exchange(), *granted(BUSINESS), pages(page_row("1")), portfolios(reply=reply))
+        assert [one.identity.platform_account_id for one in found] == ["1"]
     with pytest.raises(ApiError) as caught:
-        identified(exchange(), *granted(), pages(page_row(tasks=("ANALYZE",))))
-    assert caught.value.rule == "facebook.pages.none"
+        identified(exchange(), *granted(BUSINESS), pages(), portfolios(reply=graph(2)))
+    assert caught.value.code == "platform_unavailable"
+
+
+NOTHING = [
+    ([*granted(), pages()], "business_management was not granted; without it Facebook does not list"),
+    ([*granted(), pages(page_row(tasks=("ANALYZE",)))], "It may not create content on Page 1784."),
+    ([*granted(BUSINESS), pages(), portfolios()], "It belongs to no business portfolios."),
+    (
+        [*granted(BUSINESS), pages(), portfolios("71"), held("71", "owned"), held("71", "client")],
+        "It belongs to 1 business portfolio.",
+    ),
+    (
+        [
+            *granted(BUSINESS),
+            pages(),
+            portfolios("71"),
+            held("71", "owned", {"id": "5", "name": "Shop"}),
+            held("71", "client"),
+        ],
+        "A business portfolio has Shop, but gives this person no access to it: somebody with full control",
+    ),
+    (
+        [*granted(BUSINESS), pages(), portfolios(reply=graph(10, status=403, message="needs review"))],
+        "The business portfolios could not be looked through: Facebook did not say which Pages there are: needs review",
+    ),
+]
+
+
+@pytest.mark.parametrize(("calls", "words"), NOTHING)
+def test_a_login_without_such_a_page_is_refused_with_what_is_missing(calls: list[Call], words: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        identified(exchange(), *calls)
+    assert (caught.value.rule, caught.value.code) == ("facebook.pages.none", "platform_rejected")
+    assert words in caught.value.message
+
+
+def test_many_pages_are_named_shortly() -> None:
+    rows = [page_row(str(number), ("ANALYZE",)) for number in range(7)]
+    with pytest.raises(ApiError, match="Page 0, Page 1, Page 2, Page 3, Page 4 and 2 more"):
+        identified(exchange(), *granted(), pages(*rows))
 
 
 def test_a_login_that_declined_a_permission_is_refused() -> None:
@@ -559,6 +785,24 @@ def test_a_refresh_renews_the_login_and_takes_the_pages_token_from_it() -> None:
     assert refreshed(exchange(), pages(page_row("2"), page_row())) == Tokens(
         "page-token-1784", "long-user-token", None, {"login": "42"}
     )
+
+
+def test_a_refresh_finds_the_page_in_its_portfolio() -> None:
+    held_tokens = {**TOKENS.private} | {"scopes": BUSINESS}
+    up = upstream(
+        facebook.PLATFORM,
+        exchange(),
+        pages(page_row("2")),
+        portfolios("71"),
+        held("71", "owned", page_row()),
+        tokens=Tokens("access-token-1", "user-token-1", None, held_tokens),
+    )
+    assert facebook.refresh(up, NOW).access == "page-token-1784"
+    finished(up)
+
+
+def test_a_page_that_is_not_listed_any_more_goes_on_with_its_token_as_long_as_it_works() -> None:
+    assert refreshed(exchange(), pages(page_row("2")), alive(answer(200, {"id": "1784"}))) == TOKENS
 
 
 def test_when_the_login_is_over_the_pages_token_goes_on_as_long_as_it_works() -> None:

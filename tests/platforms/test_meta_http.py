@@ -11,6 +11,7 @@ import pytest
 
 from socialpub.platforms.base import Identity, Tokens
 from socialpub.simulator.server import SimulatorThread
+from socialpub.store.models import Post
 from tests.kit import Person, Server, breathe
 
 from .meta_kit import jpeg, mp4
@@ -155,3 +156,22 @@ def test_a_video_that_facebook_did_not_put_out_is_put_out_again_and_not_uploaded
     server.wait(result["postId"], "published", seconds=20)
     assert len([call for call in lab.lab.calls if call.operation == "videos"]) == 4
     assert len(lab.lab.ledger.entries("facebook")) == 1
+
+
+def test_a_quota_that_is_nearly_used_up_is_told_once_in_the_platforms_own_words(server: Server) -> None:
+    """The log's own count comes near the cap of a day, and so does the count that the platform gives."""
+    ann = server.person("Ann")
+    account = connect(server, ann, "threads")["id"]
+    body = {"targets": [{"accountId": account}]}
+    for number in range(4):
+        ann.api.publish({**body, "text": f"number {number}"})
+    (like, *_) = server.rows(Post)
+    like.pop("number")
+    rows = [like | {"id": f"made-up-{number}", "position": number + 9} for number in range(250 * 4 // 5)]
+    server.service.write(lambda tx: Post.insert_many(rows).execute()).result()
+    server.lab.lab.fake("threads").made.quota = 5  # type: ignore[attr-defined]
+    (result,) = ann.api.publish({**body, "text": "near the end"}).json()["results"]
+    (note,) = result["warnings"]
+    assert note["code"] == "daily_cap_near"
+    assert "4 of 5" in note["message"]
+    assert ann.api.get(f"/v1/posts/{result['postId']}").json()["warnings"] == [note]

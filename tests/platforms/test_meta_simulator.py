@@ -125,6 +125,7 @@ def test_whatever_happens_to_the_last_step_of_a_video_looking_tells(
     line: Line, fault: str, outcome: Outcome, effect: bool
 ) -> None:
     operation = "videos" if line.name == "facebook" else PUBLISH[line.name]
+    line.simulator.lab.configure(processingMs=0)
     line.is_told(line.draft("film", line.item("video")), operation, fault, outcome, effect)
 
 
@@ -162,9 +163,11 @@ def test_small_pages_are_all_read(line: Line) -> None:
 # --- Connecting ------------------------------------------------------------------------------------------------------
 
 
-def signed_in(name: str, simulator: SimulatorThread, client: net.Http, clock: SetClock) -> tuple[Connected, ...]:
-    """The whole dance, as the browser and the server do it."""
-    platform, site = MODULES[name].PLATFORM, site_of(name, simulator)
+def signed_in(
+    name: str, simulator: SimulatorThread, client: net.Http, clock: SetClock, chosen: Any = None
+) -> tuple[Connected, ...]:
+    """The whole dance, as the browser and the server do it. `chosen`: settings that differ from the lab's."""
+    platform, site = MODULES[name].PLATFORM, chosen or site_of(name, simulator)
     consent = httpx.get(oauth.authorize_url(platform, site, CALLBACK, "state-1", ""), trust_env=False)
     back = urlsplit(consent.headers["location"])
     query = parse_qs(back.query)
@@ -220,6 +223,55 @@ def test_a_declined_permission_is_noticed(line: Line, client: net.Http) -> None:
     with pytest.raises(ApiError) as caught:
         signed_in(line.name, line.simulator, client, line.clock)
     assert caught.value.code == "platform_auth_failed"
+
+
+@pytest.mark.parametrize("line", ["facebook"], indirect=True)
+@pytest.mark.parametrize("portfolio", ["owned", "client"])
+def test_the_pages_of_a_business_portfolio_are_offered_and_publish(
+    line: Line, client: net.Http, portfolio: str
+) -> None:
+    made = line.simulator.lab.add_account("facebook", handle="eve", pages=2, portfolio=portfolio)
+    first, second = signed_in("facebook", line.simulator, client, line.clock)
+    assert (first.identity.platform_account_id, second.identity.display_name) == (made["platformAccountId"], "eve 2")
+    line.up = replace(line.up, account=Account(second.identity.platform_account_id), tokens=second.tokens)
+    line.send(line.prepared(line.draft()))
+    line.clock.ms += DAY
+    line.up = replace(line.up, tokens=facebook.refresh(line.up, line.clock.now_ms()))
+    line.send(line.prepared(line.draft("again")))
+    assert [entry[1] for entry in line.posted()] == ["hello", "again"]
+
+
+@pytest.mark.parametrize("line", ["facebook"], indirect=True)
+def test_without_the_permission_for_portfolios_the_owner_is_told_what_is_missing(line: Line, client: net.Http) -> None:
+    line.simulator.lab.add_account("facebook", handle="eve", portfolio="owned")
+    line.fake.pages.server.consent.without = frozenset({"business_management"})
+    with pytest.raises(ApiError, match="business_management was not granted") as caught:
+        signed_in("facebook", line.simulator, client, line.clock)
+    assert caught.value.rule == "facebook.pages.none"
+    (alice,) = [user.id for user in line.fake.pages.users.values() if user.username == "alice"]
+    line.fake.pages.server.consent.account = alice
+    (one,) = signed_in("facebook", line.simulator, client, line.clock)
+    assert one.identity.platform_account_id == line.up.account.platform_account_id
+
+
+@pytest.mark.parametrize("line", ["facebook"], indirect=True)
+def test_a_page_of_a_portfolio_that_was_not_assigned_is_named(line: Line, client: net.Http) -> None:
+    made = line.simulator.lab.add_account("facebook", handle="eve", portfolio="owned")
+    pages = line.fake.pages.pages
+    pages[made["platformAccountId"]] = replace(pages[made["platformAccountId"]], assigned=False)
+    with pytest.raises(ApiError, match="A business portfolio has eve, but gives this person no access to it"):
+        signed_in("facebook", line.simulator, client, line.clock)
+
+
+@pytest.mark.parametrize("line", ["facebook"], indirect=True)
+def test_a_login_by_a_configuration_asks_for_no_scopes(line: Line, client: net.Http) -> None:
+    line.fake.pages.configurations["77"] = facebook.PLATFORM.oauth.scopes  # type: ignore[union-attr]
+    site = site_of("facebook", line.simulator).model_copy(update={"config_id": "77"})
+    (one,) = signed_in("facebook", line.simulator, client, line.clock, site)
+    assert one.identity.platform_account_id == line.up.account.platform_account_id
+    line.fake.pages.configurations["77"] = ("pages_show_list",)
+    with pytest.raises(ApiError, match="did not grant pages_read_engagement, pages_manage_posts"):
+        signed_in("facebook", line.simulator, client, line.clock, site)
 
 
 # --- What only one of them does --------------------------------------------------------------------------------------
@@ -302,10 +354,43 @@ def test_the_same_words_twice_are_a_duplicate_to_facebook(line: Line) -> None:
 
 @pytest.mark.parametrize("line", ["facebook"], indirect=True)
 def test_a_video_that_cannot_be_processed_is_told_and_not_public(line: Line) -> None:
+    line.simulator.lab.configure(processingMs=5000)
     line.fake.videos.failing.append("too odd")
     with pytest.raises(ApiError, match="too odd") as caught:
         line.send(line.prepared(line.draft("film", line.item("video"))))
     assert (caught.value.rule, line.posted()) == ("facebook.media.invalid", [])
+
+
+@pytest.mark.parametrize("line", ["facebook"], indirect=True)
+def test_a_video_whose_last_answer_was_lost_is_open_until_it_is_processed(line: Line) -> None:
+    line.simulator.lab.configure(processingMs=90_000)
+    plan, since = line.prepared(line.draft("film", line.item("video"))), line.clock.now_ms()
+    line.simulator.lab.faults.add([{"fault": "reset_after", "operation": "videos", "times": 1}])
+    with pytest.raises(ApiError):
+        line.send(plan)
+    line.clock.ms += 60_000
+    assert isinstance(line.settle(plan, since), Unknown)
+    assert line.posted() == []
+    line.clock.ms += 60_000
+    assert isinstance(line.settle(plan, since), Published)
+    assert line.posted() == [("post", "film", 1)]
+
+
+@pytest.mark.parametrize("line", ["facebook"], indirect=True)
+@pytest.mark.parametrize("fault", [None, "reset_before", "reset_after", "status:500"])
+def test_without_phases_a_video_goes_up_whole_and_is_named_by_the_public_call(line: Line, fault: str | None) -> None:
+    line.fake.videos.phases = False
+    if fault:
+        line.simulator.lab.faults.add([{"fault": fault, "operation": "upload.bytes", "times": 1}])
+    plan, since = line.prepared(line.draft("film", line.item("video"))), line.clock.now_ms()
+    assert (plan["kind"], line.posted()) == ("handle", [])
+    post = line.send(plan)
+    assert post.url
+    (entry,) = line.simulator.lab.ledger.entries("facebook")
+    assert (entry.remote_id, entry.media[0].size) == (post.remote_id, (line.files[1] / "v.mp4").stat().st_size)
+    found = line.settle(plan, since)
+    assert isinstance(found, Published)
+    assert found.url == post.url
 
 
 @pytest.mark.parametrize("line", ["facebook"], indirect=True)

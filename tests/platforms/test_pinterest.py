@@ -592,7 +592,7 @@ def test_a_refresh_gives_a_new_pair() -> None:
     ("reply", "code", "outcome"),
     [
         (said(400, 1), AUTHED, R),
-        (said(401, 2), "platform_not_enabled", R),  # 401 is about the app's own credentials
+        (said(401, 2), AUTHED, R),  # the account's, unless those of others are refused too
         (said(429, 8), GONE, T),
         (said(500, 500), GONE, A),
     ],
@@ -633,7 +633,7 @@ def test_a_code_is_exchanged_for_a_refresh_token_that_can_be_renewed() -> None:
 @pytest.mark.parametrize("missing", SCOPES)
 def test_every_scope_has_to_be_granted(missing: str) -> None:
     with pytest.raises(ApiError) as caught:
-        oauth.require(PLATFORM, [scope for scope in SCOPES if scope != missing])
+        oauth.require(PLATFORM, [scope for scope in SCOPES if scope != missing], PinterestSite())
     assert missing in caught.value.message
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import unicodedata
 from pathlib import Path
@@ -175,20 +176,25 @@ LONG = [
 @pytest.mark.parametrize("before", ["", "http://a.com/", "@"])
 def test_a_text_of_the_greatest_length_is_measured_at_once(before: str, unit: str) -> None:
     text = (before + unit * 100_000)[:100_000]
-    began = time.perf_counter()
+    began = time.thread_time()
     weighted_length(text)
     cashtags(text)
-    assert time.perf_counter() - began < 5  # a quadratic one takes minutes
+    assert time.thread_time() - began < 5  # a quadratic one takes minutes
 
 
 # --- twitter-text's own vectors --------------------------------------------------------------------------------------
+
+
+@functools.cache
+def loaded(path: Path) -> Any:
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def vectors(file: str, *sections: str) -> list[Any]:
     path = UPSTREAM / file
     if not path.exists():
         return [pytest.param(None, marks=pytest.mark.skip(f"{path} is not here"))]
-    tests = yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]
+    tests = loaded(path)["tests"]
     return [pytest.param(case, id=f"{name}-{n}") for name in sections for n, case in enumerate(tests[name])]
 
 
@@ -224,5 +230,5 @@ def test_the_top_level_domains_are_those_of_the_vectors() -> None:
     path = UPSTREAM / "tld_lib.yml"
     if not path.exists():
         pytest.skip(f"{path} is not here")
-    lists = yaml.safe_load(path.read_text(encoding="utf-8"))
+    lists = loaded(path)
     assert {str(name) if name is not False else "no" for names in lists.values() for name in names} == TLDS

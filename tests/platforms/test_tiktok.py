@@ -35,7 +35,7 @@ from socialpub.platforms.tiktok_platform import TiktokSite, is_tiktok
 from socialpub.platforms.tiktok_upload import CHUNK, WHOLE_MAX, Progress, cut
 
 from .tiktok_kit import API, FORM, Script
-from .upstream_kit import LOST, NOW, UNREACHED, Call, answer
+from .upstream_kit import AUTH, LOST, NOW, UNREACHED, Call, answer
 
 PUT_URL = "https://upload.us.tiktokapis.com/video/?upload_id=1&upload_token=t"
 ID = "v_inbox_file~v2.123"
@@ -97,12 +97,15 @@ def photos(**options: str) -> Draft:
     return Draft("hello 🎉", items, options, now_ms=NOW)
 
 
+JSON = AUTH | {"Content-Type": "application/json; charset=UTF-8"}
+
+
 def init(reply: Reply | ApiError, body: dict[str, Any] = OPEN) -> Call:
-    return Call("POST", f"{API}/post/publish/inbox/video/init/", reply, json=body)
+    return Call("POST", f"{API}/post/publish/inbox/video/init/", reply, JSON, json=body)
 
 
 def ask(reply: Reply | ApiError, id: str = ID) -> Call:
-    return Call("POST", f"{API}/post/publish/status/fetch/", reply, json={"publish_id": id})
+    return Call("POST", f"{API}/post/publish/status/fetch/", reply, JSON, json={"publish_id": id})
 
 
 def put(reply: Reply | ApiError, first: int = 0, end: int = 5, total: int = 5, kind: str = "video/mp4") -> Call:
@@ -115,7 +118,7 @@ def put(reply: Reply | ApiError, first: int = 0, end: int = 5, total: int = 5, k
 
 
 def content(reply: Reply | ApiError, info: dict[str, str] = HELLO) -> Call:
-    return Call("POST", f"{API}/post/publish/content/init/", reply, json=opening(info)["photos"])
+    return Call("POST", f"{API}/post/publish/content/init/", reply, JSON, json=opening(info)["photos"])
 
 
 def opening(info: dict[str, str] = HELLO, rebuilt: int = 0) -> dict[str, Any]:
@@ -287,7 +290,7 @@ def test_nothing_is_sent_again_once_tiktok_has_everything(small: Draft, said: di
     assert prepared(small, kept(unsure=True, misses=1), ask(ok(**said))) == Pending(kept(sent=5), 1)
 
 
-@pytest.mark.parametrize("status", [403, 404])
+@pytest.mark.parametrize("status", [401, 403, 404])
 def test_an_upload_whose_address_is_over_is_opened_anew_once_if_it_lacks_bytes(small: Draft, status: int) -> None:
     gone = kept(unsure=True, gone=True, misses=1)
     assert prepared(small, kept(), put(answer(status))) == Pending(gone, 5)

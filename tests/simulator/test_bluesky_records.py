@@ -373,3 +373,20 @@ def test_lists_may_lag_while_a_lookup_by_key_does_not(alice: Alice, clock: SetCl
     assert alice.client.get("/xrpc/com.atproto.repo.getRecord", params=params).status_code == 200
     clock.ms += 1
     assert keys(alice.listed()) == [KEY]
+
+
+def test_a_byte_order_mark_is_stored_and_counted_but_not_read(alice: Alice) -> None:
+    card = {"uri": "https://a.example/", "title": "\ufeffT", "description": "\ufeff\ufeffD"}
+    record = post(text="\ufeffhi\ufeff", embed={"$type": "app.bsky.embed.external", "external": card})
+    written = alice.write("putRecord", record, rkey=KEY, swapRecord=None).json()
+    wanted = {"repo": alice.did, "collection": record["$type"], "rkey": KEY}
+    read = alice.client.get("/xrpc/com.atproto.repo.getRecord", params=wanted).json()
+    assert read["cid"] == written["cid"]
+    assert read["value"]["text"] == "hi\ufeff"
+    assert read["value"]["embed"]["external"] == card | {"title": "T", "description": "\ufeffD"}
+    assert alice.listed()["records"][0]["value"] == read["value"]
+    again = alice.write("putRecord", record, rkey=KEY, swapRecord=None)
+    assert (again.status_code, again.json()["cid"]) == (200, written["cid"])
+    stripped = alice.write("putRecord", read["value"], rkey=KEY, swapRecord=None)
+    assert (stripped.status_code, stripped.json()["error"]) == (400, "InvalidSwap")
+    assert complaint(alice, text="\ufeff" + "a" * 300) == "grapheme too big (maximum 300, got 301) at $.record.text"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -390,7 +391,7 @@ def test_posts_that_facebook_refuses(alice: Client) -> None:
 
 
 @only("facebook")
-def test_a_video_goes_up_in_order_and_is_public_at_the_last_step(alice: Client) -> None:
+def test_a_video_goes_up_in_order_and_is_public_once_it_is_processed(alice: Client) -> None:
     alice.fake.videos.piece = 6000
     film = mp4()
     begun = alice.post("videos", upload_phase="start", file_size=str(len(film)))
@@ -412,12 +413,55 @@ def test_a_video_goes_up_in_order_and_is_public_at_the_last_step(alice: Client) 
     assert alice.get(begun["video_id"], fields="status")["status"]["video_status"] == "upload_complete"
     assert alice.public() == []
     assert alice.post("videos", upload_phase="finish", description="film", **session) == {"success": True}
-    assert alice.public() == [("post", "film", begun["video_id"])]
     state = alice.get(begun["video_id"], fields="status,published,permalink_url")
-    assert (state["status"]["video_status"], state["published"]) == ("processing", True)
+    assert (state["status"]["video_status"], state["published"], alice.public()) == ("processing", False, [])
     alice.clock.ms += 300
-    assert alice.get(begun["video_id"], fields="status")["status"]["publishing_phase"]["publish_status"] == "published"
+    state = alice.get(begun["video_id"], fields="status,published")
+    assert (state["status"]["publishing_phase"]["publish_status"], state["published"]) == ("published", True)
+    assert alice.public() == [("post", "film", begun["video_id"])]
     assert "error" in alice.post("videos", upload_phase="finish", **session)
+
+
+@only("facebook")
+def test_a_video_whose_processing_fails_says_so_only_then_and_is_never_public(alice: Client) -> None:
+    film = mp4()
+    begun = alice.post("videos", upload_phase="start", file_size=str(len(film)))
+    session = {"upload_session_id": begun["upload_session_id"]}
+    form = {"upload_phase": "transfer", "start_offset": "0", **session}
+    alice.call("POST", f"{alice.id}/videos", data=form, files={"video_file_chunk": ("v", film, "video/mp4")})
+    alice.fake.videos.failing.append("too odd")
+    alice.post("videos", upload_phase="finish", **session)
+    assert alice.get(begun["video_id"], fields="status")["status"]["video_status"] == "processing"
+    alice.clock.ms += 300
+    status = alice.get(begun["video_id"], fields="status")["status"]
+    assert (status["video_status"], status["processing_phase"]["error"]["message"]) == ("error", "too odd")
+    assert alice.public() == []
+
+
+@only("facebook")
+def test_the_pages_of_a_portfolio_are_listed_by_it_alone_and_to_who_may_ask(alice: Client) -> None:
+    made = alice.simulator.lab.add_account("facebook", handle="eve", pages=2, portfolio="client")
+    alice.token = made["userToken"]
+    assert alice.get("me/accounts")["data"] == []
+    (portfolio,) = alice.get("me/businesses")["data"]
+    assert alice.get(f"{portfolio['id']}/owned_pages")["data"] == []
+    shown = alice.get(f"{portfolio['id']}/client_pages", fields="id,name,access_token")["data"]
+    assert [(page["name"], bool(page["access_token"])) for page in shown] == [("eve", True), ("eve 2", True)]
+    alice.token = alice.simulator.lab.add_account("facebook", handle="lone")["userToken"]
+    assert alice.get("me/businesses")["data"] == []
+    assert numbers(alice.get(f"{portfolio['id']}/client_pages")) == (100, 33)
+    alice.token = alice.fake.pages.server.issue(made["userId"], ("pages_show_list",)).access
+    assert numbers(alice.get("me/businesses")) == (10, None)
+
+
+@only("facebook")
+def test_a_proof_has_to_be_right_and_may_be_demanded(alice: Client) -> None:
+    right = hmac.new(CLIENT_SECRET.encode(), alice.token.encode(), "sha256").hexdigest()
+    assert alice.get("me", appsecret_proof=right)["id"] == alice.id
+    assert numbers(alice.get("me", appsecret_proof="0" * 64)) == (100, None)
+    alice.fake.pages.secret_required = True
+    assert "require an appsecret_proof" in alice.get("me")["error"]["message"]
+    assert alice.get("me", appsecret_proof=right)["id"] == alice.id
 
 
 @only("facebook")

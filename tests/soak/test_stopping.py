@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+import socket
 import threading
 import time
 from pathlib import Path
@@ -65,7 +66,7 @@ def test_a_request_whose_platform_hangs_is_answered_before_the_end(platform: str
         assert time.monotonic() - asked <= LIMIT
         thread.join(5)
         result = answers[0].json()["results"][0]
-        assert (answers[0].status_code, answers[0].json()["status"]) == (200, "partial_failed")
+        assert (answers[0].status_code, answers[0].json()["status"]) == (202, "queued")
         assert (result["status"], result["warnings"][0]["code"]) == ("publishing", "still_publishing")
         world.start()
         world.drain()
@@ -96,3 +97,27 @@ def test_a_signal_while_idle_ends_at_once(tmp_path: Path) -> None:
             child.signal(number)
             assert child.wait(LIMIT) == 0
             assert time.monotonic() - asked < 5
+
+
+def test_a_validation_whose_media_do_not_come_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with a_world(tmp_path) as world, socket.create_server(("127.0.0.1", 0)) as silent:
+        world.start()
+        target = {"accountId": world.accounts["bluesky"][0]}
+        picture = {"kind": "image", "url": f"http://127.0.0.1:{silent.getsockname()[1]}/a.jpg"}
+        body = {"text": "a", "targets": [target], "media": [picture]}
+        answers: list[httpx.Response] = []
+        thread = threading.Thread(target=lambda: answers.append(_validate(world, body)))
+        thread.start()
+        silent.settimeout(15)
+        connection, _ = silent.accept()
+        asked = time.monotonic()
+        assert world.stop(LIMIT + 5) == 0
+        assert time.monotonic() - asked <= LIMIT
+        connection.close()
+        thread.join(5)
+        assert answers[0].json()["results"][0]["warnings"][0]["code"] == "media_unmeasured"
+
+
+def _validate(world: World, body: dict[str, Any]) -> httpx.Response:
+    with world.client() as client:
+        return client.post("/v1/posts/validate", json=body)

@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 
 from socialpub import platforms
-from socialpub.base.config import Settings
+from socialpub.base.config import Settings, load
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain import accounts, schemas, tenancy
 from socialpub.domain.service import close_service, open_service
@@ -152,6 +152,10 @@ class Forker:
             else:
                 self._born.put(told["pid"])
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def fork(self, **asked: Any) -> Child:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(asked).encode() + b"\n")
@@ -224,30 +228,38 @@ class World:
         (self.folder / "socialpub.toml").write_text(_toml(tables) + _toml_sites(sites))
         db.migrate(self.database)
         settings = Settings(**{**tables, "platforms": sites})
-        service = open_service(Runtime(settings, load_vault(settings)))
-        try:
-            organization, profile, self.key = service.write(lambda tx: _organization(service, tx)).result()
-            for platform in self.platforms:
-                for number in range(each):
-                    identity, tokens = self._made(service, platform, number)
-                    self.secrets |= {tokens.access, tokens.refresh or tokens.access}
-                    connect = _connecting(service, organization, profile, platform, identity, tokens)
-                    self.accounts.setdefault(platform, []).append(service.write(connect).result())
-        finally:
-            close_service(service)
+        self.key, self.accounts = self._settle(settings, "Soak", dict.fromkeys(self.platforms, each))
         return self
 
-    def _made(self, service: Any, platform: str, number: int) -> tuple[Identity, Tokens]:
+    def another(self, name: str, wanted: dict[str, int]) -> tuple[str, dict[str, list[str]]]:
+        """One more organization with so many accounts on each platform, while no server runs: its key, and they."""
+        return self._settle(load(self.folder / "socialpub.toml"), name, wanted)
+
+    def _settle(self, settings: Settings, name: str, wanted: dict[str, int]) -> tuple[str, dict[str, list[str]]]:
+        service = open_service(Runtime(settings, load_vault(settings)))
+        accounts: dict[str, list[str]] = {}
+        try:
+            organization, profile, key = service.write(lambda tx: _organization(service, tx, name)).result()
+            for platform, number in [(platform, n) for platform, each in wanted.items() for n in range(each)]:
+                identity, tokens = self._made(service, platform, f"{name}{number}".lower(), number)
+                self.secrets |= {tokens.access, tokens.refresh or tokens.access}
+                connect = _connecting(service, organization, profile, platform, identity, tokens)
+                accounts.setdefault(platform, []).append(service.write(connect).result())
+        finally:
+            close_service(service)
+        return key, accounts
+
+    def _made(self, service: Any, platform: str, name: str, number: int) -> tuple[Identity, Tokens]:
         if platform == "bluesky":
-            handle = f"soak{number}-{random.SystemRandom().randrange(10**9)}.test"
+            handle = f"{name}-{random.SystemRandom().randrange(10**9)}.test"
             made = self.lab.post("/lab/accounts", {"platform": platform, "handle": handle})
             self.secrets.add(made["appPassword"])
             return accounts.login(service, platform, {"handle": made["handle"], "password": made["appPassword"]})
         if platform in fakes.CONNECTORS:
-            made = self.lab.post("/lab/accounts", {"platform": platform, "id": f"{self.folder.name}-{number}"})
+            made = self.lab.post("/lab/accounts", {"platform": platform, "id": f"{self.folder.name}-{name}"})
             return Identity(made["id"], made["id"]), Tokens(made["accessToken"])
         kind = {"kind": "organization"} if platform == "linkedin" and number % 2 else {}  # members and pages
-        made = self.lab.post("/lab/accounts", {"platform": platform, "handle": f"soak{number}", **kind})
+        made = self.lab.post("/lab/accounts", {"platform": platform, "handle": name, **kind})
         ends = schemas.parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
         identity = Identity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
         return identity, Tokens(made["accessToken"], made.get("refreshToken"), ends)
@@ -346,7 +358,8 @@ class World:
     def drain(self, seconds: float = 120) -> None:
         """Without faults, wait until every post and every answer has come to its end."""
         self.lab.faults()
-        sql = "SELECT count(*) AS n FROM idempotency WHERE status IS NULL"
+        # Without those that remember for five minutes that nobody heard an answer: their ids have a colon.
+        sql = "SELECT count(*) AS n FROM idempotency WHERE status IS NULL AND id NOT LIKE '%:%'"
         assert wait_for(lambda: not self.open_posts() and not self.rows(sql)[0]["n"], seconds), self._stuck()
 
     def _stuck(self) -> str:
@@ -359,10 +372,10 @@ class World:
         return f"not at their end: {stuck}\n{self.log.read_text()[-2000:]}"
 
 
-def _organization(service: Any, tx: Any) -> tuple[str, str, str]:
-    organization = tenancy.create_organization(service, tx, "Soak")["id"]
+def _organization(service: Any, tx: Any, name: str) -> tuple[str, str, str]:
+    organization = tenancy.create_organization(service, tx, name)["id"]
     profile = tenancy.list_profiles(tenancy.Scope(organization))[0]["id"]
-    key = tenancy.mint_key(service, tx, organization, profile=None, name="soak", label="live")["key"]
+    key = tenancy.mint_key(service, tx, organization, profile=None, name=name.lower(), label="live")["key"]
     return organization, profile, key
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.base.errors import ApiError
+from socialpub.base.fair import NOBODY, Share, Shares
 from socialpub.store.db import Database, Tx
 from socialpub.store.models import Organization
 from socialpub.store.queue import LEASE_MS, NAP_SECONDS, Claim, EmbeddedConsumer, Job, Jobs
@@ -86,6 +87,7 @@ def test_put_replaces_the_job_of_its_key_and_frees_its_lease(ring: Ring) -> None
     ring.put("post", ring.clock.ms + 5000, lane="b")
     assert ring.rows() == [
         {"key": "post", "kind": "publish", "lane": "b", "visible_at": ring.clock.ms + 5000, "claims": 2, "epoch": None}
+        | NOBODY._asdict()
     ]
     assert not ring.write(lambda tx: ring.jobs.owns(claim))
 
@@ -129,6 +131,7 @@ def test_a_claim_moves_the_lease_ahead_and_counts(ring: Ring) -> None:
         "visible_at": ring.clock.ms + LEASE_MS,
         "claims": 1,
         "epoch": 1,
+        **NOBODY._asdict(),
     }
 
 
@@ -364,3 +367,32 @@ def test_what_was_claimed_and_not_begun_is_not_held_when_the_consumer_stops(ring
     assert ring.jobs.storage.dequeue() is None
     assert ring.jobs.held() == []
     assert ring.jobs.lanes.closed()[0] == set()
+
+
+# --- Shares ---
+
+
+def test_the_many_of_a_full_host_hide_nobody_elses(ring: Ring) -> None:
+    ring.jobs.shares = Shares(6)
+    for number in range(60):
+        ring.write(
+            lambda tx, n=number: ring.jobs.put(tx, "publish", f"a-{n:02}", ring.clock.ms, f"{n}", Share("a", "x"))
+        )
+    ring.write(lambda tx: ring.jobs.put(tx, "publish", "b", ring.clock.ms, "b", Share("b", "y")))
+    first = ring.claim(6)
+    assert [claim.share for claim in first] == [Share("a", "x")] * 4
+    assert [claim.key for claim in ring.claim(6)] == ["b"]
+    ring.jobs.leave(first[0])
+    assert ring.claim(6)[0].key == "a-04"
+
+
+def test_of_a_silent_host_only_what_must_be_looked_at_is_claimed(ring: Ring) -> None:
+    narrow = {"a": 0}
+    ring.jobs.shares = Shares(6, lambda: narrow)
+    for key in ("looked", "waits"):
+        ring.write(lambda tx, key=key: ring.jobs.put(tx, "publish", key, ring.clock.ms, key, Share("a")))
+    ring.jobs.anyway = lambda: ["looked"]
+    assert [claim.key for claim in ring.claim()] == ["looked"]
+    assert ring.claim() == []
+    narrow.clear()
+    assert [claim.key for claim in ring.claim()] == ["waits"]

@@ -81,8 +81,8 @@ class Model:
 
     # --- What time does ---
 
-    def down(self, ms: int) -> None:
-        """The server was down for so long: what is too late now fails, the rest is made up for."""
+    def pass_(self, ms: int) -> None:
+        """The server was down, or asleep, for so long: what is too late now fails, the rest is made up for."""
         self.now += ms
         for entry in self._due():
             if entry.status != "publishing" and entry.at < self.now - GRACE:

@@ -232,6 +232,7 @@ LISTS["/v1/media"] = ["profileId", "cursor"]
 def test_an_odd_filter_is_refused_and_named(path: str, world: World) -> None:
     api, cases = world.alice.api, []
     wanted = [("limit", value) for value in LIMITS] + list(itertools.product(LISTS[path], ODD))
+    wanted.remove(("cursor", ""))  # an empty cursor is as if absent: the first page
     for name, value in wanted:
         cases.append(((name, value), lambda name=name, value=value: api.get(path, params={name: value})))
     for (name, value), answer in zip(wanted, refused(world, cases, 400), strict=True):
@@ -243,7 +244,7 @@ def test_an_odd_filter_is_refused_and_named(path: str, world: World) -> None:
 )
 def test_an_unknown_parameter_is_refused_and_named(name: str, world: World) -> None:
     (answer,) = refused(world, [(name, lambda: world.alice.api.get("/v1/posts", params={name: "1"}))], 400)
-    assert error_of(answer)["rule"] == name
+    assert error_of(answer)["rule"] == (name if len(name) <= 100 else name[:100] + "…")
 
 
 @pytest.mark.parametrize(

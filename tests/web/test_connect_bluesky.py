@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -20,7 +21,8 @@ from socialpub.platforms.base import Account as Who
 from socialpub.platforms.base import AppClient, Draft, Mint, Ready, Tokens, Upstream
 from socialpub.simulator.server import SimulatorThread
 from tests.domain.connect_kit import Office, open_office
-from tests.kit import Clock, Server
+from tests.kit import Clock, Server, breathe
+from tests.web.world import inline, picture
 
 HOUR = 3600
 TOKEN = "oauth.token"
@@ -122,12 +124,50 @@ def test_a_session_that_has_ended_is_told_once_and_the_owner_connects_again(offi
 
 
 def test_an_answer_that_was_lost_is_not_asked_for_with_the_same_refresh_token(office: Office) -> None:
-    office.server.lab.lab.faults.add([{"fault": "reset_after", "operation": TOKEN, "nth": 2}])
+    office.server.lab.lab.faults.add([{"fault": "reset_after", "operation": TOKEN, "nth": 1}])
     with pytest.raises(ApiError) as caught:
         tokens.renewed(office.server.service, row(office)["id"], held(office))
     assert caught.value.outcome is Outcome.AMBIGUOUS
-    assert (row(office)["status"], office.calls(TOKEN)) == ("active", 2)
+    assert (row(office)["status"], office.calls(TOKEN)) == ("active", 1)
     assert row(office)["renewal_at"] is not None
+
+
+def test_a_nonce_is_kept_for_all_steps_and_posts_of_the_account_while_it_is_good(office: Office) -> None:
+    put, upload = "com.atproto.repo.putRecord", "com.atproto.repo.uploadBlob"
+    for number in range(3):
+        media = [inline(picture(size=(8, 8 + number)))]
+        assert publish(office, f"post {number}", media=media, firstComment={"text": "below"})["status"] == "published"
+    assert (office.calls(upload), office.calls(put)) == (3, 6)
+    office.server.skip(10 * 60)
+    assert publish(office, "later", media=[inline(picture())])["status"] == "published"
+    assert (office.calls(upload), office.calls(put)) == (3 + 2, 6 + 1)  # the first call is told the new nonce
+
+
+def test_a_second_account_has_nonces_of_its_own(office: Office) -> None:
+    first = row(office)["id"]
+    office.login_exists()
+    assert office.connect().status_code == 201
+    office.server.lab.lab.calls.clear()
+    (second,) = (found["id"] for found in office.rows() if found["id"] != first)
+    for account in (first, second, first, second):
+        body = {"targets": [{"accountId": account}], "text": f"to {account}"}
+        assert office.alice.api.publish(body).json()["status"] == "published"
+    assert office.calls("com.atproto.repo.putRecord") == 4
+
+
+def test_the_session_that_a_reconnect_replaces_is_revoked(office: Office) -> None:
+    old = held(office)
+    assert office.connect().status_code == 200
+    assert held(office).refresh != old.refresh
+    deadline = time.monotonic() + 10
+    while not office.calls("oauth.revoke"):
+        assert time.monotonic() < deadline
+        breathe()
+    with line(office, Who(row(office)["platform_account_id"], None, {}), old) as up, pytest.raises(ApiError) as caught:
+        bluesky.refresh(up, 0)
+    assert (caught.value.code, caught.value.outcome) == ("platform_auth_failed", Outcome.REJECTED)
+    office.server.skip(HOUR + 1)
+    assert publish(office, "still here")["status"] == "published"
 
 
 # --- A client on loopback --------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from socialpub.store.models import Event
-from socialpub.web import http
+from socialpub.web import bodies
 from socialpub.web.app import ROUTES, SECURITY_HEADERS
 from tests.kit import UNKNOWN_ID, Person, Server, breathe, error_of, untouched
 from tests.web import raw
@@ -108,6 +108,18 @@ def test_every_answer_forbids_what_no_page_of_ours_needs(server: Server, alice: 
     assert "Server" not in alice.api.get("/healthz").headers
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_the_answers_of_every_route_forbid_it_whoever_asks(path: str, server: Server, alice: Person) -> None:
+    asked = [(api, method) for api in (server.api(), alice.api) for method in ("GET", "POST", "TRACE")]
+    for api, method in asked:
+        headers = api.request(method, address(path), headers={"Origin": "https://evil.example"}).headers
+        assert {name: headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS, method
+        assert headers["Cache-Control"], method
+        policy = headers["Content-Security-Policy"].split("; ")
+        assert {"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"} <= set(policy)
+        assert "unsafe" not in headers["Content-Security-Policy"]
+
+
 # --- Bodies ---
 
 
@@ -117,7 +129,7 @@ def padded(body: dict[str, Any], size: int) -> bytes:
 
 
 def test_8_mib_of_json_are_taken_and_one_byte_more_is_not(world: World) -> None:
-    full = padded(world.body(), http.BODY_MAX)
+    full = padded(world.body(), bodies.BODY_MAX)
     assert world.alice.api.post("/v1/posts", content=full).status_code == 200
     with untouched(world.server):
         answer = world.alice.api.post("/v1/posts", content=full + b" ")
@@ -126,7 +138,7 @@ def test_8_mib_of_json_are_taken_and_one_byte_more_is_not(world: World) -> None:
 
 def test_a_body_too_large_is_refused_when_it_does_not_say_how_large_it_is(world: World) -> None:
     def pieces() -> Iterator[bytes]:
-        yield from (b" " * 65536 for _ in range(http.BODY_MAX // 65536))
+        yield from (b" " * 65536 for _ in range(bodies.BODY_MAX // 65536))
         yield b"{}"
 
     with untouched(world.server):
@@ -158,7 +170,7 @@ def test_a_compressed_body_is_not_json(world: World) -> None:
 
 def test_a_body_on_a_read_is_not_taken_for_anything(alice: Person) -> None:
     assert alice.api.request("GET", "/v1/posts", content=b"{").status_code == 200
-    answer = alice.api.request("GET", "/v1/posts", content=b" " * (http.BODY_MAX + 1))
+    answer = alice.api.request("GET", "/v1/posts", content=b" " * (bodies.BODY_MAX + 1))
     assert error_of(answer)["rule"] == "http.body_size"
 
 

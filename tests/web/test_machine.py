@@ -6,7 +6,7 @@ import itertools
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import httpx
@@ -15,6 +15,7 @@ from hypothesis import Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Event, Idempotency
 from tests.kit import Clock, Server, breathe, error_of, iso
 from tests.web.model import HOUR, MINUTE, Model, Mood
@@ -127,7 +128,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([20_000, 10 * MINUTE, HOUR, 4 * HOUR]))
     def tick(self, ms: int) -> None:
-        self.model.now += ms
+        self.model.pass_(ms)
         self.server.skip(ms / 1000)
         self._settle()
 
@@ -139,7 +140,7 @@ class Machine(RuleBasedStateMachine):
         self.server.clock.skip(ms / 1000)
         self.server.start()
         self.person.api = self.server.api(self.person.key)
-        self.model.down(ms)
+        self.model.pass_(ms)
         self._settle()
 
     # --- Looking ---
@@ -212,6 +213,13 @@ class Machine(RuleBasedStateMachine):
             post: Seen(entry.status, None if entry.due is None else iso(entry.due), tuple(entry.events), entry.sent)
             for post, entry in self.model.posts.items()
         }
+
+
+@pytest.fixture
+def lab(wall: Clock) -> Iterator[SimulatorThread]:
+    """On the server's clock."""
+    with SimulatorThread(wall) as simulator:
+        yield simulator
 
 
 @pytest.fixture

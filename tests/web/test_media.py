@@ -18,7 +18,8 @@ import httpx
 import pytest
 
 from socialpub.base.errors import ApiError
-from socialpub.domain import files, limits, media, probe, recovery, tenancy
+from socialpub.domain import act, files, limits, media, probe, recovery
+from socialpub.platforms.base import Facts
 from socialpub.store.models import Instance, Media, Organization, Post
 from socialpub.web.api import media as media_api
 from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, Api, Person, Server, breathe, error_of, iso, untouched
@@ -315,18 +316,18 @@ def test_an_upload_of_a_byte_now_and_then_ends_after_its_time_in_all(
 
         def drip() -> None:
             with contextlib.suppress(OSError):  # the server has hung up
-                for byte in part(JPEG):
+                for byte in part(JPEG * 100):
                     if stop.wait(0.02):
                         return
                     connection.sendall(bytes([byte]))
 
         dripping = threading.Thread(target=drip)
         dripping.start()
-        began = time.monotonic()
         answer = connection.recv(65536)
+        still = dripping.is_alive()  # nothing else than the time for the whole can have ended it
         stop.set()
         dripping.join()
-    assert time.monotonic() - began < 5
+    assert still
     assert answer.startswith(b"HTTP/1.1 408 ")
 
 
@@ -465,7 +466,7 @@ def test_a_cursor_of_another_list_or_organization_is_refused(alice: Person, char
     cursor = alice.api.get("/v1/media", params={"limit": 1}).json()["nextCursor"]
     assert error_of(charlie.api.get("/v1/media", params={"cursor": cursor}))["rule"] == "cursor"
     assert error_of(alice.api.get("/v1/posts", params={"cursor": cursor}))["rule"] == "cursor"
-    for bad in ("", "x", cursor[:-4] + "AAAA", "ü"):
+    for bad in ("x", cursor[:-4] + "AAAA", "ü"):
         assert error_of(alice.api.get("/v1/media", params={"cursor": bad}))["rule"] == "cursor"
 
 
@@ -702,8 +703,16 @@ def leftover_age(path: Path, server: Server) -> None:
     os.utime(path, (at, at))
 
 
+def inline_kept(server: Server, who: Person, content: bytes) -> Facts:
+    """An inline file that a request has brought and kept."""
+    with files.Arriving(files.home(server.service)) as arriving:
+        arriving.write(content)
+        arriving.rest()
+        return media.store(server.service, arriving, who.organization)
+
+
 def test_a_file_on_its_way_to_a_row_is_not_removed(server: Server, alice: Person) -> None:
-    facts = media.store(server.service, JPEG)
+    facts = inline_kept(server, alice, JPEG)
     assert not files.remove_unneeded(server.service, facts.sha256)
     assert files.tidy(server.service) == 0
     server.clock.skip(files.LEASE_SECONDS + 1)
@@ -749,7 +758,7 @@ def test_an_upload_that_its_transaction_refuses_is_gone_with_the_answer(
     def revoked(*_: Any) -> None:
         raise ApiError("unauthenticated")
 
-    monkeypatch.setattr(tenancy, "check_key", revoked)
+    monkeypatch.setattr(act, "check", revoked)
     assert upload(alice.api).status_code == 401
     assert (kept(server), leased(server)) == ([], [])
 
@@ -759,10 +768,10 @@ def test_inline_media_go_when_one_of_them_cannot_be_stored(
 ) -> None:
     real = probe.measure
 
-    def second_fails(path: Path, sha256: str = "") -> Any:
+    def second_fails(path: Path, sha256: str = "", owner: str = "") -> Any:
         if kept(server)[1:]:  # the one that is arriving, and one before it
             raise ApiError("internal_error")
-        return real(path, sha256)
+        return real(path, sha256, owner)
 
     monkeypatch.setattr(probe, "measure", second_fails)
     with alice.api.expecting_failure():
@@ -782,7 +791,7 @@ def test_a_refused_post_takes_no_bytes_from_those_who_have_the_same(
 def test_a_refused_post_takes_no_bytes_from_a_request_that_is_about_to_name_them(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    facts = media.store(server.service, JPEG)  # another request, on its way to its transaction
+    facts = inline_kept(server, alice, JPEG)  # another request, on its way to its transaction
     no_quota_left(server, alice, monkeypatch)
     assert alice.api.publish(inline_post(alice, JPEG)).status_code == 402
     assert kept(server) == [facts.sha256]
@@ -793,7 +802,7 @@ def test_a_refused_post_takes_no_bytes_from_a_request_that_is_about_to_name_them
 def test_deleting_one_of_two_records_leaves_the_bytes_to_a_request_that_is_about_to_name_them(
     server: Server, alice: Person
 ) -> None:
-    facts = media.store(server.service, JPEG)
+    facts = inline_kept(server, alice, JPEG)
     alice.api.delete(f"/v1/media/{stored(alice.api)['id']}")
     assert not files.remove_unneeded(server.service, facts.sha256)
     assert kept(server) == [facts.sha256]
@@ -811,7 +820,7 @@ def test_a_twin_that_comes_second_leaves_the_bytes_to_the_first(server: Server, 
 
 
 def test_files_that_a_crash_left_without_a_row_go_after_the_next_start(server: Server, alice: Person) -> None:
-    media.store(server.service, JPEG)
+    inline_kept(server, alice, JPEG)
     server.stop()
     files._leases.clear()  # as the process is gone
     server.restart(alice)

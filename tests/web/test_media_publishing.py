@@ -8,11 +8,13 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from socialpub.domain import files, probe
+from socialpub.platforms.base import Facts
 from socialpub.store.models import Media
 from tests.kit import Person, Server, iso, untouched
 from tests.media_kit import animation, mp4, picture, png
@@ -77,7 +79,12 @@ def test_a_url_is_fetched_and_measured_once_a_batch(
 ) -> None:
     measured: list[str] = []
     real = probe.measure
-    monkeypatch.setattr(probe, "measure", lambda path, sha256="": measured.append(str(path)) or real(path, sha256))
+
+    def counted(path: Path, sha256: str = "", owner: str = "") -> Facts | None:
+        measured.append(str(path))
+        return real(path, sha256, owner)
+
+    monkeypatch.setattr(probe, "measure", counted)
     url = shelf.put("/a.jpg", picture())
     results = publish(alice, by_url(url), targets=5)
     assert {result["status"] for result in results} == {"published"}

@@ -25,6 +25,7 @@ from socialpub.web import openapi, samples
 from socialpub.web.app import ROUTES
 from socialpub.web.http import Route
 from socialpub.web.operations import OPERATIONS, TAGS
+from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA
 
 Json = dict[str, Any]
 BASE = "https://social.example.org"
@@ -85,12 +86,12 @@ def test_the_errors_of_a_route_are_rules_of_the_service_or_codes(route: Route) -
 
 def test_every_request_rule_of_posts_and_limits_is_documented_where_it_arises() -> None:
     told = {name for route in ROUTES for names in openapi.refusals(route).values() for name in names}
-    from_the_socket = {"http.method", "http.timeout", "service.stopping"}
+    from_the_socket = {"http.method", "http.timeout", "http.host", "http.busy", "service.stopping"}
     later = ("account.", "connect.", "pinterest.", "webhook.", "profile.delete", "profile.slug")
     uploads = {
         "media.type_unsupported", "media.type_mismatch", "media.size_max", "media.pixels_max", "media.unreadable",
         "media.content_type", "media.parse_failed", "media.missing_file", "media.empty_body", "media.single_file",
-        "media.in_use",
+        "media.in_use", "media.quota",
     }  # fmt: skip
     expected = {
         rule.rule
@@ -149,17 +150,58 @@ def test_the_schema_says_what_a_target_and_a_media_item_must_name() -> None:
     publish = operation("POST /v1/posts")["requestBody"]["content"]["application/json"]["schema"]
     target, item = {"platform": "bluesky"}, {"kind": "image", "url": "https://x.test/a.png"}
     assert errors_in(publish, {"targets": [target], "media": [item, "med_" + "0" * 22]}) == []
+    assert errors_in(publish, {"targets": [{"accountId": UNKNOWN_ID}, target | {"accountId": UNKNOWN_ID}]}) == []
+    for source in ({"mediaId": UNKNOWN_MEDIA}, {"bytesBase64": "eA=="}):
+        assert errors_in(publish, {"targets": [target], "media": [{"kind": "video"} | source]}) == []
     for targets in ([], [target] * 26, [{"text": "x"}]):
         assert errors_in(publish, {"targets": targets, "text": "x"}) != []
-    for wrong in ({"kind": "image"}, item | {"bytesBase64": "eA=="}, "med_1"):
+    two = [item | {"bytesBase64": "eA=="}, item | {"mediaId": UNKNOWN_MEDIA}]
+    for wrong in ({"kind": "image"}, *two, two[0] | two[1], "med_1"):
         assert errors_in(publish, {"targets": [target], "media": [wrong]}) != []
+
+
+def test_every_part_of_a_request_is_a_type_of_its_own_for_code_generators() -> None:
+    """Alternatives beside properties make generators split a type or drop it; inline ones have no name of their own."""
+    found = DOCUMENT["components"]["schemas"]
+    assert found["PublishRequest"]["properties"]["targets"]["items"] == {"$ref": "#/components/schemas/Target"}
+    for name in ("PublishRequest", "Target"):
+        media = found[name]["properties"]["media"]["items"]
+        assert media == {"$ref": "#/components/schemas/MediaEntry"}
+    assert found["Target"]["properties"]["options"]["$ref"] == "#/components/schemas/Options"
+    assert {"$ref": "#/components/schemas/MediaItem"} in found["MediaEntry"]["oneOf"]
+    assert (
+        len(found["Options"]["oneOf"]) == len(found["Options"]["discriminator"]["mapping"]) == len(platforms.PLATFORMS)
+    )
+    for name in reachable("PublishRequest", "ValidateRequest", "CompleteRequest", "KeyRequest"):
+        alternatives = {"anyOf", "oneOf", "allOf"} & set(found[name])
+        assert not (alternatives and "properties" in found[name]), name
+        for field, value in found[name].get("properties", {}).items():
+            inline = [part for part in walk(value) if {"oneOf", "anyOf", "properties"} & set(part)]
+            assert inline == [], (name, field)
+
+
+def reachable(*names: str) -> set[str]:
+    """The components that these are made of, themselves included."""
+    found: set[str] = set()
+    left = list(names)
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            parts = walk(DOCUMENT["components"]["schemas"][name])
+            left += [part["$ref"].rpartition("/")[2] for part in parts if "$ref" in part]
+    return found
 
 
 def test_lists_in_the_query_may_be_repeated() -> None:
     parameters = {entry["name"]: entry for entry in operation("GET /v1/posts")["parameters"]}
     assert parameters["platform"]["explode"] is True
     assert parameters["platform"]["style"] == "form"
-    assert parameters["platform"]["schema"] == {"type": "array", "items": {"$ref": "#/components/schemas/Platform"}}
+    assert parameters["platform"]["schema"] == {
+        "type": "array",
+        "items": {"$ref": "#/components/schemas/Platform"},
+        "maxItems": 50,
+    }
     assert parameters["limit"]["schema"] == {"type": "integer", "minimum": 1, "maximum": 200, "default": 50}
     assert parameters["after"]["schema"] == {"type": "string", "format": "date-time"}
     assert set(parameters) == {
@@ -191,7 +233,8 @@ def test_a_field_that_is_always_there_is_required_and_one_that_may_be_absent_is_
     assert set(found["Batch"]["required"]) == {"id", "status", "createdAt", "results"}
     assert set(found["Result"]["required"]) == {"accountId", "platform", "postId", "status"}
     assert set(found["EnvelopeError"]["required"]) == {"code", "message", "docUrl", "requestId"}
-    assert set(found["Account"]["properties"]) - set(found["Account"]["required"]) == {"pinterest", "instagram"}
+    optional = {"attention", "pinterest", "instagram"}
+    assert set(found["Account"]["properties"]) - set(found["Account"]["required"]) == optional
 
 
 def test_a_nullable_field_says_so_and_no_other_does() -> None:

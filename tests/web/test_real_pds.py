@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import secrets
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import httpx
 import pytest
 
 from socialpub.base import net
@@ -19,7 +21,7 @@ from socialpub.platforms.base import Account as Who
 from socialpub.platforms.base import AppClient, Connected, Draft, Identity, Mint, Published, Ready, Tokens, Upstream
 from socialpub.store.models import Account
 from tests.domain.connect_kit import sign_in
-from tests.kit import Api, Person, Server, error_of
+from tests.kit import Api, Person, Server, breathe, error_of
 from tests.media_kit import picture
 from tests.web.pds_kit import SCOPE, Owner, Pds, start
 
@@ -118,6 +120,70 @@ def test_a_request_that_is_repeated_makes_no_second_record(pds: Pds, alice: Pers
     first, again = alice.api.publish(body, key="same"), alice.api.publish(body, key="same")
     assert again.json() == first.json()
     assert len(pds.records()) == before + 1
+
+
+def test_a_byte_order_mark_moves_nothing(pds: Pds, alice: Person, browser: Api) -> None:
+    account, before = with_password(pds, browser), pds.records()
+    item = {"kind": "image", "bytesBase64": base64.b64encode(picture("PNG")).decode(), "altText": "\ufeffA loaf"}
+    sent = publish(alice, account, "\ufeff\ufeff#bread 🥖", media=[item], firstComment={"text": "\ufeff#warm"})
+    post, comment = pds.records()[len(before) :]
+    assert (post["uri"], post["cid"]) == (sent["uri"], sent["cid"])
+    assert (post["value"]["text"], comment["value"]["text"]) == ("#bread 🥖", "#warm")
+    assert post["value"]["facets"][0]["index"] == {"byteStart": 0, "byteEnd": 6}
+    assert post["value"]["embed"]["images"][0]["alt"] == "A loaf"
+
+
+def owners_call(pds: Pds, nsid: str) -> None:
+    """A call that takes the account's own password."""
+    login = {"identifier": pds.did, "password": pds.password}
+    with httpx.Client(base_url=f"{pds.url}/xrpc/", trust_env=False) as http:
+        session = http.post("com.atproto.server.createSession", json=login).raise_for_status().json()
+        headers = {"Authorization": f"Bearer {session['accessJwt']}"}
+        http.post(nsid, headers=headers, json={} if nsid.endswith("deactivateAccount") else None).raise_for_status()
+
+
+def test_an_account_that_was_deactivated_works_again_when_it_comes_back(
+    pds: Pds, alice: Person, browser: Api, server: Server
+) -> None:
+    account = with_password(pds, browser)
+    owners_call(pds, "com.atproto.server.deactivateAccount")
+    try:
+        body = {"targets": [{"accountId": account}], "text": "away"}
+        (refused,) = alice.api.publish(body).json()["results"]
+        assert (refused["status"], refused["error"]["code"]) == ("rejected", "platform_auth_failed")
+        (row,) = server.rows(Account)
+        held = tokens.open_tokens(server.service, account, row["secret"])
+        assert tokens.renewed(server.service, account, held).refresh != held.refresh
+    finally:
+        owners_call(pds, "com.atproto.server.activateAccount")
+    publish(alice, account, "back")
+
+
+def is_over(up: Upstream) -> bool:
+    """Whether a session can be renewed no more."""
+    try:
+        bluesky.refresh(up, 0)
+    except ApiError as error:
+        return error.code == "platform_auth_failed"
+    return False
+
+
+def test_the_session_that_a_reconnect_replaces_is_ended(
+    pds: Pds, browser: Api, server: Server, line: Callable[..., Upstream]
+) -> None:
+    account = with_password(pds, browser)
+    (row,) = server.rows(Account)
+    old = tokens.open_tokens(server.service, account, row["secret"])
+    fields = {"handle": pds.handle, "password": pds.app_password}
+    assert browser.post(f"{START}/complete", json=fields).status_code == 200
+    connected = Connected(Identity(pds.did, pds.handle, json.loads(row["extra"])), old)
+    deadline = time.monotonic() + 10
+    while not is_over(line(connected)):
+        assert time.monotonic() < deadline
+        breathe()
+    (row,) = server.rows(Account)
+    fresh = tokens.open_tokens(server.service, account, row["secret"])
+    assert tokens.renewed(server.service, account, fresh).refresh != fresh.refresh
 
 
 # --- A client on loopback, without our server ------------------------------------------------------------------------

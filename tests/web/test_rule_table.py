@@ -98,12 +98,15 @@ REFUSED = [
 TESTS = Path(__file__).parents[1]
 ELSEWHERE = {
     # Rules whose requests need more than this table has: the file with their test, which names the rule.
+    "post.duplicate": "web/test_duplicates.py",
     "scheduledAt.text_only": "web/test_rule_table.py",
     "idempotency_key.body_mismatch": "web/test_idempotency.py",
     "idempotency_key.in_progress": "web/test_idempotency.py",
     "api_key.profile_scope": "web/test_scoping.py",
     "cursor": "domain/test_postlog.py",
     "csrf": "web/test_scoping.py",
+    "http.busy": "walls/test_limits_before_work.py",
+    "http.host": "walls/test_edge.py",
     "http.request": "web/test_bad_input.py",
     "http.timeout": "web/test_bad_input.py",
     "billing.posts.monthly_cap": "web/test_limits.py",
@@ -112,6 +115,7 @@ ELSEWHERE = {
     "storage.unavailable": "web/test_results.py",
     "media.url.disallowed": "web/test_results.py",
     "media.size_max": "web/test_results.py",
+    "media.quota": "walls/test_media_quota.py",
     "media.pixels_max": "web/test_results.py",
     "media.unreadable": "web/test_results.py",
     "publish.outcome_unknown": "domain/test_protocol.py",

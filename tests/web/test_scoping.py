@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from socialpub.base import crypto
+from socialpub.domain import tenancy
 from socialpub.domain.tenancy import SESSION_IDLE_MS
 from socialpub.store.models import ApiKey, Event, Post, Session, User
 from socialpub.web import app as web_app
@@ -199,6 +200,17 @@ def test_a_revoked_key_stops_at_the_next_request(world: World) -> None:
     assert world.bob.api.get("/v1/posts").status_code == 200
 
 
+def test_a_mistyped_key_is_refused_without_a_look_into_the_database(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr(tenancy, "_find_key", lambda digest: looked.append(digest))
+    key = world.alice.key
+    for wrong, looks in ((key[:-1] + ("0" if key[-1] != "0" else "1"), 0), (key, 1)):
+        assert world.server.api(wrong).get("/v1/posts").status_code == 401
+        assert len(looked) == looks
+
+
 def test_the_last_use_of_a_key_is_written_once_a_minute(world: World) -> None:
     world.alice.api.get("/v1/posts")
     first = used(world)
@@ -217,8 +229,6 @@ def used(world: World) -> int:
 
 
 def test_live_and_test_keys_do_the_same(world: World) -> None:
-    from socialpub.domain import tenancy
-
     key = world.server.service.write(
         lambda tx: tenancy.mint_key(
             world.server.service, tx, world.alice.organization, profile=None, name="t", label="test"

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from socialpub.web import http
+from socialpub.web import bodies
 from tests.kit import Server
 from tests.web.dripping import Ended, drip
 from tests.web.world import World
@@ -33,7 +33,7 @@ def test_headers_of_a_later_request_time_out_too(server: Server) -> None:
 
 
 def test_a_body_that_comes_byte_by_byte_times_out_as_a_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "BODY_SECONDS", 0.5)
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.5)
     head = f"POST /v1/posts HTTP/1.1\r\nAuthorization: Bearer {world.alice.key}\r\nContent-Length: 99999\r\n\r\n"
     ended = dripped(world.server, head.encode())
     assert ended.status == 408

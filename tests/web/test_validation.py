@@ -131,7 +131,6 @@ NEIGHBOURS = [
     (["scheduleAt"], "scheduledAt"),
     (["txt"], "text"),
     (["target"], "targets"),
-    (["publish_now"], "publishNow"),
     (["targets", 0, "accountID"], "accountId"),
     (["targets", 0, "option"], "options"),
     (["targets", 0, "options", "lang"], "langs"),
@@ -209,13 +208,15 @@ def test_a_field_with_no_neighbour_lists_what_there_is(world: World) -> None:
     error = error_of(world.post(colour="teal"))
     assert error["remediation"] == (
         "There is no field `colour`; remove it. Known here: "
-        "targets, text, media, publishNow, scheduledAt, firstComment, profileId."
+        "targets, text, media, publishNow, scheduledAt, firstComment, profileId, onDuplicate."
     )
 
 
 def test_a_request_of_nothing_but_unknown_fields_is_answered_in_bounds(world: World) -> None:
     error = error_of(world.post(**{f"field{n}": n for n in range(20_000)}))
-    assert len(error["platformResponse"]) == 1_000
+    assert (error["rule"], len(error["platformResponse"])) == ("body", 1)
+    error = error_of(world.post(**{f"field{n}": n for n in range(98)}))
+    assert len(error["platformResponse"]) == 98
     assert error["remediation"].count("There is no field") == 10
 
 

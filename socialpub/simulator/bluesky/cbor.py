@@ -85,3 +85,12 @@ def _head(major: int, number: int) -> bytes:
         if number < 1 << 8 * width:
             return bytes([major << 5 | code]) + number.to_bytes(width, "big")
     raise TypeError("no integer of the data model")
+
+
+def as_read(value: Any) -> Any:
+    """A stored value as the server reads it: its decoder of strings leaves out a byte order mark at their beginning."""
+    if isinstance(value, str):
+        return value.removeprefix("\ufeff")
+    if isinstance(value, list):
+        return [as_read(item) for item in value]
+    return {as_read(key): as_read(item) for key, item in value.items()} if isinstance(value, dict) else value

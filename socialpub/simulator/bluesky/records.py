@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from socialpub.simulator import sniff
+from socialpub.simulator.bluesky import cbor
 from socialpub.simulator.bluesky.accounts import Account, Accounts
 from socialpub.simulator.bluesky.lexicon import blobs
 from socialpub.simulator.bluesky.repo import StoredRecord, Write, cid_of
@@ -149,7 +150,7 @@ class Records:
                     url=f"https://bsky.app/profile/{account.did}/post/{write.rkey}"
                     if write.collection == POST
                     else None,
-                    text=(write.value or {}).get("text"),
+                    text=cbor.as_read((write.value or {}).get("text")),
                     media=tuple(self._media(account, write.value)),
                     request=request.input,
                 )

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from socialpub.simulator.facebook.feed import Feed
-from socialpub.simulator.facebook.pages import Pages
+from socialpub.simulator.facebook.pages import Pages, Portfolio
 from socialpub.simulator.facebook.videos import Videos
 from socialpub.simulator.meta import graph
 from socialpub.simulator.meta.graph import VERSION, asked_fields, missing, shown
@@ -29,6 +29,7 @@ class _Wanted(BaseModel):
     handle: str = Field("lab", min_length=1)
     display_name: str | None = None
     pages: int = Field(1, ge=0)
+    portfolio: Portfolio = ""
     tasks: tuple[str, ...] = ("ADVERTISE", "ANALYZE", "CREATE_CONTENT", "MESSAGING", "MODERATE", "MANAGE")
 
 
@@ -43,6 +44,7 @@ class Facebook:
         self.pages = Pages(lab)
         self.feed = Feed(lab, self.pages)
         self.videos = Videos(lab, self.pages, self.feed)
+        self.feed.due = self.videos.due
         self.meter = Meter(lab, "pages", 80001)
 
     def operations(self) -> tuple[Operation, ...]:
@@ -56,15 +58,21 @@ class Facebook:
         """A post, photo, video or Page of the caller's."""
         id = call.parts["node"]
         account = self.pages.access(call).account
+        going_up = self.videos.progress(id)
+        if going_up is not None:
+            return Answer(200, going_up)
         found = self.feed.node(id, account) or self.videos.node(id, account) or self.pages.node(id, account)
         if found is None:
             raise missing(id)
         return Answer(200, shown(found, asked_fields(call, "id")))
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """A login with Pages and the first one's token: `handle`, and optionally `displayName`, `pages`, `tasks`."""
+        """A login with Pages and the first one's token: `handle`, and optionally `displayName`, `pages`, `tasks`.
+
+        `portfolio` (`owned` or `client`): the Pages belong to a business portfolio, which alone lists them.
+        """
         asked = _Wanted.model_validate(wanted)
-        user = self.pages.add(asked.handle, asked.display_name, asked.pages, asked.tasks)
+        user = self.pages.add(asked.handle, asked.display_name, asked.pages, asked.tasks, asked.portfolio)
         token = self.pages.login(user)
         made: dict[str, Any] = {"userId": user.id, "userToken": token}
         for page in self.pages.of(user.id)[:1]:

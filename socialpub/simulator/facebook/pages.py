@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from socialpub.simulator.forms import bearer, fields
 from socialpub.simulator.meta.graph import (
@@ -16,6 +17,7 @@ from socialpub.simulator.meta.graph import (
     asked_fields,
     dead_token,
     listed,
+    missing,
     refuse,
     shown,
 )
@@ -25,7 +27,11 @@ from socialpub.simulator.wire import Answer, Call, Operation
 if TYPE_CHECKING:
     from socialpub.simulator.lab import Lab
 
-SCOPES = ("pages_show_list", "pages_read_engagement", "pages_manage_posts")
+SCOPES = ("pages_show_list", "pages_read_engagement", "pages_manage_posts", "business_management")
+Portfolio = Literal["", "owned", "client"]
+
+
+BUSINESS = "business_management"
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,13 @@ class Page:
     name: str
     owner: str
     tasks: tuple[str, ...]
+    portfolio: Portfolio = ""  # how a business portfolio has it; then only the portfolio lists it
+    assigned: bool = True  # to the login, by the portfolio
     category: str = "Software"
+
+
+def _portfolio_of(login: str) -> str:
+    return f"9{login}"
 
 
 def _issued(issue: Issue) -> Answer:
@@ -61,16 +73,24 @@ _MANNERS = Manners(
 
 @dataclass
 class Pages:
-    """Who is here. A Page's token has no end when it comes from a login's long-lived one."""
+    """Who is here. A Page's token has no end when it comes from a login's long-lived one.
+
+    For tests: `configurations` are the scopes of Login for Business by their `config_id`, and `secret_required` is the
+    app's switch "Require App Secret". A proof that is sent has to be right in any case.
+    """
 
     lab: Lab
     users: dict[str, Person] = field(default_factory=dict)
     pages: dict[str, Page] = field(default_factory=dict)
+    configurations: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    secret_required: bool = False
     _tokens: dict[tuple[str, bool], str] = field(default_factory=dict)
     _long: set[str] = field(default_factory=set)  # logins' tokens for 60 days
 
     def __post_init__(self) -> None:
-        self.server = OAuthServer(self.lab.clock, _MANNERS, lambda: tuple(self.users))
+        self.server = OAuthServer(
+            self.lab.clock, _MANNERS, lambda: tuple(self.users), configurations=self.configurations
+        )
         self._check = Tokens(self.server)
 
     def operations(self) -> tuple[Operation, ...]:
@@ -81,11 +101,13 @@ class Pages:
             Operation("me", ("GET",), users, self.me),
             Operation("permissions", ("GET",), f"{users}/permissions", self.permissions),
             Operation("accounts", ("GET",), f"{users}/accounts", self.accounts),
+            Operation("businesses", ("GET",), f"{users}/businesses", self.businesses),
+            Operation("business.pages", ("GET",), f"/{VERSION}/<business>/<edge:owned_pages|client_pages>", self.held),
             Operation("permissions.end", ("DELETE",), f"/{VERSION}/<user>/permissions", self.end),
         )
 
-    def add(self, handle: str, name: str | None, pages: int, tasks: Sequence[str]) -> Person:
-        """A login with so many Pages; ValueError when the handle is taken."""
+    def add(self, handle: str, name: str | None, pages: int, tasks: Sequence[str], portfolio: Portfolio = "") -> Person:
+        """A login with so many Pages, of a portfolio if any; ValueError when the handle is taken."""
         if any(handle == user.username for user in self.users.values()):
             raise ValueError(f"the handle {handle} is taken")
         user = Person(str(10_150_000_000_000_000 + len(self.users)), handle, name)
@@ -93,7 +115,8 @@ class Pages:
         for number in range(pages):
             title = name or handle
             id = str(104_000_000_000_000 + len(self.pages))
-            self.pages[id] = Page(id, title if not number else f"{title} {number + 1}", user.id, tuple(tasks))
+            shown = title if not number else f"{title} {number + 1}"
+            self.pages[id] = Page(id, shown, user.id, tuple(tasks), portfolio)
         return user
 
     def of(self, user: str) -> list[Page]:
@@ -114,7 +137,17 @@ class Pages:
         return known
 
     def access(self, call: Call, scope: str = "") -> Access:
+        self._check_proof(call)
         return self._check.access(call, scope)
+
+    def _check_proof(self, call: Call) -> None:
+        sent = fields(call).get("appsecret_proof")
+        proof = hmac.new(self.server.client_secret.encode(), bearer(call).encode(), "sha256").hexdigest()
+        if sent is not None and sent != proof:
+            raise refuse(100, "Invalid appsecret_proof provided in the API argument", kind="GraphMethodException")
+        if sent is None and self.secret_required:
+            words = "API calls from the server require an appsecret_proof argument"
+            raise refuse(100, words, kind="GraphMethodException")
 
     def page(self, call: Call) -> Page:
         """The Page that is calling as itself; a login's own token does not do."""
@@ -161,18 +194,29 @@ class Pages:
 
     def accounts(self, call: Call) -> Answer:
         found = self.access(call, "pages_show_list")
-        lasting = bearer(call) in self._long
-        rows = [
-            {
-                "id": page.id,
-                "name": page.name,
-                "category": page.category,
-                "tasks": list(page.tasks),
-                "access_token": self.token(page, lasting=lasting),
-            }
-            for page in self.of(found.account)
-        ]
+        mine = [page for page in self.of(found.account) if not page.portfolio]
+        rows = [self._row(call, page) | {"tasks": list(page.tasks)} for page in mine]
         return listed(call, [(0, row) for row in rows], asked_fields(call, "id,name,access_token"), self.lab)
+
+    def businesses(self, call: Call) -> Answer:
+        """A login's portfolio, when any Page of it is in one."""
+        found = self.access(call, BUSINESS)
+        held = any(page.portfolio for page in self.of(found.account))
+        rows = [{"id": _portfolio_of(found.account), "name": "Lab portfolio"}] if held else []
+        return listed(call, [(0, row) for row in rows], asked_fields(call, "id,name"), self.lab)
+
+    def held(self, call: Call) -> Answer:
+        """The Pages of a portfolio; it tells no tasks, and no token of a Page that the person was not assigned."""
+        found = self.access(call, BUSINESS)
+        if call.parts["business"] != _portfolio_of(found.account):
+            raise missing(call.parts["business"])
+        kind = call.parts["edge"].removesuffix("_pages")
+        rows = [self._row(call, page) for page in self.of(found.account) if page.portfolio == kind]
+        return listed(call, [(0, row) for row in rows], asked_fields(call, "id,name"), self.lab)
+
+    def _row(self, call: Call, page: Page) -> dict[str, Any]:
+        token = self.token(page, lasting=bearer(call) in self._long) if page.assigned else ""
+        return {"id": page.id, "name": page.name, "category": page.category, "access_token": token}
 
     def end(self, call: Call) -> Answer:
         """The owner takes everything back: the login's tokens and those of all its Pages."""

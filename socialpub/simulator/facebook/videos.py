@@ -1,4 +1,4 @@
-"""Videos of Pages: taken in pieces or from an address, published at the last step, shown once they are processed."""
+"""Videos of Pages: taken in pieces or from an address, and public once they are processed after the last step."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from socialpub.simulator.facebook.feed import WEB, Feed
 from socialpub.simulator.facebook.pages import Page, Pages
 from socialpub.simulator.forms import fields
-from socialpub.simulator.ledger import Medium
-from socialpub.simulator.meta.graph import VERSION, instant, refuse
+from socialpub.simulator.meta.graph import VERSION, instant, missing, refuse
 from socialpub.simulator.meta.multipart import form_of
 from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.wire import Answer, Call, Operation
@@ -23,7 +22,7 @@ _TYPES = ("video/mp4", "video/quicktime", "video/webm", "video/x-m4v")
 
 @dataclass
 class Video:
-    """One on its way; `ready_ms` is None until it is published, `error` says how its processing ends."""
+    """One on its way; `ready_ms`: when its processing ends, None before the last step; `error` says how it does."""
 
     id: str
     page: str
@@ -32,6 +31,16 @@ class Video:
     content: bytearray = field(default_factory=bytearray)
     ready_ms: int | None = None
     error: str = ""
+    form: Mapping[str, str] = field(default_factory=dict)  # of the last step
+    public: bool = False
+
+
+@dataclass
+class File:
+    """One that goes up whole, before it is a video of any Page."""
+
+    size: int
+    content: bytearray = field(default_factory=bytearray)
 
 
 @dataclass
@@ -44,26 +53,44 @@ class Videos:
     piece: int = 1024 * 1024
     failing: list[str] = field(default_factory=list)
     videos: dict[str, Video] = field(default_factory=dict)
+    phases: bool = True  # False: as if Meta had ended them; then a file goes up whole, by an upload of the app
+    files: dict[str, File] = field(default_factory=dict)
 
     def operations(self) -> tuple[Operation, ...]:
-        return (Operation("videos", ("POST",), f"/{VERSION}/<page>/videos", self.upload, _url),)
+        return (
+            Operation("videos", ("POST",), f"/{VERSION}/<page>/videos", self.upload, _url),
+            Operation("uploads", ("POST",), f"/{VERSION}/<app>/uploads", self.open),
+            Operation("upload.bytes", ("POST",), f"/{VERSION}/<file>", self.take),
+        )
 
     def reset(self) -> None:
         self.videos.clear()
         self.failing.clear()
+        self.files.clear()
+        self.phases = True
         self.piece = 1024 * 1024
 
+    def due(self) -> None:
+        """Whatever is processed by now is public."""
+        for video in self.videos.values():
+            if self._is_over(video) and not (video.error or video.public):
+                self._show(video)
+
     def node(self, id: str, account: str) -> dict[str, Any] | None:
+        self.due()
         video = self.videos.get(id)
         if video is None or video.page != account:
             return None
         return {
             "id": id,
             "status": self._status(video),
-            "published": video.ready_ms is not None and not video.error,
+            "published": video.public,
             "permalink_url": f"/{video.page}/videos/{id}/",
-            "post_id": None if video.ready_ms is None or video.error else f"{video.page}_{id}",
+            "post_id": f"{video.page}_{id}" if video.public else None,
         }
+
+    def _is_over(self, video: Video) -> bool:
+        return video.ready_ms is not None and self.feed.now >= video.ready_ms
 
     # --- Calls ---
 
@@ -71,6 +98,10 @@ class Videos:
         """All four ways of the edge: three phases, or an address."""
         page, form = self.pages.page(call), form_of(call)
         phase = form.texts.get("upload_phase", "")
+        if phase and not self.phases:
+            raise refuse(100, "(#100) upload_phase is deprecated")
+        if "fbuploader_video_file_chunk" in form.texts:
+            return self._named(page, form.texts)
         if phase == "start":
             return self._start(page, form.texts)
         if phase == "transfer":
@@ -78,6 +109,45 @@ class Videos:
         if phase == "finish":
             return self._finish(page, form.texts)
         return self._pulled(page, call, form.texts)
+
+    def open(self, call: Call) -> Answer:
+        """An upload of the app's."""
+        self.pages.access(call)
+        asked = fields(call)
+        if call.parts["app"] != self.pages.server.client_id:
+            raise missing(call.parts["app"])
+        if not asked.get("file_length", "").isdecimal() or asked.get("file_type") not in _TYPES:
+            raise refuse(100, "(#100) file_length and file_type are required")
+        id = f"upload:{self.feed.new_id()}"
+        self.files[id] = File(int(asked["file_length"]))
+        return Answer(200, {"id": id})
+
+    def take(self, call: Call) -> Answer:
+        """The bytes of an upload from where it is; its handle once they are all there."""
+        self.pages.access(call)
+        file = self.files.get(call.parts["file"])
+        if file is None:
+            raise missing(call.parts["file"])
+        if call.headers.get("file_offset") != str(len(file.content)):
+            raise refuse(100, "(#100) file_offset is not where the upload is")
+        file.content += call.body
+        if len(file.content) != file.size:
+            raise refuse(100, "(#100) The upload is not complete")
+        return Answer(200, {"h": f"h:{call.parts['file']}"})
+
+    def progress(self, id: str) -> dict[str, Any] | None:
+        """How far an upload is."""
+        file = self.files.get(id)
+        return {"id": id, "file_offset": len(file.content)} if file else None
+
+    def _named(self, page: Page, form: Mapping[str, str]) -> Answer:
+        file = self.files.get(form["fbuploader_video_file_chunk"].removeprefix("h:"))
+        if file is None or len(file.content) != file.size:
+            raise refuse(6000, "The upload is unknown or not complete", 1363033)
+        video = self._new(page, file.size)
+        video.content += file.content
+        self._take(video, form)
+        return Answer(200, {"id": video.id})
 
     def _start(self, page: Page, form: Mapping[str, str]) -> Answer:
         size = form.get("file_size", "")
@@ -98,13 +168,13 @@ class Videos:
         return Answer(200, self._next(video))
 
     def _finish(self, page: Page, form: Mapping[str, str]) -> Answer:
-        """The public step."""
+        """The last step: from here on nothing is in the way of the video but its processing."""
         video = self._found(page, form)
         if len(video.content) != video.size:
             raise refuse(6000, "The video is not complete", 1363033)
         if video.ready_ms is not None:
             raise refuse(6000, "The upload session is over", 1363033)
-        self._publish(page, video, form)
+        self._take(video, form)
         return Answer(200, {"success": True})
 
     def _pulled(self, page: Page, call: Call, form: Mapping[str, str]) -> Answer:
@@ -113,7 +183,7 @@ class Videos:
             raise refuse(389, "(#389) Unable to fetch video file from URL")
         video = self._new(page, len(pulled.content))
         video.content += pulled.content
-        self._publish(page, video, form)
+        self._take(video, form)
         return Answer(200, {"id": video.id})
 
     # --- Tools ---
@@ -134,16 +204,16 @@ class Videos:
         start = len(video.content)
         return {"start_offset": str(start), "end_offset": str(min(start + self.piece, video.size))}
 
-    def _publish(self, page: Page, video: Video, form: Mapping[str, str]) -> None:
-        content = bytes(video.content)
-        kind = mime_type(content, "")
-        video.ready_ms = self.feed.now + self.lab.settings.processing_ms
+    def _take(self, video: Video, form: Mapping[str, str]) -> None:
+        kind = mime_type(bytes(video.content), "")
+        video.form, video.ready_ms = form, self.feed.now + self.lab.settings.processing_ms
         video.error = self.failing.pop(0) if self.failing else "" if kind in _TYPES else "The format is not supported."
-        if video.error:
-            video.ready_ms = self.feed.now
-            return
-        media: tuple[Medium, ...] = (self.lab.keep(content, kind),)
-        text = form.get("description", "")
+        self.due()
+
+    def _show(self, video: Video) -> None:
+        content, page = bytes(video.content), self.pages.pages[video.page]
+        medium = self.lab.keep(content, mime_type(content, ""))
+        text = video.form.get("description", "")
         node = {
             "id": f"{page.id}_{video.id}",
             "message": text,
@@ -152,24 +222,25 @@ class Videos:
             "application": {"id": self.pages.server.client_id, "name": "Lab"},
             "attachments": {"data": [{"media_type": "video", "target": {"id": video.id}}]},
         }
-        self.feed.add(page, (text, video.id), node, text, media, dict(form), remote_id=video.id)
+        video.public = True
+        self.feed.add(page, (text, video.id), node, text, (medium,), dict(video.form), remote_id=video.id)
 
     def _status(self, video: Video) -> dict[str, Any]:
         """In phases, with Meta's own spelling of one field."""
-        whole, over = len(video.content) == video.size, video.ready_ms is not None
+        whole, over = len(video.content) == video.size, self._is_over(video)
         uploading = {"status": "complete" if whole else "in_progress", "bytes_transfered": len(video.content)}
         idle: dict[str, Any] = {"status": "not_started"}
         phases = {"uploading_phase": uploading, "processing_phase": idle, "publishing_phase": idle}
-        if video.error:
+        if video.error and over:
             failed = {"status": "error", "error": {"message": video.error}}
             return {"video_status": "error", **phases, "processing_phase": failed}
-        if not over:
+        if video.ready_ms is None:
             return {"video_status": "upload_complete" if whole else "uploading", **phases}
-        ready = self.feed.now >= (video.ready_ms or 0)
-        done = {"status": "complete" if ready else "in_progress"}
+        if not over:
+            return {"video_status": "processing", **phases, "processing_phase": {"status": "in_progress"}}
+        done = {"status": "complete"}
         publishing = {**done, "publish_status": "published"}
-        word = "ready" if ready else "processing"
-        return {"video_status": word, **phases, "processing_phase": done, "publishing_phase": publishing}
+        return {"video_status": "ready", **phases, "processing_phase": done, "publishing_phase": publishing}
 
 
 def _url(call: Call) -> Iterable[str]:

@@ -26,13 +26,13 @@ from socialpub.web.http import Call, Reply
 async def listing(call: Call) -> Reply:
     """GET /v1/accounts."""
     query = call.query(schemas.AccountsQuery)
-    return Reply({"data": await call.service.read(lambda: accounts.list_bodies(call.scope, query.profile_id))})
+    return Reply({"data": await call.service.read(lambda: accounts.list_bodies(call.scope, query))})
 
 
 async def read(call: Call) -> Reply:
     """GET /v1/accounts/{id}."""
     account = call.path_value("account_id")
-    return Reply(await call.service.read(lambda: accounts.get_body(call.scope, account)))
+    return Reply(await call.service.read(lambda: accounts.get_body(call.narrowed, account)))
 
 
 # --- Connecting --------------------------------------------------------------------------------------------------
@@ -47,7 +47,6 @@ def before(service: Service, parts: Mapping[str, str]) -> None:
 async def start(call: Call) -> Reply:
     """POST /v1/accounts/connect/{platform}."""
     name = call.path_value("platform")
-    connect.manager(call.scope)
 
     async def begin(request: ConnectRequest) -> tuple[str | None, Invited | None]:
         wanted = request.profile_id
@@ -63,7 +62,6 @@ async def start(call: Call) -> Reply:
 async def complete(call: Call) -> Reply:
     """POST /v1/accounts/connect/{platform}/complete."""
     name = call.path_value("platform")
-    connect.manager(call.scope)
 
     def write(tx: Tx, offer: Offer) -> tuple[int, Any]:
         return connect.store(call.service, tx, call.scope, name, offer)
@@ -84,12 +82,11 @@ async def _offer(call: Call, name: str, request: Completing) -> Offer:
 
 async def disconnect(call: Call) -> Reply:
     """DELETE /v1/accounts/{id}."""
-    connect.manager(call.scope)
     account = call.path_value("account_id")
     gone: list[dict[str, Any]] = []
 
     def write(tx: Tx, _: Any) -> tuple[int, Any]:
-        gone.append(accounts.disconnect(call.service, tx, call.scope, account, call.request_id))
+        gone.append(accounts.disconnect(call.service, tx, call.narrowed, account, call.request_id))
         return 200, {"id": account, "deleted": True}
 
     reply = await commit(call, None, write)
@@ -103,7 +100,7 @@ async def disconnect(call: Call) -> Reply:
 
 async def list_boards(call: Call) -> Reply:
     """GET /v1/accounts/{id}/pinterest/boards."""
-    row = await call.service.read(lambda: accounts.find(call.scope, call.path_value("account_id")))
+    row = await call.service.read(lambda: accounts.find(call.narrowed, call.path_value("account_id")))
     found = await connect.aside(call.service, lambda: boards.listing(call.service, row))
     return Reply(boards.body(row, found))
 
@@ -113,11 +110,11 @@ async def choose_board(call: Call) -> Reply:
     account = call.path_value("account_id")
 
     async def look(request: BoardRequest) -> Board:
-        row = await call.service.read(lambda: accounts.find(call.scope, account))
+        row = await call.service.read(lambda: accounts.find(call.narrowed, account))
         found = await connect.aside(call.service, lambda: boards.listing(call.service, row))
         return boards.chosen(found, request.board_id)
 
     def write(tx: Tx, board: Board) -> tuple[int, Any]:
-        return 200, boards.choose(call.service, tx, call.scope, account, board)
+        return 200, boards.choose(call.service, tx, call.narrowed, account, board)
 
     return await commit_after(call, BoardRequest, look, write)

@@ -15,14 +15,16 @@ from sanic.exceptions import SanicException
 from sanic.http import Http
 
 from socialpub.base.errors import ApiError, refuse
-from socialpub.domain import files, issues, limits, media, schemas, tenancy
+from socialpub.domain import files, issues, limits, media, schemas
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Facts
 from socialpub.store.db import Tx
+from socialpub.web import trail
 from socialpub.web.api.writes import commit
-from socialpub.web.http import Call, Reply, dumps, hang_up, kept, query_values
+from socialpub.web.bodies import hang_up
+from socialpub.web.http import Call, Reply, dumps, kept, query_values
 from socialpub.web.multipart import Form, boundary_of
-from socialpub.web.parts import FilePart, Span, asked_span
+from socialpub.web.parts import FilePart, Span, asked_span, names_tag
 
 T = TypeVar("T")
 IDLE_SECONDS = 15.0
@@ -139,8 +141,9 @@ async def _in_pool(service: Service, run: Callable[..., T], *arguments: Any) -> 
 async def upload(call: Call) -> Reply:
     """POST /v1/media."""
     with call.received as upload:
-        header = call.request.headers.get("idempotency-key")
-        key = limits.key_of(call.scope, "POST", call.request.path, header, "", upload.print)
+        header, fingerprint = call.request.headers.get("idempotency-key"), limits.fingerprint("")
+        fingerprint.update(upload.print)
+        key = limits.key_of(call.scope, "POST", call.request.path, header, fingerprint.hexdigest())
         return kept(await limits.once(call.service, key, lambda: _keep(call, upload, key)))
 
 
@@ -149,15 +152,15 @@ async def _keep(call: Call, upload: Upload, key: limits.Key | None) -> limits.Ke
     if call.scope.profile is not None and asked not in (None, call.scope.profile):
         raise refuse("profile.scope_mismatch")
     await service.read(lambda: media.check_profile(call.scope, asked))
-    facts = await _in_pool(service, media.take, service, upload.arriving)
-    return await media.bind(service, [facts], lambda tx: _insert(call, tx, upload, facts, key))
+    facts = await _in_pool(service, media.take, service, upload.arriving, call.scope.organization)
+    return await media.bind(service, call.scope, [facts], lambda tx: _insert(call, tx, upload, facts, key))
 
 
 def _insert(call: Call, tx: Tx, upload: Upload, facts: Facts, key: limits.Key | None) -> limits.Kept:
     service, scope = call.service, call.scope
-    tenancy.check_key(scope)
     limits.claim(service, tx, key)
     media.check_profile(scope, upload.fields.profile_id)
+    trail.record(call, tx, facts.sha256)
     profile = upload.fields.profile_id or scope.profile
     made = media.insert(service, scope.organization, profile, facts, upload.fields.alt_text)
     answer = limits.Kept(201, dumps(media.body(service, media.find(scope, None, made))))
@@ -177,14 +180,14 @@ async def listing(call: Call) -> Reply:
 
 async def read(call: Call) -> Reply:
     """GET /v1/media/{id}."""
-    row = await call.service.read(lambda: media.find(call.scope, None, call.path_value("media_id")))
+    row = await call.service.read(lambda: media.find(call.narrowed, None, call.path_value("media_id")))
     return Reply(media.body(call.service, row))
 
 
 async def delete(call: Call) -> Reply:
     """DELETE /v1/media/{id}."""
     name = call.path_value("media_id")
-    return await commit(call, None, lambda tx, _: (200, media.delete(call.service, tx, call.scope, name)))
+    return await commit(call, None, lambda tx, _: (200, media.delete(call.service, tx, call.narrowed, name)))
 
 
 # --- Public addresses ----------------------------------------------------------------------------------------------
@@ -197,9 +200,10 @@ async def public(call: Call) -> Reply:
     row = await service.read(lambda: media.public(service, name, file_name))
     path, tag = files.file_of(service, row["sha256"]), f'"{row["sha256"]}"'
     if not path.exists():
+        files.check(service)
         raise ApiError("not_found", "There is nothing at this address.")
     common = PUBLIC_HEADERS | {"ETag": tag, "Content-Disposition": f'attachment; filename="{_shown_name(row)}"'}
-    if _has(headers.get("if-none-match", ""), tag):
+    if names_tag(headers.get("if-none-match", ""), tag):
         return Reply(b"", 304, common, row["content_type"])
     asked = headers.get("range") if headers.get("if-range", tag) == tag else None
     size = row["size_bytes"]
@@ -215,8 +219,3 @@ async def public(call: Call) -> Reply:
 
 def _shown_name(row: dict[str, Any]) -> str:
     return f"{row['id']}.{media.EXTENSIONS.get(row['content_type'], 'bin')}"
-
-
-def _has(header: str, tag: str) -> bool:
-    """Whether an If-None-Match header names the tag, weakly compared."""
-    return any(part.strip().removeprefix("W/") in ("*", tag) for part in header.split(","))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from socialpub.domain import people, schemas, tenancy
+from socialpub.domain import schemas, tenancy
 from socialpub.store.db import Tx
 from socialpub.web.api.writes import commit
 from socialpub.web.http import Call, Reply
@@ -17,7 +17,6 @@ async def listing(call: Call) -> Reply:
 
 async def create(call: Call) -> Reply:
     """POST /v1/profiles."""
-    people.require(call.scope.role, "owner", "admin")
 
     def write(tx: Tx, request: schemas.ProfileRequest) -> tuple[int, Any]:
         return 201, tenancy.create_profile(call.service, tx, call.scope.organization, request.name)
@@ -27,17 +26,17 @@ async def create(call: Call) -> Reply:
 
 async def rename(call: Call) -> Reply:
     """PATCH /v1/profiles/{id}."""
-    people.require(call.scope.role, "owner", "admin")
     profile = call.path_value("profile_id")
 
     def write(tx: Tx, request: schemas.ProfileRequest) -> tuple[int, Any]:
-        return 200, tenancy.rename_profile(call.service, tx, call.scope, profile, request.name)
+        return 200, tenancy.rename_profile(call.service, tx, call.narrowed, profile, request.name)
 
     return await commit(call, schemas.ProfileRequest, write)
 
 
 async def delete(call: Call) -> Reply:
     """DELETE /v1/profiles/{id}."""
-    people.require(call.scope.role, "owner", "admin")
     profile = call.path_value("profile_id")
-    return await commit(call, None, lambda tx, _: (200, tenancy.delete_profile(call.service, tx, call.scope, profile)))
+    return await commit(
+        call, None, lambda tx, _: (200, tenancy.delete_profile(call.service, tx, call.narrowed, profile))
+    )

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from socialpub.domain import limits
 from socialpub.store.db import Tx
+from socialpub.web import trail
 from socialpub.web.http import Call, Reply, dumps, kept
 
 M = TypeVar("M", bound=BaseModel)
@@ -25,8 +26,8 @@ async def commit(
     """
 
     async def once() -> limits.Kept:
-        request = call.parsed(model) if model else call.query(call.route.query)
-        return await call.service.write(lambda tx: _write(call, tx, lambda tx: run(tx, request), secret))
+        request = await call.parsed(model) if model else call.query(call.route.query)
+        return await call.write(lambda tx: _write(call, tx, lambda tx: run(tx, request), secret))
 
     return kept(await limits.once(call.service, call.key, once))
 
@@ -42,8 +43,8 @@ async def commit_after(
     """The same where something has to be asked upstream first: `first` asks, `run` writes what it answered."""
 
     async def once() -> limits.Kept:
-        found = await first(call.parsed(model))
-        return await call.service.write(lambda tx: _write(call, tx, lambda tx: run(tx, found), secret))
+        found = await first(await call.parsed(model))
+        return await call.write(lambda tx: _write(call, tx, lambda tx: run(tx, found), secret))
 
     return kept(await limits.once(call.service, call.key, once))
 
@@ -51,6 +52,8 @@ async def commit_after(
 def _write(call: Call, tx: Tx, run: Callable[[Tx], tuple[int, Any]], secret: bool) -> limits.Kept:
     limits.claim(call.service, tx, call.key)
     status, body = run(tx)
+    made = body.get("id") if isinstance(body, dict) else None
+    trail.record(call, tx, next(iter(map(str, call.request.match_info.values())), made))
     answer = limits.Kept(status, dumps(body))
     if call.key:
         limits.keep(call.service, tx, call.key.id, answer, secret=secret)

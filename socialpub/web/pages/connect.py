@@ -9,7 +9,8 @@ from socialpub.base.errors import ApiError
 from socialpub.domain import accounts, connect, invitations
 from socialpub.domain.connect import Offer
 from socialpub.platforms.base import Platform
-from socialpub.web import forms
+from socialpub.store.db import Tx
+from socialpub.web import forms, trail
 from socialpub.web.http import Call, Reply
 from socialpub.web.pages.people import page, see
 
@@ -24,9 +25,7 @@ async def form(call: Call) -> Reply:
         if not handle:
             raise
         return _form(call, platform, _fields(platform), wanted, error.message, error.status)
-    started = await call.service.write(
-        lambda tx: connect.start(call.service, tx, call.scope, platform.name, wanted, begun)
-    )
+    started = await call.write(lambda tx: connect.start(call.service, tx, call.scope, platform.name, wanted, begun))
     return _form(call, platform, started["descriptor"], wanted)
 
 
@@ -83,7 +82,12 @@ async def callback(call: Call) -> Reply:
 
 
 async def _finished(call: Call, platform: Platform, state: str, offer: Offer) -> Reply:
-    _, body = await call.service.write(lambda tx: connect.store(call.service, tx, call.scope, platform.name, offer))
+    def store(tx: Tx) -> Any:
+        _, made = connect.store(call.service, tx, call.scope, platform.name, offer)
+        trail.record(call, tx, made.get("id"))
+        return made
+
+    body = await call.write(store)
     if "choices" in body:
         return _page(call, "choose", platform, state=state, choices=body["choices"])
     return _page(call, "done", platform, account=body, state=state, more=offer.is_choice)
@@ -91,19 +95,18 @@ async def _finished(call: Call, platform: Platform, state: str, offer: Offer) ->
 
 async def disconnect(call: Call) -> Reply:
     """POST /accounts/{id}/disconnect."""
-    connect.manager(call.scope)
     account = call.path_value("account_id")
-    row = await call.service.write(
-        lambda tx: accounts.disconnect(call.service, tx, call.scope, account, call.request_id)
-    )
-    await connect.revoke(call.service, row)
+
+    def end(tx: Tx) -> dict[str, Any]:
+        trail.record(call, tx, account)
+        return accounts.disconnect(call.service, tx, call.scope, account, call.request_id)
+
+    await connect.revoke(call.service, await call.write(end))
     return see("/#accounts")
 
 
 def _ready(call: Call) -> Platform:
-    platform = connect.ready(call.service, call.path_value("platform"))
-    connect.manager(call.scope)
-    return platform
+    return connect.ready(call.service, call.path_value("platform"))
 
 
 def _page(call: Call, template: str, platform: Platform, status: int = 200, **values: Any) -> Reply:

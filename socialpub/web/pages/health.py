@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
+
 from socialpub.base.errors import refuse
-from socialpub.domain import instance
+from socialpub.base.runtime import key_trouble
+from socialpub.domain import accounts, files, instance
+from socialpub.domain.service import Service
 from socialpub.web.http import Call, Reply
 
 HEARTBEAT_SECONDS = 60.0
+RETRY_SECONDS = 5
+LITTLE_ROOM = 4 * 1024 * 1024
 
 
 async def healthz(call: Call) -> Reply:
@@ -15,10 +22,30 @@ async def healthz(call: Call) -> Reply:
 
 
 async def readyz(call: Call) -> Reply:
-    """GET /readyz: the database can be read and written, the scheduler is alive."""
-    await call.service.write(lambda tx: None)
-    paused = await call.service.read(instance.paused)
-    late = call.service.runtime.clock.monotonic() - call.engine.heartbeat
-    if late > HEARTBEAT_SECONDS:
-        raise refuse("storage.unavailable", "The scheduler does not answer.", retry_after=5)
-    return Reply({"status": "ok", "publishing": "paused" if paused else "active"})
+    """GET /readyz: the files are usable, the database can be read and written, the scheduler is alive."""
+    service = call.service
+    doubtful = await asyncio.to_thread(_is_doubtful, service)
+    await service.write(lambda tx: instance.touch() if doubtful else None)
+    paused, named, left = await service.read(lambda: (instance.paused(), files.are_named(), accounts.to_cancel()))
+    why = await asyncio.to_thread(_trouble, service, named)
+    if why is None and service.runtime.clock.monotonic() - call.engine.heartbeat > HEARTBEAT_SECONDS:
+        why = "the scheduler does not answer"
+    if why:
+        raise refuse("storage.unavailable", f"{why[0].upper()}{why[1:]}.", retry_after=RETRY_SECONDS)
+    state = {"publishing": "paused", "reason": paused} if paused else {"publishing": "active"}
+    silent = [found.name for found in service.breakers.open() if found.name in service.sites]
+    told = {"canceling": left, "silent": silent}
+    return Reply({"status": "ok", **state} | {name: value for name, value in told.items() if value})
+
+
+def _is_doubtful(service: Service) -> bool:
+    """Whether only a true write can say that one is possible: the last one failed, or the disk is nearly full."""
+    try:
+        return bool(service.db.failing) or shutil.disk_usage(service.db.path.parent).free < LITTLE_ROOM
+    except OSError:
+        return True
+
+
+def _trouble(service: Service, named: bool) -> str | None:
+    settings, vault = service.runtime.settings, service.runtime.vault
+    return files.trouble(settings.data_dir, named) or key_trouble(settings, vault)

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.domain import accounts, people, tenancy
-from socialpub.domain.people import SignedIn
+from socialpub.domain import accounts, people, sessions, signin, tenancy
+from socialpub.domain.sessions import SignedIn
+from socialpub.store.db import Tx
 from socialpub.store.models import Organization, User
-from socialpub.web import forms, http
+from socialpub.web import edge, forms, trail
 from socialpub.web.http import Call, Reply
 from socialpub.web.pages import html
 
 LOGIN_COOKIE = "socialpub_form"
 
 
-def page(template: str, status: int = 200, headers: dict[str, str] | None = None, **values: Any) -> Reply:
-    return Reply(html.render(template, **values), status, headers or {}, "text/html; charset=utf-8")
+def page(template: str, status: int = 200, cookies: tuple[str, ...] = (), **values: Any) -> Reply:
+    return Reply(html.render(template, **values), status, {}, "text/html; charset=utf-8", cookies)
 
 
-def see(address: str, headers: dict[str, str] | None = None) -> Reply:
+def see(address: str, *cookies: str) -> Reply:
     """Go and look there (303), which ends a form's submission."""
-    return Reply("", 303, {"Location": address} | (headers or {}), "text/plain")
+    return Reply("", 303, {"Location": address}, "text/plain", cookies)
 
 
 # --- Signing in --------------------------------------------------------------------------------------------------
@@ -34,38 +37,72 @@ async def login_form(call: Call) -> Reply:
     return _login_page(call, forms.local_path(call.request.args.get("next")))
 
 
-def _login_page(call: Call, after: str, email: str = "", problem: str = "", status: int = 200) -> Reply:
-    token = forms.fresh_token(call)
-    headers = {"Set-Cookie": forms.set_cookie(call.service, LOGIN_COOKIE, token, 3600, path="/")}
-    return page("people/login.html", status, headers, csrf_token=token, after=after, email=email, problem=problem)
+def _login_page(call: Call, after: str, email: str = "", error: ApiError | None = None) -> Reply:
+    token, cookies = _form_token(call)
+    status, problem = (error.status, error.message) if error else (200, "")
+    shown = page("people/login.html", status, cookies, csrf_token=token, after=after, email=email, problem=problem)
+    if error is None or error.retry_after is None:
+        return shown
+    return replace(shown, headers={"Retry-After": str(error.retry_after)})
+
+
+def _form_token(call: Call) -> tuple[str, tuple[str, ...]]:
+    token = forms.token_of(call, LOGIN_COOKIE)
+    return token, (forms.set_cookie(call.service, LOGIN_COOKIE, token, 3600, path="/"),)
 
 
 async def login(call: Call) -> Reply:
     """POST /login: `email`, `password`."""
-    form = forms.checked(call, call.request.cookies.get(forms.name_of(call.service, LOGIN_COOKIE)))
+    form = forms.checked(call, edge.cookie_of(call.service, call.request, LOGIN_COOKIE))
     after = forms.local_path(form.get("next"))
     email = form.get("email", "")
     try:
-        address = http.client_address(call.service, call.request)
-        signed_in = await people.sign_in(call.service, call.engine.throttle, email, form.get("password", ""), address)
+        signed_in = await _sign_in(call, email, form.get("password", ""))
     except ApiError as error:
         if error.code not in ("unauthenticated", "rate_limited"):
             raise
-        return _login_page(call, after, email, error.message, error.status)
-    return see(after, _session_cookie(call, signed_in))
+        return _login_page(call, after, email, error)
+    call.request.ctx.scope = tenancy.Scope("", user=signed_in.user)  # for the log
+    return see(after, *_cookies(call, signed_in))
+
+
+async def _sign_in(call: Call, email: str, password: str) -> SignedIn:
+    address = edge.caller(call.service, call.request)
+    device = edge.cookie_of(call.service, call.request, edge.DEVICE_COOKIE)
+    return await signin.sign_in(call.service, call.engine.throttle, email, password, address, device, trail.act(call))
 
 
 async def logout(call: Call) -> Reply:
     """POST /logout: the session ends on the server."""
-    cookie = http.session_cookie(call.service, call.request) or ""
-    await call.service.write(lambda tx: people.sign_out(tx, cookie))
-    gone = forms.set_cookie(call.service, http.SESSION_COOKIE, "", 0, path="/")
-    return see("/login", {"Set-Cookie": gone})
+    return await _left(call, lambda tx: sessions.end(tx, call.scope.session), edge.SESSION_COOKIE)
 
 
-def _session_cookie(call: Call, signed_in: SignedIn) -> dict[str, str]:
-    seconds = people.SESSION_MS // 1000
-    return {"Set-Cookie": forms.set_cookie(call.service, http.SESSION_COOKIE, signed_in.cookie, seconds, path="/")}
+async def logout_everywhere(call: Call) -> Reply:
+    """POST /logout/everywhere: every session of the person ends, and no browser is known any more."""
+    ending = (edge.SESSION_COOKIE, edge.DEVICE_COOKIE)
+    return await _left(call, lambda tx: sessions.end_all(tx, call.scope.user), *ending)
+
+
+async def _left(call: Call, end: Callable[[Tx], None], *cookies: str) -> Reply:
+    def ended(tx: Tx) -> None:
+        end(tx)
+        trail.record(call, tx, call.scope.user)
+
+    try:
+        await call.write(ended)
+    except ApiError as error:
+        if error.code != "unauthenticated":  # it ended meanwhile, as was asked for
+            raise
+    return see("/login", *(forms.set_cookie(call.service, cookie, "", 0, path="/") for cookie in cookies))
+
+
+def _cookies(call: Call, signed_in: SignedIn) -> tuple[str, str]:
+    given = (
+        (edge.SESSION_COOKIE, signed_in.cookie, sessions.SESSION_MS),
+        (edge.DEVICE_COOKIE, signed_in.device, sessions.DEVICE_MS),
+    )
+    session, device = (forms.set_cookie(call.service, name, value, ms // 1000, path="/") for name, value, ms in given)
+    return session, device
 
 
 # --- First start -------------------------------------------------------------------------------------------------
@@ -79,27 +116,27 @@ async def setup_form(call: Call) -> Reply:
 
 
 def _setup_page(call: Call, values: dict[str, str] | None = None, problem: str = "", status: int = 200) -> Reply:
-    token = forms.fresh_token(call)
-    headers = {"Set-Cookie": forms.set_cookie(call.service, LOGIN_COOKIE, token, 3600, path="/")}
+    token, cookies = _form_token(call)
     shown = {"organization": "", "email": ""} | (values or {})
     return page(
-        "people/setup.html", status, headers, csrf_token=token, problem=problem, least=people.PASSWORD_MIN, **shown
+        "people/setup.html", status, cookies, csrf_token=token, problem=problem, least=people.PASSWORD_MIN, **shown
     )
 
 
 async def setup(call: Call) -> Reply:
     """POST /setup/{token}: `organization`, `email`, `password`."""
-    form = forms.checked(call, call.request.cookies.get(forms.name_of(call.service, LOGIN_COOKIE)))
+    form = forms.checked(call, edge.cookie_of(call.service, call.request, LOGIN_COOKIE))
     organization, email = form.get("organization", ""), form.get("email", "")
     try:
         signed_in = await people.set_up(
-            call.service, call.path_value("token"), organization, email, form.get("password", "")
+            call.service, call.path_value("token"), organization, email, form.get("password", ""), trail.act(call)
         )
     except ApiError as error:
         if error.code != "validation_failed":
             raise
         return _setup_page(call, {"organization": organization, "email": email}, error.message, error.status)
-    return see("/", _session_cookie(call, signed_in))
+    call.request.ctx.scope = tenancy.Scope("", user=signed_in.user)  # for the log
+    return see("/", *_cookies(call, signed_in))
 
 
 # --- The start page ----------------------------------------------------------------------------------------------
@@ -116,13 +153,14 @@ async def _home(call: Call, minted: dict[str, Any] | None = None, problem: str =
 
     def read() -> dict[str, Any]:
         return {
+            "organization_id": scope.organization,
             "organization": Organization.select(Organization.name)
             .where(Organization.id == scope.organization)
             .scalar(),
             "email": User.select(User.email).where(User.id == scope.user).scalar(),
             "profiles": tenancy.list_profiles(scope),
             "keys": tenancy.list_keys(scope.organization) if manages else [],
-            "accounts": accounts.list_bodies(scope, None),
+            "accounts": accounts.list_bodies(scope),
         }
 
     shown = await call.service.read(read)
@@ -143,36 +181,48 @@ async def _home(call: Call, minted: dict[str, Any] | None = None, problem: str =
 
 async def mint_key(call: Call) -> Reply:
     """POST /keys: the new key is on the page that answers, and never again."""
-    people.require(call.scope.role, "owner", "admin")
     form = forms.fields(call)
     name = form.get("name", "").strip()
     if not 1 <= len(name) <= 100:
         return await _home(call, problem="A key needs a name of 1 to 100 characters.", status=400)
     label = tenancy.label_of(call.service, form.get("prefix") or None)
     profile = form.get("profile") or None
-    minted = await call.service.write(
-        lambda tx: tenancy.mint_key(call.service, tx, call.scope.organization, profile=profile, name=name, label=label)
-    )
-    return await _home(call, minted=minted)
+
+    def mint(tx: Tx) -> dict[str, Any]:
+        made = tenancy.mint_key(call.service, tx, call.scope.organization, profile=profile, name=name, label=label)
+        trail.record(call, tx, made["id"])
+        return made
+
+    return await _home(call, minted=await call.write(mint))
 
 
 async def revoke_key(call: Call) -> Reply:
     """POST /keys/{id}/revoke."""
-    people.require(call.scope.role, "owner", "admin")
     key = call.path_value("key_id")
-    await call.service.write(lambda tx: tenancy.revoke_key(call.service, tx, call.scope.organization, key))
+
+    def revoke(tx: Tx) -> None:
+        tenancy.revoke_key(call.service, tx, call.scope, key)
+        trail.record(call, tx, key)
+
+    await call.write(revoke)
     return see("/#keys")
 
 
 async def create_profile(call: Call) -> Reply:
     """POST /profiles."""
-    people.require(call.scope.role, "owner", "admin")
     name = forms.fields(call).get("name", "").strip()
     if not 1 <= len(name) <= 100:
         return await _home(call, problem="A profile needs a name of 1 to 100 characters.", status=400)
+
+    def create(tx: Tx) -> None:
+        made = tenancy.create_profile(call.service, tx, call.scope.organization, name)
+        trail.record(call, tx, made["id"])
+
     try:
-        await call.service.write(lambda tx: tenancy.create_profile(call.service, tx, call.scope.organization, name))
+        await call.write(create)
     except ApiError as error:
+        if error.code in ("unauthenticated", "unauthorized"):
+            raise
         return await _home(call, problem=error.message, status=error.status)
     return see("/#profiles")
 

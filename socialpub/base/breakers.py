@@ -1,0 +1,137 @@
+"""Which upstream does not answer, and when it is asked again: one breaker for each platform or host.
+
+Closed, it lets everything through. After several calls in a row without any answer it opens: one caller at a time
+tries, at growing distances. An answer closes it, and what had waited goes on slowly at first.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+log = logging.getLogger("socialpub.upstream")
+
+ENOUGH = 5  # calls in a row without an answer
+FIRST_WAIT, LONGEST_WAIT = 5.0, 60.0
+TRY_SECONDS = 600.0  # a try that has not ended by then (a thread died) keeps nobody else from trying
+FREE = 64  # that many at once is no longer slowly
+
+
+@dataclass
+class _Breaker:
+    failures: int = 0
+    since: float | None = None  # open since then; None: closed
+    wait: float = FIRST_WAIT
+    next_try: float = 0.0
+    trying: int | None = None  # the thread that tries
+    width: int | None = None  # how much may run at once after it has closed; None: as much as there is
+
+
+@dataclass(frozen=True)
+class Open:
+    """An upstream that does not answer, and for how many seconds it has not."""
+
+    name: str
+    seconds: float
+
+
+class Breakers:
+    """The breakers of one process, by the names of their upstreams. `monotonic`: the clock that they go by."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic, self._lock = monotonic, threading.Lock()
+        self._breakers: dict[str, _Breaker] = {}
+
+    def may_call(self, name: str) -> bool:
+        """Whether the calling thread may ask this upstream now; where it is open, the thread is then the one to try."""
+        with self._lock:
+            breaker = self._breakers.get(name)
+            if breaker is None or breaker.since is None:
+                return True
+            me, now = threading.get_ident(), self._monotonic()
+            if breaker.trying != me:
+                if now < breaker.next_try:
+                    return False
+                breaker.trying, breaker.next_try = me, now + TRY_SECONDS
+            return True
+
+    def answered(self, name: str) -> None:
+        """It said something, whatever it was."""
+        with self._lock:
+            breaker = self._breakers.get(name)
+            if breaker is None:
+                return
+            if breaker.since is not None:
+                log.warning("%s answers again after %d s; what waited goes on", name, self._open_for(breaker))
+                self._breakers[name] = _Breaker(width=1)
+            elif breaker.width is not None and breaker.width < FREE:
+                breaker.failures, breaker.width = 0, breaker.width + 1
+            else:
+                del self._breakers[name]
+
+    def unanswered(self, name: str) -> None:
+        """A call got no answer: no connection, or none within its time."""
+        with self._lock:
+            breaker = self._breakers.setdefault(name, _Breaker())
+            breaker.failures += 1
+            if breaker.since is None:
+                if breaker.failures >= ENOUGH or breaker.width == 1:
+                    self._open(name, breaker)
+            elif breaker.trying == threading.get_ident():
+                breaker.wait = min(breaker.wait * 2, LONGEST_WAIT)
+                breaker.trying, breaker.next_try = None, self._monotonic() + breaker.wait
+
+    def gave_up(self, name: str) -> None:
+        """The calling thread tries no more, and knows nothing: somebody else may."""
+        with self._lock:
+            breaker = self._breakers.get(name)
+            if breaker and breaker.trying == threading.get_ident():
+                breaker.trying, breaker.next_try = None, self._monotonic()
+
+    def capacity(self, name: str) -> int | None:
+        """How much may be at work with it at once; None for as much as there is."""
+        with self._lock:
+            breaker = self._breakers.get(name)
+            if breaker is None:
+                return None
+            if breaker.since is None:
+                return breaker.width
+            return 1 if self._monotonic() >= breaker.next_try else 0
+
+    def narrow(self) -> dict[str, int]:
+        """The upstreams that take less than usual, and how much they take at once."""
+        with self._lock:
+            names = list(self._breakers)
+        found = {name: self.capacity(name) for name in names}
+        return {name: most for name, most in found.items() if most is not None}
+
+    def open(self) -> list[Open]:
+        """The upstreams that do not answer, by name."""
+        with self._lock:
+            return [
+                Open(name, self._open_for(breaker))
+                for name, breaker in sorted(self._breakers.items())
+                if breaker.since is not None
+            ]
+
+    def next_try(self) -> float | None:
+        """The seconds until one of them may be tried; None when none is open."""
+        with self._lock:
+            opened = [breaker.next_try for breaker in self._breakers.values() if breaker.since is not None]
+            return max(0.0, min(opened) - self._monotonic()) if opened else None
+
+    def wait_of(self, name: str) -> float:
+        """The seconds until this one may be tried; 0 when it may be asked."""
+        with self._lock:
+            breaker = self._breakers.get(name)
+            return max(0.0, breaker.next_try - self._monotonic()) if breaker and breaker.since is not None else 0.0
+
+    def _open(self, name: str, breaker: _Breaker) -> None:
+        now = self._monotonic()
+        breaker.since, breaker.wait, breaker.next_try, breaker.width = now, FIRST_WAIT, now + FIRST_WAIT, None
+        log.error("%s has not answered %d calls in a row: its posts wait until it does", name, breaker.failures)
+
+    def _open_for(self, breaker: _Breaker) -> float:
+        return self._monotonic() - (self._monotonic() if breaker.since is None else breaker.since)

@@ -1,0 +1,216 @@
+"""Shares of what many want: nobody takes all the places, however much they ask for.
+
+A share is what one upstream, or one organization, may hold: so many places for each that is free. Whoever hangs first
+holds most; whoever comes after still finds some.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import threading
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+HOST_PARTS, OWNER_PARTS = 2, 6  # places for each free one: at most two thirds of all, six sevenths of all
+IDLE_SECONDS = 30.0
+
+
+class Share(NamedTuple):
+    """Whose work it is: the upstream that it calls and the organization that wants it; "" is nobody's."""
+
+    host: str = ""
+    owner: str = ""
+
+
+class Full(NamedTuple):
+    """Who gets no place now."""
+
+    hosts: frozenset[str]
+    owners: frozenset[str]
+
+
+NOBODY = Share()
+_NONE: Mapping[str, int] = {}
+
+
+class Shares:
+    """Counts who holds how many of `places`. `narrow`: hosts that may hold less for now, and how much."""
+
+    def __init__(self, places: int, narrow: Callable[[], Mapping[str, int]] = lambda: _NONE) -> None:
+        self.places, self.narrow = places, narrow
+        self._lock = threading.Lock()
+        self._held = 0
+        self._hosts: dict[str, int] = defaultdict(int)
+        self._owners: dict[str, int] = defaultdict(int)
+
+    def try_enter(self, share: Share, *, anyway: bool = False) -> bool:
+        """Take a place; False when it would be more than the share. `anyway`: the host may be a narrow one."""
+        narrow = _NONE if anyway else self.narrow()
+        with self._lock:
+            if self._is_full(share.host, narrow) or self._is_sated(share.owner):
+                return False
+            self._add(share, 1)
+            return True
+
+    def leave(self, share: Share) -> None:
+        with self._lock:
+            self._add(share, -1)
+
+    def full(self) -> Full:
+        narrow = self.narrow()
+        with self._lock:
+            hosts = frozenset(host for host in {*self._hosts, *narrow} if self._is_full(host, narrow))
+            return Full(hosts, frozenset(owner for owner in self._owners if self._is_sated(owner)))
+
+    def _is_full(self, host: str, narrow: Mapping[str, int]) -> bool:
+        held = self._hosts.get(host, 0)
+        return held >= narrow.get(host, self.places) or (bool(host) and self._is_enough(held, HOST_PARTS))
+
+    def _is_sated(self, owner: str) -> bool:
+        return bool(owner) and self._is_enough(self._owners.get(owner, 0), OWNER_PARTS)
+
+    def _is_enough(self, held: int, parts: int) -> bool:
+        return held > 0 and held >= parts * (self.places - self._held)
+
+    def _add(self, share: Share, number: int) -> None:
+        self._held += number
+        for name, held in ((share.host, self._hosts), (share.owner, self._owners)):
+            if name:
+                held[name] += number
+                if not held[name]:
+                    del held[name]
+
+
+class _Work(NamedTuple):
+    future: concurrent.futures.Future[Any]
+    run: Callable[[], Any]
+
+
+class Pool(concurrent.futures.Executor):
+    """Threads, started as they are needed, that take waiting work in turn from each share, within its places.
+
+    `busy` tells whether something is under way: the interpreter would wait for it.
+    """
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._shares, self._name = Shares(threads), name
+        self._changed = threading.Condition()
+        self._waiting: OrderedDict[Share, deque[_Work]] = OrderedDict()
+        self._threads = self._idle = self._running = 0
+        self._closed = False
+
+    @property
+    def busy(self) -> bool:
+        return self._running > 0
+
+    def submit(self, run: Callable[..., T], /, *arguments: Any, **named: Any) -> concurrent.futures.Future[T]:
+        """Work that is nobody's in particular."""
+        return self.submit_for(NOBODY, run, *arguments, **named)
+
+    def submit_for(
+        self, share: Share, run: Callable[..., T], /, *arguments: Any, **named: Any
+    ) -> concurrent.futures.Future[T]:
+        """RuntimeError when the pool is closed, or has no thread and cannot start one."""
+        work = _Work(concurrent.futures.Future(), functools.partial(run, *arguments, **named))
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("the pool is closed")
+            if self._idle <= self._waits() and self._threads < self._shares.places:
+                self._start()
+            self._waiting.setdefault(share, deque()).append(work)
+            self._changed.notify()
+        return work.future
+
+    def of(self, share: Share) -> concurrent.futures.Executor:
+        """The pool for whoever has only `submit`."""
+        return _Of(self, share)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more work. `cancel_futures`: what waits is not begun."""
+        with self._changed:
+            self._closed = True
+            while cancel_futures and self._waiting:
+                for work in self._waiting.popitem()[1]:
+                    work.future.cancel()
+            self._changed.notify_all()
+            if wait:
+                self._changed.wait_for(lambda: not self._threads)
+
+    def _waits(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+        self._threads += 1
+        try:
+            thread.start()
+        except RuntimeError:  # no more to be had
+            self._threads -= 1
+            if not self._threads:
+                raise
+
+    def _serve(self) -> None:
+        while (found := self._next()) is not None:
+            share, work = found
+            try:
+                _answer(work)
+            finally:
+                del work, found
+                self._end(share)
+
+    def _next(self) -> tuple[Share, _Work] | None:
+        """The next work that its share has a place for; None when the thread is needed no longer."""
+        with self._changed:
+            self._idle += 1
+            try:
+                while (found := self._take()) is None:
+                    if self._closed and not self._waiting:
+                        break
+                    if not self._changed.wait(IDLE_SECONDS) and not self._waiting:
+                        break
+                if found is None:
+                    self._threads -= 1
+                    self._changed.notify_all()
+                return found
+            finally:
+                self._idle -= 1
+
+    def _take(self) -> tuple[Share, _Work] | None:
+        for share, works in self._waiting.items():
+            if self._shares.try_enter(share):
+                work = works.popleft()
+                self._waiting.move_to_end(share)
+                if not works:
+                    del self._waiting[share]
+                self._running += 1
+                return share, work
+        return None
+
+    def _end(self, share: Share) -> None:
+        with self._changed:
+            self._shares.leave(share)
+            self._running -= 1
+            self._changed.notify_all()
+
+
+class _Of(concurrent.futures.Executor):
+    def __init__(self, pool: Pool, share: Share) -> None:
+        self._pool, self._share = pool, share
+
+    def submit(self, run: Callable[..., T], /, *arguments: Any, **named: Any) -> concurrent.futures.Future[T]:
+        return self._pool.submit_for(self._share, run, *arguments, **named)
+
+
+def _answer(work: _Work) -> None:
+    if not work.future.set_running_or_notify_cancel():
+        return
+    try:
+        result = work.run()
+    except BaseException as error:  # noqa: BLE001 - whoever waits for it is told
+        work.future.set_exception(error)
+    else:
+        work.future.set_result(result)

@@ -1,0 +1,140 @@
+"""What a copy of some data does not take along: the machine, its boot, the number and the birth of a file."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+# In a container these change, or are the same everywhere, by themselves: neither machine nor boot is known there.
+_CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container")
+_CONTAINER_VARIABLES = ("container", "KUBERNETES_SERVICE_HOST")
+_UNIONS = ("overlay", "aufs", "fuse.fuse-overlayfs")
+# File systems that may number their files anew whenever they are mounted.
+_UNNUMBERED = tuple("9p cifs exfat fakeowner fuse msdos ntfs prl_fs smb vboxsf vfat virtiofs".split())
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where this process runs. `machine` and `boot`: empty where they say nothing.
+
+    `marks`: folders that are in no data folder and outlast this process, the best first.
+    """
+
+    machine: str = ""
+    boot: str = ""
+    marks: tuple[Path, ...] = ()
+
+
+def this_host() -> Host:
+    """The machine that this process runs on."""
+    if _in_container():
+        return Host(marks=_mark_folders())
+    return Host(_hashed("/etc/machine-id"), _hashed("/proc/sys/kernel/random/boot_id"), _mark_folders())
+
+
+def _in_container() -> bool:
+    if any(os.path.exists(path) for path in _CONTAINER_FILES) or any(map(os.environ.get, _CONTAINER_VARIABLES)):
+        return True
+    return any(mount.point == "/" and mount.kind in _UNIONS for mount in _mounts())
+
+
+def _hashed(path: str) -> str:
+    """An id of the system, which is to leave it only as a hash (machine-id(5)); empty where there is none."""
+    text = _text(path).strip()
+    return hashlib.sha256(b"socialpub\0" + text.encode()).hexdigest()[:16] if text else ""
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _mark_folders() -> tuple[Path, ...]:
+    named, home = os.environ.get("XDG_STATE_HOME", ""), os.path.expanduser("~")
+    first = Path(named) if os.path.isabs(named) else Path(home, ".local", "state")
+    return first / "socialpub", Path("/var/lib/socialpub-marks"), Path(f"/var/tmp/socialpub-marks-{os.getuid()}")
+
+
+# --- Files -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FileId:
+    """A file, whatever it is called: a copy has another number, or (where a number is used again) another birth.
+
+    None: the file system does not keep or not tell it. `device` may change whenever the volume is mounted.
+    """
+
+    device: int
+    inode: int | None
+    born: int | None  # nanoseconds
+
+    def differs(self, inode: int | None, born: int | None) -> bool:
+        """Whether what is known of both says that they are two files."""
+        return _differ(self.inode, inode) or _differ(self.born, born)
+
+
+def _differ(one: int | None, other: int | None) -> bool:
+    return one is not None and other is not None and one != other
+
+
+def identify(path: Path) -> FileId:
+    """Which file has this name now; OSError when there is none."""
+    found = os.stat(path)
+    if _is_unnumbered(found.st_dev):
+        return FileId(found.st_dev, None, None)
+    return FileId(found.st_dev, found.st_ino, _born(path, found))
+
+
+def is_disk(device: int) -> bool:
+    """Whether a device number is that of a disk, and not made up at each mount."""
+    return os.major(device) != 0
+
+
+def _is_unnumbered(device: int) -> bool:
+    number = f"{os.major(device)}:{os.minor(device)}"
+    return any(mount.device == number and mount.kind.startswith(_UNNUMBERED) for mount in _mounts())
+
+
+@dataclass(frozen=True)
+class _Mount:
+    device: str
+    point: str
+    kind: str
+
+
+def _mounts() -> list[_Mount]:
+    """From /proc/self/mountinfo (proc(5)); none on other systems."""
+    found = []
+    for line in _text("/proc/self/mountinfo").splitlines():
+        mount, _, rest = line.partition(" - ")
+        fields = mount.split()
+        if len(fields) > 4 and rest:
+            found.append(_Mount(fields[2], fields[4], rest.split()[0]))
+    return found
+
+
+_STATX_SIZE, _STATX_BTIME, _BTIME_AT, _AT_FDCWD = 256, 0x800, 80, -100
+
+
+def _born(path: Path, found: os.stat_result) -> int | None:
+    """When the file was made: no copy can choose it. statx(2), which Python does not offer yet."""
+    told = getattr(found, "st_birthtime", None)  # macOS, BSD
+    if told is not None:
+        return int(told * 1e9)
+    statx = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+    if statx is None:
+        return None
+    buffer = ctypes.create_string_buffer(_STATX_SIZE)
+    if statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_BTIME, buffer) != 0:
+        return None
+    if not int.from_bytes(buffer.raw[:4], sys.byteorder) & _STATX_BTIME:
+        return None
+    seconds = int.from_bytes(buffer.raw[_BTIME_AT : _BTIME_AT + 8], sys.byteorder, signed=True)
+    return seconds * 10**9 + int.from_bytes(buffer.raw[_BTIME_AT + 8 : _BTIME_AT + 12], sys.byteorder)

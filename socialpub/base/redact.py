@@ -1,0 +1,83 @@
+"""What is written for people to read, in the log or beside a post: never a secret, and in the log one line for each.
+
+`text` takes out what looks like a secret wherever it came from; `without` takes out secrets that are known, also in
+the ways that they are written into addresses and headers.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import logging
+import re
+import urllib.parse
+from collections.abc import Iterable
+
+HIDDEN = "[hidden]"
+SHORTEST = 8  # what is shorter stands in too many words
+
+_NAMES = (  # parameters that sign an address, or are as good as a password
+    "x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|x-goog-credential|signature|sig|policy"
+    "|key-pair-id|hmac|[a-z_]*token|appsecret_proof|client_secret|client_assertion|code_verifier|code|refresh|jwt"
+    "|password|secret|api_key|apikey|access_key|oh|oe"
+)
+_PATTERNS = (
+    (re.compile(r"\b([A-Za-z0-9]{1,32}_(?:live|test)_)[0-9A-Za-z]{20,}"), rf"\1{HIDDEN}"),  # API keys
+    (re.compile(r"\b(Bearer|DPoP|Basic|OAuth)( +|%20|\+)[A-Za-z0-9._~+/%-]{16,}=*", re.IGNORECASE), rf"\1\2{HIDDEN}"),
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?"), HIDDEN),  # JSON web tokens
+    (re.compile(rf"([?&;](?:amp;)?(?:{_NAMES})=)[^&#;\s\"'<>\\]+", re.IGNORECASE), rf"\1{HIDDEN}"),
+    (re.compile(rf"((?:%3F|%26)(?:{_NAMES})%3D)(?:(?!%26|%23)[^&#;\s\"'<>\\])+", re.IGNORECASE), rf"\1{HIDDEN}"),
+    (re.compile(r"(/setup/)[A-Za-z0-9_-]{8,}"), rf"\1{HIDDEN}"),
+    (re.compile(r"(/media/med_[A-Za-z0-9]+/)[A-Za-z0-9_-]{8,}"), rf"\1{HIDDEN}"),
+    (re.compile(r"(://)[^/\s@:\"'<>]+:[^/\s@\"'<>]+@"), rf"\1{HIDDEN}@"),  # name and password
+)
+
+
+def text(said: str) -> str:
+    """Without what looks like a key, a bearer token, a signature of an address, a set-up link."""
+    for pattern, instead in _PATTERNS:
+        said = pattern.sub(instead, said)
+    return said
+
+
+def without(said: str, secrets: Iterable[str]) -> str:
+    """Without these secrets, as they are and as they are encoded."""
+    for secret in secrets:
+        if len(secret) >= SHORTEST:
+            for form in _forms(secret):
+                said = said.replace(form, HIDDEN)
+    return said
+
+
+@functools.lru_cache(256)
+def _forms(secret: str) -> tuple[str, ...]:
+    raw = secret.encode("utf-8", "surrogatepass")
+    quoted = urllib.parse.quote(secret, safe="", errors="replace")
+    forms = {secret, json.dumps(secret)[1:-1], quoted, quoted.lower(), urllib.parse.quote(quoted, safe=""), raw.hex()}
+    for before in range(3):  # how many bytes of something else share its first letter
+        core = base64.b64encode(b"\0" * before + raw).rstrip(b"=").decode()
+        core = core[(0, 2, 3)[before] : -1]
+        forms |= {core, core.replace("+", "-").replace("/", "_")}
+    return tuple(sorted((form for form in forms if len(form) >= SHORTEST), key=len, reverse=True))
+
+
+# --- The log -----------------------------------------------------------------------------------------------------
+
+# What moves, hides or ends a line: controls, separators, marks of direction, halves of characters.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_INDENT = "\n  | "
+
+
+def line(said: str) -> str:
+    """As one line of visible characters."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), said)
+
+
+class Line(logging.Formatter):
+    """The one way into the log: a record is one line, its traceback the indented lines after it, neither with a
+    secret. Nothing that anybody sends can look like another record.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        return _INDENT.join(line(text(part)) for part in super().format(record).split("\n"))

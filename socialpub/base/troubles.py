@@ -1,0 +1,63 @@
+"""What a disk or a file refused, in words for whoever runs the server: never a number, never a traceback."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+
+_OF_THE_SYSTEM = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the quota of this user on the disk is used up",
+    errno.EFBIG: "it may not grow any more",
+    errno.EROFS: "the disk is read-only",
+    errno.EACCES: "this user may not use it",
+    errno.EPERM: "this user may not use it",
+    errno.EISDIR: "it is a folder, and a file is needed",
+    errno.ENOTDIR: "what should be a folder is a file",
+    errno.EEXIST: "a file has the name of its folder",
+    errno.ENOENT: "it is not there",
+    errno.ELOOP: "its link leads nowhere",
+    errno.EIO: "the disk cannot be read or written",
+    errno.ESTALE: "the disk is not mounted any more",
+    errno.EMFILE: "too many files are open",
+    errno.ENFILE: "too many files are open",
+}
+_OF_SQLITE = {
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "it is read-only",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
+    sqlite3.SQLITE_IOERR: "the disk refuses to read or write",
+    sqlite3.SQLITE_PERM: "this user may not use it",
+    sqlite3.SQLITE_BUSY: "another process has held it for too long",
+    sqlite3.SQLITE_LOCKED: "another process has held it for too long",
+    sqlite3.SQLITE_PROTOCOL: "another process has held it for too long",
+    sqlite3.SQLITE_NOMEM: "there is not enough memory",
+}
+
+
+def why(error: BaseException) -> str | None:
+    """What the disk or the system says, in a few words; None for anything else, damage included."""
+    if isinstance(error, OSError):
+        return _OF_THE_SYSTEM.get(error.errno or 0, (error.strerror or str(error)).lower())
+    code = _sqlite_code(error)
+    return None if code is None else _OF_SQLITE.get(code & 0xFF)
+
+
+def _sqlite_code(error: BaseException) -> int | None:
+    """SQLite's own number of an error, also of one that peewee has wrapped."""
+    for found in (error, getattr(error, "orig", None), error.__cause__, error.__context__):
+        code = getattr(found, "sqlite_errorcode", None)
+        if code is not None:
+            return int(code)
+    return None
+
+
+def why_not(path: str | os.PathLike[str]) -> str | None:
+    """What keeps this process from reading and writing a file that is there; None where nothing does."""
+    if os.path.isdir(path):
+        return _OF_THE_SYSTEM[errno.EISDIR]
+    for mode, word in ((os.R_OK, "read"), (os.W_OK, "write")):
+        if os.path.exists(path) and not os.access(path, mode):
+            return f"this user may not {word} it, or the disk is read-only"
+    return None

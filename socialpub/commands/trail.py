@@ -1,0 +1,37 @@
+"""The one line on standard error that every act of a command leaves: what was done, to what, and by whom."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from socialpub.base import redact
+
+log = logging.getLogger("socialpub.commands")
+_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+_NAMED = ("id", "organizationId", "profileId", "platform", "role", "from", "to", "was")  # never a name, never a secret
+
+
+def tell(act: str, result: Mapping[str, Any]) -> None:
+    """Write the line; where no log was set up, as a server's log would be."""
+    what = ", ".join(f"{name} {result[name]}" for name in _NAMED if result.get(name) is not None)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(redact.Line(_FORMAT))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        log.info("%s: %s, by command of %s", act, what, _user())
+    finally:
+        log.removeHandler(handler)
+
+
+def _user() -> str:
+    """Who the terminal says it is."""
+    try:
+        return ascii(getpass.getuser())[1:-1]
+    except (ImportError, KeyError, OSError):
+        return f"user {os.getuid()}"

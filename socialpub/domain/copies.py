@@ -1,0 +1,242 @@
+"""Whether this database is the one that ran last here, or a copy: restored, cloned, rolled back.
+
+A copy says `queued` where the world says posted. What a run leaves for the next start to compare, at each beat:
+
+- in the database, a number that only grows (`beat`) and a random `mark`;
+- the same in `{data_dir}/instance.state`, with what no copy takes along: which file the database is and which file
+  `instance.state` itself is (the number and birth of each), the machine, its boot, the device;
+- the same number and mark outside the data folder, under the database's own id: they stay when a volume is rolled back.
+
+A difference that may mean a copy pauses the start. What cannot be known (in containers, on file systems without lasting
+numbers, where nothing outside can be written) is not compared: a plain restart must not pause.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from socialpub.base import host, troubles
+from socialpub.base.config import Settings
+from socialpub.base.host import FileId, Host
+from socialpub.store.locks import StartError
+
+log = logging.getLogger("socialpub.jobs")
+
+MARKS_MAX = 64  # files in a folder of marks; the oldest go
+_NOTHING = FileId(0, None, None)
+
+
+@dataclass(frozen=True)
+class Beat:
+    """One count of a database's life: of two with the same number only one can be its own."""
+
+    number: int
+    mark: str
+
+    def is_behind(self, other: Beat | None) -> bool:
+        """Whether the other one is from a life that this one does not know of."""
+        if other is None:
+            return False
+        return self.number < other.number or (self.number == other.number and self.mark != other.mark)
+
+
+@dataclass(frozen=True)
+class State:
+    """What `instance.state` says. A file of an older socialpub holds only the first two."""
+
+    beat: int
+    mark: str
+    own: FileId = _NOTHING
+    database: FileId = _NOTHING
+    log: FileId = _NOTHING
+    machine: str = ""
+    boot: str = ""
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> Self:
+        files = {name: FileId(**found[name]) for name in ("own", "database", "log") if name in found}
+        texts = {name: str(found.get(name, "")) for name in ("machine", "boot")}
+        return cls(int(found["beat"]), str(found["mark"]), **files, **texts)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a start sees."""
+
+    beat: Beat
+    state: State
+    own: FileId
+    database: FileId
+    outside: Beat | None
+    host: Host
+
+    def is_elsewhere(self) -> bool:
+        """Another disk, though the machine has not been started anew, and nothing outside vouches for it."""
+        now, before = self.database.device, self.state.database.device
+        same_boot = bool(self.host.boot) and self.host.boot == self.state.boot
+        return same_boot and host.is_disk(before) and now != before and self.beat != self.outside
+
+    def is_another_machine(self) -> bool:
+        return bool(self.host.machine and self.state.machine and self.host.machine != self.state.machine)
+
+
+# In this order: the first that holds is told.
+_SIGNS: tuple[tuple[Callable[[Found], bool], str], ...] = (
+    (lambda found: found.beat.is_behind(Beat(found.state.beat, found.state.mark)), "it is older than instance.state"),
+    (lambda found: found.beat.is_behind(found.outside), "it is older than the mark outside its folder"),
+    (
+        lambda found: found.database.differs(found.state.database.inode, found.state.database.born),
+        "its file is not the one that ran last",
+    ),
+    (
+        lambda found: found.own.differs(found.state.own.inode, found.state.own.born),
+        "instance.state was copied or put back",
+    ),
+    (Found.is_another_machine, "it ran last on another machine"),
+    (Found.is_elsewhere, "it ran last on another disk"),
+)
+
+
+def why(settings: Settings, where: Host, uid: str, beat: Beat) -> str | None:
+    """Why this database may be a copy; None when it is the one that ran last."""
+    path = state_file(settings)
+    state = read_state(path)
+    if state is None:
+        return f"there is no {path}"
+    found = Found(
+        beat, state, host.identify(path), host.identify(settings.database_path), _outside(settings, where, uid), where
+    )
+    return next((words for sign, words in _SIGNS if sign(found)), None)
+
+
+def leave(settings: Settings, where: Host, uid: str, beat: Beat, *, outside: bool) -> None:
+    """Write down what the next start compares. `outside`: also outside the data folder."""
+    database = settings.database_path
+    wal = database.with_name(database.name + "-wal")
+    known = {
+        "beat": beat.number,
+        "mark": beat.mark,
+        "database": asdict(host.identify(database)),
+        "machine": where.machine,
+        "boot": where.boot,
+    }
+    with contextlib.suppress(FileNotFoundError):
+        known["log"] = asdict(host.identify(Path(os.path.realpath(wal))))
+    _write(state_file(settings), lambda fresh: known | {"own": asdict(host.identify(fresh))}, sync=True)
+    if outside:
+        _leave_mark(settings, where, uid, beat)
+
+
+def state_file(settings: Settings) -> Path:
+    return settings.data_dir / "instance.state"
+
+
+def read_state(path: Path) -> State | None:
+    """What the file says; None where there is none. StartError for one that cannot be read."""
+    try:
+        return State.read(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        said = troubles.why(error) or "it is damaged"
+        raise StartError(f"{path} cannot be read: {said}. Remove it to start paused.") from error
+
+
+def _write(path: Path, content: Callable[[Path], Mapping[str, Any]], *, sync: bool) -> None:
+    """Put a small file in its place, whole or not at all, whoever else is doing so."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        with fresh.open("w", encoding="utf-8") as file:
+            json.dump(content(fresh), file)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        os.replace(fresh, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise
+
+
+# --- Outside -----------------------------------------------------------------------------------------------------
+
+
+def _outside(settings: Settings, where: Host, uid: str) -> Beat | None:
+    """The newest beat that is known outside the data folder; None where nothing is, or nothing can be read."""
+    beats = [beat for folder in _folders(settings, where) if uid and (beat := _read_mark(_mark_file(folder, uid)))]
+    return max(beats, key=lambda beat: beat.number, default=None)
+
+
+def _leave_mark(settings: Settings, where: Host, uid: str, beat: Beat) -> None:
+    """In the first folder that takes it. Not synced: a mark that is lost makes nothing worse."""
+    for folder in _folders(settings, where):
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if folder.stat().st_uid == os.getuid() and not folder.is_symlink():
+                _write(_mark_file(folder, uid), lambda _: {"beat": beat.number, "mark": beat.mark}, sync=False)
+                _thin_out(folder)
+                return
+        except OSError as error:
+            log.debug("no mark in %s: %s", folder, troubles.why(error))
+
+
+def _folders(settings: Settings, where: Host) -> Iterator[Path]:
+    """Those that do not travel with the data."""
+    homes = {Path(os.path.realpath(home)) for home in (settings.data_dir, settings.database_path.parent)}
+    for folder in where.marks:
+        real = Path(os.path.realpath(folder))
+        if not any(real.is_relative_to(home) for home in homes):
+            yield folder
+
+
+def _mark_file(folder: Path, uid: str) -> Path:
+    return folder / re.sub(r"[^0-9a-z-]", "_", uid)
+
+
+def _read_mark(path: Path) -> Beat | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return Beat(int(found["beat"]), str(found["mark"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _thin_out(folder: Path) -> None:
+    found = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in found[MARKS_MAX:]:
+        path.unlink(missing_ok=True)
+
+
+# --- Before the database is opened -------------------------------------------------------------------------------
+
+
+def check_files(settings: Settings) -> None:
+    """StartError where opening the database would make things worse: it is gone, or its log is another file's."""
+    database, path = settings.database_path, state_file(settings)
+    state = read_state(path)
+    if state is None:
+        return
+    if not database.exists():
+        raise StartError(
+            f"{database} is not there, though {path} says that it was. Put it back (a backup starts paused); "
+            f"to begin with an empty database, remove {path}."
+        )
+    wal = Path(os.path.realpath(database) + "-wal")
+    if not wal.exists() or state.log == _NOTHING:
+        return
+    here, replaced = host.identify(wal), host.identify(database)
+    is_same_log = here.inode is not None and not here.differs(state.log.inode, state.log.born)
+    if is_same_log and replaced.differs(state.database.inode, state.database.born):
+        raise StartError(
+            f"{wal} belongs to the database that was at {database} before this one, and would damage it. "
+            f"Move {wal} and {wal.name.removesuffix('-wal')}-shm away, then start again. Nothing was changed."
+        )

@@ -1,0 +1,226 @@
+"""What somebody meant by a field that there is not: by the meaning of its name first, then by its spelling.
+
+The words are the field names of the tools that people come from (Ayrshare, Blotato, Buffer, Hootsuite, Mixpost,
+Post Bridge, Postiz, Publer, Typefully, Upload-Post, Zernio) and those that language models make up. Following a hint
+must never publish earlier than was asked for: `publishNow` is not suggested, and no word that may mean a time, a draft
+or a dry run is said to be removed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+
+from socialpub import platforms
+
+NEVER = "publishNow"  # who is led there publishes too early
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What these words mean: the first of `fields` that the place knows, or `otherwise` where it knows none of them.
+
+    `pattern` is for names that are in no list. `anywhere`: the sentence holds for requests that publish nothing too.
+    """
+
+    words: frozenset[str]
+    fields: tuple[str, ...] = ()
+    otherwise: str = ""
+    pattern: re.Pattern[str] | None = None
+    anywhere: bool = False
+
+
+def _means(words: str, fields: str = "", otherwise: str = "", pattern: str = "", anywhere: bool = False) -> Meaning:
+    found = re.compile(pattern) if pattern else None
+    return Meaning(frozenset(words.split()), tuple(fields.split()), otherwise, found, anywhere)
+
+
+VALIDATE = "to check without publishing, send the same body to POST /v1/posts/validate, which stores nothing"
+LATER = "to publish later, name the time in `scheduledAt`, at the top of the body"
+WHEN = f"{LATER}; {VALIDATE}"
+
+# Of those that have a word, the first that knows a field of the place is meant. The words are without capitals, and
+# without what stands between letters.
+MEANINGS = (
+    _means("type mediatype filetype contenttype mimetype mime format", "kind"),
+    _means("alt alternativetext accessibilitytext title description caption label", "altText"),
+    _means("since from start startdate fromdate createdafter", "after"),
+    _means("until to end enddate todate createdbefore", "before"),
+    # When, and whether at all.
+    _means(
+        "now publishnow postnow sendnow sharenow schedulenow immediate immediately instant publishimmediately live",
+        otherwise=f"a batch without `scheduledAt` is published at once, and needs no field for it; {LATER}; {VALIDATE}",
+        pattern=r"(?i)now$|immediate",
+    ),
+    _means(
+        "draft drafts isdraft asdraft savedraft saveasdraft savetodraft drafttitle draftid dryrun dry isdryrun test"
+        " testmode istest preview ispreview simulate simulation sandbox validate validateonly check checkonly"
+        " verifyonly nopublish donotpublish dontpublish skippublish unpublished hold",
+        otherwise=f"nothing is kept as a draft; {VALIDATE}; {LATER}",
+        pattern=r"(?i)draft|dry.?run|preview",
+    ),
+    _means(
+        "type mode state status action publishmode postmode sharemode posttype poststatus poststate published publish"
+        " ispublished approve approval needsapproval requiresapproval",
+        otherwise=WHEN,
+    ),
+    _means(
+        "queue queued addtoqueue usequeue queueid queuedfromprofile usenextfreeslot nextfreeslot nextslot slot slots"
+        " autoschedule schedulingtype top",
+        otherwise=f"there is no queue of slots; {WHEN}",
+        pattern=r"(?i)queue|slot",
+    ),
+    _means(
+        "timezone tz zone utcoffset timezoneid",
+        otherwise="the zone belongs to the time: `scheduledAt`, at the top of the body, as 2026-05-04T15:30:00+02:00",
+    ),
+    _means(
+        "scheduledat schedule scheduled at on when"
+        " date time datetime day hour timestamp due dueat goliveat liveat embargo embargountil release"
+        " releaseat notbefore delay wait runat sendat sendon sendtime eta later future postat poston posttime"
+        " postdate publishat publishon publishdate publishtime publishedat publicationdate pubdate",
+        "scheduledAt",
+        otherwise=WHEN,
+        pattern=r"(?i:schedul)|(?:At|On|Date|Time|[_-](?:at|on|date|time|datetime))$|^(?:date|time)",
+    ),
+    # What.
+    _means("data base64 bytes file content filedata imagedata binary blob", "bytesBase64"),
+    _means("src source href link path uri location download fileurl imageurl videourl mediaurl publicurl", "url"),
+    _means("id mediaid assetid uploadid fileid", "mediaId"),
+    _means(
+        "content message caption body post posttext statustext copy description texts contents messages captions"
+        " commentary tweet tweets note value markdown plaintext html story richtext textcontent customcontent",
+        "text",
+    ),
+    _means(
+        "images image assets asset attachments attachment photos photo pictures picture pics videos video files file"
+        " mediaurls mediaurl mediaitems mediaids mediaid imageurls imageurl imageids videourls videourl photourl"
+        " photourls gallery attachmenturls fileurls uploads mediafiles mediaassets mediarefs carousel gif gifs",
+        "media",
+    ),
+    # Where.
+    _means(
+        "id account accounts channel channelid profile integration integrationid integrations socialaccount"
+        " socialaccountid socialprofileid pageid connectionid userid target targetid destination handle username",
+        "accountId",
+    ),
+    _means("network networks provider service targettype social socialnetwork channeltype type site", "platform"),
+    _means(
+        "platforms platform accounts account accountid accountids channels channel channelid channelids networks"
+        " network profileids profiles integrations integration integrationid integrationids socialaccounts"
+        " socialaccountids socialprofileids socialprofiles socials providers destinations destination target"
+        " recipients to pages pageids versions posts bulk sites where connections connectionids targetplatforms postto"
+        " socialnetworks targetaccounts targettype",
+        "targets",
+    ),
+    _means(
+        "settings config platformspecificdata platformoptions platformsettings platformconfigurations providersettings"
+        " accountconfigurations extra params additionaloptions",
+        "options",
+        otherwise="what only one platform has stands in `targets[].options`, with its `platform`",
+    ),
+    _means("comment comments firstreply reply autoreply firstcommenttext followup", "firstComment"),
+    _means("profile workspace workspaceid brand brandid team teamid profilekey", "profileId"),
+    _means(
+        "duplicate duplicates allowduplicate allowduplicates ifduplicate refuseduplicates preventduplicates",
+        "onDuplicate",
+    ),
+    _means(
+        "idempotencykey idempotency idempotencyid idempotent requestkey dedupekey deduplicationid clientrequestid",
+        otherwise="send it as the header `Idempotency-Key`",
+        pattern=r"(?i)idempot",
+        anywhere=True,
+    ),
+)
+OPTION = "it is one of the options of {}: put it in `targets[].options`, beside their `platform`"
+
+
+def advice(model: type[BaseModel], loc: Sequence[str | int]) -> str:
+    """What to do about the field at pydantic's location `loc`, which there is not: a clause, or a question."""
+    name, known = str(loc[-1]), fields_at(model, loc[:-1])
+    if not known:
+        return "nothing is taken in the query here: fields stand in the body"
+    publishes = "targets" in _names(model)
+    meant = _meant(name, known, publishes)
+    if meant is None and publishes and (owners := _platforms_with(name)):
+        return OPTION.format(" and ".join(owners))
+    return meant or f"remove it. Known here: {', '.join(known)}"
+
+
+def _meant(name: str, known: Sequence[str], publishes: bool) -> str | None:
+    """By its spelling but for capitals, by its meaning, by a word like it, by a field like it; None: nobody knows."""
+    word = _plain(name)
+    fields = {_plain(field): field for field in known if field != NEVER}
+    if word in fields:
+        return _question(fields[word])
+    exact = [meaning for meaning in MEANINGS if word in meaning.words]
+    found = _of(exact or [meaning for meaning in MEANINGS if _fits(meaning, name)], known, publishes)
+    if found is None and (near := difflib.get_close_matches(word, [*fields, *_WORDS], n=1, cutoff=0.8)):
+        alike = [meaning for meaning in MEANINGS if near[0] in meaning.words]
+        found = _question(fields[near[0]]) if near[0] in fields else _of(alike, known, publishes)
+    if found is None and (near := difflib.get_close_matches(word, fields, n=1, cutoff=0.75)):
+        found = _question(fields[near[0]])
+    return found
+
+
+def _of(meanings: Sequence[Meaning], known: Sequence[str], publishes: bool) -> str | None:
+    field = next((field for meaning in meanings for field in meaning.fields if field in known), None)
+    said = (meaning.otherwise for meaning in meanings if meaning.otherwise and (publishes or meaning.anywhere))
+    return _question(field) if field else next(said, _instead(meanings, known))
+
+
+def _instead(meanings: Sequence[Meaning], known: Sequence[str]) -> str | None:
+    """Where nothing is published: a word that may mean a time or a trial is not said to be removed there either."""
+    return f"known here: {', '.join(known)}" if any(meaning.otherwise for meaning in meanings) else None
+
+
+def _fits(meaning: Meaning, name: str) -> bool:
+    return bool(meaning.pattern and meaning.pattern.search(name))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _question(field: str) -> str:
+    return f"did you mean `{field}`?"
+
+
+_WORDS = sorted({word for meaning in MEANINGS for word in meaning.words if len(word) > 3})
+
+
+def _platforms_with(name: str) -> list[str]:
+    return [key for key, platform in platforms.PLATFORMS.items() if name in _names(platform.options)]
+
+
+# --- Which fields a place has ------------------------------------------------------------------------------------
+
+
+def fields_at(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
+    """The fields known at pydantic's location `loc`; of options, those of the platform that the location names."""
+    found: type[BaseModel] = model
+    for before, part in zip([None, *loc], loc, strict=False):
+        if before == "options" and part in platforms.PLATFORMS:
+            found = platforms.PLATFORMS[str(part)].options
+        for field in found.model_fields.values():
+            if field.alias == part and (inner := _model_in(field.annotation)):
+                found = inner
+    return _names(found)
+
+
+def _names(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        return annotation if issubclass(annotation, BaseModel) else None
+    if get_origin(annotation) is Literal:
+        return None
+    return next((inner for part in get_args(annotation) if (inner := _model_in(part))), None)

@@ -1,0 +1,115 @@
+"""Whether an open database is still the one that others find under its name.
+
+SQLite goes on with files that were removed or replaced, and says that all is well: whatever it is given then is lost
+when the process ends. So the files are looked at for each transaction, by their names.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from pathlib import Path
+
+log = logging.getLogger("socialpub.store")
+
+BESIDE = ("-wal", "-shm")
+# The wal-index, at the head of `-shm` (sqlite.org/walformat.html). What a checkpoint changes: the salts, renewed when
+# the log begins anew, how far the checkpoints came (`nBackfill`), and how far the last was to come.
+_INDEX, _SALTS, _BACKFILL, _ATTEMPT = 136, slice(32, 40), slice(96, 100), slice(128, 132)
+_DONE, _TRIED = slice(8, 12), slice(12, 16)  # where they are in what is kept of it
+
+
+class LostError(Exception):
+    """The files under the database's name are not the open ones; the message says what is wrong and what to do."""
+
+
+class Place:
+    """The files of the open database: remembered when it was opened, looked at before anything is read or written."""
+
+    def __init__(self, database: Path) -> None:
+        self._database, self._real = database, Path(os.path.realpath(database))
+        self._open: dict[Path, tuple[int, int]] = {}
+        self._remembered, self._index_file = ((0, 0), b""), -1
+        self._lock, self._overwritten, self.lost = threading.Lock(), "", ""
+
+    def remember(self) -> None:
+        """The files as they are now, right after they were opened (`-wal` and `-shm` come with the first reading)."""
+        for path in (self._database, *self._beside()):
+            found = os.stat(path)
+            self._open[path] = (found.st_dev, found.st_ino)
+        # Never closed before SQLite has closed it: a process loses its locks on a file with any one it closes.
+        self._index_file = os.open(self._beside()[1], os.O_RDONLY)
+        self._remembered = (self._writing(), self._read_index())
+
+    def _beside(self) -> list[Path]:
+        return [self._real.with_name(self._real.name + end) for end in BESIDE]
+
+    def wrote(self) -> None:
+        """After each transaction of this process, which may have moved the log into the file."""
+        if not self._is_overwritten():
+            self._remembered = (self._writing(), self._read_index())
+
+    def look(self) -> None:
+        """LostError when a name does not lead to the open file any more, or something else was written into it."""
+        why = self._moved() or self._overwritten
+        if not why and self._is_overwritten():
+            why = self._overwritten = _LINE.format(path=self._database, what="was written over from outside")
+        self._told(why)
+
+    @property
+    def is_overwritten(self) -> bool:
+        """Whether another content is in the open file: the log of the old one must not be brought into it."""
+        return bool(self._overwritten) or (bool(self._open) and not self._moved() and self._is_overwritten())
+
+    def close(self) -> None:
+        """After SQLite has closed its own."""
+        if self._index_file >= 0:
+            os.close(self._index_file)
+            self._index_file = -1
+
+    def _told(self, why: str) -> None:
+        with self._lock:
+            before, self.lost = self.lost, why
+        if why and not before:
+            log.critical("%s", why)
+        if before and not why:
+            log.warning("%s is in its place again; work goes on", self._database)
+        if why:
+            raise LostError(why)
+
+    def _moved(self) -> str:
+        for path, opened in self._open.items():
+            try:
+                found = os.stat(path)
+            except OSError as error:
+                return _LINE.format(path=path, what=f"is gone ({error.strerror})")
+            if (found.st_dev, found.st_ino) != opened:
+                return _LINE.format(path=path, what="was replaced by another file")
+        return ""
+
+    def _is_overwritten(self) -> bool:
+        """In WAL mode only a checkpoint writes to the database file, and a checkpoint shows in the index.
+
+        Any thread may ask, while the writer is at work: what is remembered is read first, and the index last.
+        """
+        (written, index), now = self._remembered, self._writing()
+        if now == written:
+            return False
+        found = self._read_index()
+        return found == index and found[_DONE] == found[_TRIED]
+
+    def _writing(self) -> tuple[int, int]:
+        found = os.stat(self._database)
+        return found.st_mtime_ns, found.st_size
+
+    def _read_index(self) -> bytes:
+        index = os.pread(self._index_file, _INDEX, 0)
+        return index[_SALTS] + index[_BACKFILL] + index[_ATTEMPT]
+
+
+LOST = "files of the database were removed or replaced while the server has them open"
+_LINE = (
+    "{path} {what} while the server has it open: nothing is accepted or published any more. "
+    "Put the file back, or stop the server, look at its files and start it again."
+)

@@ -1,0 +1,137 @@
+"""What a request says of itself in headers, read in one pass each: who sends it, for which host, from whose page.
+
+None of Sanic's own readers of cookies and forwarded addresses: they take time that grows with the square of a header.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from sanic import Request
+
+from socialpub.base.config import bare_address, proxies
+from socialpub.base.errors import refuse
+from socialpub.domain.service import Service
+
+SESSION_COOKIE = "socialpub_session"
+DEVICE_COOKIE = "socialpub_device"
+HEALTH = ("/healthz", "/readyz")
+_PORTS = {"http": 80, "https": 443}
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+# --- Cookies -----------------------------------------------------------------------------------------------------
+
+
+def cookie_name(service: Service, cookie: str = SESSION_COOKIE) -> str:
+    """A cookie's name; `__Host-` where the server is reached by https."""
+    return ("__Host-" if service.base_url.startswith("https:") else "") + cookie
+
+
+def cookie_of(service: Service, request: Request, cookie: str = SESSION_COOKIE) -> str | None:
+    """The value of one of our own cookies, the first of that name; None without one."""
+    wanted = cookie_name(service, cookie)
+    for header in request.headers.getall("cookie", []):
+        for pair in header.split(";"):
+            name, _, value = pair.partition("=")
+            if name.strip() == wanted:
+                return value.strip() or None
+    return None
+
+
+# --- The caller's address ------------------------------------------------------------------------------------------
+
+
+def caller(service: Service, request: Request) -> str:
+    """What counts as one caller: an IPv4 address, or an IPv6 /64, of which one customer has all.
+
+    It is the peer's, or where the peer is a trusted proxy the last one in X-Forwarded-For that is none.
+    """
+    peer = str(request.conn_info.client_ip if request.conn_info else "")
+    address, forwarded = _address(peer), _forwarded(request)
+    if address is None:
+        return peer
+    while _is_trusted(service, address) and forwarded:
+        before = _address(forwarded.pop())
+        if before is None:
+            break
+        address = before
+    return str(address if address.version == 4 else ipaddress.ip_network((address, 64), strict=False))
+
+
+def _forwarded(request: Request) -> list[str]:
+    """The addresses of every X-Forwarded-For line, in order."""
+    lines = ",".join(request.headers.getall("x-forwarded-for", []))
+    return [part for part in map(str.strip, lines.split(",")) if part]
+
+
+def _address(text: str) -> Address | None:
+    """An address, with a port or without, of IPv4 even where it is written as IPv6; None for anything else."""
+    try:
+        found = ipaddress.ip_address(bare_address(text).partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(found, "ipv4_mapped", None) or found
+
+
+def _is_trusted(service: Service, address: Address) -> bool:
+    return any(address in network for network in _trusted(tuple(service.runtime.settings.server.trusted_proxies)))
+
+
+_trusted = functools.cache(proxies)
+
+
+# --- Which host, whose page ------------------------------------------------------------------------------------------
+
+
+def check_host(service: Service, request: Request) -> None:
+    """ApiError `http.host` for a request that was meant for another host, once `server.base_url` says which is ours.
+
+    Health checks may name any host: they ask by address. So may who asks on loopback for loopback.
+    """
+    ours = service.runtime.settings.server.base_url
+    if not ours or request.path in HEALTH:
+        return
+    named = request.headers.getall("host", [])
+    if len(named) != 1 or not (_same_host(named[0], ours) or _is_loopback(request, named[0])):
+        host = urlsplit(ours).netloc
+        raise refuse("http.host", f"This server is {host}, the request is for another host.")
+
+
+def _same_host(named: str, base_url: str) -> bool:
+    scheme, host = base_url.split("://", 1)
+    wanted = urlsplit(f"//{host}")
+    try:
+        given = urlsplit(f"//{named}")
+        port = given.port
+    except ValueError:
+        return False
+    standard = _PORTS[scheme]
+    return given.hostname == wanted.hostname and (port or standard) == (wanted.port or standard) and "/" not in named
+
+
+def _is_loopback(request: Request, named: str) -> bool:
+    peer = _address(str(request.conn_info.client_ip if request.conn_info else ""))
+    host = _address(named)
+    local = named.partition(":")[0].lower() == "localhost" or (host is not None and host.is_loopback)
+    return local and peer is not None and peer.is_loopback
+
+
+def is_ours(headers: Mapping[str, str], base_url: str) -> bool:
+    """Fetch metadata and Origin agree that the request comes from a page of this server, where a browser says so."""
+    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return False
+    origin = headers.get("origin")
+    if origin == "null":
+        # What browsers send for forms of pages with `Referrer-Policy: no-referrer`, such as ours.
+        return "sec-fetch-site" in headers
+    if origin is None:
+        return True
+    try:
+        named = urlsplit(origin).netloc
+    except ValueError:
+        return False
+    return named in (urlsplit(base_url).netloc, headers.get("host", ""))

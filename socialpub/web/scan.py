@@ -1,0 +1,271 @@
+"""A JSON body looked through as it arrives, before anything is made of it.
+
+It counts: how deep, how many parts, how many fields and entries in each place; and it takes the files out: the value of
+each `bytesBase64` goes to the disk, and its place is taken by the hash of what it stands for. What comes out is small
+enough to be parsed as a whole. Whether it is JSON at all the parser says, not this.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from socialpub.base.errors import ApiError, refuse
+from socialpub.domain import issues
+from socialpub.domain.files import Arriving
+from socialpub.domain.schemas import TARGETS_MAX
+
+DEPTH_MAX = 32
+PARTS_MAX = 30_000  # 25 targets with all that they may have come to half of it
+FIELDS_MAX = 100
+ENTRIES_MAX = 1_000
+INLINE = "bytesBase64"
+NOTHING = ""  # stands for a file that is none: it is refused where its item is looked at
+
+_NAME_BYTES = 600  # of a longer name a beginning is kept; no field has one
+_PART = re.compile(rb"[ \t\r\n]+|[\[\]{},:\"]|[^\[\]{},:\" \t\r\n]+")
+_STRING = re.compile(rb"[^\"\\]*+(?:\\.[^\"\\]*+)*+", re.DOTALL)
+_ALPHABET = re.compile(r"[A-Za-z0-9+/=]*")
+_ESCAPE = 6  # characters of \u0041
+
+
+@dataclass
+class _Place:
+    """An object or an array that is open."""
+
+    is_object: bool
+    names: set[str] = field(default_factory=set)
+    name: str = ""
+    count: int = 0  # of the values that began here
+    names_next: bool = True
+
+
+class Scan:
+    """What a body holds so far. `feed` raises ApiError for what is too much; `kept` is the JSON that is left.
+
+    `inline`: the files by their hash, to be closed by whoever takes them. `twice`: a name that stands twice in one
+    object. `aside`: bytes of the body that went into files.
+    """
+
+    def __init__(self, open_file: Callable[[], Arriving] | None = None) -> None:
+        self.kept, self.aside = bytearray(), 0
+        self.inline: dict[str, Arriving] = {}
+        self.twice: str | None = None
+        self._open_file = open_file
+        self._places: list[_Place] = []
+        self._rest = b""
+        self._parts = 0
+        self._string: _Name | _File | _Text | None = None
+        self._in_scalar = False
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece of the body; in a thread where it may carry files, since it writes to the disk."""
+        data, at = self._rest + data, 0
+        self._rest = b""
+        while at < len(data):
+            at = self._go_on(data, at) if self._string else self._step(data, at)
+
+    def close(self) -> None:
+        """Drop the files."""
+        if isinstance(self._string, _File):
+            self._string.drop()
+        for arriving in self.inline.values():
+            arriving.close()
+
+    # --- Parts ---
+
+    def _step(self, data: bytes, at: int) -> int:
+        match = _PART.match(data, at)
+        assert match is not None, "the pattern takes any byte"
+        part, sign = match[0], match[0][:1]
+        if sign == b'"':
+            self._in_scalar = False
+            self._count()
+            self._string = self._begin_string()
+            return match.end()
+        self.kept += part
+        if not sign.isspace():
+            self._take(sign)
+        return match.end()
+
+    def _take(self, sign: bytes) -> None:
+        goes_on, self._in_scalar = self._in_scalar, sign not in b"[]{},:"
+        if self._in_scalar and goes_on:
+            return  # a number that came in two pieces
+        self._count()
+        if sign in b"[{":
+            self._value()
+            if len(self._places) == DEPTH_MAX:
+                raise refuse("body.json", f"The body is more than {DEPTH_MAX} levels deep.")
+            self._places.append(_Place(sign == b"{"))
+        elif sign in b"]}":
+            del self._places[-1:]
+        elif sign == b"," and self._places:
+            self._places[-1].names_next = True
+        elif self._in_scalar:
+            self._value()
+
+    def _count(self) -> None:
+        self._parts += 1
+        if self._parts > PARTS_MAX:
+            raise self._too_many([], f"The body has more than {PARTS_MAX:,} parts")
+
+    def _value(self) -> None:
+        if not self._places:
+            return
+        place = self._places[-1]
+        place.count += 1
+        if place.count == TARGETS_MAX + 1 and self._path() == ["targets"]:
+            raise refuse("targets.max")
+        most, things = (FIELDS_MAX, "fields") if place.is_object else (ENTRIES_MAX, "entries")
+        if place.count > most:
+            raise self._too_many(self._path(), f"There are more than {most:,} {things}")
+
+    def _path(self) -> list[str | int]:
+        """Where the innermost open object or array stands."""
+        return [issues.cut(place.name) if place.is_object else place.count - 1 for place in self._places[:-1]]
+
+    def _too_many(self, path: list[str | int], message: str) -> ApiError:
+        return issues.schema_error([issues.issue("too_long", path, message, "less", "more")], "Send less.")
+
+    # --- Strings ---
+
+    def _begin_string(self) -> _Name | _File | _Text:
+        place = self._places[-1] if self._places else None
+        if place and place.is_object and place.names_next:
+            return _Name(place)
+        self._value()
+        if self._open_file and place and place.is_object and place.name == INLINE:
+            return _File(self._open_file)
+        self.kept += b'"'
+        return _Text()
+
+    def _go_on(self, data: bytes, at: int) -> int:
+        """Take what of a string is there; half an escape waits for its other half."""
+        match = _STRING.match(data, at)
+        assert match is not None, "the pattern takes nothing, too"
+        end, string = match.end(), self._string
+        if isinstance(string, _Text):
+            self.kept += data[at:end]
+        elif string:
+            string.take(data[at:end])
+        self.aside += end - at if isinstance(string, _File) else 0
+        if data[end : end + 1] == b'"':
+            self._end_string()
+            return end + 1
+        self._rest = data[end:]
+        return len(data)
+
+    def _end_string(self) -> None:
+        string, self._string = self._string, None
+        if isinstance(string, _Name):
+            self._named(string)
+        elif isinstance(string, _File):
+            self.kept += json.dumps(self._arrived(string)).encode()
+        else:
+            self.kept += b'"'
+
+    def _named(self, name: _Name) -> None:
+        place, raw = name.place, bytes(name.raw)
+        place.names_next = False
+        if len(raw) == _NAME_BYTES:
+            place.name = issues.cut(raw.decode("utf-8", "ignore").replace("\\", "").replace('"', ""))
+            self.kept += json.dumps(place.name).encode()
+            return
+        place.name = _plain(raw)
+        self.kept += b'"' + raw + b'"'
+        if place.name in place.names and self.twice is None:
+            self.twice = issues.cut(place.name)
+        place.names.add(place.name)
+
+    def _arrived(self, file: _File) -> str:
+        arriving = file.end()
+        if arriving is None:
+            return NOTHING
+        if self.inline.setdefault(arriving.sha256, arriving) is not arriving:
+            arriving.close()
+        return arriving.sha256
+
+
+def _plain(raw: bytes) -> str:
+    """A name without its escapes; one that is none is left to the parser."""
+    try:
+        return str(json.loads(b'"' + raw + b'"'))
+    except ValueError:
+        return raw.decode("utf-8", "replace")
+
+
+class _Text:
+    """A string that is kept as it is."""
+
+
+class _Name:
+    """A field's name, or the beginning of a long one."""
+
+    def __init__(self, place: _Place) -> None:
+        self.place, self.raw = place, bytearray()
+
+    def take(self, piece: bytes) -> None:
+        self.raw += piece[: _NAME_BYTES - len(self.raw)]
+
+
+class _File:
+    """The bytes that a string stands for in standard base64, decoded on their way to the disk."""
+
+    def __init__(self, open_file: Callable[[], Arriving]) -> None:
+        self._open_file = open_file
+        self._arriving: Arriving | None = None
+        self._escape, self._digits = b"", ""
+        self._is_wrong = self._is_padded = False
+
+    def take(self, piece: bytes) -> None:
+        piece = self._escape + piece
+        at = piece.rfind(b"\\", -_ESCAPE)
+        whole = at == -1 or piece[at + 1 : at + 2] != b"u" or len(piece) - at >= _ESCAPE
+        piece, self._escape = (piece, b"") if whole else (piece[:at], piece[at:])
+        if not self._is_wrong:
+            self._decode(self._digits + self._text(piece))
+
+    def end(self) -> Arriving | None:
+        """The file; None for what is not base64, or stands for nothing."""
+        if self._is_wrong or self._escape or self._digits or self._arriving is None:
+            self.drop()
+            return None
+        self._arriving.rest()
+        return self._arriving
+
+    def drop(self) -> None:
+        if self._arriving is not None:
+            self._arriving.close()
+        self._arriving = None
+
+    def _text(self, piece: bytes) -> str:
+        try:
+            text = piece.decode("ascii") if b"\\" not in piece else str(json.loads(b'"' + piece + b'"'))
+        except ValueError:
+            text = "?"
+        return text
+
+    def _decode(self, digits: str) -> None:
+        whole = len(digits) // 4 * 4
+        now, self._digits = digits[:whole], digits[whole:]
+        self._is_wrong = not _ALPHABET.fullmatch(digits) or (self._is_padded and bool(digits))
+        if now and not self._is_wrong:
+            self._is_padded = now.endswith("=")
+            self._write(now)
+        if self._is_wrong:
+            self.drop()
+
+    def _write(self, digits: str) -> None:
+        try:
+            data = base64.b64decode(digits, validate=True)
+        except (binascii.Error, ValueError):
+            data = b""
+        self._is_wrong = not data or digits.endswith("===")  # four signs stand for a byte at least
+        if data:
+            self._arriving = self._arriving or self._open_file()
+            self._arriving.write(data)

@@ -1,0 +1,70 @@
+"""What every request leaves: one line in the log (what it was, its answer, who asked from where, as known), and a row
+for each act beside what it changed.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from sanic import HTTPResponse, Request
+
+from socialpub.base.service_rules import SERVICE_RULES
+from socialpub.domain import audit
+from socialpub.domain.service import Service
+from socialpub.domain.tenancy import Scope
+from socialpub.platforms import CATALOGUE
+from socialpub.store.db import Tx
+from socialpub.web import edge
+from socialpub.web.http import Call
+
+log = logging.getLogger("socialpub.web")
+
+
+def tell(service: Service, request: Request, response: HTTPResponse) -> None:
+    """Write the line. Nothing that a caller wrote stands in it, but the path: no field's name, no message, no key."""
+    now = service.runtime.clock.monotonic()
+    took = now - getattr(request.ctx, "began", now)  # a request that never came whole has not begun
+    log.info(
+        "%s %s %s %s %.0fms by %s from %s%s",
+        request.ctx.request_id,
+        request.method,
+        _path(request),
+        response.status,
+        took * 1000,
+        _who(getattr(request.ctx, "scope", None)),
+        ascii(edge.caller(service, request))[1:-1] or "nowhere",
+        _why(request),
+    )
+
+
+def act(call: Call, user: str | None = None) -> audit.Act:
+    """What is being done, for the row beside it; `user`: who this turns out to be."""
+    scope, where = call.scope, ascii(edge.caller(call.service, call.request))[1:-1]
+    verb = f"{call.request.method} {call.route.path}"
+    return audit.Act(verb, scope.organization or None, scope.key, user or scope.user, where, call.request_id)
+
+
+def record(call: Call, tx: Tx, subject: str | None, user: str | None = None) -> None:
+    """Write the row of the act, in its own transaction."""
+    audit.record(call.service, tx, act(call, user), subject)
+
+
+def _path(request: Request) -> str:
+    """The address as it was asked for; of a set-up link, which is good until it was used, only its kind."""
+    route = getattr(request.ctx, "route", None)
+    return ascii(route.path if route and "<token" in route.path else request.path)
+
+
+def _who(scope: Scope | None) -> str:
+    if scope is None or not (scope.key or scope.user):
+        return "nobody known"
+    return f"key {scope.key}" if scope.key else f"user {scope.user}"
+
+
+def _why(request: Request) -> str:
+    """The code of a refusal, and its rule: of a rule's own id, for the path of a field is the caller's word."""
+    error = getattr(request.ctx, "error", None)
+    if error is None:
+        return ""
+    known = error.rule in SERVICE_RULES or error.rule in CATALOGUE
+    return f": {error.code} {error.rule}" if known else f": {error.code}"

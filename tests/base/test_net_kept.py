@@ -1,0 +1,270 @@
+"""Connections between calls, over real sockets: kept, and never to anybody's harm."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import queue
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from socialpub.base import connections, net
+from socialpub.base.errors import ApiError, Outcome
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+Act = Callable[[socket.socket], bool]
+LOOPBACK: net.Resolver = lambda host, port: ["127.0.0.1"]  # noqa: E731
+
+
+def says(answer: bytes) -> Act:
+    """Answer, and wait for the next request."""
+
+    def act(connection: socket.socket) -> bool:
+        connection.sendall(answer)
+        return True
+
+    return act
+
+
+def leaves(answer: bytes = b"") -> Act:
+    """Answer, if at all, and hang up."""
+
+    def act(connection: socket.socket) -> bool:
+        connection.sendall(answer)
+        return False
+
+    return act
+
+
+class Keeper:
+    """A server that keeps connections; what it does with each request of all of them comes from a list."""
+
+    def __init__(self, *acts: Act) -> None:
+        self.acts: queue.SimpleQueue[Act] = queue.SimpleQueue()
+        for act in acts:
+            self.acts.put(act)
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self.ended = threading.Semaphore(0)  # once for each connection that is over
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://api.test:{self.port}/"
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                self.connections += 1
+                threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+
+    def _talk(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            while head := self._request(connection):
+                self.requests.append(head)
+                if not self.acts.get(timeout=30)(connection):
+                    break
+        self.ended.release()
+
+    def _request(self, connection: socket.socket) -> bytes:
+        head = b""
+        while b"\r\n\r\n" not in head:
+            piece = connection.recv(65536)
+            if not piece:
+                return b""
+            head += piece
+        return head
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def keeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Keeper]]:
+    monkeypatch.setattr(connections, "FRESH_SECONDS", 600.0)  # however busy the machine is
+    monkeypatch.setattr(connections, "KEEP_SECONDS", 600.0)
+    made: list[Keeper] = []
+
+    def make(*acts: Act) -> Keeper:
+        made.append(Keeper(*acts))
+        return made[-1]
+
+    yield make
+    connections.close_idle(0)
+    for server in made:
+        server.close()
+
+
+def call(
+    server: Keeper, method: str = "POST", *, deadline: float = 30.0, policy: net.Policy | None = None
+) -> net.Reply:
+    """One call of one client, as each step of a post is one."""
+    with net.open_http(policy or net.Policy(guarded=False, resolver=LOOPBACK)) as http:
+        return http.request(method, server.url, deadline=deadline)
+
+
+def lost(server: Keeper, method: str = "POST", **more: float) -> Outcome | None:
+    with pytest.raises(ApiError) as caught:
+        call(server, method, **more)
+    return caught.value.outcome
+
+
+def test_calls_one_after_another_share_one_connection(keeper: Callable[..., Keeper]) -> None:
+    server = keeper(*[says(OK)] * 20)
+    for number in range(20):
+        assert call(server, "GET" if number % 3 else "POST").ok
+    assert (server.connections, len(server.requests)) == (1, 20)
+
+
+def test_calls_at_once_have_connections_of_their_own(keeper: Callable[..., Keeper]) -> None:
+    both = threading.Barrier(2, timeout=30)
+
+    def together(connection: socket.socket) -> bool:
+        both.wait()
+        return says(OK)(connection)
+
+    server = keeper(together, together)
+    threads = [threading.Thread(target=call, args=(server,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert server.connections == 2
+
+
+def test_a_connection_that_the_server_has_closed_is_not_used(keeper: Callable[..., Keeper]) -> None:
+    server = keeper(leaves(OK), says(OK))  # without a word about it
+    assert call(server).ok
+    assert server.ended.acquire(timeout=30)
+    assert call(server).ok
+    assert (server.connections, len(server.requests)) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/9.9 banana\r\n\r\n",
+    ],
+)
+def test_after_an_error_a_connection_is_not_used_again(keeper: Callable[..., Keeper], broken: bytes) -> None:
+    server = keeper(says(OK), leaves(broken), says(OK))
+    assert call(server).ok
+    assert lost(server) is Outcome.AMBIGUOUS
+    assert call(server).ok
+    assert (server.connections, len(server.requests)) == (2, 3)
+
+
+def test_an_answer_that_was_not_read_to_its_end_ends_the_connection(keeper: Callable[..., Keeper]) -> None:
+    large = b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n" + b"x" * 200_000  # more than is read at once
+    server = keeper(says(large), says(OK))
+    with net.open_http(net.Policy(guarded=False, resolver=LOOPBACK)) as http, pytest.raises(ApiError):
+        http.request("POST", server.url, max_bytes=4)
+    assert call(server).ok
+    assert server.connections == 2
+
+
+def test_more_than_an_answer_is_not_taken_for_the_next_one(keeper: Callable[..., Keeper]) -> None:
+    forged = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n[]"
+    server = keeper(says(OK + forged), says(OK))
+    assert call(server).status == 200
+    assert call(server).status == 200
+    assert server.connections == 2
+
+
+def test_a_send_is_never_made_twice_when_a_kept_connection_dies(keeper: Callable[..., Keeper]) -> None:
+    server = keeper(says(OK), leaves(), says(OK), says(OK))
+    assert call(server).ok
+    assert lost(server) is Outcome.AMBIGUOUS
+    assert len(server.requests) == 2
+    # From now on no send depends on this server's patience.
+    assert call(server).ok
+    assert call(server).ok
+    assert (server.connections, len(server.requests)) == (3, 4)
+
+
+def test_a_look_is_made_again_when_a_kept_connection_dies_and_not_when_a_new_one_does(
+    keeper: Callable[..., Keeper],
+) -> None:
+    server = keeper(says(OK), leaves(), says(OK))
+    assert call(server).ok
+    assert call(server, "GET").ok
+    assert (server.connections, len(server.requests)) == (2, 3)
+    other = keeper(leaves())
+    assert lost(other, "GET") is Outcome.AMBIGUOUS
+    assert len(other.requests) == 1
+
+
+def test_a_send_takes_a_connection_only_that_was_used_a_moment_ago(
+    keeper: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = keeper(*[says(OK)] * 3)
+    monkeypatch.setattr(connections, "FRESH_SECONDS", -1.0)
+    assert call(server).ok
+    assert call(server, "GET").ok
+    assert server.connections == 1
+    assert call(server).ok
+    assert server.connections == 2
+
+
+def test_a_server_that_says_how_long_it_waits_is_believed(keeper: Callable[..., Keeper]) -> None:
+    brief = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nKeep-Alive: timeout=1\r\n\r\n{}"
+    server = keeper(says(brief), says(OK))
+    assert call(server, "GET").ok
+    assert call(server, "GET").ok
+    assert server.connections == 2
+
+
+def test_the_deadline_is_that_of_the_call_and_not_of_the_connection(keeper: Callable[..., Keeper]) -> None:
+    def silent(connection: socket.socket) -> bool:
+        return bool(connection.recv(1))
+
+    server = keeper(says(OK), silent)
+    assert call(server, deadline=30).ok
+    assert lost(server, deadline=0.2) is Outcome.AMBIGUOUS
+    assert server.connections == 1
+
+
+def test_no_cookie_goes_from_one_call_to_the_next(keeper: Callable[..., Keeper]) -> None:
+    server = keeper(says(OK.replace(b"\r\n\r\n", b"\r\nSet-Cookie: who=alice; Path=/\r\n\r\n")), says(OK))
+    assert call(server).ok
+    assert call(server).ok
+    assert server.connections == 1
+    assert b"cookie" not in server.requests[1].lower()
+
+
+def test_what_one_policy_has_connected_serves_no_other(keeper: Callable[..., Keeper]) -> None:
+    server = keeper(says(OK), says(OK))
+    assert call(server).ok
+    assert call(server, policy=net.Policy(guarded=False, resolver=lambda host, port: ["127.0.0.1"])).ok
+    assert server.connections == 2
+
+
+def test_few_are_kept_and_what_is_idle_is_closed(
+    keeper: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "KEPT_MAX", 2)
+    servers = [keeper(says(OK)) for _ in range(3)]
+    for server in servers:
+        assert call(server).ok
+    assert servers[0].ended.acquire(timeout=30)
+    assert not servers[1].ended.acquire(blocking=False)
+    net.close_idle(0)
+    assert all(server.ended.acquire(timeout=30) for server in servers[1:])
+
+
+def test_the_hops_of_a_download_keep_their_connection_too(keeper: Callable[..., Keeper]) -> None:
+    away = b"HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n"
+    server, into = keeper(says(away), says(OK), says(OK)), io.BytesIO()
+    with net.open_http(net.Policy(guarded=False, resolver=LOOPBACK)) as http:
+        assert http.download(server.url, into, max_bytes=9, deadline=30).ok
+    assert into.getvalue() == b"{}"
+    assert call(server).ok
+    assert len(server.requests) == 3

@@ -1,0 +1,70 @@
+"""Every command that changes something leaves one line of it on standard error; the others leave none."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+from collections.abc import Iterator
+
+from socialpub.commands import cli
+from tests.commands.conftest import TRAIL, Run
+
+READING = {"serve", "demo", "simulator", "config example"}  # and whatever lists
+SECRETS = ("do-not-show", "correct horse")
+
+
+def commands(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not groups:
+        yield path.strip(), parser
+    for group in groups:
+        for name, command in group.choices.items():
+            yield from commands(command, f"{path} {name}")
+
+
+def test_every_command_but_those_that_read_has_its_line() -> None:
+    for name, command in commands(cli.parser()):
+        reads = name in READING or name.endswith(" list")
+        assert (command.get_default("act") is None) == reads, name
+        assert command.get_default("act") in (None, name)
+
+
+def left(run: Run, *arguments: str, stdin: str = "") -> tuple[str, dict[str, str]]:
+    """The line of a command, after its time, and what it printed."""
+    ended = run("--json", *arguments, stdin=stdin)
+    assert ended.code == 0, ended.err
+    (line,) = ended.err.splitlines()
+    assert TRAIL in line
+    assert not any(secret in line for secret in SECRETS), line
+    return line.partition(TRAIL)[2], ended.json
+
+
+def test_each_act_leaves_what_was_done_to_what_and_by_whom(run: Run) -> None:
+    who = f", by command of {getpass.getuser()}"
+    line, _ = left(run, "migrate")
+    assert line.startswith("migrate: to ")
+    assert line.endswith(who)
+    line, org = left(run, "org", "create", "Acme & correct horse")
+    assert line == f"org create: id {org['id']}{who}"
+    line, profile = left(run, "profile", "create", "Brand")
+    assert line.startswith(f"profile create: id {profile['id']}")
+    line, key = left(run, "key", "create")
+    assert line.startswith(f"key create: id {key['id']}")
+    assert key["key"] not in line
+    assert left(run, "key", "revoke", key["id"])[0].startswith(f"key revoke: id {key['id']}")
+    password = "correct horse battery\n"
+    line, user = left(run, "user", "create", "--email", "a@example.com", "--role", "owner", stdin=password)
+    assert line.startswith(f"user create: id {user['id']}")
+    assert "example.com" not in line
+    line, _ = left(run, "user", "set-password", "--email", "a@example.com", stdin=password)
+    assert line.startswith(f"user set-password: id {user['id']}")
+    tokens = '{"accessToken": "access-do-not-show", "refreshToken": "refresh-do-not-show"}'
+    add = ("account", "add", "--profile", profile["id"], "--platform", "twitter", "--platform-account-id", "1")
+    line, account = left(run, *add, stdin=tokens)
+    assert line.startswith(f"account add: id {account['id']}, profileId {profile['id']}, platform twitter")
+
+
+def test_what_did_nothing_leaves_no_line(run: Run) -> None:
+    run("migrate")
+    assert [run("--json", *command).err for command in (("migrate",), ("resume",), ("org", "list"))] == ["", "", ""]
+    assert TRAIL not in run("key", "revoke", "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071").err

@@ -1,0 +1,326 @@
+"""Whoever asks is looked at again in the transaction that writes: what was taken away meanwhile writes nothing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+import socialpub
+from socialpub import platforms
+from socialpub.domain import connect
+from socialpub.platforms.base import Board
+from socialpub.store.models import ApiKey, Session, User
+from socialpub.web.api import accounts as accounts_api
+from socialpub.web.app import ROUTES
+from socialpub.web.door import Door
+from tests.domain.connect_kit import Office, open_office
+from tests.kit import Server, error_of, iso
+from tests.web.test_media import kept, stored, upload
+from tests.web.test_scheduling import unknown
+from tests.web.world import World
+
+Send = Callable[[], httpx.Response]
+
+
+@pytest.fixture
+def office(make_server: Callable[..., Server], lab: Any, monkeypatch: pytest.MonkeyPatch) -> Office:
+    office = open_office(make_server, lab, monkeypatch, "threads")
+    office.server.connect_bluesky(office.alice)
+    return office
+
+
+# --- What can be taken away ----------------------------------------------------------------------------------------
+
+
+def revoke_key(server: Server) -> None:
+    server.service.write(lambda tx: ApiKey.update(revoked_at=1).execute()).result()
+
+
+def end_session(server: Server) -> None:
+    server.service.write(lambda tx: Session.delete().execute()).result()
+
+
+def lower_role(server: Server) -> None:
+    server.service.write(lambda tx: User.update(role="member").execute()).result()
+
+
+TAKEN: dict[str, tuple[Callable[[Server], None], int, str]] = {
+    "key revoked": (revoke_key, 401, "unauthenticated"),
+    "session ended": (end_session, 401, "unauthenticated"),
+    "role lowered": (lower_role, 403, "unauthorized"),
+}
+
+
+# --- Every route that writes for somebody ---------------------------------------------------------------------------
+
+
+def _scheduled(office: Office) -> str:
+    return _world(office).scheduled()
+
+
+def _world(office: Office) -> World:
+    return World(office.server, office.alice, office.alice, office.alice)
+
+
+def _publish(office: Office) -> Send:
+    return lambda: office.alice.api.publish(_world(office).body())
+
+
+def _reschedule(office: Office) -> Send:
+    post, body = _scheduled(office), {"scheduledAt": _world(office).soon(7200)}
+    return lambda: office.alice.api.patch(f"/v1/posts/{post}", json=body)
+
+
+def _cancel(office: Office) -> Send:
+    post = _scheduled(office)
+    return lambda: office.alice.api.delete(f"/v1/posts/{post}")
+
+
+def _failed(office: Office) -> str:
+    post = unknown(_world(office))
+    assert office.alice.api.post(f"/v1/posts/{post}/settle", json={"published": False}).status_code == 200
+    return post
+
+
+def _retry(office: Office) -> Send:
+    post, body = _failed(office), {"scheduledAt": iso(office.server.clock.now_ms() + 3_600_000)}
+    return lambda: office.alice.api.post(f"/v1/posts/{post}/retry", json=body)
+
+
+def _settle(office: Office) -> Send:
+    post = unknown(_world(office))
+    return lambda: office.alice.api.post(f"/v1/posts/{post}/settle", json={"published": True})
+
+
+def _board(office: Office) -> Send:
+    account = office.server.connect(office.alice, "pinterest")["id"]
+    return lambda: office.alice.api.patch(f"/v1/accounts/{account}/pinterest/default-board", json={"boardId": "1"})
+
+
+def _upload(office: Office) -> Send:
+    return lambda: upload(office.alice.api)
+
+
+def _delete_media(office: Office) -> Send:
+    made = stored(office.alice.api)["id"]
+    return lambda: office.alice.api.delete(f"/v1/media/{made}")
+
+
+def _start(office: Office) -> Send:
+    return lambda: office.browser.post("/v1/accounts/connect/threads", json={})
+
+
+def _complete(office: Office) -> Send:
+    back = _back(office)
+    return lambda: office.complete(code=back["code"], state=back["state"])
+
+
+def _back(office: Office) -> dict[str, str]:
+    office.login_exists()
+    return office.visit(office.start())
+
+
+def _disconnect(office: Office) -> Send:
+    return lambda: office.browser.delete(f"/v1/accounts/{office.alice.bluesky}")
+
+
+def _profile(office: Office, method: str) -> Send:
+    made = office.browser.post("/v1/profiles", json={"name": "North"}).json()["id"]
+    body = {"json": {"name": "South"}} if method == "PATCH" else {}
+    return lambda: office.browser.request(method, f"/v1/profiles/{made}", **body)
+
+
+def _json(office: Office, path: str) -> Send:
+    return lambda: office.browser.post(path, json={"name": "new"})
+
+
+def _form(office: Office, path: str, **fields: str) -> Send:
+    return lambda: office.browser.post(path, data={"csrf_token": "csrf-alice", **fields})
+
+
+def _credentials(office: Office) -> Send:
+    handle = f"u{office.server.service.runtime.entropy(4).hex()}.test"
+    made = office.server.lab.lab.add_account("bluesky", handle=handle)
+    return _form(office, "/connect/bluesky", handle=handle, password=made["appPassword"])
+
+
+def _callback(office: Office) -> Send:
+    back = _back(office)
+    return lambda: office.browser.get("/connect/threads/callback", params=back)
+
+
+KEYED: dict[str, Callable[[Office], Send]] = {
+    "POST /v1/posts": _publish,
+    "PATCH /v1/posts/<post_id:str>": _reschedule,
+    "DELETE /v1/posts/<post_id:str>": _cancel,
+    "POST /v1/posts/<post_id:str>/retry": _retry,
+    "POST /v1/posts/<post_id:str>/settle": _settle,
+    "PATCH /v1/accounts/<account_id:str>/pinterest/default-board": _board,
+    "POST /v1/media": _upload,
+    "DELETE /v1/media/<media_id:str>": _delete_media,
+}
+BY_PEOPLE: dict[str, Callable[[Office], Send]] = {
+    "POST /v1/accounts/connect/<platform:str>": _start,
+    "POST /v1/accounts/connect/<platform:str>/complete": _complete,
+    "DELETE /v1/accounts/<account_id:str>": _disconnect,
+    "POST /v1/profiles": lambda office: _json(office, "/v1/profiles"),
+    "PATCH /v1/profiles/<profile_id:str>": lambda office: _profile(office, "PATCH"),
+    "DELETE /v1/profiles/<profile_id:str>": lambda office: _profile(office, "DELETE"),
+    "POST /v1/api-keys": lambda office: _json(office, "/v1/api-keys"),
+    "DELETE /v1/api-keys/<key_id:str>": lambda office: (
+        lambda: office.browser.delete(f"/v1/api-keys/{office.alice.key_id}")
+    ),
+    "GET /connect/<platform:str>": lambda office: lambda: office.browser.get("/connect/threads"),
+    "POST /connect/<platform:str>": _credentials,
+    "GET /connect/<platform:str>/callback": _callback,
+    "POST /accounts/<account_id:str>/disconnect": lambda office: _form(
+        office, f"/accounts/{office.alice.bluesky}/disconnect"
+    ),
+    "POST /keys": lambda office: _form(office, "/keys", name="new"),
+    "POST /keys/<key_id:str>/revoke": lambda office: _form(office, f"/keys/{office.alice.key_id}/revoke"),
+    "POST /profiles": lambda office: _form(office, "/profiles", name="new"),
+}
+NOT_FOR_SOMEBODY = {
+    "POST /v1/posts/validate": "writes nothing",
+    "POST /login": "nobody is signed in yet",
+    "POST /setup/<token:str>": "nobody is there yet",
+    "POST /logout": "ends what is over already; see tests/walls/test_guessing.py",
+    "POST /logout/everywhere": "the same",
+}
+CASES = [(route, "key revoked") for route in KEYED] + [
+    (route, taken) for route in BY_PEOPLE for taken in ("session ended", "role lowered")
+]
+
+
+def test_every_route_that_may_write_is_in_a_table() -> None:
+    known = KEYED.keys() | BY_PEOPLE.keys() | NOT_FOR_SOMEBODY.keys()
+    assert {f"{route.method} {route.path}" for route in ROUTES if route.method != "GET"} <= known
+    assert known <= {f"{route.method} {route.path}" for route in ROUTES}
+
+
+def test_every_route_says_which_roles_may_write() -> None:
+    needs = {f"{route.method} {route.path}": route.needs for route in ROUTES}
+    assert {needs[name] for name in BY_PEOPLE} == {("owner", "admin")}
+
+
+@pytest.fixture
+def pinterest(monkeypatch: pytest.MonkeyPatch, office: Office) -> None:
+    bread = Board("1", "Bread", "PUBLIC")
+    monkeypatch.setitem(platforms.CONNECTORS, "pinterest", SimpleNamespace(boards=lambda up: [bread]))
+
+
+@pytest.mark.usefixtures("pinterest")
+@pytest.mark.parametrize(("route", "taken"), CASES)
+def test_what_is_taken_away_after_the_door_writes_nothing(
+    office: Office, monkeypatch: pytest.MonkeyPatch, route: str, taken: str
+) -> None:
+    take, status, code = TAKEN[taken]
+    send = (KEYED | BY_PEOPLE)[route](office)
+    handle, tables, files = Door._handle, [], kept(office.server)
+
+    async def late(door: Door, call: Any) -> Any:
+        take(office.server)
+        tables.append(office.server.stock()["tables"])
+        return await handle(door, call)
+
+    monkeypatch.setattr(Door, "_handle", late)
+    answer = send()
+    assert (answer.status_code, error_of(answer)["code"]) == (status, code)
+    assert [office.server.stock()["tables"]] == tables
+    assert kept(office.server) == files
+
+
+@pytest.mark.usefixtures("pinterest")
+@pytest.mark.parametrize("route", KEYED | BY_PEOPLE)
+def test_what_is_not_taken_away_writes(office: Office, route: str) -> None:
+    send = (KEYED | BY_PEOPLE)[route](office)
+    before = office.server.stock()
+    assert send().status_code < 400
+    assert office.server.stock() != before
+
+
+# --- While a platform is asked ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("pinterest")
+@pytest.mark.parametrize(
+    ("prepare", "taken"),
+    [
+        (_board, "key revoked"),
+        *[
+            (each, taken)
+            for each in (_complete, _callback, _credentials)
+            for taken in ("session ended", "role lowered")
+        ],
+    ],
+)
+def test_what_is_taken_away_while_a_platform_answers_writes_nothing_after_it(
+    office: Office, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[Office], Send], taken: str
+) -> None:
+    take, status, code = TAKEN[taken]
+    send, aside, asked = prepare(office), connect.aside, []
+
+    async def slow(service: Any, work: Callable[[], Any]) -> Any:
+        found = await aside(service, work)
+        take(office.server)
+        asked.append(office.server.stock())
+        return found
+
+    for module in (connect, accounts_api.connect):
+        monkeypatch.setattr(module, "aside", slow)
+    answer = send()
+    assert (answer.status_code, error_of(answer)["code"]) == (status, code)
+    assert [office.server.stock()] == asked
+
+
+# --- The source ------------------------------------------------------------------------------------------------------
+
+ROOT = Path(socialpub.__file__).parent
+ELSEWHERE = {
+    ("domain/act.py", "write"): "the one way",
+    ("domain/tenancy.py", "authenticate_key"): "when a key was last used",
+    ("domain/tenancy.py", "authenticate_session"): "when a session was last seen",
+    ("domain/batches.py", "afterwards"): "what belongs to an answer about a batch that is accepted",
+    ("domain/people.py", "set_up"): "nobody is there yet",
+    ("domain/signin.py", "sign_in"): "nobody is signed in yet",
+    ("web/api/posts.py", "_hand_over"): "what belongs to an answer about a batch that is accepted",
+    ("web/pages/health.py", "readyz"): "the server's own trial",
+}
+
+
+def _writes(function: ast.AST) -> bool:
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "write"
+        and getattr(node.func.value, "attr", getattr(node.func.value, "id", "")) in ("service", "db")
+        for node in ast.walk(function)
+    )
+
+
+def _writers(folder: str) -> Iterator[tuple[str, str]]:
+    """Functions of requests that open a transaction by themselves. In the domain, requests are async, jobs are not."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        module = path.relative_to(ROOT).as_posix()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            parts = node.body if isinstance(node, ast.ClassDef) else [node]
+            kinds = (ast.AsyncFunctionDef, ast.FunctionDef) if folder == "web" else (ast.AsyncFunctionDef,)
+            functions = [part for part in parts if isinstance(part, kinds)]
+            yield from ((module, part.name) for part in functions if _writes(part))
+
+
+def test_no_write_of_a_request_goes_another_way() -> None:
+    found = {*_writers("web"), *_writers("domain"), ("domain/act.py", "write")}
+    assert found == ELSEWHERE.keys()
+
+
+def test_the_writers_of_requests_are_found() -> None:
+    made = ast.parse("async def a(call):\n    await call.service.write(lambda tx: None)\n")
+    assert _writes(made)
+    assert not _writes(ast.parse("async def a(call):\n    await call.write(lambda tx: None)\n"))

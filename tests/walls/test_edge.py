@@ -1,0 +1,193 @@
+"""What a request says of itself before anybody is asked who it is: address, host, cookies, and how much it sends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sanic.cookies import request as sanic_cookies
+
+from socialpub.base.config import ConfigError
+from socialpub.web.bodies import FORM_MAX
+from socialpub.web.parts import Span, asked_span
+from tests.kit import Person, Server, error_of, untouched
+from tests.test_config import load
+from tests.web import raw
+from tests.web.test_signin import EMAIL, add_user, csrf_of, sign_in, signed_in
+from tests.web.world import World
+
+Make = Callable[..., Server]
+
+
+# --- Addresses ---
+
+
+@pytest.mark.parametrize(
+    ("proxies", "forwarded", "same"),
+    [
+        ([], ["203.0.113.1", "203.0.113.2"], "203.0.113.2"),  # two lines are one list
+        ([], ["203.0.113.1, 127.0.0.1", "127.0.0.1"], "203.0.113.1"),
+        ([], ["::ffff:203.0.113.1"], "203.0.113.1"),
+        ([], ["203.0.113.1", "::ffff:127.0.0.1"], "203.0.113.1"),
+        ([], ["203.0.113.1:4711"], "203.0.113.1"),
+        ([], ["[2001:db8::1]:4711"], "2001:db8::2"),
+        ([], ["2001:db8:0:1::1"], "2001:db8:0:1:ffff::9"),  # a /64 is one caller
+        (["10.1.0.0/16"], ["203.0.113.1, 10.1.2.3"], "203.0.113.1"),
+        (["2001:db8:7::/48"], ["203.0.113.1, 2001:db8:7::5"], "203.0.113.1"),
+        (["10.1.2.3:8443"], ["203.0.113.1, 10.1.2.3"], "203.0.113.1"),
+    ],
+)
+def test_one_caller_is_counted_as_one(proxies: list[str], forwarded: list[str], same: str, make_server: Make) -> None:
+    server = make_server(limits={"reads": 1}, server={"trusted_proxies": ["127.0.0.1", *proxies]})
+    lines = [(b"X-Forwarded-For", line.encode()) for line in forwarded]
+    assert server.api().get("/v1/rules", headers=lines).status_code == 200
+    assert server.api(**{"X-Forwarded-For": same}).get("/v1/rules").status_code == 429
+    assert server.api(**{"X-Forwarded-For": "198.51.100.1"}).get("/v1/rules").status_code == 200
+    assert server.api(**{"X-Forwarded-For": "2001:db8:0:2::1"}).get("/v1/rules").status_code == 200
+
+
+@pytest.mark.parametrize("wrong", ["example.com", "10.0.0.0/33", "", "10.0.0.1:http"])
+def test_a_proxy_that_is_no_address_is_refused_at_start(wrong: str) -> None:
+    with pytest.raises(ConfigError, match=r"server\.trusted_proxies"):
+        load(f'[server]\ntrusted_proxies = ["{wrong}"]')
+
+
+# --- Hosts ---
+
+OURS = ["pub.example.com", "PUB.example.com", "pub.example.com:443", "127.0.0.1:8080", "localhost", "[::1]:1"]
+OTHERS = ["evil.example.com", "pub.example.com:8443", "pub.example.com.evil.org", "10.0.0.1", "pub.example.com:x", ""]
+
+
+def asking(path: str, *hosts: str) -> bytes:
+    lines = "".join(f"Host: {host}\r\n" for host in hosts)
+    return f"GET {path} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n".encode()
+
+
+def test_with_a_base_url_only_its_host_is_served(make_server: Make) -> None:
+    server = make_server(server={"base_url": "https://pub.example.com"})
+    server.url = f"http://127.0.0.1:{server.port}"
+    for host in OURS:
+        assert raw.exchange(server, asking("/v1/rules", host)).status == 200, host
+    for hosts in ([], OURS[:2], *([host] for host in OTHERS)):
+        answer = raw.exchange(server, asking("/v1/rules", *hosts))
+        assert (answer.status, answer.error()["rule"]) == (421, "http.host"), hosts
+        assert "pub.example.com" in answer.error()["message"]
+    for path in ("/healthz", "/readyz"):
+        assert raw.exchange(server, asking(path, "10.0.0.7:8080")).status == 200
+
+
+def test_without_a_base_url_any_host_is_served(server: Server) -> None:
+    assert raw.exchange(server, asking("/v1/rules", "anything.example.com")).status == 200
+
+
+# --- Headers that take long to read ---
+
+
+def test_no_cookie_of_anybodys_is_read_by_sanic(server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sanic's reader looks through all of a quoted value once for each backslash in it."""
+    read: list[str] = []
+    monkeypatch.setattr(sanic_cookies, "_unquote", read.append)
+    hostile = 'socialpub_session="' + "\\" * 7000 + '"'
+    for method, path in (("GET", "/v1/posts"), ("GET", "/"), ("POST", "/login"), ("POST", "/v1/profiles")):
+        answer = server.api(Cookie=hostile).request(method, path)
+        assert answer.status_code in (303, 401, 403), path
+    assert read == []
+
+
+def test_our_cookie_is_found_among_others(server: Server, alice: Person) -> None:
+    add_user(server, alice, EMAIL, "owner")
+    value = signed_in(server).cookies["socialpub_session"]
+    for cookie in (
+        f"a=1; socialpub_session={value}",
+        f"socialpub_session={value};x",
+        f"=; ;socialpub_session = {value} ;",
+    ):
+        assert server.api(Cookie=cookie).get("/v1/posts").status_code == 200, cookie
+    for cookie in (
+        f"xsocialpub_session={value}",
+        f'socialpub_session="{value}"',
+        "socialpub_session=",
+        "socialpub_session",
+    ):
+        assert server.api(Cookie=cookie).get("/v1/posts").status_code == 401, cookie
+
+
+@pytest.mark.parametrize("asked", ["bytes=" + " " * 7000 + "x", "bytes=" + "1" * 19 + "-", "bytes=1-2-3", "byte=1-2"])
+def test_a_range_that_cannot_be_read_is_none(asked: str) -> None:
+    assert asked_span(asked, 100) is None
+
+
+@pytest.mark.parametrize("asked", ["bytes=1-2", "bytes= 1 - 2 ", "bytes=  1-2"])
+def test_white_space_in_a_range_is_nothing(asked: str) -> None:
+    assert asked_span(asked, 100) == Span(1, 3)
+
+
+# --- Bodies nobody wants ---
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/v1/rules", "/docs/reference", "/openapi.json", "/login", "/v1/posts"])
+def test_no_read_takes_a_body(path: str, server: Server, alice: Person) -> None:
+    """Half sent, and refused by what it says of itself: nothing is waited for."""
+    head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {alice.key}\r\nContent-Length: 8388608\r\n\r\n"
+    answer = raw.exchange(server, head.encode() + b"x" * 1000)
+    assert (answer.status, answer.error()["rule"]) == (413, "http.body_size")
+
+
+@pytest.mark.parametrize("path", ["/login", "/setup/x"])
+def test_a_form_has_16_kib_and_no_more_is_read(path: str, server: Server) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {{}}\r\n\r\n"
+    answer = raw.exchange(server, head.format(FORM_MAX + 1).encode())
+    assert (answer.status, answer.error()["rule"]) == (413, "http.body_size")
+    assert "16 KiB" in answer.error()["message"]
+    assert raw.exchange(server, head.format(FORM_MAX).encode() + b"=" * FORM_MAX).status == 403
+
+
+def test_a_body_is_not_waited_for_before_its_key_is_known(server: Server) -> None:
+    head = "POST /v1/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer svc_live_x\r\nContent-Length: 8388608\r\n\r\n"
+    assert raw.exchange(server, head.encode()).status == 401
+
+
+def test_what_a_write_needs_little_for_takes_little(world: World) -> None:
+    post = world.scheduled()
+    with untouched(world.server):
+        answer = world.alice.api.patch(f"/v1/posts/{post}", content=b" " * 70_000)
+        assert (answer.status_code, error_of(answer)["rule"]) == (413, "http.body_size")
+        assert "64 KiB" in error_of(answer)["message"]
+
+
+# --- Forms and pages ---
+
+
+def test_a_form_of_too_many_fields_is_refused(server: Server, alice: Person) -> None:
+    add_user(server, alice, EMAIL, "owner")
+    api = server.api()
+    fields = {f"f{number}": "" for number in range(98)}
+    assert sign_in(api, **fields).status_code == 400  # and three more
+    answer = server.api(Accept="application/json").post("/login", content="&".join(["x="] * 101).encode())
+    assert (answer.status_code, error_of(answer)["rule"]) == (400, "http.request")
+    assert "100 fields" in error_of(answer)["message"]
+    token = csrf_of(api.get("/login"))
+    assert api.post("/login", data={"csrf_token": token, "email": EMAIL}).status_code == 401
+
+
+FROM_ELSEWHERE: list[dict[str, str]] = [
+    {"Origin": "https://evil.example.com"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Origin": "null"},
+    {"Origin": "http://["},
+]
+
+
+@pytest.mark.parametrize("headers", FROM_ELSEWHERE)
+def test_a_session_writes_from_our_own_pages_only(headers: dict[str, str], server: Server, alice: Person) -> None:
+    add_user(server, alice, EMAIL, "owner")
+    browser = signed_in(server)
+    ours: dict[str, Any] = {"X-CSRF-Token": csrf_of(browser.get("/")), "Content-Type": "application/json"}
+    body = json.dumps({"name": "Second"}).encode()
+    with untouched(server):
+        answer = browser.post("/v1/profiles", content=body, headers=ours | headers)
+        assert (answer.status_code, error_of(answer)["rule"]) == (403, "csrf")
+    assert browser.post("/v1/profiles", content=body, headers=ours | {"Origin": server.url}).status_code == 201

@@ -1,0 +1,304 @@
+"""A platform that hangs keeps only its own posts: places, who may ask it again and when, and what waits meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from socialpub.base.breakers import ENOUGH, FIRST_WAIT, FREE, LONGEST_WAIT, Breakers
+from socialpub.base.fair import Pool, Share, Shares
+from socialpub.platforms.base import Identity, Tokens
+from socialpub.simulator.server import SimulatorThread
+from tests.domain.protocol_kit import Protocol
+from tests.kit import Clock, iso
+from tests.soak import fakes
+from tests.soak.world import wait_for
+
+# --- Shares ---
+
+
+def test_whoever_comes_later_still_finds_places() -> None:
+    shares = Shares(32)
+    took = {host: sum(shares.try_enter(Share(host)) for _ in range(100)) for host in ("first", "second", "third")}
+    assert took == {"first": 22, "second": 7, "third": 2}
+    assert shares.full().hosts == {"first", "second", "third"}
+    shares.leave(Share("first"))
+    assert not shares.try_enter(Share("first"))
+    assert shares.try_enter(Share("fourth"))
+
+
+def test_one_organization_with_many_upstreams_leaves_some_places() -> None:
+    shares = Shares(32)
+    took = sum(shares.try_enter(Share(f"host-{number}", "greedy")) for number in range(100))
+    assert took == 28
+    assert shares.full().owners == {"greedy"}
+    assert shares.try_enter(Share("host-0", "modest"))
+
+
+@pytest.mark.parametrize("places", [1, 2, 3])
+def test_of_few_places_everybody_gets_one(places: int) -> None:
+    shares = Shares(places)
+    assert shares.try_enter(Share("a", "x"))
+    shares.leave(Share("a", "x"))
+    assert shares.try_enter(Share("b", "y"))
+
+
+def test_a_narrow_host_gets_what_it_may_hold() -> None:
+    narrow = {"silent": 0, "slow": 1}
+    shares = Shares(32, lambda: narrow)
+    assert shares.full().hosts == {"silent"}
+    assert [shares.try_enter(Share(host)) for host in ("silent", "slow", "slow")] == [False, True, False]
+    assert shares.try_enter(Share("silent"), anyway=True)
+
+
+# --- The pool ---
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    made = Pool(8, "tested")
+    yield made
+    made.shutdown(wait=True, cancel_futures=True)
+
+
+def test_a_host_that_hangs_does_not_take_the_pool(pool: Pool) -> None:
+    over = threading.Event()
+    hanging = [pool.submit_for(Share("hangs", "a"), over.wait, 30) for _ in range(50)]
+    healthy = [pool.submit_for(Share("healthy", "b"), lambda n=number: n) for number in range(20)]
+    assert [work.result(30) for work in healthy] == list(range(20))
+    assert sum(work.running() for work in hanging) == 6
+    assert pool.busy
+    over.set()
+    assert all(work.result(30) for work in hanging)
+    assert wait_for(lambda: not pool.busy, 30)
+
+
+def test_shares_take_turns(pool: Pool) -> None:
+    gate, began, order = threading.Event(), threading.Semaphore(0), []
+
+    def hold() -> None:
+        began.release()
+        gate.wait(30)
+
+    for number in range(8):
+        pool.submit_for(Share(f"holder-{number}"), hold)
+        assert began.acquire(timeout=30)
+    many = [pool.submit_for(Share("many"), order.append, "many") for _ in range(40)]
+    one = pool.submit_for(Share("one"), order.append, "one")
+    gate.set()
+    for work in (*many, one):
+        work.result(30)
+    assert order.index("one") < 20
+
+
+def test_a_failure_is_told_and_a_closed_pool_takes_nothing(pool: Pool) -> None:
+    with pytest.raises(ZeroDivisionError):
+        pool.submit(lambda: 1 // 0).result(30)
+    gate = threading.Event()
+    pool.submit_for(Share("h"), gate.wait, 30)
+    waiting = [pool.submit_for(Share("h"), gate.wait, 30) for _ in range(20)]
+    pool.shutdown(wait=False, cancel_futures=True)
+    gate.set()
+    assert waiting[-1].cancelled()
+    with pytest.raises(RuntimeError):
+        pool.submit(print)
+
+
+# --- Breakers ---
+
+
+class Time:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def breakers(time: Time) -> Breakers:
+    return Breakers(time)
+
+
+def silence(breakers: Breakers, name: str = "p", times: int = ENOUGH) -> None:
+    for _ in range(times):
+        breakers.unanswered(name)
+
+
+def test_only_silence_in_a_row_opens(breakers: Breakers) -> None:
+    silence(breakers, times=ENOUGH - 1)
+    breakers.answered("p")
+    silence(breakers, times=ENOUGH - 1)
+    assert breakers.may_call("p")
+    assert breakers.open() == []
+    breakers.unanswered("p")
+    assert not breakers.may_call("p")
+    assert breakers.may_call("another")
+
+
+def test_one_thread_tries_at_growing_distances(breakers: Breakers, time: Time) -> None:
+    silence(breakers)
+    wait = FIRST_WAIT
+    for _ in range(6):
+        assert breakers.narrow() == {"p": 0}
+        time.now += wait - 0.1
+        assert not breakers.may_call("p")
+        time.now += 0.1
+        assert breakers.narrow() == {"p": 1}
+        assert breakers.may_call("p")
+        assert not elsewhere(lambda: breakers.may_call("p"))
+        breakers.unanswered("p")
+        wait = min(wait * 2, LONGEST_WAIT)
+    assert breakers.next_try() == pytest.approx(LONGEST_WAIT)
+
+
+def elsewhere(run: Callable[[], Any]) -> Any:
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(run()))
+    thread.start()
+    thread.join(30)
+    return found[0]
+
+
+def test_a_try_that_learned_nothing_is_somebody_elses(breakers: Breakers, time: Time) -> None:
+    silence(breakers)
+    time.now += FIRST_WAIT
+    assert breakers.may_call("p")
+    breakers.gave_up("p")
+    assert elsewhere(lambda: breakers.may_call("p"))
+
+
+def test_what_waited_goes_on_slowly(breakers: Breakers, time: Time) -> None:
+    silence(breakers)
+    time.now += FIRST_WAIT
+    assert breakers.may_call("p")
+    breakers.answered("p")
+    assert breakers.open() == []
+    assert breakers.narrow() == {"p": 1}
+    breakers.answered("p")
+    assert breakers.narrow() == {"p": 2}
+    for _ in range(FREE):
+        breakers.answered("p")
+    assert breakers.narrow() == {}
+
+
+def test_silence_again_at_the_first_call_opens_again(breakers: Breakers, time: Time) -> None:
+    silence(breakers)
+    time.now += FIRST_WAIT
+    breakers.answered("p")
+    breakers.unanswered("p")
+    assert not breakers.may_call("p")
+
+
+def test_opening_and_closing_are_one_line_each(
+    breakers: Breakers, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "socialpub.upstream"):
+        silence(breakers, times=ENOUGH + 20)
+        time.now += 7
+        breakers.answered("p")
+        breakers.answered("p")
+    assert [record.message for record in caplog.records] == [
+        f"p has not answered {ENOUGH} calls in a row: its posts wait until it does",
+        "p answers again after 7 s; what waited goes on",
+    ]
+
+
+# --- Through the front door ---
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[SimulatorThread]:
+    fakes.register()
+    with SimulatorThread() as simulator:
+        yield simulator
+    fakes.unregister()
+
+
+@pytest.fixture
+def server(tmp_path: Path, three: SimulatorThread, wall: Clock) -> Iterator[Protocol]:
+    three.lab.reset()
+    publishing = {"workers": 8, "retry_waits": [1, 1, 1], "settle_horizon": 4}
+    server = Protocol(tmp_path, three, wall, {"publishing": publishing, "scheduling": {"overdue_spacing": 0}})
+    server.start()
+    server.furnish()
+    yield server
+    server.stop()
+    three.lab.reset()
+
+
+def schedule(server: Protocol, platform: str, count: int) -> list[str]:
+    """As many posts, each of an account of its own, due in an hour; their ids."""
+    posts = []
+    for number in range(count):
+        made = server.lab.lab.add_account(platform, id=f"{platform}-{number}")
+        name = f"{platform}-{number}"
+        account = server._keep(server.alice, name, platform, Identity(name, name), Tokens(made["accessToken"]))
+        body = {
+            "text": name,
+            "targets": [{"accountId": account["id"]}],
+            "scheduledAt": iso(server.clock.now_ms() + 3_600_000),
+        }
+        posts.append(server.alice.api.publish(body).json()["results"][0]["postId"])
+    return posts
+
+
+def statuses(server: Protocol, posts: list[str]) -> Counter[str]:
+    return Counter(server.post(post)["status"] for post in posts)
+
+
+def test_a_platform_that_hangs_does_not_take_all_workers(server: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
+    over, connector = threading.Event(), fakes.CONNECTORS["plain"]
+    prepare = connector.prepare
+
+    def hang(*given: Any) -> Any:
+        over.wait(60)
+        return prepare(*given)
+
+    monkeypatch.setattr(connector, "prepare", hang)
+    hanging = schedule(server, "plain", 40)
+    healthy = schedule(server, "crate", 6)  # due after them
+    server.skip(3601)
+    assert wait_for(lambda: statuses(server, healthy)["published"] == 6, 30), statuses(server, healthy)
+    held = Counter(claim.share.host for claim in server.service.jobs.held())
+    assert held == {"plain": 6}
+    assert statuses(server, hanging) == {"publishing": 6, "queued": 34}
+    over.set()
+    assert wait_for(lambda: statuses(server, hanging)["published"] == 40, 60), statuses(server, hanging)
+    assert len(server.ledger("plain-0")) == 1
+
+
+def test_what_a_silent_platform_holds_back_goes_out_once_when_it_answers(server: Protocol) -> None:
+    posts = schedule(server, "plain", 30)
+    server.lab.lab.faults.add([{"fault": "reset_before", "platform": "plain"}])
+    server.skip(3601)
+    assert wait_for(lambda: server.service.breakers.open() != [], 30)
+    engine, clock = server.engine, server.clock
+    assert wait_for(lambda: clock.monotonic() - engine.heartbeat < 60, 30)
+    assert server.api().get("/readyz").json()["silent"] == ["plain"]
+    untried = [post for post in posts if server.post(post)["attempts"] == 0]
+    assert len(untried) > 10
+    calls = len(server.lab.lab.calls)
+    other = server.publish("crate", "the other platform")
+    assert other["status"] == "published"
+    now = server.publish("plain", "at once")
+    assert (now["status"], now["error"]["code"]) == ("failed", "platform_unavailable")
+    assert "has not answered" in now["error"]["message"]
+    assert not any(call.platform == "plain" for call in list(server.lab.lab.calls)[calls:])
+    server.lab.lab.faults.clear()
+    ended = lambda: statuses(server, untried)["published"] == len(untried)  # noqa: E731
+    assert wait_for(lambda: server.skip(1) or ended(), 60), statuses(server, posts)
+    assert all(server.post(post)["attempts"] == 1 for post in untried)
+    texts = [entry.text for entry in server.lab.lab.ledger.posts()]
+    assert max(Counter(texts).values()) == 1
+    assert server.service.breakers.open() == []

@@ -1,0 +1,306 @@
+"""A request's lists, maps, names and texts are counted before anything is done with what they hold."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from socialpub.base.errors import ApiError
+from socialpub.domain import issues, schemas
+from socialpub.domain.preflight import LIGHT
+from socialpub.domain.service import MEASURING
+from socialpub.platforms import PLATFORMS, rules, text
+from socialpub.platforms.base import Account, Draft
+from socialpub.platforms.rules import findings, measured_max
+from socialpub.store.models import Media
+from socialpub.web import bodies
+from socialpub.web.bodies import MIB, Budget, Budgets
+from tests.kit import Server, error_of, untouched
+from tests.media_kit import picture
+from tests.web.world import World, inline
+
+ANSWER_MAX = 64 * 1024
+
+
+def refused(world: World, body: bytes | str, status: int = 400) -> dict[str, Any]:
+    """The error of a refusal that changed nothing and did not grow with the request."""
+    with untouched(world.server):
+        for path in ("/v1/posts", "/v1/posts/validate"):
+            answer = world.alice.api.post(path, content=body)
+            assert answer.status_code == status, answer.text[:500]
+            assert len(answer.content) < ANSWER_MAX
+    return error_of(answer)
+
+
+# --- Lists, maps, names ---
+
+
+def test_targets_are_counted_before_they_are_looked_at(world: World) -> None:
+    for entry, count in ((b"0", 4_000_000), (b"{}", 2_000_000), (b"0", 26), (b'{"x":1}', 30)):
+        body = b'{"targets":[' + b",".join([entry] * count) + b"]}"
+        assert refused(world, body)["rule"] == "targets.max"
+
+
+def test_media_are_counted_before_they_are_looked_at(world: World) -> None:
+    most = schemas.MEDIA_MAX
+    for count, entry in ((most + 1, "med_x"), (900, 0), (2000, "med_x")):
+        error = refused(world, json.dumps(world.body(media=[entry] * count)))
+        assert error["rule"] == "media"
+        assert [found["code"] for found in error["platformResponse"]] == ["too_long"]
+        of_target = world.body(targets=[world.target(media=[entry] * count)])
+        assert refused(world, json.dumps(of_target))["rule"] == "targets.0.media"
+
+
+def test_unknown_fields_are_counted_and_their_names_cut(world: World) -> None:
+    many = json.dumps(dict.fromkeys((f"field{n}" for n in range(600_000)), 0))
+    assert refused(world, many)["rule"] == "body"
+    error = refused(world, json.dumps({"n" * 7_900_000: 1}))
+    assert len(error["rule"]) <= 101
+    assert len(error["message"]) < 1000
+
+
+def test_no_more_than_100_issues_are_shown(world: World) -> None:
+    target = world.target(**{f"f{n}": 0 for n in range(99)})
+    error = refused(world, json.dumps(world.body(targets=[target] * 25)))
+    assert len(error["platformResponse"]) == issues.ISSUES_MAX == 100
+    assert error["rule"] == "targets.0.f0"
+
+
+def test_depth_is_counted(world: World) -> None:
+    assert refused(world, "[" * 100_000)["rule"] == "body.json"
+    assert refused(world, '{"text":' + "[" * 40 + "]" * 40 + "}")["rule"] == "body.json"
+
+
+def test_queries_are_counted(world: World) -> None:
+    api = world.alice.api
+    for query, rule in (
+        ("&".join(["status=failed"] * 101), "http.request"),
+        ("status=" + ",".join(["x"] * 900), "status"),
+        ("platform=" + "," * 900, "platform"),
+        ("n" * 3000 + "=1", "n" * 100 + "…"),
+    ):
+        answer = api.get(f"/v1/posts?{query}")
+        assert (answer.status_code, error_of(answer)["rule"]) == (400, rule)
+        assert len(answer.content) < ANSWER_MAX
+    assert api.get("/v1/posts?" + "&".join(["status=failed"] * 50)).status_code == 200
+
+
+# --- One query for all ids ---
+
+
+def test_all_ids_of_a_request_are_looked_up_at_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """25 targets of 40 ids each: one query while it is checked, and one more where it is written."""
+    ids = [upload(world) for _ in range(3)]
+    lists = [[ids[n % 3]] * 4 for n in range(25)]
+    body = world.body(targets=[world.target(media=items) for items in lists], scheduledAt=world.soon(), media=ids)
+    with caplog.at_level(logging.DEBUG, logger="peewee"):
+        for path, queries in (("/v1/posts/validate", 1), ("/v1/posts", 2)):
+            caplog.clear()
+            answer = world.alice.api.post(path, json=body)
+            assert answer.status_code in (200, 202), answer.text
+            assert len(read_from(caplog, "media")) <= queries
+        caplog.clear()
+        unknown = [f"med_{n:022}" for n in range(schemas.MEDIA_MAX)]
+        many = [world.target(media=unknown[n:] + unknown[:n]) for n in range(25)]
+        error = error_of(world.alice.api.post("/v1/posts/validate", json=world.body(targets=many)))
+        assert error["rule"] == "media.unknown"
+        assert len(read_from(caplog, "media")) == 1
+
+
+def read_from(caplog: pytest.LogCaptureFixture, table: str) -> list[str]:
+    said = [str(record.msg) for record in caplog.records if record.name == "peewee"]
+    return [text for text in said if text.startswith("('SELECT") and f'FROM "{table}"' in text]
+
+
+def upload(world: World) -> str:
+    answer = world.alice.api.post("/v1/media", files={"file": ("a.jpg", picture(), "image/jpeg")})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def test_media_of_another_profile_are_unknown_however_they_are_looked_up(world: World) -> None:
+    bobs = world.bob.api.post("/v1/media", files={"file": ("a.jpg", picture(), "image/jpeg")}).json()["id"]
+    body = world.body(targets=[world.target(), world.target(media=[bobs])])
+    answer = world.alice.api.post("/v1/posts", json=body)
+    assert (answer.status_code, error_of(answer)["rule"]) == (404, "media.unknown")
+    assert bobs in error_of(answer)["message"]
+
+
+# --- Texts ---
+
+
+def test_what_is_far_too_long_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[int] = []
+    for name in ("graphemes", "utf8_bytes", "utf16_units"):
+        plain = getattr(text, name)
+        monkeypatch.setattr(text, name, lambda value, plain=plain: measured.append(len(value)) or plain(value))
+    account = Account("")
+    for platform in PLATFORMS.values():
+        most, long = measured_max(platform), "x" * schemas.TEXT_MAX
+        found = findings(platform, platform.site(), Draft(long), account).errors
+        assert found[0].rule.id.startswith(f"{platform.name}.text."), platform.name
+        if most < schemas.TEXT_MAX:
+            assert [error.rule.id for error in found] == [found[0].rule.id]
+            assert "100,000" in found[0].message
+            assert rules.count(platform, Draft(long), account).length == schemas.TEXT_MAX
+    assert not [length for length in measured if length > 12 * 4086]
+
+
+def test_nobody_waits_for_long_texts_to_be_measured(world: World) -> None:
+    """They are measured in threads of their own: while those are all taken, others read, check and publish."""
+    service, over = world.server.service, threading.Event()
+    held = [service.measuring.submit(over.wait, 60) for _ in range(MEASURING)]
+    target = world.target()
+    answers: list[httpx.Response] = []
+    body = {"targets": [target], "text": "long " * LIGHT, "deep": False}
+    heavy = threading.Thread(target=lambda: answers.append(world.alice.api.post("/v1/posts/validate", json=body)))
+    heavy.start()
+    try:
+        assert world.alice.api.get("/v1/posts").status_code == 200
+        assert world.alice.api.post("/v1/posts/validate", json=body | {"text": "short"}).json()["valid"] is True
+        assert world.alice.api.publish({"targets": [target], "text": "short"}).status_code == 200
+        assert not answers
+    finally:
+        over.set()
+        heavy.join(60)
+    assert [answer.json()["valid"] for answer in answers] == [False]
+    assert all(each.result(60) for each in held)
+
+
+def test_a_text_that_is_far_too_long_is_refused_by_its_rule(world: World) -> None:
+    long, comment = "x" * schemas.TEXT_MAX, {"text": "y" * 50_000}
+    answer = world.alice.api.post("/v1/posts/validate", json=world.body(text=long, firstComment=comment))
+    (result,) = answer.json()["results"]
+    assert [found["rule"] for found in result["errors"]] == [
+        "bluesky.text.max_graphemes",
+        "bluesky.first_comment.max_graphemes",
+    ]
+    assert result["text"] == {"length": 100_000, "limit": 300, "unit": "graphemes"}
+    posted = world.post(text=long)
+    assert (posted.status_code, error_of(posted)["rule"]) == (400, "bluesky.text.max_graphemes")
+
+
+# --- Large bodies ---
+
+
+def test_what_is_more_than_64_kib_is_parsed_off_the_loop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+    plain = issues.parse_body
+
+    def spy(model: Any, body: bytes) -> Any:
+        threads.append(threading.current_thread().name)
+        return plain(model, body)
+
+    monkeypatch.setattr(issues, "parse_body", spy)
+    for size, name in ((1000, "web"), (70_000, "reading")):
+        threads.clear()
+        answer = world.alice.api.post("/v1/posts/validate", content=json.dumps(world.body()) + " " * size)
+        assert answer.status_code == 200
+        assert [thread.split("_")[0] for thread in threads] == [name]
+
+
+def test_inline_files_may_be_larger_than_the_json(world: World) -> None:
+    content = b"\x89PNG" + bytes(range(256)) * 40_000  # 10 MB, no picture: kept all the same, and warned of
+    body = world.body(media=[inline(content), inline(content)], scheduledAt=world.soon())
+    answer = world.alice.api.post("/v1/posts", json=body)
+    assert answer.status_code == 202, answer.text[:500]
+    (row,) = world.server.rows(Media)
+    assert (row["size_bytes"], row["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+    with untouched(world.server):
+        checked = world.alice.api.post("/v1/posts/validate", json=world.body(media=[inline(content)]))
+        assert checked.json()["valid"] is False
+
+
+def test_too_much_inline_says_how_much_and_where_else(world: World) -> None:
+    with untouched(world.server):
+        answer = world.alice.api.post("/v1/posts", content=b" " * (bodies.INLINE_MAX + 1))
+    error = error_of(answer)
+    assert (answer.status_code, error["rule"]) == (413, "http.body_size")
+    assert "48 MiB" in error["message"]
+    assert "8 MiB" in error["message"]
+    assert "POST /v1/media" in error["remediation"]
+
+
+def test_a_key_stands_for_the_body_as_it_was_sent(world: World) -> None:
+    body = json.dumps(world.body(media=[inline(picture())]))
+    other = body.replace(" ", "")
+    assert json.loads(body) == json.loads(other)
+    first = world.alice.api.post("/v1/posts", content=body, headers={"Idempotency-Key": "one"})
+    again = world.alice.api.post("/v1/posts", content=body, headers={"Idempotency-Key": "one"})
+    assert (first.status_code, again.content, again.headers["Idempotency-Replayed"]) == (200, first.content, "true")
+    mismatch = world.alice.api.post("/v1/posts", content=other, headers={"Idempotency-Key": "one"})
+    assert error_of(mismatch)["rule"] == "idempotency_key.body_mismatch"
+
+
+@pytest.mark.parametrize("broken", ['"AA=A"', '"', '"AAAA"'])
+def test_refused_inline_files_are_gone(broken: str, world: World) -> None:
+    items = json.dumps([inline(picture())])[:-1] + f',{{"kind":"image","bytesBase64":{broken}}}]'
+    body = json.dumps(world.body())[:-1] + f', "media": {items}, "x": 1}}'
+    with untouched(world.server):
+        assert world.alice.api.post("/v1/posts", content=body).status_code == 400
+
+
+# --- Bytes in flight ---
+
+
+def test_a_budget_has_a_share_for_each_and_an_end() -> None:
+    budget = Budget(100, 60)
+    budget.take("a", 60)
+    for whose, count, code in (("a", 1, "rate_limited"), ("b", 61, "rate_limited"), ("b", 41, "internal_error")):
+        with pytest.raises(ApiError) as error:
+            budget.take(whose, count)
+        assert (error.value.code, error.value.retry_after) == (code, 5)
+    budget.take("b", 40)
+    budget.give("a", 60)
+    budget.give("b", 40)
+    assert budget.used == 0
+
+
+def test_bytes_in_flight_are_counted_and_given_back(
+    make_server: Callable[..., Server], world_of: Callable[[Server], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budgets = Budgets(Budget(200_000, 100_000), Budget(MIB, MIB // 2))
+    monkeypatch.setattr(bodies, "Budgets", lambda: budgets)
+    world = world_of(make_server())
+
+    def send(size: int, media: int = 0) -> httpx.Response:
+        padding = {"media": [inline(b"x" * media)]} if media else {}
+        return world.alice.api.post("/v1/posts/validate", content=json.dumps(world.body(**padding)) + " " * size)
+
+    for size, media, status in ((90_000, 0, 200), (110_000, 0, 429), (0, 300_000, 200), (0, 600_000, 429), (0, 0, 200)):
+        answer = send(size, media)
+        assert answer.status_code == status, answer.text[:300]
+        assert answer.status_code == 200 or answer.headers["Retry-After"] == "5"
+        assert (budgets.memory.used, budgets.disk.used) == (0, 0)
+    with world.alice.api.expecting_failure():
+        budgets.memory.take("others", 100_000)
+        budgets.memory.take("more", 50_000)
+        answer = send(90_000)
+    assert (answer.status_code, error_of(answer)["rule"]) == (503, "http.busy")
+    assert world.post().status_code == 200, "small requests are not counted"
+
+
+def test_the_digits_of_inline_files_are_not_held(world: World) -> None:
+    """What is kept of a body of 6 MB that is nearly all files is what a body without them has."""
+    scans: list[Any] = []
+    plain = bodies.Arrived.close
+
+    def look(self: bodies.Arrived) -> None:
+        scans.append((self.size, self.scan.aside))
+        plain(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bodies.Arrived, "close", look)
+        content = b"\x89PNG" + b"x" * 4_500_000
+        world.alice.api.post("/v1/posts/validate", json=world.body(media=[inline(content)]))
+    ((size, aside),) = scans
+    assert size < 1000
+    assert aside == len(base64.b64encode(content))

@@ -1,0 +1,111 @@
+"""A row for each act of a person, a key or the operator, in the transaction of the act, and never a secret in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from socialpub.domain import audit, recovery
+from socialpub.simulator.server import SimulatorThread
+from socialpub.store.models import ApiKey, Audit, Batch, User
+from tests.domain.connect_kit import open_office, sign_in
+from tests.kit import Person, Server
+from tests.web.test_scheduling import unknown
+from tests.web.test_signin import EMAIL, PASSWORD, add_user, signed_in
+from tests.web.world import World
+
+
+def acts(server: Server) -> list[dict[str, Any]]:
+    return sorted(server.rows(Audit), key=lambda row: str(row["id"]))
+
+
+def newest(server: Server) -> dict[str, Any]:
+    return acts(server)[-1]
+
+
+def test_an_act_of_a_key_leaves_who_what_on_what_when_and_from_where(server: Server, alice: Person) -> None:
+    body = {"text": "words of hers", "targets": [{"accountId": alice.bluesky}]}
+    answer = alice.api.post("/v1/posts", json=body, headers={"X-Request-Id": "the-act"})
+    assert answer.status_code == 200
+    row = newest(server)
+    assert (row["verb"], row["key"], row["user"]) == ("POST /v1/posts", alice.key_id, None)
+    assert (row["organization"], row["address"], row["request_id"]) == (alice.organization, "127.0.0.1", "the-act")
+    assert row["subject"] == server.rows(Batch)[0]["id"]
+    assert "words" not in json.dumps(acts(server))
+
+
+def test_reading_and_what_is_refused_leave_none(server: Server, alice: Person) -> None:
+    before = acts(server)
+    alice.api.get("/v1/posts")
+    assert alice.api.publish({}).status_code == 400
+    assert alice.api.delete(f"/v1/accounts/{alice.bluesky}").status_code == 403
+    assert acts(server) == before
+
+
+def test_people_sign_in_mint_and_disconnect(server: Server, alice: Person) -> None:
+    add_user(server, alice, EMAIL, "owner")
+    signed_in(server)
+    signed = newest(server)
+    assert (signed["verb"], signed["user"]) == ("POST /login", signed["subject"])
+    assert PASSWORD not in json.dumps(acts(server))
+    browser = sign_in(server, alice.organization)
+    made = browser.post("/v1/api-keys", json={"name": "another"}).json()
+    assert (newest(server)["verb"], newest(server)["subject"]) == ("POST /v1/api-keys", made["id"])
+    assert made["key"] not in json.dumps(acts(server))
+    browser.delete(f"/v1/api-keys/{made['id']}")
+    assert newest(server)["subject"] == made["id"]
+    browser.delete(f"/v1/accounts/{alice.bluesky}")
+    row = newest(server)
+    assert (row["verb"], row["subject"]) == ("DELETE /v1/accounts/<account_id:str>", alice.bluesky)
+    assert (row["user"], row["key"]) == (server.rows(User)[-1]["id"], None)
+
+
+def test_connecting_and_sending_once_more_leave_one_each(
+    make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office = open_office(make_server, lab, monkeypatch, "threads")
+    made = office.login_exists()
+    assert office.connect().status_code == 201
+    row = newest(office.server)
+    assert (row["verb"], row["subject"]) == ("POST /v1/accounts/connect/<platform:str>/complete", "threads")
+    assert (row["user"], row["key"]) == (office.server.rows(User)[-1]["id"], None)
+    assert made["accessToken"] not in json.dumps(acts(office.server))
+    office.server.connect_bluesky(office.alice)
+    post = unknown(World(office.server, office.alice, office.alice, office.alice))
+    for path, body in (("settle", {"published": False}), ("retry", {})):
+        assert office.alice.api.post(f"/v1/posts/{post}/{path}", json=body).status_code < 300
+        row = newest(office.server)
+        assert (row["verb"], row["subject"]) == (f"POST /v1/posts/<post_id:str>/{path}", post)
+        assert (row["user"], row["key"]) == (None, office.alice.key_id)
+
+
+def test_the_row_and_the_act_are_one_transaction(
+    server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = sign_in(server, alice.organization)
+    before = (acts(server), len(server.rows(ApiKey)))
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no row")
+
+    with monkeypatch.context() as patched, browser.expecting_failure():
+        patched.setattr(audit, "record", broken)
+        assert browser.post("/v1/api-keys", json={"name": "another"}).status_code == 500
+    assert (acts(server), len(server.rows(ApiKey))) == before
+
+
+def test_rows_are_kept_for_a_year_and_go_in_slices(
+    server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "PURGED_AT_ONCE", 2)
+    for number in range(5):
+        alice.api.publish({"text": f"{number}", "targets": [{"accountId": alice.bluesky}]})
+    server.skip(364 * 86_400)
+    recovery.sweep(server.service, server.engine.fetched)
+    assert len(acts(server)) == 5
+    server.skip(2 * 86_400)
+    recovery.sweep(server.service, server.engine.fetched)
+    assert acts(server) == []

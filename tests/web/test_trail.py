@@ -1,0 +1,198 @@
+"""One line in the log for every outcome of a post and every act of a person or key, and never a secret in it."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import httpx
+import pytest
+
+from socialpub.domain import people
+from socialpub.store.models import Account
+from socialpub.web import openapi
+from socialpub.web.app import ROUTES
+from socialpub.web.http import Route
+from tests.kit import UNKNOWN_ID, Api, Server
+from tests.soak.world import wait_for
+from tests.web.test_openapi_answers import sign_in
+from tests.web.test_scoping import lost
+from tests.web.test_signin import EMAIL, PASSWORD, csrf_of
+from tests.web.world import World, inline, picture
+
+WRITES = [route for route in ROUTES if route.method != "GET"]
+
+
+@pytest.fixture(autouse=True)
+def everything(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "socialpub")
+
+
+def lines(caplog: pytest.LogCaptureFixture, logger: str, part: str) -> list[str]:
+    """What a logger said that holds a text."""
+    said = [record.getMessage() for record in caplog.records if record.name == logger]
+    return [line for line in said if part in line]
+
+
+def ask(api: httpx.Client, route: Route, request_id: str) -> httpx.Response:
+    path = re.sub(r"<platform:str>", "bluesky", route.path)
+    path = re.sub(r"<\w+:str>", UNKNOWN_ID, path)
+    return api.request(route.method, path, content=b"{}", headers={"X-Request-Id": request_id})
+
+
+# --- Acts ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("route", WRITES, ids=lambda route: f"{route.method} {openapi.public_path(route.path)}")
+def test_every_verb_leaves_one_line_with_who_and_where_from_whatever_its_answer(
+    route: Route, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    callers: dict[str, Api] = {
+        f"key {world.alice.key_id}": world.alice.api,
+        "user": world.server.api(**sign_in(world.server, world.alice)),
+        "nobody known": world.server.api(),
+    }
+    for number, (who, api) in enumerate(callers.items()):
+        answer = ask(api, route, f"the-act-{number}")
+        (line,) = lines(caplog, "socialpub.web", f"the-act-{number} ")
+        known = who if route.api or who == "nobody known" else "(nobody known|user)"
+        known = "nobody known" if route.guard == "key" and who == "user" else known
+        known = "nobody known" if route.guard in ("open", "page") and who.startswith("key") else known
+        assert re.search(rf" {answer.status_code} \d+ms by {known}.* from 127\.0\.0\.1", line), line
+        if answer.is_error and "json" in answer.headers["Content-Type"]:
+            assert f": {answer.json()['error']['code']}" in line
+        assert api.key is None or api.key not in line
+
+
+def test_an_act_that_is_done_names_its_post_its_key_and_no_refusal(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    post = world.scheduled()
+    world.alice.api.delete(f"/v1/posts/{post}", headers={"X-Request-Id": "done"})
+    (line,) = lines(caplog, "socialpub.web", "done ")
+    shown = rf"done DELETE '/v1/posts/{post}' 200 \d+ms by key {world.alice.key_id} from 127\.0\.0\.1"
+    assert re.fullmatch(shown, line)
+
+
+def test_a_refusal_names_its_rule_and_no_word_of_the_callers(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.alice.api.publish({"targets": [], "text": "x"})
+    world.alice.api.publish({"hunter2-is-my-password": 1, "targets": [world.target()], "text": "x"})
+    ruled, unruled = lines(caplog, "socialpub.web", "POST '/v1/posts' 400")
+    assert ruled.endswith(": validation_failed targets.required")
+    assert unruled.endswith(": validation_failed")
+    assert "hunter2" not in caplog.text
+
+
+def test_signing_in_names_the_user_and_the_set_up_link_stays_secret(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = people.offer_setup(server.service)
+    assert token is not None
+    api = server.api()
+    form = {"organization": "Acme", "email": EMAIL, "password": "short"}
+    form["csrf_token"] = csrf_of(api.get(f"/setup/{token}"))
+    again = csrf_of(api.post(f"/setup/{token}", data=form))
+    api.post(f"/setup/{token}", data=form | {"password": PASSWORD, "csrf_token": again})
+    refused, made = lines(caplog, "socialpub.web", "POST '/setup/<token:str>'")
+    assert " 400 " in refused
+    assert re.search(r" 303 \d+ms by user [0-9a-f-]{36} from 127\.0\.0\.1$", made)
+    assert token not in caplog.text
+    page = server.api()
+    fields = {"email": EMAIL, "password": PASSWORD, "csrf_token": csrf_of(page.get("/login"))}
+    page.post("/login", data=fields)
+    (line,) = lines(caplog, "socialpub.web", "POST '/login'")
+    assert line.split(" by ")[1] == made.split(" by ")[1]
+    assert PASSWORD not in caplog.text
+
+
+# --- Outcomes --------------------------------------------------------------------------------------------------------
+
+
+def outcome(caplog: pytest.LogCaptureFixture, post: str) -> str:
+    """The one line of a post's outcome, after its id."""
+    (line,) = told(caplog, post)
+    return line.removeprefix(f"post {post} ")
+
+
+def told(caplog: pytest.LogCaptureFixture, post: str, count: int = 1) -> list[str]:
+    """Every line of a post's outcomes, once there are `count`: they are written just after the commit."""
+    assert wait_for(lambda: len(lines(caplog, "socialpub.posts", f"post {post} ")) >= count, 30)
+    return lines(caplog, "socialpub.posts", f"post {post} ")
+
+
+def test_a_published_post_leaves_one_line(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    answer = world.alice.api.post("/v1/posts", json=world.body(), headers={"X-Request-Id": "the-batch"}).json()
+    line = outcome(caplog, answer["results"][0]["postId"])
+    assert (
+        line == f"published: account {world.alice.bluesky}, bluesky, attempt 1, batch {answer['id']}, request the-batch"
+    )
+    assert "hello" not in caplog.text
+
+
+def test_a_rejected_post_leaves_one_line_with_its_rule(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    mine = Account.id == world.alice.bluesky
+    world.server.service.write(lambda tx: Account.update(status="revoked").where(mine).execute()).result()
+    (result,) = world.post().json()["results"]
+    line = outcome(caplog, result["postId"])
+    assert line.startswith("rejected: account ")
+    assert line.endswith(": platform_auth_failed account.reconnect_required")
+
+
+def test_a_canceled_post_leaves_one_line_with_the_request_that_did_it(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    post = world.scheduled()
+    world.alice.api.delete(f"/v1/posts/{post}", headers={"X-Request-Id": "the-cancel"})
+    assert re.fullmatch(r"canceled: account .*, request the-cancel", outcome(caplog, post))
+
+
+def test_disconnecting_leaves_a_line_for_each_post(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    posts = [world.scheduled(text=str(number)) for number in range(3)]
+    browser = world.server.api(**sign_in(world.server, world.alice))
+    browser.delete(f"/v1/accounts/{world.alice.bluesky}")
+    for post in posts:
+        world.server.wait(post, "canceled")
+        assert outcome(caplog, post).startswith("canceled: ")
+
+
+def test_an_overdue_post_leaves_one_line(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    post = world.scheduled()
+    world.server.clock.skip(48 * 3600)
+    world.server.restart(world.alice)
+    world.server.wait(post, "failed")
+    assert outcome(caplog, post).endswith(": internal_error schedule.overdue")
+
+
+def test_each_attempt_that_fails_leaves_one_line_and_so_does_the_end(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.server.lab.lab.faults.add([{"fault": "status:503", "platform": "bluesky", "operation": "*uploadBlob"}])
+    post = world.scheduled(media=[inline(picture())])
+    world.server.skip(3601)
+    world.server.wait(post, "validated", seconds=60)
+    (line,) = told(caplog, post)
+    assert " failed, is tried again: account " in line
+    assert ": platform_unavailable" in line
+    world.server.lab.lab.faults.clear()
+    world.server.skip(600)
+    world.server.wait(post, "published", seconds=60)
+    first, last = told(caplog, post, 2)
+    assert (first, "published: " in last, "attempt 2" in last) == (line, True, True)
+
+
+@pytest.mark.parametrize(("published", "end"), [(True, "published: "), (False, "failed: ")])
+def test_what_a_person_settles_is_an_outcome_too(
+    published: bool, end: str, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    post = lost(world, world.alice)
+    asked = {"X-Request-Id": "the-settling"}
+    world.alice.api.post(f"/v1/posts/{post}/settle", json={"published": published}, headers=asked)
+    line = outcome(caplog, post)
+    assert line.startswith(end)
+    assert ", request the-settling" in line
+
+
+def test_what_is_no_outcome_leaves_no_line_of_one(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    post = world.scheduled()
+    world.alice.api.patch(f"/v1/posts/{post}", json={"scheduledAt": world.soon(7200)})
+    assert lines(caplog, "socialpub.posts", post) == []
