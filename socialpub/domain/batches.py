@@ -114,14 +114,19 @@ async def _settled(service: Service, batch: str, seconds: float) -> None:
         await service.hub.until(f"post:{post}", functools.partial(_read_ended, service, post), max(0.0, left))
 
 
-async def afterwards(service: Service, write: Callable[[Tx], object]) -> None:
-    """Do a write that belongs to an answer: waited for as long as it is quick; the answer cannot fail by it."""
+async def afterwards(service: Service, write: Callable[[Tx], object]) -> bool:
+    """Do a write that belongs to an answer: waited for as long as it is quick; the answer cannot fail by it.
+
+    False where it is not known to be done.
+    """
     try:
         await asyncio.wait_for(_done(service.write(write)), AFTERWARDS_SECONDS)
+        return True
     except TimeoutError:
         log.warning("an answer was not kept yet: the database is busy")
     except Exception as error:  # noqa: BLE001 - the answer is about what was accepted, and that stands
         log.error("an answer could not be kept: %s", error, exc_info=not _is_storage(error))
+    return False
 
 
 async def _done(answer: Answer[T]) -> T:

@@ -226,7 +226,7 @@ class Engine:
         while not self._stop.wait(wait):
             wait = KEEPER_SECONDS
             rounds = [self.service.db.look, self.service.jobs.renew, self._follow_clock, self._look_at_pause]
-            rounds += [self._beat, self._save_tokens]
+            rounds += [self._beat, self._save_tokens, lambda: recovery.keep_unkept(self.service)]
             if clock.monotonic() - swept >= SWEEP_SECONDS:
                 swept = clock.monotonic()
                 rounds.append(lambda: recovery.sweep(self.service, self.fetched))

@@ -40,6 +40,13 @@ def _answer_interrupted(service: Service, within_ms: int = 0) -> None:
         _ring(service, "answer", f"answer:{batch}", service.now_ms)
 
 
+def keep_unkept(service: Service) -> None:
+    """The answers of this process that could not be kept when they were given: soon, not after minutes."""
+    for batch in list(service.unkept):
+        _ring(service, "answer", f"answer:{batch}", service.now_ms)
+        service.unkept.discard(batch)
+
+
 def _ring(service: Service, kind: str, key: str, due: int, account: str = "") -> None:
     def put(tx: Tx) -> None:
         share = upstreams.share(service, account) if account else NOBODY

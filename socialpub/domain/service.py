@@ -94,6 +94,7 @@ class Service:
     hub: Hub = field(default_factory=Hub)
     beat: int = 0  # the newest of this run: a database that does not know it is not the one that it wrote to
     unheard: dict[str, int] = field(default_factory=dict)  # requests whose client has gone, and when
+    unkept: set[str] = field(default_factory=set)  # batches whose answer could not be kept for their key
     notes: Notes = field(default_factory=Notes)  # of all lines to accounts
     setup_digest: str | None = None  # of the one-time link that makes the first owner
     stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end

@@ -358,8 +358,7 @@ class World:
     def drain(self, seconds: float = 120) -> None:
         """Without faults, wait until every post and every answer has come to its end."""
         self.lab.faults()
-        # Without those that remember for five minutes that nobody heard an answer: their ids have a colon.
-        sql = "SELECT count(*) AS n FROM idempotency WHERE status IS NULL AND id NOT LIKE '%:%'"
+        sql = "SELECT count(*) AS n FROM idempotency WHERE status IS NULL"
         assert wait_for(lambda: not self.open_posts() and not self.rows(sql)[0]["n"], seconds), self._stuck()
 
     def _stuck(self) -> str:

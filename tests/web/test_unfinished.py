@@ -16,7 +16,8 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.base.config import Settings
-from socialpub.domain import batches, moves, recovery
+from socialpub.base.errors import refuse
+from socialpub.domain import batches, limits, moves, recovery
 from socialpub.store import locks
 from socialpub.store.models import Idempotency, Post, Usage
 from tests.kit import Server, breathe, error_of
@@ -209,6 +210,25 @@ def test_while_nothing_can_be_written_after_the_acceptance_the_answer_is_the_bat
     world.server.wait(result["postId"], "published")
     assert len(world.server.lab.lab.ledger.posts()) == 1
     assert [row["posts"] for row in world.server.rows(Usage)] == [1]
+
+
+def test_an_answer_that_could_not_be_kept_is_kept_soon(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk between the acceptance and the answer: its key is not "in progress" for minutes."""
+    real = limits.keep
+
+    def full(*_: object) -> None:
+        raise refuse("storage.unavailable")
+
+    monkeypatch.setattr(limits, "keep", full)
+    first = send(world, world.body(), **{"Idempotency-Key": "k"})
+    assert (first.status_code, [row["status"] for row in world.server.rows(Idempotency)]) == (200, [None])
+    monkeypatch.setattr(limits, "keep", real)
+    recovery.keep_unkept(world.server.service)
+    while world.server.rows(Idempotency)[0]["status"] is None:
+        breathe()
+    again = send(world, world.body(), **{"Idempotency-Key": "k"})
+    assert (again.status_code, again.json()) == (200, first.json())
+    assert (world.server.service.unkept, len(world.server.lab.lab.ledger.posts())) == (set(), 1)
 
 
 def test_an_answer_that_could_not_be_kept_is_kept_by_the_sweep(world: World) -> None:

@@ -74,8 +74,8 @@ async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.K
         return batches.answer_of(accepted.body)
     call.engine.publish_now(accepted.claims)
     answer = batches.answer_of(await batches.as_known(service, accepted.body, wait))
-    if key:
-        await batches.afterwards(service, lambda tx: limits.keep(service, tx, key.id, answer))
+    if key and not await batches.afterwards(service, lambda tx: limits.keep(service, tx, key.id, answer)):
+        service.unkept.add(accepted.body["id"])
     return answer
 
 
