@@ -123,10 +123,13 @@ class Breakers:
             return max(0.0, min(opened) - self._monotonic()) if opened else None
 
     def wait_of(self, name: str) -> float:
-        """The seconds until this one may be tried; 0 when it may be asked."""
+        """The seconds after which to come again to this one; 0 when it may be asked."""
         with self._lock:
             breaker = self._breakers.get(name)
-            return max(0.0, breaker.next_try - self._monotonic()) if breaker and breaker.since is not None else 0.0
+            if breaker is None or breaker.since is None:
+                return 0.0
+            left = breaker.next_try - self._monotonic()
+            return max(0.0, left if breaker.trying is None else min(left, breaker.wait))  # a try is over sooner
 
     def _open(self, name: str, breaker: _Breaker) -> None:
         now = self._monotonic()

@@ -84,13 +84,23 @@ class _Heard:
         try:
             reply = run()
         except ApiError as error:
-            (breakers.unanswered if error.unanswered else breakers.answered)(self.name)
+            self._heard(error)
             raise
         except BaseException:  # nothing is known of the upstream
             breakers.gave_up(self.name)
             raise
         breakers.answered(self.name)
         return reply
+
+    def _heard(self, error: ApiError) -> None:
+        """What a failed call tells of the upstream; one that never left, for a reason of ours, tells nothing."""
+        breakers = self.service.breakers
+        if error.unanswered:
+            breakers.unanswered(self.name)
+        elif error.outcome is Outcome.NOT_SENT:
+            breakers.gave_up(self.name)
+        else:
+            breakers.answered(self.name)
 
 
 def _held_back(platform: str, seconds: float) -> ApiError:

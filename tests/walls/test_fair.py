@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections import Counter
@@ -11,14 +12,20 @@ from typing import Any
 
 import pytest
 
+from socialpub.base import net
 from socialpub.base.breakers import ENOUGH, FIRST_WAIT, FREE, LONGEST_WAIT, Breakers
 from socialpub.base.fair import Pool, Share, Shares
-from socialpub.platforms.base import Identity, Tokens
+from socialpub.domain import jobs
+from socialpub.platforms.base import Identity, Tokens, Upstream
 from socialpub.simulator.server import SimulatorThread
-from tests.domain.protocol_kit import Protocol
+from socialpub.store.models import Post
+from socialpub.store.queue import Claim
+from tests.domain.protocol_kit import Protocol, short_deadline
 from tests.kit import Clock, iso
 from tests.soak import fakes
 from tests.soak.world import wait_for
+
+GRACE = 120.0  # seconds
 
 # --- Shares ---
 
@@ -228,8 +235,9 @@ def three() -> Iterator[SimulatorThread]:
 @pytest.fixture
 def server(tmp_path: Path, three: SimulatorThread, wall: Clock) -> Iterator[Protocol]:
     three.lab.reset()
+    scheduling = {"overdue_spacing": 0, "overdue_grace": GRACE}
     publishing = {"workers": 8, "retry_waits": [1, 1, 1], "settle_horizon": 4}
-    server = Protocol(tmp_path, three, wall, {"publishing": publishing, "scheduling": {"overdue_spacing": 0}})
+    server = Protocol(tmp_path, three, wall, {"publishing": publishing, "scheduling": scheduling})
     server.start()
     server.furnish()
     yield server
@@ -302,3 +310,87 @@ def test_what_a_silent_platform_holds_back_goes_out_once_when_it_answers(server:
     texts = [entry.text for entry in server.lab.lab.ledger.posts()]
     assert max(Counter(texts).values()) == 1
     assert server.service.breakers.open() == []
+
+
+def silenced(server: Protocol, posts: list[str]) -> list[str]:
+    """`plain` falls silent when these posts are due; those of them that nobody has begun."""
+    server.lab.lab.faults.add([{"fault": "reset_before", "platform": "plain"}])
+    server.skip(3601)
+    assert wait_for(lambda: server.service.breakers.open() != [] and not server.service.jobs.held(), 30)
+    return [post for post in posts if server.post(post)["attempts"] == 0]
+
+
+def test_a_try_that_fails_on_our_side_tells_nothing_of_the_platform(
+    server: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connector, tries = fakes.CONNECTORS["plain"], list[list[str]]()
+    prepare, opened = connector.prepare, lambda: [found.name for found in server.service.breakers.open()]
+
+    def broken() -> Iterator[bytes]:
+        yield b"some"
+        raise RuntimeError("a file that cannot be read")
+
+    def faulty(up: Upstream, *given: Any) -> Any:
+        tries.append(opened())
+        if len(tries) == 1:
+            up.http.request("POST", f"{up.site.api_base}/none", content=broken())
+        if len(tries) == 2:
+            up.http.request("GET", "http://localhost:none/")
+        return prepare(up, *given)
+
+    waiting = silenced(server, schedule(server, "plain", 30))
+    monkeypatch.setattr(connector, "prepare", faulty)
+    server.lab.lab.faults.clear()
+    server.skip(FIRST_WAIT)
+    assert wait_for(lambda: len(tries) >= 3, 30), tries
+    assert tries[:3] == [["plain"]] * 3
+    over = {"failed": 1, "published": len(waiting) - 1}
+    for _ in range(60):  # seconds, of the ten minutes after which a try is over that never ended
+        if wait_for(lambda: statuses(server, waiting) == over, 0.2):
+            break
+        server.skip(1)
+    assert statuses(server, waiting) == over
+    assert [row["error_code"] for row in server.rows(Post, status="failed") if row["id"] in waiting] == [
+        "internal_error"
+    ]
+    assert opened() == []
+
+
+def one_tries(server: Protocol) -> Claim:
+    """The post that asks a platform which hangs by now; nobody else is let through."""
+    faults, calls = server.lab.lab.faults, len(server.lab.lab.calls)
+    faults.clear()
+    faults.add([{"fault": "delay:600", "platform": "plain", "effect": False}])
+    server.skip(FIRST_WAIT)
+    assert wait_for(lambda: len(server.lab.lab.calls) > calls, 30)
+    (trying,) = server.service.jobs.held()
+    return trying
+
+
+def test_what_a_silent_platform_holds_back_is_told_once_it_is_too_late(
+    server: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "KEEPER_SECONDS", 0.2)
+    monkeypatch.setattr(net._Client.request, "__kwdefaults__", short_deadline(10))
+    waiting = silenced(server, schedule(server, "plain", 30))
+    trying = one_tries(server)
+    calls = len(server.lab.lab.calls)
+    waiting = [post for post in waiting if post != trying.key]
+    server.skip(GRACE + jobs.SWEEP_SECONDS)
+    assert wait_for(lambda: statuses(server, waiting) == {"failed": len(waiting)}, 30), statuses(server, waiting)
+    assert server.service.jobs.held() == [trying]
+    assert [found.name for found in server.service.breakers.open()] == ["plain"]
+    assert {json.loads(server.post(post)["error"])["rule"] for post in waiting} == {"schedule.overdue"}
+    assert all([type_ for type_, _ in server.events(post)].count("post.failed") == 1 for post in waiting)
+    assert len(server.lab.lab.calls) == calls
+
+
+def test_who_is_refused_while_another_tries_is_to_come_again_soon(
+    server: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(net._Client.request, "__kwdefaults__", short_deadline(5))
+    silenced(server, schedule(server, "plain", 30))
+    one_tries(server)
+    refused = server.publish("plain", "at once")["error"]
+    assert "has not answered" in refused["message"]
+    assert refused["retryAfter"] <= LONGEST_WAIT

@@ -3,14 +3,13 @@ notices. Each row of the table is one attack; `WALLS_SECONDS` is how long each g
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.conftest import Tell
-from tests.walls.siege import HEAD, Siege, a_siege
+from tests.walls.siege import HEAD, TIMED, Siege, a_siege
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -35,9 +34,6 @@ NOT_HELD = {
     "hanging": "while 300 posts arrive in one second, others wait up to three",
 }
 """Rows that fail today, at least now and then, and what is seen."""
-TIMED = (
-    os.environ.get("WALLS_TIMES", "decide") == "decide"
-)  # "told": on a machine of unknown load they are only printed
 
 
 @pytest.fixture(scope="module")
