@@ -7,7 +7,8 @@
 #   make test-browser  pages in chromium
 #   make lint        ruff, mypy, import rules, the example settings
 #   make fix         what can be put right by machine
-#   make audit       the locked packages against the database of known vulnerabilities (needs the package registry)
+#   make audit       the locked packages against the database of known vulnerabilities (needs the package registry, or
+#                    AUDIT_DB=advisories.zip, see docs/security.md)
 #   make bench       measurements
 #   make lock        new lock files from pyproject.toml (needs the package registry)
 #
@@ -47,7 +48,7 @@ fix: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/python -m socialpub config example > .venv/example && mv .venv/example socialpub.toml.example
 
-audit:
+audit: $(READY)
 	PYTHON=$(PYTHON) .ci/audit
 
 bench: $(READY)
