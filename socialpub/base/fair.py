@@ -1,7 +1,8 @@
 """Shares of what many want: nobody takes all the places, however much they ask for.
 
-A share is what one upstream, or one organization, may hold: so many places for each that is free. Whoever hangs first
-holds most; whoever comes after still finds some.
+A share is what one upstream, or one organization, may hold: so many places for each that is free, and never the last
+one. Whoever hangs first holds most; whoever comes after still finds some. What waits for a place is counted too, and
+who asks for more than may wait is refused; what was accepted before is not.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ import functools
 import threading
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
+
+from socialpub.base.errors import refuse
 
 T = TypeVar("T")
 
 HOST_PARTS, OWNER_PARTS = 2, 6  # places for each free one: at most two thirds of all, six sevenths of all
 IDLE_SECONDS = 30.0
+BUSY_RETRY_SECONDS = 5
 
 
 class Share(NamedTuple):
@@ -33,8 +38,17 @@ class Full(NamedTuple):
     owners: frozenset[str]
 
 
+class Waiting(NamedTuple):
+    """How much may wait for a place: of one owner, and in all."""
+
+    owner: int
+    total: int
+
+
 NOBODY = Share()
+ANYBODY = Share(owner="anybody")  # requests of those who have not said who they are: one owner together
 _NONE: Mapping[str, int] = {}
+working_for: ContextVar[Share] = ContextVar("working_for", default=NOBODY)  # whose work this thread is doing
 
 
 class Shares:
@@ -74,7 +88,8 @@ class Shares:
         return bool(owner) and self._is_enough(self._owners.get(owner, 0), OWNER_PARTS)
 
     def _is_enough(self, held: int, parts: int) -> bool:
-        return held > 0 and held >= parts * (self.places - self._held)
+        free = self.places - self._held
+        return held > 0 and (free <= 1 or held >= parts * free)
 
     def _add(self, share: Share, number: int) -> None:
         self._held += number
@@ -93,14 +108,21 @@ class _Work(NamedTuple):
 class Pool(concurrent.futures.Executor):
     """Threads, started as they are needed, that take waiting work in turn from each share, within its places.
 
-    `busy` tells whether something is under way: the interpreter would wait for it.
+    `waiting` bounds what may be asked of it (`admit`, `of`); `submit_for` takes whatever was accepted. `ended` is the
+    last thing that each thread does. `busy` tells whether something is under way: the interpreter would wait for it.
     """
 
-    def __init__(self, threads: int, name: str) -> None:
-        self._shares, self._name = Shares(threads), name
+    def __init__(
+        self,
+        threads: int,
+        name: str,
+        waiting: Waiting | None = None,
+        ended: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._shares, self._name, self._most, self._ended = Shares(threads), name, waiting, ended
         self._changed = threading.Condition()
         self._waiting: OrderedDict[Share, deque[_Work]] = OrderedDict()
-        self._threads = self._idle = self._running = 0
+        self._threads = self._idle = self._running = self._ending = 0
         self._closed = False
 
     @property
@@ -126,8 +148,35 @@ class Pool(concurrent.futures.Executor):
         return work.future
 
     def of(self, share: Share) -> concurrent.futures.Executor:
-        """The pool for whoever has only `submit`."""
+        """The pool for a request, which is refused (`admit`) where too much waits."""
         return _Of(self, share)
+
+    def admit(self, share: Share, count: int = 1) -> None:
+        """ApiError `http.busy` when so much more would be more than may wait: of this owner, or in all."""
+        if self._most is not None and count > self._room(share.owner, self._most):
+            raise refuse("http.busy", retry_after=BUSY_RETRY_SECONDS)
+
+    def _room(self, owner: str, most: Waiting) -> int:
+        with self._changed:
+            mine = sum(len(works) for share, works in self._waiting.items() if share.owner == owner)
+            return min(most.owner - mine, most.total - self._waits())
+
+    def withdraw(self, share: Share, future: concurrent.futures.Future[Any]) -> None:
+        """Nobody wants this any more: it is not begun, where it has not been."""
+        if not future.cancel():
+            return
+        with self._changed:
+            rest = deque(work for work in self._waiting.get(share, ()) if work.future is not future)
+            if rest:
+                self._waiting[share] = rest
+            else:
+                self._waiting.pop(share, None)
+
+    @property
+    def waits(self) -> int:
+        """How much waits for a place."""
+        with self._changed:
+            return self._waits()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more work. `cancel_futures`: what waits is not begun."""
@@ -138,7 +187,7 @@ class Pool(concurrent.futures.Executor):
                     work.future.cancel()
             self._changed.notify_all()
             if wait:
-                self._changed.wait_for(lambda: not self._threads)
+                self._changed.wait_for(lambda: not self._threads and not self._ending)
 
     def _waits(self) -> int:
         return sum(map(len, self._waiting.values()))
@@ -154,8 +203,18 @@ class Pool(concurrent.futures.Executor):
                 raise
 
     def _serve(self) -> None:
+        try:
+            self._work()
+        finally:
+            self._ended()
+            with self._changed:
+                self._ending -= 1
+                self._changed.notify_all()
+
+    def _work(self) -> None:
         while (found := self._next()) is not None:
             share, work = found
+            working_for.set(share)
             try:
                 _answer(work)
             finally:
@@ -172,9 +231,9 @@ class Pool(concurrent.futures.Executor):
                         break
                     if not self._changed.wait(IDLE_SECONDS) and not self._waiting:
                         break
-                if found is None:
+                if found is None:  # another may be started from now on
                     self._threads -= 1
-                    self._changed.notify_all()
+                    self._ending += 1
                 return found
             finally:
                 self._idle -= 1
@@ -194,7 +253,8 @@ class Pool(concurrent.futures.Executor):
         with self._changed:
             self._shares.leave(share)
             self._running -= 1
-            self._changed.notify_all()
+            if self._waiting or self._closed:
+                self._changed.notify_all()
 
 
 class _Of(concurrent.futures.Executor):
@@ -202,6 +262,7 @@ class _Of(concurrent.futures.Executor):
         self._pool, self._share = pool, share
 
     def submit(self, run: Callable[..., T], /, *arguments: Any, **named: Any) -> concurrent.futures.Future[T]:
+        self._pool.admit(self._share)
         return self._pool.submit_for(self._share, run, *arguments, **named)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import httpcore
 
 from socialpub.base import guard
+from socialpub.base.fair import Pool, Share, working_for
 
 CONNECT_SECONDS = 10.0
 CHUNK = 64 * 1024
@@ -51,7 +52,8 @@ def listen(host: str, port: int) -> socket.socket:
     return bound
 
 
-_resolvers = concurrent.futures.ThreadPoolExecutor(RESOLVERS, "resolver")
+resolvers = Pool(RESOLVERS, "resolver")
+"""A look-up cannot be stopped: a name whose server is silent keeps its place, so there are shares here too."""
 
 
 @dataclass
@@ -136,11 +138,12 @@ class Backend(httpcore.NetworkBackend):
 
     def _resolved(self, host: str, port: int) -> list[str]:
         # The system's resolver takes no timeout, so it is waited for from outside.
-        asked = _resolvers.submit(self._policy.resolver, host, port)
+        share = Share(host, working_for.get().owner)
+        asked = resolvers.submit_for(share, self._policy.resolver, host, port)
         try:
             return asked.result(self._deadline.cut(CONNECT_SECONDS, httpcore.ConnectTimeout))
         except concurrent.futures.TimeoutError as error:
-            asked.cancel()
+            resolvers.withdraw(share, asked)
             raise httpcore.ConnectTimeout("the host's address was not found in time") from error
         except (OSError, UnicodeError) as error:
             raise httpcore.ConnectError(str(error)) from error

@@ -12,6 +12,7 @@ from typing import Any
 from socialpub import platforms
 from socialpub.base import faults
 from socialpub.base.errors import ApiError, refuse
+from socialpub.base.fair import Share
 from socialpub.domain import audit, batches, events, limits, media, moves, preflight, schemas, unheard, upstreams
 from socialpub.domain.service import Service
 from socialpub.domain.targets import Aim, check_batch, check_future, resolve
@@ -78,6 +79,7 @@ async def accept(
     """
     check_batch(service, request, scope, inline)
     aims, recent = await service.read(lambda: _resolved(service, scope, request))
+    _admit(service, request, aims)
     checked = await preflight.check_cheap(service, scope, aims, recent)
     if error := preflight.refused(service, aims, checked):
         raise error
@@ -97,6 +99,13 @@ def _resolved(service: Service, scope: Scope, request: schemas.PublishRequest) -
         raise refuse("service.paused", retry_after=PAUSED_RETRY_SECONDS)
     aims = resolve(service, scope, request)
     return aims, preflight.recent_posts(service, aims)
+
+
+def _admit(service: Service, request: schemas.PublishRequest, aims: Sequence[Aim]) -> None:
+    """ApiError `http.busy` when too much waits to be published now. What is accepted is never refused after this."""
+    shares = [] if request.scheduled_at is not None else [upstreams.share_of(service, aim.account) for aim in aims]
+    for threads in {upstreams.threads(service, share) for share in shares}:
+        threads.admit(shares[0], sum(upstreams.threads(service, share) is threads for share in shares))
 
 
 def _noted(
@@ -135,7 +144,8 @@ async def _store_inline(
             raise
         return stored
 
-    return await asyncio.get_running_loop().run_in_executor(service.pool, store)
+    threads = service.pool.of(Share(owner=organization))
+    return await asyncio.get_running_loop().run_in_executor(threads, store)
 
 
 def _forewarned(service: Service, target: _Target, stored: Mapping[str, Facts]) -> _Target:

@@ -18,7 +18,8 @@ from typing import Any, TypeVar, cast
 from socialpub import platforms
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError, Outcome, refuse
-from socialpub.domain import accounts, act, grants, invitations, tenancy, tokens
+from socialpub.base.fair import Share
+from socialpub.domain import accounts, act, grants, invitations, tenancy, tokens, upstreams
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
 from socialpub.platforms import oauth
@@ -97,10 +98,11 @@ async def invite(service: Service, scope: Scope, name: str, handle: str | None, 
     """Begin the login of a named account, where the platform has that; else None, and `start` knows how to go on."""
     platform = ready(service, name)
     await service.read(lambda: profile_of(scope, wanted))
+    share = upstreams.typed(name, scope.organization)
     if not handle or not invitations.can_invite(service, platform):
         return None
     state = _random(service)
-    return Invited(state, await aside(service, lambda: invitations.invite(service, name, handle, state)))
+    return Invited(state, await aside(service, share, lambda: invitations.invite(service, name, handle, state)))
 
 
 def start(service: Service, tx: Tx, scope: Scope, name: str, wanted: str | None, invited: Invited | None = None) -> Row:
@@ -165,10 +167,13 @@ async def by_code(service: Service, scope: Scope, name: str, state: str, code: s
 
     `iss`: who issued the code, where the platform tells.
     """
-    platform = ready(service, name)
+    platform, typed = ready(service, name), upstreams.typed(name, scope.organization)
+    for share in (typed, Share(name, scope.organization)):  # the state is spent only where there is room for the rest
+        upstreams.threads(service, share).admit(share)
     row = await act.write(service, scope, lambda tx: _take(service, scope, name, state))
     secret = _open(service, row, "secret")
-    found = await aside(service, lambda: _exchange(service, platform, code, secret, iss))
+    share = typed if "invited" in secret else Share(name, scope.organization)
+    found = await _in(service, share, lambda: _exchange(service, platform, code, secret, iss))
     if not found:
         raise ApiError("platform_auth_failed", "The login offers no account that can be published to.", platform=name)
     if len(found) == 1:
@@ -215,7 +220,8 @@ async def by_fields(service: Service, scope: Scope, name: str, fields: Mapping[s
     """The account that these credentials belong to."""
     ready(service, name)
     profile = await service.read(lambda: profile_of(scope, wanted))
-    identity, found = await aside(service, lambda: accounts.login(service, name, fields))
+    share = upstreams.typed(name, scope.organization)
+    identity, found = await aside(service, share, lambda: accounts.login(service, name, fields))
     return Offer(profile, (Connected(identity, found),))
 
 
@@ -326,7 +332,7 @@ async def revoke(service: Service, row: Row) -> bool:
     Left alone while another connected account acts by the same authorization. A failure is logged: here, the account
     is gone already.
     """
-    return await aside(service, lambda: _revoke(service, row))
+    return await _in(service, upstreams.share_of(service, row), lambda: _revoke(service, row))
 
 
 def _revoke(service: Service, row: Row) -> bool:
@@ -358,6 +364,11 @@ def _same_grant(service: Service, row: Row, held: Tokens, other: Row) -> bool:
     return bool(mine & {theirs.access, theirs.refresh, theirs.private.get("login")})
 
 
-async def aside(service: Service, work: Callable[[], T]) -> T:
-    """A call upstream, in the pool, so that the loop goes on."""
-    return await asyncio.get_running_loop().run_in_executor(service.pool, work)
+async def aside(service: Service, share: Share, work: Callable[[], T]) -> T:
+    """A call upstream, in a thread, so that the loop goes on; ApiError `http.busy` where too many wait for one."""
+    upstreams.threads(service, share).admit(share)
+    return await _in(service, share, work)
+
+
+async def _in(service: Service, share: Share, work: Callable[[], T]) -> T:
+    return await asyncio.wrap_future(upstreams.threads(service, share).submit_for(share, work))

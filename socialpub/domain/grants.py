@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.domain import instance, tokens
+from socialpub.domain import instance, tokens, upstreams
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Account as Who
 from socialpub.platforms.base import Revokes, Tokens
@@ -55,8 +55,10 @@ def replaced(service: Service, tx: Tx, row: Row, fresh: Tokens) -> None:
         log.warning("account %s: the session that was replaced was not ended: %s", row["id"], error.code)
         return
 
+    share = upstreams.share_of(service, row)
+
     def later() -> None:
-        service.pool.submit(end, service, row, held)
+        upstreams.threads(service, share).submit_for(share, end, service, row, held)
 
     if not used:
         tx.after_commit(later)

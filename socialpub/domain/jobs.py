@@ -9,7 +9,20 @@ from typing import Any
 
 from socialpub.base import net
 from socialpub.base.errors import ApiError
-from socialpub.domain import accounts, clockwatch, connect, instance, media, publish, recovery, signin, tokens, upkeep
+from socialpub.base.fair import working_for
+from socialpub.domain import (
+    accounts,
+    clockwatch,
+    connect,
+    instance,
+    media,
+    publish,
+    recovery,
+    signin,
+    tokens,
+    upkeep,
+    upstreams,
+)
 from socialpub.domain.service import Service
 from socialpub.store.models import Post
 from socialpub.store.queue import Claim, EmbeddedConsumer
@@ -101,7 +114,8 @@ class Engine:
             lanes.setdefault(claim.lane, []).append(claim)
         for lane in lanes.values():
             try:
-                self.service.pool.submit_for(lane[0].share, publish.run_lane, self.service, self.fetched, lane)
+                threads = upstreams.threads(self.service, lane[0].share)
+                threads.submit_for(lane[0].share, publish.run_lane, self.service, self.fetched, lane)
             except RuntimeError:  # no thread to be had: the leases run out and the jobs ring
                 log.exception("an immediate batch could not be started; it follows within a minute")
                 for claim in lane:
@@ -122,6 +136,7 @@ class Engine:
 
         def answered(claim: Claim) -> None:
             rests = False
+            working_for.set(claim.share)
             try:
                 late = _is_late(self.service, claim)
                 rests = run(claim) is True and late

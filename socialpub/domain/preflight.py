@@ -317,13 +317,17 @@ async def _deep_results(
     batch = f"validate-{service.runtime.ids.uuid()}"
     fetched.owned(batch, scope.organization)
     loop = asyncio.get_running_loop()
-    await loop.run_in_executor(service.pool, fetched.bring, batch, inline)
-    threads = service.steered.of(Share(owner=scope.organization))
-    runs = [loop.run_in_executor(threads, check_deep, service, fetched, batch, aim) for aim in aims]
+    share = Share(owner=scope.organization)
+    service.steered.admit(share, len(aims))
+    await loop.run_in_executor(service.pool.of(share), fetched.bring, batch, inline)
+    begun = [service.steered.submit_for(share, check_deep, service, fetched, batch, aim) for aim in aims]
+    runs = [asyncio.wrap_future(each) for each in begun]
     try:
         await _ended(service, batch, runs)
         return [run.result() if run.done() else _UNSEEN for run in runs]
     finally:
+        for each in begun:
+            service.steered.withdraw(share, each)
         forgotten = _forget(service, fetched, batch, runs)
         if all(run.done() for run in runs):
             await forgotten

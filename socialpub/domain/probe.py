@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from socialpub.base.errors import ApiError, refuse
-from socialpub.domain.shares import Shares
+from socialpub.base.fair import Pool, Share
 from socialpub.platforms.base import Facts
 
 log = logging.getLogger("socialpub.media")
@@ -33,7 +33,7 @@ _OLD_QUICKTIME = {b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot"}
 
 # Nothing of the program's own environment, which may hold secrets.
 _ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-slots = Shares(max(2, os.cpu_count() or 2) + 1)
+readers = Pool(max(2, os.cpu_count() or 2) + 1, "probing")
 
 
 def sniff(head: bytes) -> str | None:
@@ -76,8 +76,7 @@ def measure(path: Path, sha256: str = "", owner: str = "") -> Facts | None:
         content_type = sniff(file.read(SNIFF_BYTES))
     if content_type is None:
         return None
-    with slots.hold(owner):
-        found = _ask(path, content_type)
+    found = readers.submit_for(Share(owner=owner), _ask, path, content_type).result()
     if "rule" in found:
         log.info("%s %s: %s", path.name, found["rule"], found.get("error") or found["why"])
         raise refuse(found["rule"], _worded(found["rule"], found["why"]))

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from socialpub import platforms
 from socialpub.base import net
 from socialpub.base.breakers import Breakers
-from socialpub.base.fair import Pool, Shares
+from socialpub.base.fair import Pool, Shares, Waiting
 from socialpub.base.runtime import Runtime
 from socialpub.platforms.base import Notes, Site
 from socialpub.store.db import Answer, Database, Tx
@@ -23,6 +23,9 @@ from socialpub.store.queue import Jobs
 T = TypeVar("T")
 STEERED = 64  # threads
 MEASURING = 2  # threads: what they do is all computing
+WAITING = Waiting(1000, 4000)  # for an upstream: a batch may have 25
+STEERED_WAITING = Waiting(400, 1600)
+MEASURING_WAITING = Waiting(50, 200)
 
 
 class Hub:
@@ -126,8 +129,9 @@ def open_service(runtime: Runtime) -> Service:
     jobs = Jobs(db, runtime.clock, Shares(publishing.workers, breakers.narrow))
     jobs.next_try = breakers.next_try
     jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
-    pool, steered = Pool(publishing.threads, "upstream"), Pool(STEERED, "steered")
-    measuring = Pool(MEASURING, "measuring")
+    pool = Pool(publishing.threads, "upstream", WAITING)
+    steered = Pool(STEERED, "steered", STEERED_WAITING)
+    measuring = Pool(MEASURING, "measuring", MEASURING_WAITING)
     sites = {name: platforms.site(name, _table(runtime, name)) for name in platforms.PLATFORMS}
     return Service(runtime, db, jobs, pool, steered, measuring, breakers, sites)
 

@@ -16,7 +16,7 @@ from peewee import fn
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
-from socialpub.domain import overdue, tokens
+from socialpub.domain import overdue, tokens, upstreams
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Platform
 from socialpub.store.db import Tx
@@ -46,7 +46,8 @@ class Upkeep:
         busy = self._busy()
         for row in service.read(lambda: due(service, busy)).result():
             if self._begin(row["id"]):
-                service.pool.submit(self._renew, row)
+                share = upstreams.share_of(service, row)
+                upstreams.threads(service, share).submit_for(share, self._renew, row)
 
     def _busy(self) -> set[str]:
         """The accounts that are being renewed, or wait after a failure."""

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.fair import Share
+from socialpub.base.fair import Pool, Share
 from socialpub.base.net import Http, Reply, Sink
 from socialpub.domain.service import Service
 from socialpub.platforms.base import Account as Who
@@ -28,6 +28,16 @@ def share(service: Service, account: str) -> Share:
 def share_of(service: Service, account: Row) -> Share:
     """Whose a call for an account is. A server of the account's own choice is an upstream of its own."""
     return Share(_name(service, account["platform"], json.loads(account["extra"])), account["organization"])
+
+
+def typed(platform: str, organization: str) -> Share:
+    """Whose a call is that connects an account: to a server that its user typed in, which may be any."""
+    return Share(f"{platform}:", organization)
+
+
+def threads(service: Service, share: Share) -> Pool:
+    """Where calls of a share run: those to a server of somebody's own choice hang apart from those to the platforms."""
+    return service.steered if ":" in share.host else service.pool
 
 
 def _name(service: Service, platform: str, extra: Mapping[str, Any]) -> str:

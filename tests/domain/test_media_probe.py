@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from socialpub.base.errors import ApiError
+from socialpub.base.fair import Pool
 from socialpub.domain import probe
-from socialpub.domain.shares import Shares
 from socialpub.platforms.base import Facts
 from tests.hostile_media import BOMBS, FILES, Maker, commented, scans
 from tests.media_kit import animation, box, gif, gif_frame, mp4, picture, png, webm
@@ -183,7 +183,7 @@ def test_one_owners_files_never_hold_all_readers(tmp_path: Path, monkeypatch: py
     heavy, small, done = threading.Event(), tmp_path / "small", []
     small.write_bytes(picture("PNG"))
     (tmp_path / "heavy").write_bytes(scans(20))
-    ask, places = probe._ask, Shares(3)  # noqa: SLF001
+    ask, readers = probe._ask, Pool(3, "tested")
 
     def slow(path: Path, content_type: str) -> dict[str, object]:
         if path.name == "heavy":
@@ -194,7 +194,7 @@ def test_one_owners_files_never_hold_all_readers(tmp_path: Path, monkeypatch: py
         done.append(probe.measure(tmp_path / "heavy", owner="one"))
 
     monkeypatch.setattr(probe, "_ask", slow)
-    monkeypatch.setattr(probe, "slots", places)
+    monkeypatch.setattr(probe, "readers", readers)
     threads = [threading.Thread(target=upload) for _ in range(12)]
     for thread in threads:
         thread.start()
@@ -207,32 +207,6 @@ def test_one_owners_files_never_hold_all_readers(tmp_path: Path, monkeypatch: py
         for thread in threads:
             thread.join()
     assert len(done) == 12
-
-
-def test_a_reader_that_is_free_goes_to_the_owner_that_has_fewest() -> None:
-    shares, order, last = Shares(2), [], threading.Event()
-
-    def take(owner: str) -> None:
-        with shares.hold(owner):
-            order.append(owner)
-            if owner == "last":
-                last.set()
-
-    with shares.hold("one"):
-        with shares.hold("two"):
-            threads = []
-            for owner in ("one", "one", "one", "three", "last"):
-                threads.append(threading.Thread(target=take, args=(owner,)))
-                threads[-1].start()
-                while shares.waiting() < len(threads):
-                    last.wait(0.001)
-        for thread in threads[3:]:
-            thread.join()
-        assert order == ["three", "last"]
-    for thread in threads:
-        thread.join()
-    assert order == ["three", "last", "one", "one", "one"]
-    assert shares.waiting() == 0
 
 
 def test_a_reader_gets_nothing_of_the_servers_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.fair import Share
 from socialpub.domain import accounts, tokens, upkeep
 from socialpub.domain.service import close_service
 from socialpub.platforms.base import Identity, Tokens
@@ -31,6 +32,9 @@ class Now(concurrent.futures.Executor):
         done: concurrent.futures.Future[Any] = concurrent.futures.Future()
         done.set_result(fn(*args, **kwargs))
         return done
+
+    def submit_for(self, share: Share, fn: Callable[..., Any], /, *args: Any) -> concurrent.futures.Future[Any]:
+        return self.submit(fn, *args)
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ import pytest
 
 from socialpub.base import net
 from socialpub.base.breakers import ENOUGH, FIRST_WAIT, FREE, LONGEST_WAIT, Breakers
-from socialpub.base.fair import Pool, Share, Shares
+from socialpub.base.errors import ApiError
+from socialpub.base.fair import BUSY_RETRY_SECONDS, Pool, Share, Shares, Waiting, working_for
 from socialpub.domain import jobs
 from socialpub.platforms.base import Identity, Tokens, Upstream
 from socialpub.simulator.server import SimulatorThread
@@ -102,6 +103,68 @@ def test_shares_take_turns(pool: Pool) -> None:
     for work in (*many, one):
         work.result(30)
     assert order.index("one") < 20
+
+
+def test_the_last_place_is_for_who_has_none_and_whoever_has_none_is_next() -> None:
+    pool, order, gates = Pool(2, "tested"), [], {name: threading.Event() for name in ("one", "two")}
+    for name, gate in gates.items():
+        began = threading.Event()
+        pool.submit_for(Share(owner=name), lambda began=began, gate=gate: began.set() or gate.wait(30))
+        assert began.wait(30)
+    wanted = ["one", "one", "one", "three", "last"]
+    works = [pool.submit_for(Share(owner=name), order.append, name) for name in wanted]
+    gates["two"].set()
+    for work in works[3:]:
+        work.result(30)
+    assert order == ["three", "last"]
+    gates["one"].set()
+    for work in works:
+        work.result(30)
+    assert order == ["three", "last", "one", "one", "one"]
+    assert pool.waits == 0
+    pool.shutdown()
+
+
+def refused(pool: Pool, share: Share, count: int = 1) -> bool:
+    try:
+        pool.admit(share, count)
+    except ApiError as error:
+        return (error.status, error.rule, error.retry_after) == (503, "http.busy", BUSY_RETRY_SECONDS)
+    return False
+
+
+def test_what_waits_is_bounded_for_each_owner_and_in_all_and_what_was_accepted_is_not() -> None:
+    pool, over, mine, theirs = Pool(1, "tested", Waiting(3, 5)), threading.Event(), Share("h", "a"), Share("h", "b")
+    began = threading.Event()
+    first = pool.submit_for(mine, lambda: began.set() or over.wait(30))
+    assert began.wait(30)
+    waiting = [pool.of(share).submit(lambda: 1) for share in (mine, mine, mine)]
+    assert refused(pool, mine)
+    assert refused(pool, Share("another host", "a"))
+    with pytest.raises(ApiError):
+        pool.of(mine).submit(print)
+    assert [refused(pool, theirs, count) for count in (2, 3)] == [False, True]
+    accepted = [pool.submit_for(mine, lambda: 2) for _ in range(4)]
+    assert refused(pool, theirs)
+    pool.withdraw(mine, accepted.pop())
+    pool.withdraw(mine, waiting.pop())
+    pool.withdraw(mine, first)  # it has begun
+    assert pool.waits == 5
+    over.set()
+    assert [work.result(30) for work in (first, *waiting, *accepted)] == [True, 1, 1, 2, 2, 2]
+    assert not refused(pool, mine, 3)
+    pool.shutdown()
+
+
+def test_each_thread_ends_what_it_has_begun_and_knows_whom_it_works_for() -> None:
+    ended: list[str] = []
+    pool = Pool(3, "tested", ended=lambda: ended.append(threading.current_thread().name))
+    met = threading.Barrier(3)
+    works = [pool.submit_for(Share(f"h{n}", f"o{n}"), lambda: (met.wait(30), working_for.get())) for n in range(3)]
+    assert {work.result(30)[1] for work in works} == {Share(f"h{n}", f"o{n}") for n in range(3)}
+    assert ended == []
+    pool.shutdown()
+    assert ended == ["tested"] * 3
 
 
 def test_a_failure_is_told_and_a_closed_pool_takes_nothing(pool: Pool) -> None:

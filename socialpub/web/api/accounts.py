@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from socialpub import platforms
-from socialpub.domain import accounts, boards, connect, schemas
+from socialpub.domain import accounts, boards, connect, schemas, upstreams
 from socialpub.domain.connect import Invited, Offer
 from socialpub.domain.connect_shapes import (
     BoardRequest,
@@ -101,8 +101,13 @@ async def disconnect(call: Call) -> Reply:
 async def list_boards(call: Call) -> Reply:
     """GET /v1/accounts/{id}/pinterest/boards."""
     row = await call.service.read(lambda: accounts.find(call.narrowed, call.path_value("account_id")))
-    found = await connect.aside(call.service, lambda: boards.listing(call.service, row))
+    found = await _boards(call, row)
     return Reply(boards.body(row, found))
+
+
+async def _boards(call: Call, row: dict[str, Any]) -> tuple[Board, ...]:
+    share = upstreams.share_of(call.service, row)
+    return await connect.aside(call.service, share, lambda: boards.listing(call.service, row))
 
 
 async def choose_board(call: Call) -> Reply:
@@ -111,7 +116,7 @@ async def choose_board(call: Call) -> Reply:
 
     async def look(request: BoardRequest) -> Board:
         row = await call.service.read(lambda: accounts.find(call.narrowed, account))
-        found = await connect.aside(call.service, lambda: boards.listing(call.service, row))
+        found = await _boards(call, row)
         return boards.chosen(found, request.board_id)
 
     def write(tx: Tx, board: Board) -> tuple[int, Any]:

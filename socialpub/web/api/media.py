@@ -15,8 +15,8 @@ from sanic.exceptions import SanicException
 from sanic.http import Http
 
 from socialpub.base.errors import ApiError, refuse
+from socialpub.base.fair import Share
 from socialpub.domain import files, issues, limits, media, schemas
-from socialpub.domain.service import Service
 from socialpub.platforms.base import Facts
 from socialpub.store.db import Tx
 from socialpub.web import trail
@@ -73,7 +73,7 @@ async def receive(call: Call) -> Upload:
             raise refuse("media.size_max")
         form = Form(boundary, lambda: files.Arriving(files.home(call.service), most))
         async for block in _blocks(call):
-            await _in_pool(call.service, form.feed, block)
+            await _in_pool(call, form.feed, block)
         form.end()
         assert form.arriving is not None, "a form without a file does not end"
         return Upload(form.arriving, _fields(call, form))
@@ -134,8 +134,9 @@ async def _hear_out(call: Call, most: int) -> None:
         hang_up(call.request)
 
 
-async def _in_pool(service: Service, run: Callable[..., T], *arguments: Any) -> T:
-    return await asyncio.get_running_loop().run_in_executor(service.pool, run, *arguments)
+async def _in_pool(call: Call, run: Callable[..., T], *arguments: Any) -> T:
+    threads = call.service.pool.of(Share(owner=call.scope.organization))
+    return await asyncio.get_running_loop().run_in_executor(threads, run, *arguments)
 
 
 async def upload(call: Call) -> Reply:
@@ -152,7 +153,7 @@ async def _keep(call: Call, upload: Upload, key: limits.Key | None) -> limits.Ke
     if call.scope.profile is not None and asked not in (None, call.scope.profile):
         raise refuse("profile.scope_mismatch")
     await service.read(lambda: media.check_profile(call.scope, asked))
-    facts = await _in_pool(service, media.take, service, upload.arriving, call.scope.organization)
+    facts = await _in_pool(call, media.take, service, upload.arriving, call.scope.organization)
     return await media.bind(service, call.scope, [facts], lambda tx: _insert(call, tx, upload, facts, key))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from socialpub.domain import connect, invitations
+import asyncio
+
+from socialpub.domain import invitations
 from socialpub.web.http import Call, Reply
 
 
@@ -17,5 +19,5 @@ async def jwks(call: Call) -> Reply:
 
 
 async def _document(call: Call, name: str) -> Reply:
-    found = await connect.aside(call.service, lambda: invitations.document(call.service, name))
+    found = await asyncio.to_thread(invitations.document, call.service, name)
     return Reply(dict(found), headers={"Cache-Control": "public, max-age=300"})

@@ -1,0 +1,130 @@
+"""Threads that somebody keeps: others do not notice, and whoever asks for more than may wait is told so at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from socialpub.base import net, sockets
+from socialpub.base.errors import ApiError
+from socialpub.base.fair import BUSY_RETRY_SECONDS, NOBODY, Pool, Share
+from socialpub.domain.preflight import LIGHT
+from socialpub.simulator.server import SimulatorThread
+from socialpub.store.models import Post
+from tests.domain.connect_kit import open_office
+from tests.kit import Person, Server, error_of
+from tests.soak.world import wait_for
+from tests.web.world import World
+
+
+@pytest.fixture
+def over() -> Iterator[threading.Event]:
+    """What hangs goes on once it is set."""
+    over = threading.Event()
+    yield over
+    over.set()
+
+
+def fill(pool: Pool, share: Share, over: threading.Event) -> list[Future[bool]]:
+    """Let wait what may wait in this share, and not one more."""
+    held = []
+    while True:
+        try:
+            pool.admit(share)
+        except ApiError:
+            return held
+        held.append(pool.submit_for(share, over.wait, 60))
+
+
+def is_busy(answer: httpx.Response) -> bool:
+    if answer.status_code != 503:
+        return False
+    assert (error_of(answer)["rule"], answer.headers["Retry-After"]) == ("http.busy", str(BUSY_RETRY_SECONDS))
+    return True
+
+
+def body_of(person: Person, **fields: Any) -> dict[str, Any]:
+    return {"targets": [{"accountId": person.bluesky}], "text": "hello", **fields}
+
+
+Ask = Callable[[Person], httpx.Response]
+VALIDATE: Ask = lambda who: who.api.post("/v1/posts/validate", json=body_of(who))  # noqa: E731
+MEASURE: Ask = lambda who: who.api.post("/v1/posts/validate", json=body_of(who, text="x" * LIGHT * 2, deep=False))  # noqa: E731
+PUBLISH: Ask = lambda who: who.api.publish(body_of(who))  # noqa: E731
+
+
+@pytest.mark.parametrize(("name", "ask"), [("steered", VALIDATE), ("measuring", MEASURE), ("pool", PUBLISH)])
+def test_who_keeps_too_much_waiting_is_refused_and_nobody_else(
+    world: World, over: threading.Event, name: str, ask: Ask
+) -> None:
+    """Alice's organization has all that may wait: she is told to come back later, and Charlie is answered."""
+    server, alice, charlie = world.server, world.alice, world.charlie
+    held = fill(getattr(server.service, name), Share("hangs", alice.organization), over)
+    with alice.api.expecting_failure():
+        assert is_busy(ask(alice))
+    assert server.service.read(lambda: Post.select().count()).result() == 0
+    assert alice.api.get("/v1/posts").status_code == 200
+    assert ask(charlie).status_code == 200
+    over.set()
+    assert all(each.result(60) for each in held)
+    assert ask(alice).status_code == 200
+
+
+def test_what_was_accepted_is_never_refused(world: World, over: threading.Event) -> None:
+    """A post that waits behind all the others goes out; what may wait is used up, and a scheduled one is taken."""
+    alice, pool = world.alice, world.server.service.pool
+    share = Share("bluesky", alice.organization)
+    pool.withdraw(share, fill(pool, share, over).pop())
+    with ThreadPoolExecutor(1) as client:
+        answer = client.submit(PUBLISH, alice)
+        assert wait_for(lambda: alice.api.get("/v1/posts").json()["data"] != [], 30)
+        with alice.api.expecting_failure():
+            assert is_busy(PUBLISH(alice))
+        assert alice.api.publish(body_of(alice, scheduledAt=world.soon())).status_code == 202
+        over.set()
+        assert answer.result(60).json()["status"] == "published"
+
+
+def test_a_name_whose_server_is_silent_does_not_keep_others_from_resolving(world: World, over: threading.Event) -> None:
+    """Fifty look-ups of one organization hang; another publishes, by a name that has to be resolved."""
+    service, hanging = world.server.service, set()
+
+    def resolver(host: str, port: int) -> list[str]:
+        if host.endswith(".hangs.example"):
+            hanging.add(host)
+            over.wait(60)
+        return net.resolve(host, port)
+
+    service.runtime = replace(service.runtime, resolver=resolver)
+    with ThreadPoolExecutor(2) as clients:
+        answers = []
+        for number in range(2):
+            media = [f"https://{number}-{target}.hangs.example/a.png" for target in range(25)]
+            targets = [world.target(media=[{"kind": "image", "url": url}]) for url in media]
+            body = world.body(targets=targets)
+            answers.append(clients.submit(world.alice.api.post, "/v1/posts/validate", json=body))
+        assert wait_for(lambda: len(hanging) >= 28, 30), hanging
+        assert PUBLISH(world.charlie).json()["status"] == "published"
+        assert len(hanging) == 28  # six for each of the four that are free
+        over.set()
+        assert [answer.result(60).status_code for answer in answers] == [200, 200]
+    assert wait_for(lambda: not sockets.resolvers.busy and not sockets.resolvers.waits, 30)
+
+
+def test_connecting_to_a_server_that_a_user_names_does_not_run_among_the_calls_to_platforms(
+    make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch, over: threading.Event
+) -> None:
+    """While all those threads are kept, an account is connected by its handle, there and back."""
+    office = open_office(make_server, lab, monkeypatch, "bluesky")
+    office.login_exists()
+    service = office.server.service
+    threads = service.runtime.settings.publishing.threads
+    held = [service.pool.submit_for(NOBODY, over.wait, 60) for _ in range(threads)]
+    assert office.connect().status_code == 201
+    assert not any(each.done() for each in held)
