@@ -276,26 +276,36 @@ def check_deep(service: Service, fetched: media.Fetched, batch: str, aim: Aim) -
 # --- Validating ------------------------------------------------------------------------------------------------------
 
 
-async def validate(
-    service: Service,
-    fetched: media.Fetched,
-    scope: Scope,
-    request: schemas.ValidateRequest,
-    inline: media.InlineFiles,
-) -> Row:
-    """What publishing this request would run into, target by target; nothing is published or stored.
+@dataclass(frozen=True)
+class Looked:
+    """What is known of a request without its media's bytes: each target, what is wrong with it, and of what to warn."""
 
-    ApiError as `accept` for what refuses the request itself. Takes at most `publishing.immediate_wait`.
-    """
+    aims: Sequence[Aim]
+    cheap: Sequence[Checked]
+    noted: Sequence[tuple[Warning, ...]]
+    deep: bool  # whether the bytes are wanted too
+
+
+async def look(service: Service, scope: Scope, request: schemas.ValidateRequest, inline: media.InlineFiles) -> Looked:
+    """The first half of validating. ApiError as `accept` for what refuses the request itself."""
     check_batch(service, request, scope, inline)
     aims, noted, recent = await service.read(lambda: _looked_up(service, scope, request))
     cheap = await check_cheap(service, scope, aims, recent)
-    deep = (
-        [Checked()] * len(aims) if request.deep is False else await _deep_results(service, fetched, scope, aims, inline)
-    )
+    return Looked(aims, cheap, noted, request.deep is not False)
+
+
+async def validate(
+    service: Service, fetched: media.Fetched, scope: Scope, looked: Looked, inline: media.InlineFiles
+) -> Row:
+    """What publishing would run into, target by target; nothing is published or stored.
+
+    Takes at most `publishing.immediate_wait`.
+    """
+    aims = looked.aims
+    deep = await _deep_results(service, fetched, scope, aims, inline) if looked.deep else [Checked()] * len(aims)
 
     def show() -> list[Row]:
-        return [_result(service, *found) for found in zip(aims, cheap, noted, deep, strict=True)]
+        return [_result(service, *found) for found in zip(aims, looked.cheap, looked.noted, deep, strict=True)]
 
     results = await _measured(service, scope, aims, show)
     return {"valid": all(result["valid"] for result in results), "results": results}

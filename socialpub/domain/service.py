@@ -15,6 +15,7 @@ from socialpub.base import net
 from socialpub.base.breakers import Breakers
 from socialpub.base.fair import Pool, Shares, Waiting
 from socialpub.base.runtime import Runtime
+from socialpub.base.turns import Turns
 from socialpub.platforms.base import Notes, Site
 from socialpub.store.db import Answer, Database, Tx
 from socialpub.store.models import Intent
@@ -22,10 +23,11 @@ from socialpub.store.queue import Jobs
 
 T = TypeVar("T")
 STEERED = 64  # threads
-MEASURING = 2  # threads: what they do is all computing
+MEASURING = READING = 2  # threads: what they do is all computing
 WAITING = Waiting(1000, 4000)  # for an upstream: a batch may have 25
 STEERED_WAITING = Waiting(400, 1600)
 MEASURING_WAITING = Waiting(50, 200)
+CHECKED_AT_ONCE = 4  # requests of one organization: as many as two processors and a disk are kept busy by
 
 
 class Hub:
@@ -83,7 +85,8 @@ class Service:
     """One running socialpub. `pool` runs upstream calls; its threads hold no connection.
 
     `steered` runs what users point at addresses of their choice: it can hang without keeping the rest. `measuring` runs
-    the rules over texts, which may be long: no reader of the database waits for it.
+    the rules over texts, which may be long: no reader of the database waits for it. `reading` looks through bodies.
+    `turns`: requests that are checked and written, some of each organization at once.
     """
 
     runtime: Runtime
@@ -92,12 +95,14 @@ class Service:
     pool: Pool
     steered: Pool
     measuring: Pool
+    reading: Pool
     breakers: Breakers
     sites: Mapping[str, Site]
     hub: Hub = field(default_factory=Hub)
     beat: int = 0  # the newest of this run: a database that does not know it is not the one that it wrote to
     unheard: dict[str, int] = field(default_factory=dict)  # requests whose client has gone, and when
     unkept: set[str] = field(default_factory=set)  # batches whose answer could not be kept for their key
+    turns: Turns = field(default_factory=lambda: Turns(CHECKED_AT_ONCE))
     notes: Notes = field(default_factory=Notes)  # of all lines to accounts
     setup_digest: str | None = None  # of the one-time link that makes the first owner
     stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end
@@ -132,8 +137,9 @@ def open_service(runtime: Runtime) -> Service:
     pool = Pool(publishing.threads, "upstream", WAITING)
     steered = Pool(STEERED, "steered", STEERED_WAITING)
     measuring = Pool(MEASURING, "measuring", MEASURING_WAITING)
+    reading = Pool(READING, "reading")
     sites = {name: platforms.site(name, _table(runtime, name)) for name in platforms.PLATFORMS}
-    return Service(runtime, db, jobs, pool, steered, measuring, breakers, sites)
+    return Service(runtime, db, jobs, pool, steered, measuring, reading, breakers, sites)
 
 
 def _table(runtime: Runtime, name: str) -> dict[str, Any]:
@@ -144,5 +150,6 @@ def close_service(service: Service) -> None:
     service.pool.shutdown(wait=False, cancel_futures=True)
     service.steered.shutdown(wait=False, cancel_futures=True)
     service.measuring.shutdown(wait=False, cancel_futures=True)
+    service.reading.shutdown(wait=False, cancel_futures=True)
     net.close_idle(0)
     service.db.close()

@@ -22,6 +22,7 @@ MIB = 1024 * 1024
 INLINE_MAX = 48 * MIB
 BODY_MAX = 8 * MIB  # of JSON, beside inline files
 SMALL_MAX = 64 * 1024
+LIGHT_MAX = 8 * 1024  # is looked through and parsed on the loop: a few milliseconds, whatever it holds
 FORM_MAX = 16 * 1024
 UNREAD_MAX = 64 * MIB
 BODY_SECONDS = 15.0
@@ -104,7 +105,7 @@ class Arrived:
 
 
 async def arrive(request: Request, most: int, arrived: Arrived, pool: Executor) -> Arrived:
-    """Take the whole body in; what is more than small is looked through in `pool`.
+    """Take the whole body in; what is more than light is looked through in `pool`.
 
     ApiError `http.body_size`, `http.timeout`, `http.busy`, and those of `Scan`.
     """
@@ -112,7 +113,7 @@ async def arrive(request: Request, most: int, arrived: Arrived, pool: Executor) 
     async for block in _blocks(request, most):
         size += len(block)
         arrived.print.update(block)
-        if size <= SMALL_MAX and INLINE.encode() not in block:
+        if size <= LIGHT_MAX and INLINE.encode() not in block:
             arrived.scan.feed(block)
         else:
             await aside(pool, arrived.scan.feed, block)
@@ -148,7 +149,7 @@ async def ignore_body(request: Request) -> None:
 
 async def _blocks(request: Request, most: int) -> AsyncIterator[bytes]:
     """The body in pieces of some size, the first one small."""
-    block, least = bytearray(), SMALL_MAX
+    block, least = bytearray(), LIGHT_MAX
     async for piece in pieces(request, most):
         block += piece
         if len(block) >= least:

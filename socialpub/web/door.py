@@ -6,7 +6,6 @@ Routing comes before, the envelope after (`errors.py`).
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 from sanic import HTTPResponse, Request
 
 from socialpub.base.errors import ApiError, refuse
+from socialpub.base.fair import Share
 from socialpub.domain import act, files, limits, tenancy
 from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service
@@ -29,7 +29,6 @@ log = logging.getLogger("socialpub.web")
 
 NOBODY = Scope("")
 STOPPING_RETRY_SECONDS = 5
-READERS = 2  # threads that look through large bodies
 
 
 class Door:
@@ -40,7 +39,6 @@ class Door:
         self.windows = limits.Windows(service.runtime.clock)
         self.shelf = Shelf()
         self.budgets = bodies.Budgets()
-        self.pool = concurrent.futures.ThreadPoolExecutor(READERS, "reading")
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
 
@@ -58,7 +56,8 @@ class Door:
             scope = request.ctx.scope = replace(scope, needs=route.needs)
             self._rate(request, route, scope)
             self._open(route)
-            call = Call(request, route, self.service, self.engine, scope, self.pool)
+            threads = self.service.reading.of(Share(owner=scope.organization))
+            call = Call(request, route, self.service, self.engine, scope, threads)
             try:
                 await self._receive(call)
                 act.permit(scope, scope.role)
@@ -99,7 +98,7 @@ class Door:
         scan = Scan((lambda: files.Arriving(files.home(service), file_max)) if most > bodies.BODY_MAX else None)
         print_ = limits.fingerprint(call.request.query_string)
         call.arrived = bodies.Arrived(scan, call.scope.organization, self.budgets, print_)
-        await bodies.arrive(call.request, most, call.arrived, self.pool)
+        await bodies.arrive(call.request, most, call.arrived, call.pool)
         call.body = bytes(scan.kept)
 
     async def _handle(self, call: Call) -> Reply:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
@@ -22,7 +23,7 @@ from socialpub.domain.jobs import Engine
 from socialpub.domain.service import Service
 from socialpub.domain.tenancy import Scope
 from socialpub.store.db import Answer, Tx
-from socialpub.web.bodies import FORM_MAX, SMALL_MAX, Arrived, aside
+from socialpub.web.bodies import FORM_MAX, LIGHT_MAX, SMALL_MAX, Arrived, aside
 from socialpub.web.parts import FilePart
 
 M = TypeVar("M", bound=BaseModel)
@@ -88,7 +89,7 @@ class Call:
     service: Service
     engine: Engine
     scope: Scope
-    pool: Executor  # for what takes long
+    pool: Executor  # for what takes long, in the caller's share
     body: bytes = b""
     arrived: Arrived | None = None
     key: limits.Key | None = None
@@ -99,6 +100,10 @@ class Call:
     def write(self, run: Callable[[Tx], T]) -> Answer[T]:
         """What `run` returns, from one transaction in which the caller may still do it; else ApiError."""
         return act.write(self.service, self.scope, run)
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        """Of the caller's organization, to check and write what is asked: others need not wait for all that it asks."""
+        return self.service.turns.of(self.scope.organization)
 
     def lose(self) -> None:
         """The client has gone before it had its answer."""
@@ -126,7 +131,7 @@ class Call:
         self.query(self.route.query)
         nothing = b"" if any(field.is_required() for field in model.model_fields.values()) else b"{}"
         body = self.body or nothing
-        if len(body) <= SMALL_MAX:
+        if len(body) <= LIGHT_MAX:
             parsed = issues.parse_body(model, body)
         else:
             parsed = await aside(self.pool, issues.parse_body, model, body)

@@ -1,8 +1,8 @@
 """A JSON body looked through as it arrives, before anything is made of it.
 
-It counts: how deep, how many parts, how many fields and entries in each place; and it takes the files out: the value of
-each `bytesBase64` goes to the disk, and its place is taken by the hash of what it stands for. What comes out is small
-enough to be parsed as a whole. Whether it is JSON at all the parser says, not this.
+It counts: how deep, how many parts, how many fields and entries in each place, how many characters in a string. And it
+takes the files out: the value of each `bytesBase64` goes to the disk, and its place is taken by the hash of what it
+stands for. What comes out is small enough to be parsed as a whole. Whether it is JSON at all the parser says, not this.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from socialpub.base.errors import ApiError, refuse
 from socialpub.domain import issues
 from socialpub.domain.files import Arriving
-from socialpub.domain.schemas import TARGETS_MAX
+from socialpub.domain.schemas import MEDIA_MAX, TARGETS_MAX, TEXT_MAX
 
 DEPTH_MAX = 32
 PARTS_MAX = 30_000  # 25 targets with all that they may have come to half of it
@@ -31,6 +31,8 @@ _PART = re.compile(rb"[ \t\r\n]+|[\[\]{},:\"]|[^\[\]{},:\" \t\r\n]+")
 _STRING = re.compile(rb"[^\"\\]*+(?:\\.[^\"\\]*+)*+", re.DOTALL)
 _ALPHABET = re.compile(r"[A-Za-z0-9+/=]*")
 _ESCAPE = 6  # characters of \u0041
+_PAIR = 11  # bytes that \ud83d\ude00 has more than characters, in two escapes
+_CONTINUES = bytes(range(0x80, 0xC0))  # no character of UTF-8 begins with these
 
 
 @dataclass
@@ -38,6 +40,7 @@ class _Place:
     """An object or an array that is open."""
 
     is_object: bool
+    most: int
     names: set[str] = field(default_factory=set)
     name: str = ""
     count: int = 0  # of the values that began here
@@ -101,7 +104,7 @@ class Scan:
             self._value()
             if len(self._places) == DEPTH_MAX:
                 raise refuse("body.json", f"The body is more than {DEPTH_MAX} levels deep.")
-            self._places.append(_Place(sign == b"{"))
+            self._places.append(_Place(sign == b"{", self._most(sign)))
         elif sign in b"]}":
             del self._places[-1:]
         elif sign == b"," and self._places:
@@ -119,15 +122,31 @@ class Scan:
             return
         place = self._places[-1]
         place.count += 1
-        if place.count == TARGETS_MAX + 1 and self._path() == ["targets"]:
+        if place.count <= place.most:
+            return
+        if self._path() == ["targets"]:
             raise refuse("targets.max")
-        most, things = (FIELDS_MAX, "fields") if place.is_object else (ENTRIES_MAX, "entries")
-        if place.count > most:
-            raise self._too_many(self._path(), f"There are more than {most:,} {things}")
+        things = "fields" if place.is_object else "entries"
+        raise self._too_many(self._path(), f"There are more than {place.most:,} {things}")
+
+    def _most(self, sign: bytes) -> int:
+        """How many values an object or an array that begins here may have."""
+        if sign == b"{":
+            return FIELDS_MAX
+        if not (self._places and self._places[-1].is_object):
+            return ENTRIES_MAX
+        name = self._places[-1].name
+        if name == "media":
+            return MEDIA_MAX
+        return TARGETS_MAX if name == "targets" and len(self._places) == 1 else ENTRIES_MAX
 
     def _path(self) -> list[str | int]:
         """Where the innermost open object or array stands."""
-        return [issues.cut(place.name) if place.is_object else place.count - 1 for place in self._places[:-1]]
+        return self._here()[:-1]
+
+    def _here(self) -> list[str | int]:
+        """Where the value stands that began last."""
+        return [issues.cut(place.name) if place.is_object else place.count - 1 for place in self._places]
 
     def _too_many(self, path: list[str | int], message: str) -> ApiError:
         return issues.schema_error([issues.issue("too_long", path, message, "less", "more")], "Send less.")
@@ -150,6 +169,9 @@ class Scan:
         assert match is not None, "the pattern takes nothing, too"
         end, string = match.end(), self._string
         if isinstance(string, _Text):
+            string.take(data[at:end])
+            if string.characters > TEXT_MAX:
+                raise self._too_long()
             self.kept += data[at:end]
         elif string:
             string.take(data[at:end])
@@ -159,6 +181,13 @@ class Scan:
             return end + 1
         self._rest = data[end:]
         return len(data)
+
+    def _too_long(self) -> ApiError:
+        """What the schema says of such a string: none may be longer."""
+        message = f"String should have at most {TEXT_MAX} characters"
+        return issues.schema_error(
+            [issues.issue("string_too_long", self._here(), message, f"max length {TEXT_MAX}", "string")]
+        )
 
     def _end_string(self) -> None:
         string, self._string = self._string, None
@@ -201,6 +230,18 @@ def _plain(raw: bytes) -> str:
 
 class _Text:
     """A string that is kept as it is."""
+
+    def __init__(self) -> None:
+        self._begun = self._slashes = 0
+
+    @property
+    def characters(self) -> int:
+        """So many at least, whatever its escapes stand for."""
+        return self._begun - self._slashes * _PAIR // 2
+
+    def take(self, data: bytes) -> None:
+        self._begun += len(data.translate(None, _CONTINUES))
+        self._slashes += data.count(b"\\")
 
 
 class _Name:

@@ -22,6 +22,8 @@ START_SECONDS = 30.0
 CONNECTIONS_MOST = 20_000
 FILES = 100  # descriptors for the database, media and logs
 SETTLE_SECONDS = 0.02  # in which a new connection may show that it has something to say
+UNREAD_SPEED = 32 * 1024 * 1024  # bytes a second, of all bodies that nobody reads: to take them in costs as much
+SWITCH_SECONDS = 0.001  # for which a thread that computes may keep the loop waiting; Python's own is five times that
 BACKLOG = 1024  # connections that wait to be accepted; beyond it a client tries again after a second
 
 
@@ -59,9 +61,22 @@ def connections_max(reserved: int) -> int:
     return max(known - reserved - FILES, known // 2)
 
 
+class Pace:
+    """So many bytes a second, of all who keep to it together."""
+
+    def __init__(self, speed: float) -> None:
+        self._speed, self._over_at = speed, 0.0
+
+    def wait(self, now: float, count: int) -> float:
+        """The seconds after which whoever took `count` may take more."""
+        self._over_at = max(self._over_at, now) + count / self._speed
+        return self._over_at - now
+
+
 class Protocol(HttpProtocol):
     """Sanic's, whose times hold against a byte now and then: for all of the headers, and for a body nobody reads.
 
+    Such a body is dropped here at a pace of its own: a client may hear the answer only after it has sent all of it.
     Beyond as many connections as there is room for, those go that have been idle for longest.
     """
 
@@ -77,6 +92,8 @@ class Protocol(HttpProtocol):
             _drop(self.connections, self)
 
     def data_received(self, data: bytes) -> None:
+        if self._drops(data):
+            return
         began = self._time
         super().data_received(data)
         stream = self.http
@@ -84,6 +101,23 @@ class Protocol(HttpProtocol):
             stream.stage is Stage.REQUEST or (stream.stage is Stage.IDLE and stream.request_body)
         ):
             self._time = began
+
+    def _drops(self, data: bytes) -> bool:
+        """Whether this was some of a body that nobody reads, and not yet its end: Sanic need not look at it."""
+        stream = self.http
+        if stream is None or stream.stage is not Stage.IDLE or not stream.request_body or self.recv_buffer:
+            return False
+        if len(data) >= stream.request_bytes_left:
+            return False
+        stream.request_bytes_left -= len(data)
+        self.transport.pause_reading()
+        self.loop.call_later(self.app.ctx.unread.wait(self.loop.time(), len(data)), _go_on_reading, self.transport)
+        return True
+
+
+def _go_on_reading(transport: Any) -> None:
+    if not transport.is_closing():
+        transport.resume_reading()
 
 
 def _make_room(lines: set[Any], most: int) -> int:
@@ -115,6 +149,8 @@ def _idle_for(line: Any) -> tuple[bool, float]:
 @contextlib.asynccontextmanager
 async def running(app: Sanic[Any, Any], sock: socket.socket) -> AsyncIterator[None]:
     """The application, serving on this loop while the block runs. Its listeners run once, in order."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    app.ctx.unread = Pace(UNREAD_SPEED)
     server = await app.create_server(
         sock=sock,
         protocol=Protocol,

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from sanic.cookies import request as sanic_cookies
+from sanic.http import Http
 
 from socialpub.base.config import ConfigError
-from socialpub.web.bodies import FORM_MAX
+from socialpub.web.bodies import FORM_MAX, MIB
 from socialpub.web.parts import Span, asked_span
+from socialpub.web.server import Pace
 from tests.kit import Person, Server, error_of, untouched
 from tests.test_config import load
 from tests.web import raw
@@ -147,6 +149,35 @@ def test_a_form_has_16_kib_and_no_more_is_read(path: str, server: Server) -> Non
 def test_a_body_is_not_waited_for_before_its_key_is_known(server: Server) -> None:
     head = "POST /v1/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer svc_live_x\r\nContent-Length: 8388608\r\n\r\n"
     assert raw.exchange(server, head.encode()).status == 401
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_nobody_reads_wakes_nobody(
+    chunked: bool, server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is dropped as it comes, and what comes after it on the connection is served."""
+    reads: list[Http] = []
+    plain = Http.read
+
+    def spy(stream: Http) -> Any:
+        reads.append(stream)
+        return plain(stream)
+
+    monkeypatch.setattr(Http, "read", spy)
+    size, said = 8 * MIB, "Transfer-Encoding: chunked" if chunked else f"Content-Length: {8 * MIB}"
+    with raw.connect(server) as line:
+        head = f"POST /v1/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer svc_live_x\r\n{said}\r\n\r\n"
+        line.sendall(head.encode() + (f"{size:x}\r\n".encode() if chunked else b"") + b"x" * 10)
+        assert raw.read(line).status == 401
+        line.sendall(b"x" * (size - 10) + (b"\r\n0\r\n\r\n" if chunked else b""))
+        line.sendall(f"GET /v1/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {alice.key}\r\n\r\n".encode())
+        assert raw.read(line).status == 200
+    assert len(reads) < 10
+
+
+def test_bodies_that_nobody_reads_share_a_pace() -> None:
+    pace = Pace(100)
+    assert [pace.wait(now, count) for now, count in ((0, 50), (0, 50), (0.5, 100), (10, 25))] == [0.5, 1.0, 1.5, 0.25]
 
 
 def test_what_a_write_needs_little_for_takes_little(world: World) -> None:

@@ -14,17 +14,20 @@ import httpx
 import pytest
 
 from socialpub.base.errors import ApiError
+from socialpub.base.fair import Pool, Share
 from socialpub.domain import issues, schemas
 from socialpub.domain.preflight import LIGHT
-from socialpub.domain.service import MEASURING
+from socialpub.domain.service import CHECKED_AT_ONCE, MEASURING
 from socialpub.platforms import PLATFORMS, rules, text
 from socialpub.platforms.base import Account, Draft
 from socialpub.platforms.rules import findings, measured_max
 from socialpub.store.models import Media
 from socialpub.web import bodies
 from socialpub.web.bodies import MIB, Budget, Budgets
+from socialpub.web.scan import Scan
 from tests.kit import Server, error_of, untouched
 from tests.media_kit import picture
+from tests.soak.world import wait_for
 from tests.web.world import World, inline
 
 ANSWER_MAX = 64 * 1024
@@ -175,6 +178,36 @@ def test_nobody_waits_for_long_texts_to_be_measured(world: World) -> None:
     assert all(each.result(60) for each in held)
 
 
+def test_others_need_not_wait_for_all_that_an_organization_asks(world: World) -> None:
+    """Some of its requests are checked at once; the others hold no thread, and are in nobody's queue."""
+    service, over = world.server.service, threading.Event()
+    held = [service.measuring.submit(over.wait, 60) for _ in range(MEASURING)]
+    body = {"targets": [world.target()], "text": "long " * LIGHT, "deep": False}
+    answers: list[int] = []
+
+    def ask() -> None:
+        with httpx.Client(base_url=world.server.url, trust_env=False, timeout=60) as client:
+            headers = {"Authorization": f"Bearer {world.alice.key}"}
+            answers.append(client.post("/v1/posts/validate", json=body, headers=headers).status_code)
+
+    asking = [threading.Thread(target=ask) for _ in range(CHECKED_AT_ONCE + 8)]
+    for each in asking:
+        each.start()
+    try:
+        assert wait_for(lambda: service.turns.waiting(world.alice.organization) == 8, 30)
+        assert world.charlie.api.post("/v1/posts", json={"targets": [{"platform": "x"}]}).status_code == 400
+        assert world.charlie.api.get("/v1/posts").status_code == 200
+        assert service.turns.waiting(world.alice.organization) == 8
+        assert not answers
+    finally:
+        over.set()
+        for each in asking:
+            each.join(60)
+    assert answers == [200] * len(asking)
+    assert service.turns.waiting(world.alice.organization) == 0
+    assert all(each.result(60) for each in held)
+
+
 def test_a_text_that_is_far_too_long_is_refused_by_its_rule(world: World) -> None:
     long, comment = "x" * schemas.TEXT_MAX, {"text": "y" * 50_000}
     answer = world.alice.api.post("/v1/posts/validate", json=world.body(text=long, firstComment=comment))
@@ -191,20 +224,41 @@ def test_a_text_that_is_far_too_long_is_refused_by_its_rule(world: World) -> Non
 # --- Large bodies ---
 
 
-def test_what_is_more_than_64_kib_is_parsed_off_the_loop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_light_is_looked_through_and_parsed_off_the_loop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     threads: list[str] = []
-    plain = issues.parse_body
 
-    def spy(model: Any, body: bytes) -> Any:
-        threads.append(threading.current_thread().name)
-        return plain(model, body)
+    def spied(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def spy(*arguments: Any) -> Any:
+            threads.append(threading.current_thread().name)
+            return plain(*arguments)
 
-    monkeypatch.setattr(issues, "parse_body", spy)
-    for size, name in ((1000, "web"), (70_000, "reading")):
+        return spy
+
+    monkeypatch.setattr(issues, "parse_body", spied(issues.parse_body))
+    monkeypatch.setattr(Scan, "feed", spied(Scan.feed))
+    for size, name in ((1000, "web"), (bodies.LIGHT_MAX, "reading")):
         threads.clear()
         answer = world.alice.api.post("/v1/posts/validate", content=json.dumps(world.body()) + " " * size)
         assert answer.status_code == 200
-        assert [thread.split("_")[0] for thread in threads] == [name]
+        assert len(threads) >= 2
+        assert set(threads) == {name}
+
+
+def test_bodies_are_looked_through_in_turn(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many an organization has sent: who comes after them waits for those that are under way."""
+    shares: list[Share] = []
+    plain = Pool.submit_for
+
+    def spy(pool: Pool, share: Share, *work: Any) -> Any:
+        shares.append(share)
+        return plain(pool, share, *work)
+
+    monkeypatch.setattr(Pool, "submit_for", spy)
+    body = json.dumps(world.body(deep=False)) + " " * bodies.LIGHT_MAX
+    assert world.alice.api.post("/v1/posts/validate", content=body).status_code == 200
+    assert set(shares) == {Share(owner=world.alice.organization)}
 
 
 def test_inline_files_may_be_larger_than_the_json(world: World) -> None:

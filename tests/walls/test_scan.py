@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError
 from socialpub.domain import files
+from socialpub.domain.schemas import MEDIA_MAX, TEXT_MAX
 from socialpub.web.scan import DEPTH_MAX, ENTRIES_MAX, FIELDS_MAX, NOTHING, PARTS_MAX, Scan
 
 Open = Callable[[], files.Arriving]
@@ -80,6 +81,10 @@ TOO_MUCH: dict[str, tuple[bytes, str]] = {
     "entries": (b'{"langs":[' + b"0," * ENTRIES_MAX + b"0]}", "langs"),
     "targets": (b'{"targets":[' + b"0," * ENTRIES_MAX + b"0]}", "targets.max"),
     "entries of an entry": (b'{"a":[0,[' + b"0," * ENTRIES_MAX + b"0]]}", "a.1"),
+    "media": (b'{"media":[' + b"0," * MEDIA_MAX + b"0]}", "media"),
+    "media of a target": (b'{"targets":[{},{"media":[' + b'{"url":"x"},' * MEDIA_MAX + b"{}]}]}", "targets.1.media"),
+    "characters": (b'{"a":[1,{"b":"' + b"x" * (TEXT_MAX + 1) + b'"}]}', "a.1.b"),
+    "characters of two bytes": (b'{"a":"' + "é".encode() * (TEXT_MAX + 1) + b'"}', "a"),
     "fields": (json.dumps({f"f{n}": 0 for n in range(FIELDS_MAX + 1)}).encode(), "body"),
     "parts": (b"[" + b",".join([b"[" + b"0," * 999 + b"0]"] * 20) + b"]", "body"),
     "signs": (b"," * (PARTS_MAX + 1), "body"),
@@ -102,6 +107,14 @@ def test_too_much_is_refused_where_it_begins(what: str, size: int) -> None:
 def test_as_much_as_is_taken_is_taken(what: str) -> None:
     text = {"levels": nested(DEPTH_MAX), "fields": json.dumps(dict.fromkeys(map(str, range(FIELDS_MAX)))).encode()}
     assert bytes(fed(text[what], 50).kept) == text[what]
+
+
+@pytest.mark.parametrize("char", ["x", "é", "€", "😀", "\n", '"', "\\"])
+@pytest.mark.parametrize("escaped", [True, False])
+@pytest.mark.parametrize("size", [7, 1000, 10**7])
+def test_a_text_as_long_as_one_may_be_is_taken(char: str, escaped: bool, size: int) -> None:
+    text = json.dumps({"text": char * TEXT_MAX}, ensure_ascii=escaped).encode()
+    assert bytes(fed(text, size).kept) == text
 
 
 def test_of_a_long_name_a_beginning_is_kept() -> None:

@@ -68,8 +68,10 @@ async def _hand_over(call: Call, ear: unheard.Ear, batch: str) -> None:
 
 async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.Kept:
     """Accept a batch, or say why not. Once it is accepted, the answer is the batch, whatever happens here."""
-    service, key, request = call.service, call.key, await call.parsed(schemas.PublishRequest)
-    accepted = await accept.accept(service, call.scope, request, key, ear, trail.act(call), call.inline)
+    service, key = call.service, call.key
+    async with call.turn():
+        request = await call.parsed(schemas.PublishRequest)
+        accepted = await accept.accept(service, call.scope, request, key, ear, trail.act(call), call.inline)
     if not accepted.claims:
         return batches.answer_of(accepted.body)
     call.engine.publish_now(accepted.claims)
@@ -81,8 +83,10 @@ async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.K
 
 async def validate(call: Call) -> Reply:
     """POST /v1/posts/validate."""
-    request = await call.parsed(schemas.ValidateRequest)
-    return Reply(await preflight.validate(call.service, call.engine.fetched, call.scope, request, call.inline))
+    async with call.turn():
+        request = await call.parsed(schemas.ValidateRequest)
+        looked = await preflight.look(call.service, call.scope, request, call.inline)
+    return Reply(await preflight.validate(call.service, call.engine.fetched, call.scope, looked, call.inline))
 
 
 async def listing(call: Call) -> Reply:
