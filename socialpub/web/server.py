@@ -104,14 +104,14 @@ class Protocol(HttpProtocol):
 
     def _drops(self, data: bytes) -> bool:
         """Whether this was some of a body that nobody reads, and not yet its end: Sanic need not look at it."""
-        stream = self.http
-        if stream is None or stream.stage is not Stage.IDLE or not stream.request_body or self.recv_buffer:
+        stream, transport = self.http, self.transport
+        if transport is None or stream is None or stream.stage is not Stage.IDLE or not stream.request_body:
             return False
-        if len(data) >= stream.request_bytes_left:
+        if self.recv_buffer or len(data) >= stream.request_bytes_left:
             return False
         stream.request_bytes_left -= len(data)
-        self.transport.pause_reading()
-        self.loop.call_later(self.app.ctx.unread.wait(self.loop.time(), len(data)), _go_on_reading, self.transport)
+        transport.pause_reading()
+        self.loop.call_later(self.app.ctx.unread.wait(self.loop.time(), len(data)), _go_on_reading, transport)
         return True
 
 

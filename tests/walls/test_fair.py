@@ -441,7 +441,7 @@ def test_what_a_silent_platform_holds_back_is_told_once_it_is_too_late(
     waiting = [post for post in waiting if post != trying.key]
     server.skip(GRACE + jobs.SWEEP_SECONDS)
     assert wait_for(lambda: statuses(server, waiting) == {"failed": len(waiting)}, 30), statuses(server, waiting)
-    assert server.service.jobs.held() == [trying]
+    assert wait_for(lambda: server.service.jobs.held() == [trying], 30), server.service.jobs.held()
     assert [found.name for found in server.service.breakers.open()] == ["plain"]
     assert {json.loads(server.post(post)["error"])["rule"] for post in waiting} == {"schedule.overdue"}
     assert all([type_ for type_, _ in server.events(post)].count("post.failed") == 1 for post in waiting)
