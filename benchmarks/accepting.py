@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks import dataset
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain.service import Service, close_service, open_service
+from socialpub.domain.core.service import Service, close_service, open_service
 from socialpub.store import db, search
 from socialpub.store.models import Batch, Post
 

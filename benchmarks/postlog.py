@@ -21,9 +21,11 @@ from benchmarks import dataset
 from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain import cursors, postlog, postlog_query, schemas
-from socialpub.domain.service import Service, close_service, open_service
-from socialpub.domain.tenancy import Scope
+from socialpub.domain.core import cursors
+from socialpub.domain.core.service import Service, close_service, open_service
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.posts import postlog, postlog_query
+from socialpub.domain.shapes import schemas
 
 SMALL_ROWS = 10_000
 LIMIT = 200  # the largest page, so the dearest

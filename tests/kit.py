@@ -21,10 +21,11 @@ from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.host import Host
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain import accounts, tenancy
-from socialpub.domain.jobs import Engine
-from socialpub.domain.service import Service, open_service
-from socialpub.platforms.base import Identity, Tokens
+from socialpub.domain.accounts import accounts
+from socialpub.domain.core.service import Service, open_service
+from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.people import tenancy
+from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import db
 from socialpub.store.models import TABLES, Event, Job, Post

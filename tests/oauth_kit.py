@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from socialpub.base.errors import ApiError
 from socialpub.base.net import Reply
-from socialpub.platforms.base import Account, OAuth, Platform, Site, Tokens, Upstream
+from socialpub.platforms.contract import Account, OAuth, Platform, Site, Tokens, Upstream
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, Manners, OAuthServer
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
 from tests.platforms.upstream_kit import Line

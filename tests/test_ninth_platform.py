@@ -103,16 +103,20 @@ def api(demo: dict[str, Any]) -> Iterator[httpx.Client]:
 
 def test_the_example_is_the_smallest_of_the_eight() -> None:
     def lines(name: str) -> int:
-        folder = ROOT / "socialpub" / "platforms"
-        return sum(path.read_text().count("\n") for path in [folder / f"{name}.py", *folder.glob(f"{name}_*.py")])
+        folder = ROOT / "socialpub" / "platforms" / name
+        return sum(path.read_text().count("\n") for path in folder.glob("*.py"))
 
     assert min(CONNECTORS, key=lines) == SMALLEST
-    assert f"`platforms/{SMALLEST}.py`" in PART
+    assert f"`platforms/{SMALLEST}/connector.py`" in PART
 
 
 @pytest.mark.parametrize("code", blocks("text"))
 def test_what_the_document_quotes_stands_in_the_source(code: str) -> None:
-    sources = [*ROOT.glob(f"socialpub/*/{SMALLEST}*.py"), *ROOT.glob(f"tests/platforms/test_{SMALLEST}.py")]
+    sources = [
+        *ROOT.glob(f"socialpub/platforms/{SMALLEST}/*.py"),
+        *ROOT.glob(f"socialpub/simulator/{SMALLEST}.py"),
+        *ROOT.glob(f"tests/platforms/test_{SMALLEST}.py"),
+    ]
     assert any(code in path.read_text(encoding="utf-8") for path in sources)
 
 
@@ -124,11 +128,12 @@ def test_every_file_that_the_document_names_is_there(path: str) -> None:
 # --- What the copy is good for -----------------------------------------------------------------------------------
 
 
-def test_a_ninth_platform_touches_two_dicts_and_makes_four_files(copy: Path, before: dict[str, bytes]) -> None:
+def test_a_ninth_platform_touches_two_dicts_and_makes_five_files(copy: Path, before: dict[str, bytes]) -> None:
     after = contents(copy)
     assert sorted(after.keys() - before.keys()) == [
-        "socialpub/platforms/ninth.py",
-        "socialpub/platforms/ninth_rules.py",
+        "socialpub/platforms/ninth/__init__.py",
+        "socialpub/platforms/ninth/connector.py",
+        "socialpub/platforms/ninth/rules.py",
         "socialpub/simulator/ninth.py",
         "tests/platforms/test_ninth.py",
     ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import graphlib
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from pydantic import BaseModel
 
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.domain import schemas
+from socialpub.domain.shapes import schemas
 from socialpub.platforms import CATALOGUE, PLATFORMS
 from tests.laws import all_hold
 
@@ -43,7 +44,7 @@ SPELT_OUT = {
     "GET /v1/accounts/{id}/pinterest/boards",
     "PATCH /v1/accounts/{id}/pinterest/default-board",
 }
-ACCOUNT_BLOCKS = {"domain/answers.py": {"pinterest", "instagram", "PinterestBlock", "InstagramBlock"}}
+ACCOUNT_BLOCKS = {"domain/shapes/answers.py": {"pinterest", "instagram", "PinterestBlock", "InstagramBlock"}}
 
 SAMPLES = {"web/samples.py"}  # what the reference shows as examples; like a template, read by people only
 
@@ -222,13 +223,39 @@ def test_no_service_rule_has_the_id_of_a_platform_rule() -> None:
 
 def test_a_platform_imports_nothing_of_another_platform() -> None:
     def check(module: str) -> None:
-        owner = Path(module).stem.split("_")[0]
-        if owner not in PLATFORMS:
-            return
-        imported = {name.split(".")[2].split("_")[0] for _, name in _imports(parsed(module)) if name.count(".") > 1}
-        assert imported & (PLATFORMS.keys() - {owner}) == set()
+        imported = {
+            name.split(".")[2] for _, name in _imports(parsed(module)) if name.startswith("socialpub.platforms.")
+        }
+        assert imported & (PLATFORMS.keys() - {Path(module).parts[1]}) == set()
 
-    all_hold(IN_PLATFORMS, check)
+    all_hold([name for name in IN_PLATFORMS if name != "platforms/__init__.py"], check)
+
+
+def test_the_room_of_platforms_holds_a_folder_for_each_and_what_they_share() -> None:
+    rooms = {path.parent.name for path in (PACKAGE / "platforms").glob("*/__init__.py")}
+    assert rooms - {"contract", "kit", "meta"} == set(PLATFORMS)
+    assert [path.name for path in (PACKAGE / "platforms").glob("*.py")] == ["__init__.py"]
+
+
+def _named(module: str) -> str:
+    """`socialpub.web.http` for its file."""
+    return ".".join(["socialpub", *Path(module).with_suffix("").parts]).removesuffix(".__init__")
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports that only types need are imports too: who reads a file of the circle has to read all of it."""
+    names = {_named(module): module for module in MODULES}
+    graph = {name: set(_imported_modules(parsed(module), names)) - {name} for name, module in names.items()}
+    graphlib.TopologicalSorter(graph).prepare()  # CycleError names the circle
+
+
+def _imported_modules(tree: ast.AST, names: Collection[str]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            inside = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (name if name in names else node.module for name in inside)
 
 
 # Parts of a declared dependency that it documents as its own.

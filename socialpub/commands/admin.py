@@ -15,9 +15,11 @@ from pydantic.alias_generators import to_camel
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.commands.serve import make_private, settings_of, start_service
-from socialpub.domain import accounts, audit, issues, people, schemas, tenancy
-from socialpub.domain.service import Service, close_service
-from socialpub.platforms.base import Identity, Tokens
+from socialpub.domain.accounts import accounts
+from socialpub.domain.core.service import Service, close_service
+from socialpub.domain.people import audit, tenancy, users
+from socialpub.domain.shapes import issues, schemas
+from socialpub.platforms.contract import Identity, Tokens
 from socialpub.store import db
 from socialpub.store.db import Tx
 
@@ -104,23 +106,23 @@ def key_list(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def user_create(options: argparse.Namespace) -> dict[str, Any]:
     """`{id, email, role}`."""
-    secret = people.hashed(_secret())
+    secret = users.hashed(_secret())
 
     def create(service: Service, tx: Tx) -> dict[str, Any]:
         organization = tenancy.the_organization(options.org)
-        return people.create_user(service, tx, organization, options.email, options.role, secret)
+        return users.create_user(service, tx, organization, options.email, options.role, secret)
 
     return _write(options, create)
 
 
 def user_list(options: argparse.Namespace) -> list[dict[str, Any]]:
-    return _read(options, lambda: people.list_users(_known(options.org)))
+    return _read(options, lambda: users.list_users(_known(options.org)))
 
 
 def user_set_password(options: argparse.Namespace) -> dict[str, Any]:
     """`{id, email, role}`; the user's sessions end."""
-    secret = people.hashed(_secret())
-    return _write(options, lambda service, tx: people.set_password(service, tx, options.email, secret))
+    secret = users.hashed(_secret())
+    return _write(options, lambda service, tx: users.set_password(service, tx, options.email, secret))
 
 
 class TokensInput(BaseModel):

@@ -18,7 +18,8 @@ from socialpub.base import private, redact
 from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
 from socialpub.commands import admin, demo, example, resume, serve, trail
-from socialpub.domain import people, schemas
+from socialpub.domain.people import users
+from socialpub.domain.shapes import schemas
 from socialpub.store.locks import StartError
 
 ONE_ORG = "the organization's id; may be left out where there is one only"
@@ -160,7 +161,7 @@ def _administration(commands: Any) -> None:
     _act(command, "user create")
     command.add_argument("--org", help=ONE_ORG)
     command.add_argument("--email", required=True)
-    command.add_argument("--role", required=True, choices=people.ROLES)
+    command.add_argument("--role", required=True, choices=users.ROLES)
     command = _add(user, "set-password", admin.user_set_password, "another password, on standard input")
     _act(command, "user set-password")
     command.add_argument("--email", required=True)

@@ -22,10 +22,12 @@ from socialpub import platforms
 from socialpub.base.config import Settings
 from socialpub.base.host import Host
 from socialpub.commands.serve import bind, run, set_up_logging, settings_of, start_service
-from socialpub.domain import accounts, people, schemas, tenancy
-from socialpub.domain.jobs import Engine
-from socialpub.domain.service import Service
-from socialpub.platforms.base import Identity, Tokens
+from socialpub.domain.accounts import accounts
+from socialpub.domain.core.service import Service
+from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.people import tenancy, users
+from socialpub.domain.shapes import schemas
+from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator import server as simulator_server
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, server_of
 from socialpub.store.db import Tx
@@ -112,13 +114,13 @@ def _furnish(service: Service, lab: simulator_server.SimulatorThread) -> dict[st
     Who connects more of them is asked by the simulator first, as a platform would.
     """
     login = {"email": EMAIL, "password": service.runtime.entropy(8).hex()}
-    password = people.hashed(login["password"])
+    password = users.hashed(login["password"])
 
     def begin(tx: Tx) -> tuple[str, str, str]:
         organization = tenancy.create_organization(service, tx, "Demo")["id"]
         profile = tenancy.list_profiles(tenancy.Scope(organization))[0]["id"]
         key = tenancy.mint_key(service, tx, organization, profile=None, name="demo", label="live")["key"]
-        people.create_user(service, tx, organization, EMAIL, "owner", password)
+        users.create_user(service, tx, organization, EMAIL, "owner", password)
         return organization, profile, key
 
     organization, profile, key = service.write(begin).result()

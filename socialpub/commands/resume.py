@@ -8,8 +8,9 @@ from typing import Any
 from socialpub.base.runtime import iso
 from socialpub.commands.admin import opened
 from socialpub.commands.serve import RefusedError
-from socialpub.domain import instance, overdue, recovery
-from socialpub.domain.service import Service
+from socialpub.domain.core import instance, overdue
+from socialpub.domain.core.service import Service
+from socialpub.domain.engine import recovery
 
 
 def resume(options: argparse.Namespace) -> dict[str, Any]:

@@ -21,9 +21,11 @@ from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
 from socialpub.base.host import Host, this_host
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain import copies, files, instance, people
-from socialpub.domain.jobs import Engine
-from socialpub.domain.service import Service, close_service, open_service
+from socialpub.domain.core import copies, instance
+from socialpub.domain.core.service import Service, close_service, open_service
+from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.media import files
+from socialpub.domain.people import users
 from socialpub.store import db, models
 from socialpub.store.locks import ServeLock, StartError, all_files, check_names, damaged
 from socialpub.web.app import build_app
@@ -44,7 +46,7 @@ def serve(options: argparse.Namespace) -> None:
         sock, settings = bind(settings)
         with sock:
             service = start_service(settings)
-            token = people.offer_setup(service)
+            token = users.offer_setup(service)
             run(service, sock, lambda: _say_ready(settings, token))
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from socialpub.base.errors import ApiError
-from socialpub.domain import tenancy
-from socialpub.domain.service import Service
-from socialpub.domain.tenancy import Scope
+from socialpub.domain.core.service import Service
+from socialpub.domain.people import tenancy
+from socialpub.domain.people.tenancy import Scope
 from socialpub.store.db import Answer, Tx
 
 T = TypeVar("T")

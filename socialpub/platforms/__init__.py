@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from socialpub.platforms import (
-    bluesky,
-    facebook,
-    instagram,
-    linkedin,
-    pinterest,
-    threads,
-    tiktok,
-    twitter,
-)
-from socialpub.platforms.base import Connector, Platform, Rule, Site
-from socialpub.platforms.rules import catalogue
+from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.contract import Connector, Platform, Rule, Site
+from socialpub.platforms.facebook import connector as facebook
+from socialpub.platforms.instagram import connector as instagram
+from socialpub.platforms.kit.rules import catalogue
+from socialpub.platforms.linkedin import connector as linkedin
+from socialpub.platforms.pinterest import connector as pinterest
+from socialpub.platforms.threads import connector as threads
+from socialpub.platforms.tiktok import connector as tiktok
+from socialpub.platforms.twitter import connector as twitter
 
 CONNECTORS: dict[str, Connector] = {
     "bluesky": bluesky,

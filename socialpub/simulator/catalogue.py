@@ -7,20 +7,17 @@ tokens and rules are its own, while faults, latency, the record of calls, the pa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.facebook import Facebook
 from socialpub.simulator.instagram import Instagram
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.linkedin import LinkedIn
 from socialpub.simulator.pinterest import Pinterest
 from socialpub.simulator.threads import Threads
 from socialpub.simulator.tiktok import Tiktok
 from socialpub.simulator.twitter import Twitter
 from socialpub.simulator.wire import Fake
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 FAKES: Mapping[str, Callable[[Lab], Fake]] = {
     "bluesky": Bluesky,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.ledger import Medium
 from socialpub.simulator.meta import graph
 from socialpub.simulator.meta.containers import Container, Containers, Ways
@@ -19,9 +20,6 @@ from socialpub.simulator.meta.usage import Meter
 from socialpub.simulator.oauth import Issue, Manners
 from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 SCOPES = ("instagram_business_basic", "instagram_business_content_publish")
 _CAPTION_MAX, _MENTIONS_MAX, _IMAGE_BYTES_MAX = 2200, 20, 8 * 1024 * 1024

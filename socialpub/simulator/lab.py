@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from socialpub.base.runtime import Clock
-from socialpub.simulator.catalogue import FAKES
 from socialpub.simulator.faults import Script
 from socialpub.simulator.ledger import Ledger, Medium
 from socialpub.simulator.wire import Fake
@@ -70,6 +69,7 @@ class Lab:
     """Ledger, faults, settings, accounts and the calls that arrived. Every method may be called from any thread."""
 
     clock: Clock
+    makers: Mapping[str, Callable[[Lab], Fake]]  # of the fake platforms, by name
     ledger_file: Path | None = None
     settings: Settings = field(default_factory=Settings)
     faults: Script = field(default_factory=Script)
@@ -82,7 +82,7 @@ class Lab:
 
     def __post_init__(self) -> None:
         self.ledger = Ledger(self.clock, self.ledger_file)
-        self.fakes: dict[str, Fake] = {name: make(self) for name, make in FAKES.items()}
+        self.fakes: dict[str, Fake] = {name: make(self) for name, make in self.makers.items()}
 
     def fake(self, platform: str) -> Fake:
         """ValueError when there is no such platform here."""

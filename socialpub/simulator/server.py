@@ -159,7 +159,7 @@ async def _run(host: str, port: int, ledger: Path | None, ready: Callable[[Runni
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, asked_to_stop.set)
-    running = await serve(Lab(SystemClock(), ledger), host, port)
+    running = await serve(Lab(SystemClock(), FAKES, ledger), host, port)
     try:
         ready(running)
         await asked_to_stop.wait()
@@ -171,7 +171,7 @@ class SimulatorThread:
     """The simulator in a thread of this process, on free ports of loopback; a context manager for tests."""
 
     def __init__(self, clock: Clock | None = None, *, ledger: Path | None = None) -> None:
-        self.lab = Lab(clock or SystemClock(), ledger)
+        self.lab = Lab(clock or SystemClock(), FAKES, ledger)
         self._running: Future[Running] = Future()
         self._stop: Callable[[], Any] = lambda: None
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="simulator", daemon=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from socialpub.simulator.forms import fields
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.ledger import Medium
 from socialpub.simulator.meta import graph
 from socialpub.simulator.meta.containers import Container, Containers, Ways
@@ -19,9 +20,6 @@ from socialpub.simulator.meta.usage import Meter
 from socialpub.simulator.oauth import Issue, Manners
 from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 SCOPES = ("threads_basic", "threads_content_publish", "threads_manage_replies", "threads_delete")
 _IMAGES, _VIDEOS = ("image/jpeg", "image/png"), ("video/mp4", "video/quicktime")

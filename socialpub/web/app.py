@@ -11,17 +11,17 @@ from sanic import HTTPResponse, Request, Sanic
 from sanic.config import Config
 
 from socialpub.base.errors import refuse
-from socialpub.domain import answers as a
-from socialpub.domain import catalogue_shapes as shapes
-from socialpub.domain import connect_shapes as c
-from socialpub.domain import schemas as s
-from socialpub.domain.jobs import Engine
-from socialpub.domain.service import Service, close_service
+from socialpub.domain.core.service import Service, close_service
+from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.shapes import answers as a
+from socialpub.domain.shapes import catalogue as shapes
+from socialpub.domain.shapes import connecting as c
+from socialpub.domain.shapes import schemas as s
 from socialpub.web import bodies, edge, errors, http, trail
 from socialpub.web.api import accounts, catalogue, keys, media, posts, profiles
 from socialpub.web.door import Door, rate_headers
 from socialpub.web.http import Route
-from socialpub.web.openapi import Reference
+from socialpub.web.openapi.document import Reference
 from socialpub.web.pages import client, connect, docs, health, people, reference
 from socialpub.web.server import connections_max
 

@@ -15,10 +15,12 @@ from sanic import HTTPResponse, Request
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
-from socialpub.domain import act, files, limits, tenancy
-from socialpub.domain.jobs import Engine
-from socialpub.domain.service import Service
-from socialpub.domain.tenancy import Scope
+from socialpub.domain import act
+from socialpub.domain.core.service import Service
+from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.media import files
+from socialpub.domain.people import limits, tenancy
+from socialpub.domain.people.tenancy import Scope
 from socialpub.web import bodies, edge, forms, http
 from socialpub.web.http import Call, Reply, Route
 from socialpub.web.pages import people

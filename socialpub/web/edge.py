@@ -14,7 +14,7 @@ from sanic import Request
 
 from socialpub.base.config import bare_address, proxies
 from socialpub.base.errors import refuse
-from socialpub.domain.service import Service
+from socialpub.domain.core.service import Service
 
 SESSION_COOKIE = "socialpub_session"
 DEVICE_COOKIE = "socialpub_device"

@@ -18,9 +18,9 @@ from sanic.exceptions import (
 )
 
 from socialpub.base.errors import ApiError, envelope, refuse
-from socialpub.domain import files
-from socialpub.domain.intents import capped
-from socialpub.domain.service import Service
+from socialpub.domain.core import disk
+from socialpub.domain.core.service import Service
+from socialpub.domain.publishing.intents import capped
 from socialpub.web import bodies, http
 from socialpub.web.pages import html
 
@@ -48,7 +48,7 @@ def as_api_error(request: Request, error: BaseException) -> ApiError:
     if isinstance(error, ServiceUnavailable | RequestCancelled):
         return refuse("storage.unavailable", "The answer took too long.", remediation=UNCLEAR, retry_after=5)
     if _is_storage(error):
-        return files.unusable(error)
+        return disk.unusable(error)
     if isinstance(error, SanicException) and error.status_code < 500:
         return refuse("http.request")
     return ApiError("internal_error")

@@ -6,7 +6,7 @@ import re
 from urllib.parse import parse_qsl
 
 from socialpub.base.errors import refuse
-from socialpub.domain.service import Service
+from socialpub.domain.core.service import Service
 from socialpub.web import edge
 from socialpub.web.http import Call, same_token
 

@@ -17,11 +17,13 @@ from sanic.exceptions import BadURL
 
 from socialpub.base import crypto
 from socialpub.base.errors import refuse
-from socialpub.domain import act, issues, limits, schemas
-from socialpub.domain.files import Arriving
-from socialpub.domain.jobs import Engine
-from socialpub.domain.service import Service
-from socialpub.domain.tenancy import Scope
+from socialpub.domain import act
+from socialpub.domain.core.service import Service
+from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.media.files import Arriving
+from socialpub.domain.people import limits
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes import issues, schemas
 from socialpub.store.db import Answer, Tx
 from socialpub.web.bodies import FORM_MAX, LIGHT_MAX, SMALL_MAX, Arrived, aside
 from socialpub.web.parts import FilePart

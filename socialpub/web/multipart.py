@@ -9,8 +9,8 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from socialpub.base.errors import refuse
-from socialpub.domain import probe
-from socialpub.domain.files import Arriving
+from socialpub.domain.media import probe
+from socialpub.domain.media.files import Arriving
 
 FILE = "file"
 FIELDS_MAX = 512 * 1024

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from socialpub.base.errors import ApiError, refuse
-from socialpub.domain import issues
-from socialpub.domain.files import Arriving
-from socialpub.domain.schemas import MEDIA_MAX, TARGETS_MAX, TEXT_MAX
+from socialpub.domain.media.files import Arriving
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.schemas import MEDIA_MAX, TARGETS_MAX, TEXT_MAX
 
 DEPTH_MAX = 32
 PARTS_MAX = 30_000  # 25 targets with all that they may have come to half of it

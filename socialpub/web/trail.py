@@ -9,9 +9,9 @@ import logging
 from sanic import HTTPResponse, Request
 
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.domain import audit
-from socialpub.domain.service import Service
-from socialpub.domain.tenancy import Scope
+from socialpub.domain.core.service import Service
+from socialpub.domain.people import audit
+from socialpub.domain.people.tenancy import Scope
 from socialpub.platforms import CATALOGUE
 from socialpub.store.db import Tx
 from socialpub.web import edge

@@ -12,8 +12,8 @@ import pytest
 
 from socialpub.base import redact
 from socialpub.base.redact import HIDDEN
-from socialpub.domain.tokens import scrub
-from socialpub.platforms.base import Tokens
+from socialpub.domain.accounts.tokens import scrub
+from socialpub.platforms.contract import Tokens
 
 SECRET = "canary+/of=a token~ü"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from socialpub.domain import people
+from socialpub.domain.people import users
 from socialpub.store.models import ApiKey, Device, Session
 from tests.browser.chromium import Tab, chromium
 from tests.browser.looks import seen
@@ -25,7 +25,7 @@ def tab() -> Iterator[Tab]:
 
 
 def test_the_first_owner_sets_up_mints_a_key_signs_out_and_in_again(server: Server, tab: Tab) -> None:
-    token = people.offer_setup(server.service)
+    token = users.offer_setup(server.service)
     tab.show(f"{server.url}/setup/{token}", width=1000)
     seen(tab, "setup")
     tab.fill(**FIRST, password="short")

@@ -119,7 +119,7 @@ def open_office(
 ) -> Office:
     sites = {"bluesky": {"api_base": lab.origin("bluesky")}}
     for each in OAUTH:
-        patch.setitem(platforms.CONNECTORS, each, importlib.import_module(f"socialpub.platforms.{each}"))
+        patch.setitem(platforms.CONNECTORS, each, importlib.import_module(f"socialpub.platforms.{each}.connector"))
         sites[each] = {"api_base": lab.origin(each), **APP}
     if name == "bluesky":
         settings = {"server": {"base_url": PUBLIC}} | settings

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from socialpub.domain.service import Service
+from socialpub.domain.core.service import Service
 from socialpub.store import search
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Batch, Organization, Post, Profile

@@ -7,7 +7,7 @@ from typing import Any
 
 from socialpub.base import net
 from socialpub.base.config import Settings
-from socialpub.platforms.base import Identity, Tokens
+from socialpub.platforms.contract import Identity, Tokens
 from socialpub.store.models import Intent, Post
 from tests.kit import Person, Server
 from tests.soak import fakes

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.domain import tokens, upkeep
-from socialpub.platforms.base import Tokens
+from socialpub.domain.accounts import renewal, tokens
+from socialpub.platforms.contract import Tokens
 from socialpub.store.models import Account
 from tests.domain.connect_kit import Office, open_office
 from tests.domain.test_connect_bluesky import BASE, TOKEN, Desk, open_desk
@@ -40,10 +40,10 @@ class Holder:
     kill: Callable[[], None]  # the access token dies before its time
     reconnect: Callable[..., object] = lambda **who: None  # an owner agrees once more, or (named) another one
     connected_at: int = 0
-    keeper: upkeep.Upkeep = field(init=False)
+    keeper: renewal.Upkeep = field(init=False)
 
     def __post_init__(self) -> None:
-        self.keeper = upkeep.Upkeep(self.server.service)
+        self.keeper = renewal.Upkeep(self.server.service)
         self.connected_at = self.server.service.now_ms
 
     # --- Looking ---
@@ -74,7 +74,7 @@ class Holder:
     def crash(self) -> None:
         """What a process that dies takes with it."""
         tokens._flights.clear()
-        self.keeper = upkeep.Upkeep(self.server.service)
+        self.keeper = renewal.Upkeep(self.server.service)
 
     def look(self) -> int:
         """The keeper's look, to the end of what it began; how many renewals it asked for."""

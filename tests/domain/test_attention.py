@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain import tokens
+from socialpub.domain.accounts import tokens
 from socialpub.simulator.server import SimulatorThread
 from tests.domain.connect_kit import sign_in
 from tests.domain.refresh_kit import Holder, at_the_lab

@@ -14,8 +14,8 @@ import pytest
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.domain import tokens
-from socialpub.platforms.base import Tokens
+from socialpub.domain.accounts import tokens
+from socialpub.platforms.contract import Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Event

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain import clockwatch, instance, jobs
+from socialpub.domain.core import clockwatch, instance
+from socialpub.domain.engine import jobs
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Idempotency, Job
 from tests.kit import Clock, Person, Server, iso

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from socialpub.domain import clockwatch, instance, jobs
+from socialpub.domain.core import clockwatch, instance
+from socialpub.domain.engine import jobs
 from socialpub.platforms import CONNECTORS
 from socialpub.simulator.server import SimulatorThread
 from tests.kit import Clock, Person, Server, iso

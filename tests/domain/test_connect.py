@@ -14,7 +14,8 @@ import pytest
 
 from socialpub import platforms
 from socialpub.base import crypto
-from socialpub.domain import connect, people, tokens
+from socialpub.domain.accounts import connect, tokens
+from socialpub.domain.people import users
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
 from socialpub.store.models import Session
@@ -306,9 +307,9 @@ EMAIL, PASSWORD = "alice@example.com", "correct horse battery"
 
 def add_user(office: Office, email: str = EMAIL) -> str:
     """The id of somebody in Alice's organization who can sign in."""
-    service, hash_ = office.server.service, people.hashed(PASSWORD)
+    service, hash_ = office.server.service, users.hashed(PASSWORD)
     made = service.write(
-        lambda tx: people.create_user(service, tx, office.alice.organization, email, "owner", hash_)
+        lambda tx: users.create_user(service, tx, office.alice.organization, email, "owner", hash_)
     ).result()
     return str(made["id"])
 

@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.domain import instance, invitations, tokens, upkeep
+from socialpub.domain.accounts import public_client, renewal, tokens
+from socialpub.domain.core import instance
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, ConnectAttempt, Instance
 from tests.domain.connect_kit import sign_in
@@ -212,7 +213,7 @@ def test_a_server_without_a_public_address_asks_for_the_fields(
     ],
 )
 def test_an_address_is_public_when_others_can_read_our_documents_there(base_url: str, public: bool) -> None:
-    assert invitations.is_public(base_url) is public
+    assert public_client.is_public(base_url) is public
 
 
 # --- Who we are ------------------------------------------------------------------------------------------------------
@@ -275,7 +276,7 @@ def test_an_idle_account_is_renewed_unless_an_answer_was_lost(desk: Desk, lost: 
     service.write(
         lambda tx: Account.update(renewed_at=0, renewal_at=service.now_ms if lost else None).execute()
     ).result()
-    due = service.read(lambda: upkeep.due(service)).result()
+    due = service.read(lambda: renewal.due(service)).result()
     assert [row["platform_account_id"] for row in due] == accounts
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from socialpub.base import connections, net
-from socialpub.domain import tokens
+from socialpub.domain.accounts import tokens
 from socialpub.simulator.server import SimulatorThread
 from tests.domain.refresh_kit import Holder, at_the_lab
 from tests.kit import Server

@@ -19,7 +19,8 @@ import pytest
 
 from socialpub.base import host
 from socialpub.base.host import Host
-from socialpub.domain import copies, instance, jobs
+from socialpub.domain.core import copies, instance
+from socialpub.domain.engine import jobs
 from socialpub.store.models import Instance
 from tests.domain.test_recovery import paused, ready, resume, schedule, status
 from tests.kit import Person, Server

@@ -12,8 +12,8 @@ import pytest
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.platforms import bluesky
-from socialpub.platforms.base import Board
+from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.contract import Board
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Account
 from tests.domain.connect_kit import Office, open_office, sign_in

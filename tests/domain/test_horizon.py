@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from socialpub.domain import horizon
-from socialpub.platforms.base import CONTAINER, KEY, NO_KEY, SendClass
+from socialpub.domain.publishing import horizon
+from socialpub.platforms.contract import CONTAINER, KEY, NO_KEY, SendClass
 
 NOON = 1_795_176_000_000
 HOUR = 3_600_000

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.domain import jobs
+from socialpub.domain.engine import jobs
 from tests.domain.test_recovery import paused, schedule, status
 from tests.kit import Person, Server, error_of, iso
 from tests.soak.world import wait_for

@@ -11,8 +11,8 @@ import pytest
 
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import Pool
-from socialpub.domain import probe
-from socialpub.platforms.base import Facts
+from socialpub.domain.media import probe
+from socialpub.platforms.contract import Facts
 from tests.hostile_media import BOMBS, FILES, Maker, commented, scans
 from tests.media_kit import animation, box, gif, gif_frame, mp4, picture, png, webm
 

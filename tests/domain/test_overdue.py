@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from socialpub.base import faults
-from socialpub.platforms.base import Pending
+from socialpub.platforms.contract import Pending
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Attempt, Job
 from tests.domain.protocol_kit import Protocol

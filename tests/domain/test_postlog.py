@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from socialpub.domain import cursors
+from socialpub.domain.core import cursors
 from socialpub.store.models import Post
 from tests.domain import postlog_kit as kit
 from tests.kit import UNKNOWN_ID, Person, Server, error_of, iso

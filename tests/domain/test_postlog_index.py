@@ -11,9 +11,9 @@ import pytest
 
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain import postlog_query
-from socialpub.domain.postlog_query import Filter
-from socialpub.domain.service import Service, close_service, open_service
+from socialpub.domain.core.service import Service, close_service, open_service
+from socialpub.domain.posts import postlog_query
+from socialpub.domain.posts.postlog_query import Filter
 from socialpub.store import db, search
 from socialpub.store.models import Post
 from tests.domain import postlog_kit as kit

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from socialpub.base import faults, net
-from socialpub.domain import publish
-from socialpub.domain.intents import LostClaimError
+from socialpub.domain.publishing import publish
+from socialpub.domain.publishing.intents import LostClaimError
 from socialpub.simulator.faults import KINDS
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Attempt, Idempotency, Intent, Job

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain import accounts, publish
-from socialpub.domain.intents import LostClaimError
-from socialpub.domain.tenancy import Scope
-from socialpub.platforms.base import Identity, Tokens
+from socialpub.domain.accounts import accounts
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.publishing import publish
+from socialpub.domain.publishing.intents import LostClaimError
+from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Intent

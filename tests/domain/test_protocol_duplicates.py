@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from socialpub.platforms import twitter
-from socialpub.platforms.base import Identity, Json, Published, Tokens, Upstream
+from socialpub.platforms.contract import Identity, Json, Published, Tokens, Upstream
+from socialpub.platforms.twitter import connector as twitter
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Intent

@@ -15,7 +15,8 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.commands import cli
-from socialpub.domain import instance, jobs, recovery
+from socialpub.domain.core import instance
+from socialpub.domain.engine import jobs, recovery
 from socialpub.store import db
 from socialpub.store.models import Idempotency, Instance, Job
 from tests.kit import Clock, Person, Server, error_of, iso

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError
-from socialpub.domain import tokens
+from socialpub.domain.accounts import tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Account
 from tests.domain.refresh_kit import Holder, at_the_lab

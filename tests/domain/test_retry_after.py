@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from socialpub.domain import tokens
+from socialpub.domain.accounts import tokens
 from socialpub.simulator.server import SimulatorThread
 from tests.domain.connect_kit import open_office
 from tests.domain.refresh_kit import Holder, at_the_lab

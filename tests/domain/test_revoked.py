@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from socialpub.base import faults
-from socialpub.domain import tokens
+from socialpub.domain.accounts import tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Intent, Job
 from tests.domain.refresh_kit import Holder, at_the_lab

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
-from socialpub.domain import issues, schemas
+from socialpub.domain.shapes import issues, schemas
 
 LAST = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 MINUTES = st.integers(-23 * 60 - 59, 23 * 60 + 59)

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain import accounts, limits, moves, recovery
+from socialpub.domain.accounts import accounts
+from socialpub.domain.core import moves
+from socialpub.domain.engine import recovery
+from socialpub.domain.people import limits
 from socialpub.store.models import Account, Idempotency, Job, Post
 from tests.domain.connect_kit import sign_in
 from tests.kit import Person, Server, iso

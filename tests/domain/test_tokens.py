@@ -14,9 +14,9 @@ import pytest
 from socialpub.base import faults
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
-from socialpub.domain import tokens
-from socialpub.domain.service import close_service
-from socialpub.platforms.base import Upkeep
+from socialpub.domain.accounts import tokens
+from socialpub.domain.core.service import close_service
+from socialpub.platforms.contract import Upkeep
 from socialpub.store.models import Account, Instance
 from tests.domain.tokens_kit import Home, open_home
 from tests.oauth_kit import Sent, reply_of

@@ -16,7 +16,7 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.base.errors import ApiError, refuse
-from socialpub.domain import tokens
+from socialpub.domain.accounts import tokens
 from socialpub.simulator.server import SimulatorThread
 from tests.domain.refresh_kit import Holder, at_bluesky_by_oauth, at_the_lab
 from tests.kit import Clock, Server

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import refuse
-from socialpub.domain import instance, jobs, tokens
+from socialpub.domain.accounts import tokens
+from socialpub.domain.core import instance
+from socialpub.domain.engine import jobs
 from socialpub.store.models import Account
 from tests.kit import Person, Server, breathe, iso
 
@@ -24,8 +26,10 @@ from pathlib import Path
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.base.errors import refuse
-from socialpub.domain import instance, jobs, tokens
-from socialpub.domain.service import open_service
+from socialpub.domain.accounts import tokens
+from socialpub.domain.core import instance
+from socialpub.domain.core.service import open_service
+from socialpub.domain.engine import jobs
 from socialpub.store.models import Account
 
 path, origin, account = sys.argv[1:]

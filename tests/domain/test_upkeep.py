@@ -13,10 +13,10 @@ import pytest
 from socialpub.base import faults
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.fair import Share
-from socialpub.domain import accounts, tokens, upkeep
-from socialpub.domain.service import close_service
-from socialpub.platforms.base import Identity, Tokens
-from socialpub.platforms.base import Upkeep as Row
+from socialpub.domain.accounts import accounts, renewal, tokens
+from socialpub.domain.core.service import close_service
+from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import Upkeep as Row
 from socialpub.store.models import Account
 from tests.domain.tokens_kit import DAY_MS, HOURS, NAME, Home, open_home
 
@@ -56,7 +56,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 def look(home: Home) -> int:
     """One look; how many calls it made."""
     before = home.calls
-    upkeep.Upkeep(home.service).look()
+    renewal.Upkeep(home.service).look()
     return home.calls - before
 
 
@@ -129,7 +129,7 @@ def test_failures_are_not_repeated_at_once_and_the_waits_grow(make: Make) -> Non
     home = make(replace(HOURS, rotates=False))
     home.skip(7200)
     home.post_due(60)
-    keeper = upkeep.Upkeep(home.service)
+    keeper = renewal.Upkeep(home.service)
     asked = []
     for _ in range(10):
         home.upstream.wire.planned = [LOST, LOST]
@@ -144,7 +144,7 @@ def test_failures_are_not_repeated_at_once_and_the_waits_grow(make: Make) -> Non
 def test_accounts_that_wait_after_a_failure_keep_no_other_from_its_turn(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "AT_ONCE", 1)
+    monkeypatch.setattr(renewal, "AT_ONCE", 1)
     home = make(HOURS)
     row, later = home.row(), home.issue()
     bob, _ = home.service.write(
@@ -154,7 +154,7 @@ def test_accounts_that_wait_after_a_failure_keep_no_other_from_its_turn(
     home.post_due(60)
     home.account = bob["id"]
     home.post_due(60)
-    keeper = upkeep.Upkeep(home.service)
+    keeper = renewal.Upkeep(home.service)
     home.upstream.wire.planned = [LOST]
     keeper.look()
     assert not home.is_alive()
@@ -187,7 +187,7 @@ def test_a_bug_in_one_renewal_does_not_stop_the_others(make: Make, monkeypatch: 
     home = make(HOURS)
     home.skip(7200)
     home.post_due(60)
-    keeper = upkeep.Upkeep(home.service)
+    keeper = renewal.Upkeep(home.service)
     faults.plan("tok.after_intent=raise")
     keeper.look()
     faults.plan("")

@@ -13,10 +13,11 @@ import pytest
 from socialpub import platforms
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain import accounts, tenancy, tokens
-from socialpub.domain.service import Service, open_service
-from socialpub.platforms import oauth
-from socialpub.platforms.base import Identity, OAuth, Tokens, Upkeep
+from socialpub.domain.accounts import accounts, tokens
+from socialpub.domain.core.service import Service, open_service
+from socialpub.domain.people import tenancy
+from socialpub.platforms.contract import Identity, OAuth, Tokens, Upkeep
+from socialpub.platforms.kit import oauth
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store import db
 from socialpub.store.db import Tx

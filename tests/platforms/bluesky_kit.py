@@ -10,8 +10,8 @@ from typing import Any
 
 from socialpub.base.errors import ApiError
 from socialpub.base.net import Reply
-from socialpub.platforms import bluesky
-from socialpub.platforms.base import Account, Tokens, Upstream
+from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.contract import Account, Tokens, Upstream
 
 from . import upstream_kit
 from .upstream_kit import Download, Script, answer

@@ -11,7 +11,7 @@ import pytest
 from socialpub.base import net
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms import CONNECTORS
-from socialpub.platforms.base import (
+from socialpub.platforms.contract import (
     Absent,
     Account,
     Draft,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from socialpub.base.net import Reply
-from socialpub.platforms import linkedin
-from socialpub.platforms.base import Account, Draft, Facts, Item, Tokens, Upstream
+from socialpub.platforms.contract import Account, Draft, Facts, Item, Tokens, Upstream
+from socialpub.platforms.linkedin import connector as linkedin
 
 from . import upstream_kit
 from .upstream_kit import AUTH, NOW, SITE, Script, answer

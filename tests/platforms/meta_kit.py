@@ -13,7 +13,7 @@ from typing import Any
 from PIL import Image
 
 from socialpub.base.net import Reply
-from socialpub.platforms.base import Account, Facts, Item, Platform, Tokens, Upstream
+from socialpub.platforms.contract import Account, Facts, Item, Platform, Tokens, Upstream
 
 from .upstream_kit import SITE, Call, Script, answer
 

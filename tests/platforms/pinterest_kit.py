@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from socialpub.base.net import Reply
-from socialpub.platforms.base import Account, Tokens, Upstream
-from socialpub.platforms.pinterest import PLATFORM
+from socialpub.platforms.contract import Account, Tokens, Upstream
+from socialpub.platforms.pinterest.connector import PLATFORM
 
 from .upstream_kit import SITE, Call, Script, answer
 

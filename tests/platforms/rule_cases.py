@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from socialpub.platforms.base import Account, Item, Surroundings
+from socialpub.platforms.contract import Account, Item, Surroundings
 
 from .rule_kit import Scene, image, images, scene, stored, video
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from socialpub.platforms.base import Account, Facts, Surroundings
+from socialpub.platforms.contract import Account, Facts, Surroundings
 
 from .rule_cases import LAB, LOOPBACK, PREMIUM, Cases
 from .rule_kit import Scene, clip, gif, image, jpeg, moving, mp4, photo, scene, stored, video

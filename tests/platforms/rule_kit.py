@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from socialpub.platforms import PLATFORMS
-from socialpub.platforms.base import Account, Draft, Facts, Item, Surroundings
-from socialpub.platforms.rules import Findings, findings
+from socialpub.platforms.contract import Account, Draft, Facts, Item, Surroundings
+from socialpub.platforms.kit.rules import Findings, findings
 
 # What a later platform declares is tested beside it, not in the tables that name these.
 EIGHT = ("bluesky", "facebook", "instagram", "linkedin", "pinterest", "threads", "tiktok", "twitter")

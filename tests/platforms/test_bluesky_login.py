@@ -6,9 +6,9 @@ import pytest
 
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.net import Reply
-from socialpub.platforms import bluesky
-from socialpub.platforms.base import Identity, Tokens
-from socialpub.platforms.bluesky_xrpc import door, origin
+from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.bluesky.xrpc import door, origin
+from socialpub.platforms.contract import Identity, Tokens
 
 from .bluesky_kit import DID, PDS, PLC, PUBLIC, SERVICE, Call, jwt, look, refusal, upstream, xrpc
 from .upstream_kit import NOW, answer, finished

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.platforms import bluesky, bluesky_dpop
-from socialpub.platforms.base import (
+from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.bluesky import dpop
+from socialpub.platforms.contract import (
     Account,
     AppClient,
     Connected,
@@ -103,16 +104,16 @@ def test_the_metadata_says_what_the_specification_wants() -> None:
 def test_the_published_key_is_the_public_half_under_its_thumbprint() -> None:
     (jwk,) = bluesky.client_documents(BASE, CLIENT)["jwks.json"]["keys"]
     assert set(jwk) == {"kty", "crv", "x", "y", "kid", "use", "alg"}
-    assert jwk["kid"] == bluesky_dpop.thumbprint(KEY)
+    assert jwk["kid"] == dpop.thumbprint(KEY)
     assert KEY not in json.dumps(jwk)
     assert KEY not in repr(CLIENT)
 
 
 @given(st.binary(min_size=48, max_size=48), st.dictionaries(st.text(max_size=9), st.integers() | st.text(max_size=9)))
 def test_what_any_key_signs_its_public_half_confirms(raw: bytes, claims: dict[str, Any]) -> None:
-    key = bluesky_dpop.new_key(lambda size: raw)
-    token = bluesky_dpop.signed(key, {"typ": "x"}, claims)
-    assert read_jwt(token, bluesky_dpop.public_jwk(key)) == ({"typ": "x", "alg": "ES256"}, claims)
+    key = dpop.new_key(lambda size: raw)
+    token = dpop.signed(key, {"typ": "x"}, claims)
+    assert read_jwt(token, dpop.public_jwk(key)) == ({"typ": "x", "alg": "ES256"}, claims)
 
 
 # --- Out and back ----------------------------------------------------------------------------------------------------

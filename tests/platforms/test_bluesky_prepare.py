@@ -11,9 +11,9 @@ from PIL import Image
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
-from socialpub.platforms import bluesky
-from socialpub.platforms.base import Draft, Facts, Item, Published, Ready, Warning
-from socialpub.platforms.images import cleaned
+from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.contract import Draft, Facts, Item, Published, Ready, Warning
+from socialpub.platforms.kit.images import cleaned
 
 from .bluesky_kit import AUTH, BOB, CID, DID, Call, look, refusal, upstream, xrpc
 from .upstream_kit import NONCE, NOW, Download, answer, finished

@@ -8,8 +8,8 @@ import pytest
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
-from socialpub.platforms import bluesky
-from socialpub.platforms.base import Draft, Ready
+from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.contract import Draft, Ready
 
 from .bluesky_kit import BOB, CID, PDS, PUBLIC, Call, look, refusal, upstream
 from .upstream_kit import LOST, NONCE, NOW, UNREACHED, answer, finished

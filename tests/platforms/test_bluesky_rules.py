@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from socialpub.platforms import bluesky
-from socialpub.platforms.base import Account, Comments, Connector, Draft, Facts, Item, Login, Revokes
-from socialpub.platforms.bluesky_platform import BlueskyOptions, BlueskySite
-from socialpub.platforms.bluesky_rules import BY_ID
-from socialpub.platforms.rules import findings
+from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.bluesky.declaration import BlueskyOptions, BlueskySite
+from socialpub.platforms.bluesky.rules import BY_ID
+from socialpub.platforms.contract import Account, Comments, Connector, Draft, Facts, Item, Login, Revokes
+from socialpub.platforms.kit.rules import findings
 
 from .bluesky_kit import BOB, CID, DID
 

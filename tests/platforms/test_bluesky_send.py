@@ -6,8 +6,8 @@ import pytest
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
-from socialpub.platforms import bluesky
-from socialpub.platforms.base import Absent, Draft, Published, Unknown
+from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.contract import Absent, Draft, Published, Unknown
 
 from .bluesky_kit import AUTH, CID, DID, Call, refusal, upstream, xrpc
 from .upstream_kit import NONCE, NOW, Download, answer, finished

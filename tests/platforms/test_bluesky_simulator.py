@@ -12,8 +12,19 @@ from PIL import Image
 
 from socialpub.base import net
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.platforms import bluesky
-from socialpub.platforms.base import Absent, Account, Draft, Facts, Item, Published, Ready, Tokens, Unknown, Upstream
+from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.contract import (
+    Absent,
+    Account,
+    Draft,
+    Facts,
+    Item,
+    Published,
+    Ready,
+    Tokens,
+    Unknown,
+    Upstream,
+)
 from socialpub.simulator.server import SimulatorThread
 
 from . import fault_kit

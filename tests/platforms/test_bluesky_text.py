@@ -5,7 +5,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from socialpub.platforms.bluesky_text import facets, first_link, fits, spans, tags
+from socialpub.platforms.bluesky.text import facets, first_link, fits, spans, tags
 
 from .bluesky_kit import BOB, DID
 

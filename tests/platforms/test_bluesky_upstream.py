@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
-from socialpub.platforms import bluesky
-from socialpub.platforms.base import Absent, Draft, Facts, Item, Json, Published, Ready, Unknown, verdict
-from socialpub.platforms.bluesky_rules import BY_ID
-from socialpub.platforms.bluesky_xrpc import error_name
+from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.bluesky.rules import BY_ID
+from socialpub.platforms.bluesky.xrpc import error_name
+from socialpub.platforms.contract import Absent, Draft, Facts, Item, Json, Published, Ready, Unknown, verdict
 
 from .bluesky_kit import BOB, CID, DID, upstream
 from .upstream_kit import NONCE, NOW, Script, answer

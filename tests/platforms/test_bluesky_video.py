@@ -7,8 +7,8 @@ import pytest
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import UPLOAD_SECONDS, Reply
-from socialpub.platforms import bluesky
-from socialpub.platforms.base import Draft, Facts, Item, Pending, Ready
+from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.contract import Draft, Facts, Item, Pending, Ready
 
 from .bluesky_kit import AUTH, DID, VIDEO, Call, jwt, look, refusal, upstream, xrpc
 from .upstream_kit import NONCE, NOW, answer, finished

@@ -9,8 +9,7 @@ import pytest
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import UPLOAD_SECONDS, Reply
-from socialpub.platforms import facebook
-from socialpub.platforms.base import (
+from socialpub.platforms.contract import (
     Absent,
     Connected,
     Draft,
@@ -22,6 +21,7 @@ from socialpub.platforms.base import (
     Tokens,
     Unknown,
 )
+from socialpub.platforms.facebook import connector as facebook
 
 from .meta_kit import STAMP, graph, image, upstream, video
 from .upstream_kit import AUTH, BOUNDARY, LOST, NONCE, NOW, UNREACHED, Call, answer, finished

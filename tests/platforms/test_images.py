@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.platforms.images import cleaned, sniffed
+from socialpub.platforms.kit.images import cleaned, sniffed
 
 SECRET = b"SecretCam"
 FORMATS = {"image/jpeg": "JPEG", "image/png": "PNG", "image/webp": "WEBP"}

@@ -6,8 +6,7 @@ import pytest
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
-from socialpub.platforms import instagram
-from socialpub.platforms.base import (
+from socialpub.platforms.contract import (
     Absent,
     Connected,
     Draft,
@@ -19,6 +18,7 @@ from socialpub.platforms.base import (
     Tokens,
     Unknown,
 )
+from socialpub.platforms.instagram import connector as instagram
 
 from .meta_kit import STAMP, graph, image, upstream, video
 from .upstream_kit import LOST, NOW, UNREACHED, Call, answer, finished

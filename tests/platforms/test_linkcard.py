@@ -7,7 +7,7 @@ from PIL import Image
 
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.net import Reply
-from socialpub.platforms.linkcard import Card, Picture, fetch, picture
+from socialpub.platforms.kit.linkcard import Card, Picture, fetch, picture
 
 from .upstream_kit import Download, Script, answer
 

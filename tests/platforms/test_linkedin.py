@@ -10,8 +10,8 @@ import pytest
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import UPLOAD_SECONDS, Reply
-from socialpub.platforms import linkedin
-from socialpub.platforms.base import Absent, Draft, Pending, Published, Ready, Tokens, Unknown, Upstream
+from socialpub.platforms.contract import Absent, Draft, Pending, Published, Ready, Tokens, Unknown, Upstream
+from socialpub.platforms.linkedin import connector as linkedin
 
 from .linkedin_kit import (
     FINDER,

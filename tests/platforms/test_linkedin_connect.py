@@ -12,8 +12,9 @@ import pytest
 from socialpub.base import net
 from socialpub.base.errors import ApiError
 from socialpub.base.net import Reply
-from socialpub.platforms import linkedin, oauth
-from socialpub.platforms.base import Account, Connected, Identity, Tokens, Upstream
+from socialpub.platforms.contract import Account, Connected, Identity, Tokens, Upstream
+from socialpub.platforms.kit import oauth
+from socialpub.platforms.linkedin import connector as linkedin
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.platforms.base import Identity, Tokens
+from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.kit import Person, Server

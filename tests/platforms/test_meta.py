@@ -11,9 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError
-from socialpub.platforms import facebook, facebook_upload, instagram, oauth, site, threads
-from socialpub.platforms.base import Draft, Facts, Item
-from socialpub.platforms.meta import fault_of, moment_ms, normal, regain_seconds
+from socialpub.platforms import site
+from socialpub.platforms.contract import Draft, Facts, Item
+from socialpub.platforms.facebook import connector as facebook
+from socialpub.platforms.facebook import upload
+from socialpub.platforms.instagram import connector as instagram
+from socialpub.platforms.kit import oauth
+from socialpub.platforms.meta.graph import fault_of, moment_ms, normal, regain_seconds
+from socialpub.platforms.threads import connector as threads
 from socialpub.simulator.meta.multipart import form_of
 from socialpub.simulator.wire import Call as Received
 
@@ -273,7 +278,7 @@ def test_whatever_is_in_a_form_arrives_as_it_was(
     up = upstream(facebook.PLATFORM)
     object.__setattr__(up, "http", Catch())
     item = Item("image", alt or None, facts=Facts("image/png", 1), path=path)
-    facebook_upload.photo(up, item, Draft("", nonce=NONCE))
+    upload.photo(up, item, Draft("", nonce=NONCE))
     found = form_of(kept[0])
     assert found.files == {"source": ("image/png", content)}
     assert found.texts == {"published": "false"} | ({"alt_text_custom": alt} if alt else {})

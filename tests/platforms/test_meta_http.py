@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.platforms.base import Identity, Tokens
+from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Post
 from tests.kit import Person, Server, breathe

@@ -17,8 +17,7 @@ import pytest
 
 from socialpub.base import net
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.platforms import facebook, instagram, oauth, threads
-from socialpub.platforms.base import (
+from socialpub.platforms.contract import (
     Absent,
     Account,
     Connected,
@@ -30,6 +29,10 @@ from socialpub.platforms.base import (
     Unknown,
     Upstream,
 )
+from socialpub.platforms.facebook import connector as facebook
+from socialpub.platforms.instagram import connector as instagram
+from socialpub.platforms.kit import oauth
+from socialpub.platforms.threads import connector as threads
 from socialpub.simulator.server import SimulatorThread
 from tests.oauth_kit import SetClock
 

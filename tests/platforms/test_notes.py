@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from socialpub.platforms.base import Notes
+from socialpub.platforms.contract import Notes
 
 
 def test_the_newest_notes_are_kept_and_no_more_than_wanted() -> None:

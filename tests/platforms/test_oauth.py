@@ -8,8 +8,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.platforms import oauth
-from socialpub.platforms.base import Tokens
+from socialpub.platforms.contract import Tokens
+from socialpub.platforms.kit import oauth
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from tests.oauth_kit import CALLBACK, HOST, NOON, VERIFIER, Sent, Wire, platform, reply, site, stage, upstream
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import CALL_SECONDS, UPLOAD_SECONDS, Reply
-from socialpub.platforms import oauth, pinterest, pinterest_media
-from socialpub.platforms.base import (
+from socialpub.platforms.contract import (
     Absent,
     Board,
     Connected,
@@ -30,7 +29,10 @@ from socialpub.platforms.base import (
     Tokens,
     Unknown,
 )
-from socialpub.platforms.pinterest_platform import PLATFORM, PUBLIC, SCOPES, PinterestSite
+from socialpub.platforms.kit import oauth
+from socialpub.platforms.pinterest import connector as pinterest
+from socialpub.platforms.pinterest import media
+from socialpub.platforms.pinterest.declaration import PLATFORM, PUBLIC, SCOPES, PinterestSite
 
 from .pinterest_kit import BOARD, HOST, STORE, said, upstream
 from .upstream_kit import AUTH, BOUNDARY, LOST, NONCE, NOW, UNREACHED, Call, answer, finished
@@ -148,10 +150,10 @@ def test_the_streamed_body_is_the_json_and_as_long_as_announced(
     folder = tmp_path_factory.mktemp("s")
     contents = [bytes(n % 251 for n in range(size)) for size in sizes]
     items = [file(folder, str(place), content) for place, content in enumerate(contents)]
-    body = pinterest_media.pieces({"board_id": "1", "description": text}, pinterest_media.images(items))
-    sent = b"".join(pinterest_media.stream(body))
+    body = media.pieces({"board_id": "1", "description": text}, media.images(items))
+    sent = b"".join(media.stream(body))
     source = json.loads(sent)["media_source"]
-    assert len(sent) == pinterest_media.length(body)
+    assert len(sent) == media.length(body)
     assert json.loads(sent)["description"] == text
     assert [base64.b64decode(each["data"]) for each in source.get("items", [source])] == contents
 

@@ -17,9 +17,9 @@ from jsonschema import Draft202012Validator
 from socialpub.base import net
 from socialpub.base.errors import ApiError
 from socialpub.base.net import BODY_MAX, CALL_SECONDS, Http, Reply
-from socialpub.platforms import pinterest
-from socialpub.platforms.base import Account, Draft, Facts, Item, Pending, Published, Ready, Tokens, Upstream
-from socialpub.platforms.pinterest_platform import PLATFORM, SCOPES
+from socialpub.platforms.contract import Account, Draft, Facts, Item, Pending, Published, Ready, Tokens, Upstream
+from socialpub.platforms.pinterest import connector as pinterest
+from socialpub.platforms.pinterest.declaration import PLATFORM, SCOPES
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.platforms.upstream_kit import Line

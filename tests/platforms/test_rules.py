@@ -8,8 +8,8 @@ from importlib.util import find_spec
 import pytest
 
 from socialpub.platforms import CATALOGUE, PLATFORMS
-from socialpub.platforms.base import Account, Draft, Item, Notice, Rule, Warning
-from socialpub.platforms.rules import Finding, catalogue, findings, once, unreachable, warning
+from socialpub.platforms.contract import Account, Draft, Item, Notice, Rule, Warning
+from socialpub.platforms.kit.rules import Finding, catalogue, findings, once, unreachable, warning
 from tests.laws import all_hold
 
 from .rule_cases import CHEAP, FAMILY, PIC, Cases

@@ -8,8 +8,8 @@ import pytest
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.platforms import CATALOGUE, CONNECTORS, PLATFORMS, platform, site
-from socialpub.platforms.base import CONTAINER, KEY, NO_KEY, Account, Counter, Draft, Rule, Site
-from socialpub.platforms.rules import WARNINGS
+from socialpub.platforms.contract import CONTAINER, KEY, NO_KEY, Account, Counter, Draft, Rule, Site
+from socialpub.platforms.kit.rules import WARNINGS
 from tests.laws import all_hold
 
 from .rule_kit import EIGHT, image, scene, video

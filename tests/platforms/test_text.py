@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from socialpub.platforms.text import (
+from socialpub.platforms.kit.text import (
     clusters,
     graphemes,
     hashtags,
@@ -17,7 +17,7 @@ from socialpub.platforms.text import (
     utf8_bytes,
     utf16_units,
 )
-from socialpub.platforms.threads_rules import threads_length, threads_length_strict
+from socialpub.platforms.threads.rules import threads_length, threads_length_strict
 
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"
 ANY_TEXT = st.text(st.characters(codec=None, categories=None))  # lone surrogates too

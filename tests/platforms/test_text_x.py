@@ -13,8 +13,8 @@ import yaml  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from socialpub.platforms.tlds import TLDS
-from socialpub.platforms.twitter_text import cashtags, urls, weighted_length
+from socialpub.platforms.kit.tlds import TLDS
+from socialpub.platforms.twitter.text import cashtags, urls, weighted_length
 
 UPSTREAM = Path(__file__).parents[3] / "shared/upstream-specs/twitter-text"
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"

@@ -6,8 +6,7 @@ import pytest
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
-from socialpub.platforms import threads
-from socialpub.platforms.base import (
+from socialpub.platforms.contract import (
     Absent,
     Connected,
     Draft,
@@ -20,6 +19,7 @@ from socialpub.platforms.base import (
     Unknown,
     Upstream,
 )
+from socialpub.platforms.threads import connector as threads
 
 from .meta_kit import STAMP, graph, image, upstream, video
 from .rule_cases import CLIP, FAMILY, NO_TEXT, PUBLIC, Cases, alt

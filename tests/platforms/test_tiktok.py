@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import UPLOAD_SECONDS, Reply
-from socialpub.platforms import CATALOGUE, oauth, tiktok
-from socialpub.platforms.base import (
+from socialpub.platforms import CATALOGUE
+from socialpub.platforms.contract import (
     CONTAINER,
     NO_KEY,
     Account,
@@ -30,9 +30,11 @@ from socialpub.platforms.base import (
     Upstream,
     Warning,
 )
-from socialpub.platforms.rules import WARNINGS
-from socialpub.platforms.tiktok_platform import TiktokSite, is_tiktok
-from socialpub.platforms.tiktok_upload import CHUNK, WHOLE_MAX, Progress, cut
+from socialpub.platforms.kit import oauth
+from socialpub.platforms.kit.rules import WARNINGS
+from socialpub.platforms.tiktok import connector as tiktok
+from socialpub.platforms.tiktok.declaration import TiktokSite, is_tiktok
+from socialpub.platforms.tiktok.upload import CHUNK, WHOLE_MAX, Progress, cut
 
 from .tiktok_kit import API, FORM, Script
 from .upstream_kit import AUTH, LOST, NOW, UNREACHED, Call, answer

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from socialpub.platforms import tiktok_upload
-from socialpub.platforms.base import Identity, Tokens
+from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.tiktok import upload
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.kit import Person, Server
@@ -91,8 +91,8 @@ def test_a_video_becomes_one_draft_and_what_the_inbox_cannot_carry_is_said(serve
 def test_a_video_in_parts_arrives_whole_also_when_the_answer_to_one_is_lost(
     server: Server, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
-    monkeypatch.setattr(tiktok_upload, "WHOLE_MAX", 5_000_000)
-    monkeypatch.setattr(tiktok_upload, "CHUNK", 5_000_000)
+    monkeypatch.setattr(upload, "WHOLE_MAX", 5_000_000)
+    monkeypatch.setattr(upload, "CHUNK", 5_000_000)
     ann = server.person("Ann")
     account, film = connect(server, ann), mp4(filler=10_200_000)
     fault = {"fault": "reset_after", "platform": "tiktok", "operation": "video.upload", "times": 1}

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
-from socialpub.platforms import twitter, twitter_look
-from socialpub.platforms.base import (
+from socialpub.platforms.contract import (
     Absent,
     Connected,
     Draft,
@@ -23,8 +22,10 @@ from socialpub.platforms.base import (
     Unknown,
     Upstream,
 )
-from socialpub.platforms.twitter_media import MIB, segment_size
-from socialpub.platforms.twitter_text import weighted_length
+from socialpub.platforms.twitter import connector as twitter
+from socialpub.platforms.twitter import look as twitter_look
+from socialpub.platforms.twitter.media import MIB, segment_size
+from socialpub.platforms.twitter.text import weighted_length
 from socialpub.simulator.twitter.text import rewritten, weight
 
 from .meta_kit import jpeg

@@ -17,8 +17,9 @@ import pytest
 
 from socialpub.base import net
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.platforms import oauth, twitter
-from socialpub.platforms.base import Absent, Account, Item, Pending, Ready, Tokens
+from socialpub.platforms.contract import Absent, Account, Item, Pending, Ready, Tokens
+from socialpub.platforms.kit import oauth
+from socialpub.platforms.twitter import connector as twitter
 from socialpub.simulator.server import SimulatorThread
 from tests.oauth_kit import SetClock
 

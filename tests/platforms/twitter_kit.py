@@ -8,8 +8,8 @@ from typing import Any
 
 from socialpub.base.errors import ApiError
 from socialpub.base.net import UPLOAD_SECONDS, Reply
-from socialpub.platforms import twitter
-from socialpub.platforms.base import Account, Draft, Facts, Item, Tokens, Upstream
+from socialpub.platforms.contract import Account, Draft, Facts, Item, Tokens, Upstream
+from socialpub.platforms.twitter import connector as twitter
 
 from .upstream_kit import AUTH, BOUNDARY, NONCE, NOW, SITE, Call, Script, answer
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from socialpub.platforms.bluesky_dpop import b64, public_jwk, signed, thumbprint
+from socialpub.platforms.bluesky.dpop import b64, public_jwk, signed, thumbprint
 
 from .oauth_client import SCOPE, Client
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from socialpub.platforms.bluesky_dpop import b64, digest, public_jwk, signed
+from socialpub.platforms.bluesky.dpop import b64, digest, public_jwk, signed
 
 from .client_web import HOME, ORIGIN, SIGNER, Web, document, vouch
 from .oauth_client import CALLBACK, KEY, LOOPBACK, OTHER_KEY, Client

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx
 
-from socialpub.platforms.bluesky_dpop import b64, digest, public_jwk, signed
+from socialpub.platforms.bluesky.dpop import b64, digest, public_jwk, signed
 
 SCOPE = "atproto transition:generic"
 CALLBACK = "http://127.0.0.1/callback"

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from socialpub.platforms.bluesky_dpop import b64, digest, public_jwk, signed
+from socialpub.platforms.bluesky.dpop import b64, digest, public_jwk, signed
 from socialpub.simulator.bluesky import Bluesky
 
 from .conftest import NOON, Alice, SetClock

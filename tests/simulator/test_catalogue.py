@@ -14,7 +14,7 @@ from .conftest import SetClock
 
 @pytest.fixture
 def lab() -> Lab:
-    return Lab(SetClock())
+    return Lab(SetClock(), FAKES)
 
 
 @pytest.mark.parametrize("name", FAKES)

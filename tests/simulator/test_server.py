@@ -128,5 +128,5 @@ def test_a_taken_port_is_an_error_and_leaves_nothing_listening() -> None:
     with SimulatorThread() as simulator:
         port = int(simulator.origin("bluesky").rpartition(":")[2])
         with pytest.raises(OSError):
-            asyncio.run(serve(Lab(SystemClock()), port=port))
+            asyncio.run(serve(Lab(SystemClock(), FAKES), port=port))
         assert httpx.get(f"{simulator.origin('bluesky')}/xrpc/_health").status_code == 200

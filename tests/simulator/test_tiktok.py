@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from socialpub.simulator.catalogue import FAKES
 from socialpub.simulator.lab import Lab
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.tiktok import Tiktok
@@ -25,7 +26,7 @@ class Client:
 
     def __init__(self) -> None:
         self.clock = SetClock()
-        self.lab = Lab(self.clock)
+        self.lab = Lab(self.clock, FAKES)
         fake = self.lab.fake("tiktok")
         assert isinstance(fake, Tiktok)
         self.fake = fake

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from socialpub import platforms
 from socialpub.base.errors import Outcome
-from socialpub.platforms.base import (
+from socialpub.platforms.contract import (
     Absent,
     Account,
     Counter,

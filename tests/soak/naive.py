@@ -6,9 +6,9 @@ Runs with it must break the invariants; if they did not, the harness would prove
 from __future__ import annotations
 
 from socialpub.base.errors import ApiError
-from socialpub.domain import publish
-from socialpub.domain.intents import Row
-from socialpub.domain.publish import _Run
+from socialpub.domain.publishing import publish
+from socialpub.domain.publishing.intents import Row
+from socialpub.domain.publishing.publish import _Run
 
 
 def apply() -> None:

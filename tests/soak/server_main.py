@@ -22,11 +22,11 @@ from typing import Any
 
 from socialpub.base import faults, net
 from socialpub.commands import cli
-from socialpub.domain import outcomes
-from socialpub.domain.intents import Row, Snapshot
-from socialpub.domain.service import Service
-from socialpub.platforms import tiktok_upload
-from socialpub.platforms.base import Json, Pending, Platform, SendClass
+from socialpub.domain.core.service import Service
+from socialpub.domain.publishing import records
+from socialpub.domain.publishing.intents import Row, Snapshot
+from socialpub.platforms.contract import Json, Pending, Platform, SendClass
+from socialpub.platforms.tiktok import upload
 from socialpub.store.db import Tx
 from tests.soak import fakes
 
@@ -97,7 +97,7 @@ def _cut_off(seconds: float) -> None:
 
 def _hurry(factor: float) -> None:
     """Whatever connectors and their classes wait for takes only this part of its time."""
-    class_of, pending = Platform.class_of, outcomes.pending
+    class_of, pending = Platform.class_of, records.pending
 
     def quicker(platform: Platform, plan: Json) -> SendClass:
         usual = class_of(platform, plan)
@@ -106,13 +106,13 @@ def _hurry(factor: float) -> None:
     def sooner(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent: Row | None = None) -> None:
         pending(service, tx, snapshot, replace(found, seconds=found.seconds * factor), intent)
 
-    Platform.class_of, outcomes.pending = quicker, sooner
+    Platform.class_of, records.pending = quicker, sooner
 
 
 def _cut_small() -> None:
     """TikTok's videos go up in the smallest parts that it takes."""
-    tiktok_upload.WHOLE_MAX = min(tiktok_upload.WHOLE_MAX, 5 << 20)
-    tiktok_upload.CHUNK = min(tiktok_upload.CHUNK, 5 << 20)
+    upload.WHOLE_MAX = min(upload.WHOLE_MAX, 5 << 20)
+    upload.CHUNK = min(upload.CHUNK, 5 << 20)
 
 
 def _choose(victims: list[str], told: Path) -> None:

@@ -24,8 +24,8 @@ import pytest
 
 from socialpub.base import config
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain import tokens
-from socialpub.domain.service import close_service, open_service
+from socialpub.domain.accounts import tokens
+from socialpub.domain.core.service import close_service, open_service
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
 from tests.conftest import Tell

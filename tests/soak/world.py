@@ -24,9 +24,11 @@ import httpx
 from socialpub import platforms
 from socialpub.base.config import Settings, load
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain import accounts, schemas, tenancy
-from socialpub.domain.service import close_service, open_service
-from socialpub.platforms.base import Identity, Tokens
+from socialpub.domain.accounts import accounts
+from socialpub.domain.core.service import close_service, open_service
+from socialpub.domain.people import tenancy
+from socialpub.domain.shapes import schemas
+from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store import db
 from tests.soak import fakes

@@ -13,8 +13,8 @@ import pytest
 
 import socialpub
 from socialpub import platforms
-from socialpub.domain import connect
-from socialpub.platforms.base import Board
+from socialpub.domain.accounts import connect
+from socialpub.platforms.contract import Board
 from socialpub.store.models import ApiKey, Session, User
 from socialpub.web.api import accounts as accounts_api
 from socialpub.web.app import ROUTES
@@ -284,11 +284,11 @@ def test_what_is_taken_away_while_a_platform_answers_writes_nothing_after_it(
 ROOT = Path(socialpub.__file__).parent
 ELSEWHERE = {
     ("domain/act.py", "write"): "the one way",
-    ("domain/tenancy.py", "authenticate_key"): "when a key was last used",
-    ("domain/tenancy.py", "authenticate_session"): "when a session was last seen",
-    ("domain/batches.py", "afterwards"): "what belongs to an answer about a batch that is accepted",
-    ("domain/people.py", "set_up"): "nobody is there yet",
-    ("domain/signin.py", "sign_in"): "nobody is signed in yet",
+    ("domain/people/tenancy.py", "authenticate_key"): "when a key was last used",
+    ("domain/people/tenancy.py", "authenticate_session"): "when a session was last seen",
+    ("domain/posts/batches.py", "afterwards"): "what belongs to an answer about a batch that is accepted",
+    ("domain/people/users.py", "set_up"): "nobody is there yet",
+    ("domain/people/signin.py", "sign_in"): "nobody is signed in yet",
     ("web/api/posts.py", "_hand_over"): "what belongs to an answer about a batch that is accepted",
     ("web/pages/health.py", "readyz"): "the server's own trial",
 }

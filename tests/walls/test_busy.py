@@ -14,7 +14,7 @@ import pytest
 from socialpub.base import net, sockets
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import BUSY_RETRY_SECONDS, NOBODY, Pool, Share
-from socialpub.domain.preflight import LIGHT
+from socialpub.domain.posts.preflight import LIGHT
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Post
 from tests.domain.connect_kit import open_office

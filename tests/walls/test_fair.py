@@ -16,8 +16,8 @@ from socialpub.base import net
 from socialpub.base.breakers import ENOUGH, FIRST_WAIT, FREE, LONGEST_WAIT, Breakers
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import BUSY_RETRY_SECONDS, Pool, Share, Shares, Waiting, working_for
-from socialpub.domain import jobs
-from socialpub.platforms.base import Identity, Tokens, Upstream
+from socialpub.domain.engine import jobs
+from socialpub.platforms.contract import Identity, Tokens, Upstream
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Post
 from socialpub.store.queue import Claim

@@ -10,8 +10,8 @@ import pytest
 from argon2 import PasswordHasher
 
 from socialpub.base.crypto import digest
-from socialpub.domain import limits, people, sessions, signin
-from socialpub.domain.tenancy import Scope
+from socialpub.domain.people import limits, sessions, signin, users
+from socialpub.domain.people.tenancy import Scope
 from socialpub.store.models import Device, Session, User
 from socialpub.web.pages import people as pages
 from tests.kit import Api, Clock, Person, Server, untouched
@@ -252,8 +252,8 @@ def test_a_device_is_forgotten_after_a_year_and_the_oldest_of_many(server: Serve
 def test_another_password_forgets_every_device(server: Server, owner: Person) -> None:
     signed_in(server)
     signed_in(server, MEL)
-    hash_ = people.hashed("another password")
-    server.service.write(lambda tx: people.set_password(server.service, tx, EMAIL, hash_)).result()
+    hash_ = users.hashed("another password")
+    server.service.write(lambda tx: users.set_password(server.service, tx, EMAIL, hash_)).result()
     (mel,) = server.rows(User, email=MEL)
     assert [row["user"] for row in server.rows(Device)] == [mel["id"]]
 
@@ -261,14 +261,14 @@ def test_another_password_forgets_every_device(server: Server, owner: Person) ->
 def test_a_password_that_was_changed_while_it_was_looked_at_opens_no_session(
     server: Server, owner: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verify, hash_ = people.verify, people.hashed("another password")
+    verify, hash_ = users.verify, users.hashed("another password")
 
     def slow(stored: str | None, password: str) -> bool:
         right = verify(stored, password)
-        server.service.write(lambda tx: people.set_password(server.service, tx, EMAIL, hash_)).result()
+        server.service.write(lambda tx: users.set_password(server.service, tx, EMAIL, hash_)).result()
         return right
 
-    monkeypatch.setattr(people, "verify", slow)
+    monkeypatch.setattr(users, "verify", slow)
     assert sign_in(server.api()).status_code == 401
     assert (server.rows(Session), server.rows(Device)) == ([], [])
 

@@ -15,12 +15,13 @@ import pytest
 
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import Pool, Share
-from socialpub.domain import issues, schemas
-from socialpub.domain.preflight import LIGHT
-from socialpub.domain.service import CHECKED_AT_ONCE, MEASURING
-from socialpub.platforms import PLATFORMS, rules, text
-from socialpub.platforms.base import Account, Draft
-from socialpub.platforms.rules import findings, measured_max
+from socialpub.domain.core.service import CHECKED_AT_ONCE, MEASURING
+from socialpub.domain.posts.preflight import LIGHT
+from socialpub.domain.shapes import issues, schemas
+from socialpub.platforms import PLATFORMS
+from socialpub.platforms.contract import Account, Draft
+from socialpub.platforms.kit import rules, text
+from socialpub.platforms.kit.rules import findings, measured_max
 from socialpub.store.models import Media
 from socialpub.web import bodies
 from socialpub.web.bodies import MIB, Budget, Budgets

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from socialpub.base import guard
-from socialpub.platforms import bluesky_text, linkcard, text, twitter_text
+from socialpub.platforms.bluesky import text as bluesky_text
+from socialpub.platforms.kit import linkcard, text
+from socialpub.platforms.twitter import text as twitter_text
 from socialpub.web import prefer
 
 SMALL, LARGE = 2_000, 16_000

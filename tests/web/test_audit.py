@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain import audit, recovery
+from socialpub.domain.engine import recovery
+from socialpub.domain.people import audit
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import ApiKey, Audit, Batch, User
 from tests.domain.connect_kit import open_office, sign_in

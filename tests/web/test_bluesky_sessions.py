@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from socialpub.domain import instance, tokens
-from socialpub.platforms.base import Identity, Tokens
+from socialpub.domain.accounts import tokens
+from socialpub.domain.core import instance
+from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.bluesky.accounts import Account as Theirs
 from socialpub.store.models import Account, Instance

@@ -15,10 +15,10 @@ import pytest
 
 from socialpub.base import net
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.domain import tokens
-from socialpub.platforms import bluesky
-from socialpub.platforms.base import Account as Who
-from socialpub.platforms.base import AppClient, Draft, Mint, Ready, Tokens, Upstream
+from socialpub.domain.accounts import tokens
+from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.contract import Account as Who
+from socialpub.platforms.contract import AppClient, Draft, Mint, Ready, Tokens, Upstream
 from socialpub.simulator.server import SimulatorThread
 from tests.domain.connect_kit import Office, open_office
 from tests.kit import Clock, Server, breathe

@@ -13,7 +13,7 @@ from socialpub import platforms
 from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.domain.events import EVENTS
+from socialpub.domain.core.events import EVENTS
 from socialpub.web.app import ROUTES
 from socialpub.web.pages import docs, html, reference
 from tests.kit import Api, Person, Server

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from socialpub.base import faults
-from socialpub.domain import limits
+from socialpub.domain.people import limits
 from socialpub.store.models import Account, ApiKey, Idempotency, Intent, Post, Usage
 from tests.kit import Api, Server, error_of, untouched
 from tests.web.test_scheduling import unknown

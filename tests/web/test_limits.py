@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.domain.limits import Windows
-from socialpub.domain.schemas import parse_instant
+from socialpub.domain.people.limits import Windows
+from socialpub.domain.shapes.schemas import parse_instant
 from socialpub.store.models import Event, Organization, Post, Usage
 from tests.kit import UNKNOWN_ID, Clock, Person, Server, error_of, iso, untouched
 from tests.web.world import World

@@ -18,8 +18,11 @@ import httpx
 import pytest
 
 from socialpub.base.errors import ApiError
-from socialpub.domain import act, files, limits, media, probe, recovery
-from socialpub.platforms.base import Facts
+from socialpub.domain import act
+from socialpub.domain.engine import recovery
+from socialpub.domain.media import files, library, probe
+from socialpub.domain.people import limits
+from socialpub.platforms.contract import Facts
 from socialpub.store.models import Instance, Media, Organization, Post
 from socialpub.web.api import media as media_api
 from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, Api, Person, Server, breathe, error_of, iso, untouched
@@ -100,7 +103,7 @@ def test_a_file_is_stored_measured_and_served(
 def test_every_deep_fact_of_a_video_is_kept(server: Server, alice: Person) -> None:
     stored(alice.api, mp4(codec=b"hvc1", rate=50))
     (row,) = server.rows(Media)
-    facts = media.facts_of(row)
+    facts = library.facts_of(row)
     assert (facts.frame_rate, facts.video_codec, facts.audio_codec, facts.has_audio) == (50.0, "hevc", "aac", True)
     assert (facts.bit_rate, facts.frames, facts.kind) == (40_000, None, "video")
     stored(alice.api, animation(frames=7))
@@ -645,7 +648,7 @@ def test_a_stored_file_is_published_without_being_opened_again(
     def never(*_: Any) -> None:
         raise AssertionError("measured again")
 
-    monkeypatch.setattr("socialpub.domain.probe.measure", never)
+    monkeypatch.setattr("socialpub.domain.media.probe.measure", never)
     body = {"targets": [{"accountId": alice.bluesky}], "text": "Look.", "media": [made["id"]]}
     published = alice.api.publish(body).json()
     assert published["status"] == "published", published
@@ -708,7 +711,7 @@ def inline_kept(server: Server, who: Person, content: bytes) -> Facts:
     with files.Arriving(files.home(server.service)) as arriving:
         arriving.write(content)
         arriving.rest()
-        return media.store(server.service, arriving, who.organization)
+        return library.store(server.service, arriving, who.organization)
 
 
 def test_a_file_on_its_way_to_a_row_is_not_removed(server: Server, alice: Person) -> None:
@@ -795,7 +798,7 @@ def test_a_refused_post_takes_no_bytes_from_a_request_that_is_about_to_name_them
     no_quota_left(server, alice, monkeypatch)
     assert alice.api.publish(inline_post(alice, JPEG)).status_code == 402
     assert kept(server) == [facts.sha256]
-    media.give_up(server.service, [facts])
+    library.give_up(server.service, [facts])
     assert kept(server) == []
 
 

@@ -16,9 +16,9 @@ import pytest
 from socialpub.base import net
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain import tenancy
-from socialpub.domain.jobs import Engine
-from socialpub.domain.service import open_service
+from socialpub.domain.core.service import open_service
+from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.people import tenancy
 from socialpub.store import db
 from socialpub.web.app import build_app
 from socialpub.web.server import serve

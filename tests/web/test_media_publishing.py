@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain import files, probe
-from socialpub.platforms.base import Facts
+from socialpub.domain.media import files, probe
+from socialpub.platforms.contract import Facts
 from socialpub.store.models import Media
 from tests.kit import Person, Server, iso, untouched
 from tests.media_kit import animation, mp4, picture, png

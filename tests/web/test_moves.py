@@ -11,7 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.domain import accounts, moves, recovery, tenancy
+from socialpub.domain.accounts import accounts
+from socialpub.domain.core import moves
+from socialpub.domain.engine import recovery
+from socialpub.domain.people import tenancy
 from socialpub.store.db import Tx
 from socialpub.store.models import Attempt, Event, Intent, Job, Post
 from tests.kit import Server, breathe, error_of

@@ -18,12 +18,13 @@ from socialpub import platforms
 from socialpub.base.config import Limits
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.domain import schemas
-from socialpub.domain.event_shapes import EVENT_DATA
-from socialpub.domain.events import EVENTS
-from socialpub.web import openapi, samples
+from socialpub.domain.core.events import EVENTS
+from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.events import EVENT_DATA
+from socialpub.web import samples
 from socialpub.web.app import ROUTES
 from socialpub.web.http import Route
+from socialpub.web.openapi import document as openapi
 from socialpub.web.operations import OPERATIONS, TAGS
 from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA
 

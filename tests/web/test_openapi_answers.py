@@ -15,7 +15,7 @@ from PIL import Image
 
 from socialpub import platforms
 from socialpub.base.crypto import digest
-from socialpub.platforms.base import Board
+from socialpub.platforms.contract import Board
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Instance, Organization, Post, Session, User
 from socialpub.web.app import ROUTES

@@ -12,7 +12,7 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.base.crypto import MasterKey
-from socialpub.domain import jobs
+from socialpub.domain.engine import jobs
 from socialpub.store.models import Instance
 from tests.domain.test_recovery import status
 from tests.kit import Person, Server, error_of, iso

@@ -15,10 +15,10 @@ import pytest
 
 from socialpub.base import net
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.domain import tokens
-from socialpub.platforms import bluesky
-from socialpub.platforms.base import Account as Who
-from socialpub.platforms.base import AppClient, Connected, Draft, Identity, Mint, Published, Ready, Tokens, Upstream
+from socialpub.domain.accounts import tokens
+from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.contract import Account as Who
+from socialpub.platforms.contract import AppClient, Connected, Draft, Identity, Mint, Published, Ready, Tokens, Upstream
 from socialpub.store.models import Account
 from tests.domain.connect_kit import sign_in
 from tests.kit import Api, Person, Server, breathe, error_of

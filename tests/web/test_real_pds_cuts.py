@@ -22,9 +22,10 @@ import httpx
 import pytest
 
 from socialpub.base import net
-from socialpub.domain import horizon, outcomes
-from socialpub.platforms.base import Identity, Platform, Tokens
-from socialpub.platforms.bluesky_text import plain
+from socialpub.domain.publishing import horizon
+from socialpub.domain.publishing import records as outcomes
+from socialpub.platforms.bluesky.text import plain
+from socialpub.platforms.contract import Identity, Platform, Tokens
 from tests.conftest import Tell
 from tests.kit import Person, Server, iso
 from tests.soak import server_main

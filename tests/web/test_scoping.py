@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from socialpub.base import crypto
-from socialpub.domain import tenancy
-from socialpub.domain.tenancy import SESSION_IDLE_MS
+from socialpub.domain.people import tenancy
+from socialpub.domain.people.tenancy import SESSION_IDLE_MS
 from socialpub.store.models import ApiKey, Event, Post, Session, User
 from socialpub.web import app as web_app
 from socialpub.web.api import profiles

@@ -9,8 +9,8 @@ import httpx
 
 from socialpub.base import net
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain.jobs import Engine
-from socialpub.domain.service import open_service
+from socialpub.domain.core.service import open_service
+from socialpub.domain.engine.jobs import Engine
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import db
 from socialpub.web.app import build_app

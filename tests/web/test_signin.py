@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from socialpub.base.crypto import digest
-from socialpub.domain import people, signin
+from socialpub.domain.people import signin, users
 from socialpub.store.models import ApiKey, Organization, Session, User
 from tests.kit import Clock, Person, Server, error_of
 
@@ -28,9 +28,9 @@ def owner(server: Server, alice: Person) -> Person:
 
 
 def add_user(server: Server, person: Person, email: str, role: str, password: str = PASSWORD) -> None:
-    hash_ = people.hashed(password)
+    hash_ = users.hashed(password)
     server.service.write(
-        lambda tx: people.create_user(server.service, tx, person.organization, email, role, hash_)
+        lambda tx: users.create_user(server.service, tx, person.organization, email, role, hash_)
     ).result()
 
 
@@ -133,7 +133,7 @@ def test_ten_thousand_guesses_in_an_hour_are_hardly_looked_at(wall: Clock):
 
 
 def test_passwords_are_hashed_as_is_recommended():
-    found = argon2.extract_parameters(people.hashed(PASSWORD))
+    found = argon2.extract_parameters(users.hashed(PASSWORD))
     assert (found.type, found.time_cost, found.parallelism) == (argon2.Type.ID, 2, 1)
     assert found.memory_cost >= 19 * 1024
 
@@ -191,8 +191,8 @@ def test_signing_in_leads_back_to_where_one_was(server, owner):
 
 def test_another_password_ends_every_session(server, owner):
     api = signed_in(server)
-    hash_ = people.hashed("another password")
-    server.service.write(lambda tx: people.set_password(server.service, tx, EMAIL.upper(), hash_)).result()
+    hash_ = users.hashed("another password")
+    server.service.write(lambda tx: users.set_password(server.service, tx, EMAIL.upper(), hash_)).result()
     assert api.get("/v1/posts").status_code == 401
     assert sign_in(server.api(), password="another password").status_code == 303
 
@@ -234,7 +234,7 @@ def test_a_forged_sign_in_is_refused(server, owner, forged):
 
 
 def test_the_setup_link_makes_the_first_owner_once(server):
-    token = people.offer_setup(server.service)
+    token = users.offer_setup(server.service)
     api = server.api()
     page = api.get(f"/setup/{token}")
     form = {"csrf_token": csrf_of(page), "organization": "Acme", "email": EMAIL, "password": PASSWORD}
@@ -247,11 +247,11 @@ def test_the_setup_link_makes_the_first_owner_once(server):
     assert "Acme" in api.get("/").text
     assert [(row["email"], row["role"]) for row in server.rows(User)] == [(EMAIL, "owner")]
     assert server.api().get(f"/setup/{token}").status_code == 404
-    assert people.offer_setup(server.service) is None
+    assert users.offer_setup(server.service) is None
 
 
 def test_a_wrong_setup_link_is_nothing(server):
-    people.offer_setup(server.service)
+    users.offer_setup(server.service)
     assert server.api().get("/setup/" + "a" * 43).status_code == 404
 
 

@@ -8,11 +8,11 @@ import re
 import httpx
 import pytest
 
-from socialpub.domain import people
+from socialpub.domain.people import users
 from socialpub.store.models import Account
-from socialpub.web import openapi
 from socialpub.web.app import ROUTES
 from socialpub.web.http import Route
+from socialpub.web.openapi import document as openapi
 from tests.kit import UNKNOWN_ID, Api, Server
 from tests.soak.world import wait_for
 from tests.web.test_openapi_answers import sign_in
@@ -86,7 +86,7 @@ def test_a_refusal_names_its_rule_and_no_word_of_the_callers(world: World, caplo
 def test_signing_in_names_the_user_and_the_set_up_link_stays_secret(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    token = people.offer_setup(server.service)
+    token = users.offer_setup(server.service)
     assert token is not None
     api = server.api()
     form = {"organization": "Acme", "email": EMAIL, "password": "short"}

@@ -17,7 +17,10 @@ import pytest
 from socialpub.base import faults
 from socialpub.base.config import Settings
 from socialpub.base.errors import refuse
-from socialpub.domain import batches, limits, moves, recovery
+from socialpub.domain.core import moves
+from socialpub.domain.engine import recovery
+from socialpub.domain.people import limits
+from socialpub.domain.posts import batches
 from socialpub.store import locks
 from socialpub.store.models import Idempotency, Post, Usage
 from tests.kit import Server, breathe, error_of

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from socialpub.base import faults
-from socialpub.domain import recovery, unheard
+from socialpub.domain.engine import recovery
+from socialpub.domain.posts import unheard
 from socialpub.store.models import Idempotency, Organization, Post, Usage
 from tests.kit import Person, Server, breathe
 from tests.web import raw

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.domain.preflight import counted
-from socialpub.domain.targets import Aim
+from socialpub.domain.posts.preflight import counted
+from socialpub.domain.posts.targets import Aim
 from socialpub.platforms import PLATFORMS
-from socialpub.platforms.base import Draft, Tokens
+from socialpub.platforms.contract import Draft, Tokens
 from socialpub.store.db import proxy
 from socialpub.store.models import Media, Post
 from tests.kit import Server, error_of, untouched

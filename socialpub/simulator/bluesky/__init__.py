@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
 from pydantic.alias_generators import to_camel
@@ -30,10 +30,8 @@ from socialpub.simulator.bluesky.tokens import Claims
 from socialpub.simulator.bluesky.video import Videos
 from socialpub.simulator.bluesky.xrpc import Auth, Method
 from socialpub.simulator.forms import bearer
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 _VERBS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # the server itself refuses all but two
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from socialpub.simulator import sniff
 from socialpub.simulator.bluesky import cbor
@@ -12,10 +12,8 @@ from socialpub.simulator.bluesky.lexicon import blobs
 from socialpub.simulator.bluesky.repo import StoredRecord, Write, cid_of
 from socialpub.simulator.bluesky.sessions import BLOB_LIMIT
 from socialpub.simulator.bluesky.xrpc import Method, Request, content_type, error, invalid
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.ledger import Medium, Publication
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 POST = "app.bsky.feed.post"
 _RECORD = ("record",)

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from socialpub.simulator import sniff
 from socialpub.simulator.bluesky.accounts import Account, Accounts
 from socialpub.simulator.bluesky.cbor import blob_cid
 from socialpub.simulator.bluesky.sessions import service_claims, service_did
 from socialpub.simulator.bluesky.xrpc import OPEN, Method, Request, content_type, error, invalid
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.wire import Answer, RefusedError
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 _TAKEN = frozenset({"video/mp4", "video/quicktime", "video/webm"})
 _MADE = "video/mp4"  # whatever came in

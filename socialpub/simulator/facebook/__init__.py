@@ -6,7 +6,7 @@ Reels, stories and comments are not here: no client of this simulator makes them
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -14,13 +14,11 @@ from pydantic.alias_generators import to_camel
 from socialpub.simulator.facebook.feed import Feed
 from socialpub.simulator.facebook.pages import Pages, Portfolio
 from socialpub.simulator.facebook.videos import Videos
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.meta import graph
 from socialpub.simulator.meta.graph import VERSION, asked_fields, missing, shown
 from socialpub.simulator.meta.usage import Meter
 from socialpub.simulator.wire import Answer, Call, Operation
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 
 class _Wanted(BaseModel):

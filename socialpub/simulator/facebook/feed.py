@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from socialpub.simulator.facebook.pages import Page, Pages
 from socialpub.simulator.forms import fields
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.ledger import Medium, Publication
 from socialpub.simulator.meta.graph import DAY_SECONDS, VERSION, asked_fields, instant, listed, refuse, shown
 from socialpub.simulator.meta.multipart import form_of
 from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.wire import Answer, Call, Operation
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 WEB = "https://www.facebook.com"
 _MESSAGE_MAX, _PHOTO_MAX = 63_206, 10 * 1024 * 1024

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from socialpub.simulator.forms import bearer, fields
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.meta.graph import (
     DENIAL,
     LONG_SECONDS,
@@ -23,9 +24,6 @@ from socialpub.simulator.meta.graph import (
 )
 from socialpub.simulator.oauth import Access, Issue, Manners, OAuthServer
 from socialpub.simulator.wire import Answer, Call, Operation
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 SCOPES = ("pages_show_list", "pages_read_engagement", "pages_manage_posts", "business_management")
 Portfolio = Literal["", "owned", "client"]

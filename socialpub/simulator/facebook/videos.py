@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from socialpub.simulator.facebook.feed import WEB, Feed
 from socialpub.simulator.facebook.pages import Page, Pages
 from socialpub.simulator.forms import fields
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.meta.graph import VERSION, instant, missing, refuse
 from socialpub.simulator.meta.multipart import form_of
 from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.wire import Answer, Call, Operation
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 _TYPES = ("video/mp4", "video/quicktime", "video/webm", "video/x-m4v")
 

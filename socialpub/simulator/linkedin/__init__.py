@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.linkedin import api
 from socialpub.simulator.linkedin.api import DAY, PAGE_SCOPES, PERSON_SCOPES, People
 from socialpub.simulator.linkedin.media import Media
 from socialpub.simulator.linkedin.posts import Posts
 from socialpub.simulator.wire import Answer, Operation
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 
 class _Wanted(BaseModel):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from socialpub.simulator.forms import bearer, fields
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.oauth import Access, Issue, Manners, OAuthServer
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 DAY = 86_400
 PERSON_SCOPES = ("openid", "profile", "w_member_social")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from socialpub.simulator.forms import bearer, fields
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.ledger import Medium
 from socialpub.simulator.linkedin.api import People, body_of, invalid, part, refuse
 from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 PART = 4_194_304
 _IMAGES, _VIDEOS = ("image/jpeg", "image/png", "image/gif"), ("video/mp4",)

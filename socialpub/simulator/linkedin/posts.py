@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from socialpub.simulator.forms import fields
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.ledger import Medium, Publication
 from socialpub.simulator.linkedin.api import People, body_of, invalid, listed, part, refuse
 from socialpub.simulator.linkedin.media import Media
 from socialpub.simulator.wire import Answer, Call, Operation
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 _TEXT_MAX, _ALT_MAX, _IMAGES_MAX = 3000, 4086, 20
 _DUPLICATE_MS = 600_000

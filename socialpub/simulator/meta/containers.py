@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from socialpub.simulator.forms import fields
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.ledger import Medium, Publication
 from socialpub.simulator.meta.graph import DAY_SECONDS, People, Person, asked_fields, listed, missing, refuse, shown
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 URLS = ("image_url", "video_url", "cover_url")
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from socialpub.simulator.forms import bearer, fields
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.oauth import Access, Issue, Manners, OAuthServer
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 LONG_SECONDS = 5_183_944  # about 60 days, as Meta says it
 DAY_SECONDS = 86_400

@@ -8,14 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from socialpub.simulator.forms import bearer
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.meta.graph import refuse
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 HOUR_MS = 3_600_000
 

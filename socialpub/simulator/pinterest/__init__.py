@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.pinterest import api
 from socialpub.simulator.pinterest.api import DAY, People, refuse
 from socialpub.simulator.pinterest.boards import Boards
 from socialpub.simulator.pinterest.media import Media
 from socialpub.simulator.pinterest.pins import Pins
 from socialpub.simulator.wire import Answer, Call, Operation
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 
 class _Wanted(BaseModel):

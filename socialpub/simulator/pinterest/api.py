@@ -6,14 +6,12 @@ import base64
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from socialpub.simulator.forms import bearer
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.oauth import Issue, Manners, OAuthServer
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 DAY = 86_400
 SCOPES = ("user_accounts:read", "boards:read", "boards:write", "pins:read", "pins:write")

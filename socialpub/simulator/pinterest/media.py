@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.ledger import Medium
 from socialpub.simulator.pinterest.api import People, page, refuse
 from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 _KINDS = ("video/mp4", "video/quicktime", "video/x-m4v")
 _FORM_MS = 3_600_000  # how long a signed form is good

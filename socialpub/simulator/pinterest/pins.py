@@ -7,17 +7,15 @@ import binascii
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.ledger import Medium, Publication
 from socialpub.simulator.pinterest.api import People, Person, instant, page, refuse
 from socialpub.simulator.pinterest.boards import Boards
 from socialpub.simulator.pinterest.media import Media
 from socialpub.simulator.sniff import mime_type
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 WEB = "https://www.pinterest.com/pin"
 _ALL = ("boards:read", "boards:write", "pins:read", "pins:write")

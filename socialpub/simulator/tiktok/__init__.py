@@ -10,12 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from socialpub.simulator.forms import bearer
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.ledger import Medium, Publication
 from socialpub.simulator.oauth import OAuthServer
 from socialpub.simulator.sniff import mime_type
@@ -34,9 +35,6 @@ from socialpub.simulator.tiktok.api import (
     whole,
 )
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 SCOPES = ("user.info.basic", "user.info.profile", "video.upload")
 _FIELDS = {"open_id": SCOPES[0], "union_id": SCOPES[0], "avatar_url": SCOPES[0], "display_name": SCOPES[0]}

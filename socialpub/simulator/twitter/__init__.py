@@ -6,16 +6,14 @@ Polls, communities, likes and everything else that no client of this simulator d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.twitter.media import Uploads
 from socialpub.simulator.twitter.people import People, Wanted
 from socialpub.simulator.twitter.posts import Posts
 from socialpub.simulator.twitter.problems import plain
 from socialpub.simulator.wire import Answer, Call, Operation
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 
 class Twitter:

@@ -6,10 +6,11 @@ import base64
 import binascii
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.ledger import Medium
 from socialpub.simulator.meta.multipart import form_of
 from socialpub.simulator.sniff import mime_type
@@ -17,9 +18,6 @@ from socialpub.simulator.twitter.people import People, User
 from socialpub.simulator.twitter.problems import invalid, problem
 from socialpub.simulator.twitter.shapes import body_of
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 KEPT_SECONDS = 86_400
 SEGMENTS_MAX = 1000

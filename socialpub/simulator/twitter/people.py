@@ -7,18 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from socialpub.simulator.forms import bearer
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.oauth import Issue, Manners, OAuthServer, flat_issue
 from socialpub.simulator.twitter.problems import invalid, plain, problem
 from socialpub.simulator.wire import Answer, Call, RefusedError
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 SCOPES = ("tweet.read", "tweet.write", "users.read", "media.write", "offline.access")
 WINDOW_SECONDS = 900

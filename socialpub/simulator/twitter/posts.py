@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
 
+from socialpub.simulator.lab import Lab
 from socialpub.simulator.ledger import Publication
 from socialpub.simulator.twitter import text as texts
 from socialpub.simulator.twitter.media import Upload, Uploads
@@ -17,9 +18,6 @@ from socialpub.simulator.twitter.people import People, User
 from socialpub.simulator.twitter.problems import forbidden, invalid, problem
 from socialpub.simulator.twitter.shapes import body_of
 from socialpub.simulator.wire import Answer, Call, Operation
-
-if TYPE_CHECKING:
-    from socialpub.simulator.lab import Lab
 
 WEB = "https://x.com"
 _FIRST_ID = 1_990_000_000_000_000_000

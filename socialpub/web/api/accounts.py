@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from socialpub import platforms
-from socialpub.domain import accounts, boards, connect, schemas, upstreams
-from socialpub.domain.connect import Invited, Offer
-from socialpub.domain.connect_shapes import (
+from socialpub.domain.accounts import accounts, boards, connect
+from socialpub.domain.accounts.connect import Invited, Offer
+from socialpub.domain.core import upstreams
+from socialpub.domain.core.service import Service
+from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.connecting import (
     BoardRequest,
     CompleteRequest,
     Completing,
@@ -16,8 +19,7 @@ from socialpub.domain.connect_shapes import (
     back_from,
     fields_given,
 )
-from socialpub.domain.service import Service
-from socialpub.platforms.base import Board
+from socialpub.platforms.contract import Board
 from socialpub.store.db import Tx
 from socialpub.web.api.writes import commit, commit_after
 from socialpub.web.http import Call, Reply

@@ -8,8 +8,8 @@ from socialpub import platforms
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import doc_url, rule_url
 from socialpub.base.service_rules import SERVICE_RULES, ServiceRule
-from socialpub.domain.service import Service
-from socialpub.platforms.base import Account, Draft, Platform, Rule
+from socialpub.domain.core.service import Service
+from socialpub.platforms.contract import Account, Draft, Platform, Rule
 from socialpub.web.http import Call, Reply
 
 

@@ -16,8 +16,10 @@ from sanic.http import Http
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
-from socialpub.domain import files, issues, limits, media, schemas
-from socialpub.platforms.base import Facts
+from socialpub.domain.media import files, library
+from socialpub.domain.people import limits
+from socialpub.domain.shapes import issues, schemas
+from socialpub.platforms.contract import Facts
 from socialpub.store.db import Tx
 from socialpub.web import trail
 from socialpub.web.api.writes import commit
@@ -152,19 +154,19 @@ async def _keep(call: Call, upload: Upload, key: limits.Key | None) -> limits.Ke
     service, asked = call.service, upload.fields.profile_id
     if call.scope.profile is not None and asked not in (None, call.scope.profile):
         raise refuse("profile.scope_mismatch")
-    await service.read(lambda: media.check_profile(call.scope, asked))
-    facts = await _in_pool(call, media.take, service, upload.arriving, call.scope.organization)
-    return await media.bind(service, call.scope, [facts], lambda tx: _insert(call, tx, upload, facts, key))
+    await service.read(lambda: library.check_profile(call.scope, asked))
+    facts = await _in_pool(call, library.take, service, upload.arriving, call.scope.organization)
+    return await library.bind(service, call.scope, [facts], lambda tx: _insert(call, tx, upload, facts, key))
 
 
 def _insert(call: Call, tx: Tx, upload: Upload, facts: Facts, key: limits.Key | None) -> limits.Kept:
     service, scope = call.service, call.scope
     limits.claim(service, tx, key)
-    media.check_profile(scope, upload.fields.profile_id)
+    library.check_profile(scope, upload.fields.profile_id)
     trail.record(call, tx, facts.sha256)
     profile = upload.fields.profile_id or scope.profile
-    made = media.insert(service, scope.organization, profile, facts, upload.fields.alt_text)
-    answer = limits.Kept(201, dumps(media.body(service, media.find(scope, None, made))))
+    made = library.insert(service, scope.organization, profile, facts, upload.fields.alt_text)
+    answer = limits.Kept(201, dumps(library.body(service, library.find(scope, None, made))))
     if key:
         limits.keep(service, tx, key.id, answer)
     return answer
@@ -176,19 +178,19 @@ def _insert(call: Call, tx: Tx, upload: Upload, facts: Facts, key: limits.Key | 
 async def listing(call: Call) -> Reply:
     """GET /v1/media."""
     query = call.query(schemas.MediaQuery)
-    return Reply(await call.service.read(lambda: media.page(call.service, call.scope, query)))
+    return Reply(await call.service.read(lambda: library.page(call.service, call.scope, query)))
 
 
 async def read(call: Call) -> Reply:
     """GET /v1/media/{id}."""
-    row = await call.service.read(lambda: media.find(call.narrowed, None, call.path_value("media_id")))
-    return Reply(media.body(call.service, row))
+    row = await call.service.read(lambda: library.find(call.narrowed, None, call.path_value("media_id")))
+    return Reply(library.body(call.service, row))
 
 
 async def delete(call: Call) -> Reply:
     """DELETE /v1/media/{id}."""
     name = call.path_value("media_id")
-    return await commit(call, None, lambda tx, _: (200, media.delete(call.service, tx, call.narrowed, name)))
+    return await commit(call, None, lambda tx, _: (200, library.delete(call.service, tx, call.narrowed, name)))
 
 
 # --- Public addresses ----------------------------------------------------------------------------------------------
@@ -198,7 +200,7 @@ async def public(call: Call) -> Reply:
     """GET /media/{id}/{hmac}.{ext}: the bytes, to anybody who has the address."""
     service, headers = call.service, call.request.headers
     name, file_name = call.path_value("media_id"), call.path_value("name")
-    row = await service.read(lambda: media.public(service, name, file_name))
+    row = await service.read(lambda: library.public(service, name, file_name))
     path, tag = files.file_of(service, row["sha256"]), f'"{row["sha256"]}"'
     if not path.exists():
         files.check(service)
@@ -219,4 +221,4 @@ async def public(call: Call) -> Reply:
 
 
 def _shown_name(row: dict[str, Any]) -> str:
-    return f"{row['id']}.{media.EXTENSIONS.get(row['content_type'], 'bin')}"
+    return f"{row['id']}.{library.EXTENSIONS.get(row['content_type'], 'bin')}"

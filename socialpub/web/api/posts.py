@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from socialpub.base import faults
-from socialpub.domain import accept, batches, limits, postlog, posts, preflight, schemas, unheard
+from socialpub.domain.people import limits
+from socialpub.domain.posts import accept, batches, changes, postlog, preflight, unheard
+from socialpub.domain.shapes import schemas
 from socialpub.store.db import Tx
 from socialpub.web import prefer, trail
 from socialpub.web.api.writes import commit
@@ -105,7 +107,7 @@ async def reschedule(call: Call) -> Reply:
     post = call.path_value("post_id")
 
     def move(tx: Tx, request: schemas.RescheduleRequest) -> tuple[int, Any]:
-        posts.reschedule(call.service, tx, call.narrowed, post, request.scheduled_at, call.request_id)
+        changes.reschedule(call.service, tx, call.narrowed, post, request.scheduled_at, call.request_id)
         return 200, postlog.one(call.narrowed, post)
 
     reply = await commit(call, schemas.RescheduleRequest, move)
@@ -118,7 +120,7 @@ async def cancel(call: Call) -> Reply:
     post = call.path_value("post_id")
 
     def run(tx: Tx, _: object) -> tuple[int, Any]:
-        return 200, posts.cancel(call.service, tx, call.narrowed, post, call.request_id)
+        return 200, changes.cancel(call.service, tx, call.narrowed, post, call.request_id)
 
     reply = await commit(call, None, run)
     faults.hit("cancel.after_commit")
@@ -130,7 +132,7 @@ async def retry(call: Call) -> Reply:
     post = call.path_value("post_id")
 
     def again(tx: Tx, request: schemas.RetryRequest) -> tuple[int, Any]:
-        posts.retry(call.service, tx, call.narrowed, post, request.scheduled_at, call.request_id)
+        changes.retry(call.service, tx, call.narrowed, post, request.scheduled_at, call.request_id)
         return 202, postlog.one(call.narrowed, post)
 
     return await commit(call, schemas.RetryRequest, again)
@@ -141,7 +143,7 @@ async def settle(call: Call) -> Reply:
     post = call.path_value("post_id")
 
     def decide(tx: Tx, request: schemas.SettleRequest) -> tuple[int, Any]:
-        posts.settle(call.service, tx, call.narrowed, post, request, call.request_id)
+        changes.settle(call.service, tx, call.narrowed, post, request, call.request_id)
         return 200, postlog.one(call.narrowed, post)
 
     return await commit(call, schemas.SettleRequest, decide)

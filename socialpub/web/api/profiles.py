@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from socialpub.domain import schemas, tenancy
+from socialpub.domain.people import tenancy
+from socialpub.domain.shapes import schemas
 from socialpub.store.db import Tx
 from socialpub.web.api.writes import commit
 from socialpub.web.http import Call, Reply

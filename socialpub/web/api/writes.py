@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from socialpub.domain import limits
+from socialpub.domain.people import limits
 from socialpub.store.db import Tx
 from socialpub.web import trail
 from socialpub.web.http import Call, Reply, dumps, kept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from socialpub.domain import invitations
+from socialpub.domain.accounts import public_client
 from socialpub.web.http import Call, Reply
 
 
@@ -19,5 +19,5 @@ async def jwks(call: Call) -> Reply:
 
 
 async def _document(call: Call, name: str) -> Reply:
-    found = await asyncio.to_thread(invitations.document, call.service, name)
+    found = await asyncio.to_thread(public_client.document, call.service, name)
     return Reply(dict(found), headers={"Cache-Control": "public, max-age=300"})

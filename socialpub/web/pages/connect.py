@@ -6,9 +6,9 @@ from typing import Any
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.domain import accounts, connect, invitations
-from socialpub.domain.connect import Offer
-from socialpub.platforms.base import Platform
+from socialpub.domain.accounts import accounts, connect, public_client
+from socialpub.domain.accounts.connect import Offer
+from socialpub.platforms.contract import Platform
 from socialpub.store.db import Tx
 from socialpub.web import forms, trail
 from socialpub.web.http import Call, Reply
@@ -41,7 +41,7 @@ def _form(
     problem: str = "",
     status: int = 200,
 ) -> Reply:
-    named = descriptor["type"] == "credentials" and invitations.can_invite(call.service, platform)
+    named = descriptor["type"] == "credentials" and public_client.can_invite(call.service, platform)
     values = {"descriptor": descriptor, "profile": profile or "", "problem": problem, "by_name": named}
     return _page(call, "start", platform, status, **values)
 

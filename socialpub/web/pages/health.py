@@ -7,8 +7,10 @@ import shutil
 
 from socialpub.base.errors import refuse
 from socialpub.base.runtime import key_trouble
-from socialpub.domain import accounts, files, instance
-from socialpub.domain.service import Service
+from socialpub.domain.accounts import accounts
+from socialpub.domain.core import instance
+from socialpub.domain.core.service import Service
+from socialpub.domain.media import files
 from socialpub.web.http import Call, Reply
 
 HEARTBEAT_SECONDS = 60.0

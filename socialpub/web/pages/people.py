@@ -9,8 +9,9 @@ from urllib.parse import quote
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.domain import accounts, people, sessions, signin, tenancy
-from socialpub.domain.sessions import SignedIn
+from socialpub.domain.accounts import accounts
+from socialpub.domain.people import sessions, signin, tenancy, users
+from socialpub.domain.people.sessions import SignedIn
 from socialpub.store.db import Tx
 from socialpub.store.models import Organization, User
 from socialpub.web import edge, forms, trail
@@ -110,7 +111,7 @@ def _cookies(call: Call, signed_in: SignedIn) -> tuple[str, str]:
 
 async def setup_form(call: Call) -> Reply:
     """GET /setup/{token}: once, as the console said."""
-    if not people.setup_is_open(call.service, call.path_value("token")):
+    if not users.setup_is_open(call.service, call.path_value("token")):
         raise ApiError("not_found", "This set-up link was used, or is of an earlier start of the server.")
     return _setup_page(call)
 
@@ -119,7 +120,7 @@ def _setup_page(call: Call, values: dict[str, str] | None = None, problem: str =
     token, cookies = _form_token(call)
     shown = {"organization": "", "email": ""} | (values or {})
     return page(
-        "people/setup.html", status, cookies, csrf_token=token, problem=problem, least=people.PASSWORD_MIN, **shown
+        "people/setup.html", status, cookies, csrf_token=token, problem=problem, least=users.PASSWORD_MIN, **shown
     )
 
 
@@ -128,7 +129,7 @@ async def setup(call: Call) -> Reply:
     form = forms.checked(call, edge.cookie_of(call.service, call.request, LOGIN_COOKIE))
     organization, email = form.get("organization", ""), form.get("email", "")
     try:
-        signed_in = await people.set_up(
+        signed_in = await users.set_up(
             call.service, call.path_value("token"), organization, email, form.get("password", ""), trail.act(call)
         )
     except ApiError as error:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from socialpub import __version__
 from socialpub.web.http import Call, Reply
-from socialpub.web.openapi import Reference
+from socialpub.web.openapi.document import Reference
 from socialpub.web.pages import html
 
 Json = dict[str, Any]

@@ -1,0 +1,40 @@
+"""What a platform refuses an account although its token is good: kept with the account until a post succeeds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
+from socialpub.domain.core.service import Service
+from socialpub.store.models import Account
+
+Row = dict[str, Any]
+
+
+def is_meant(error: ApiError) -> bool:
+    """Whether an error refuses the account something that its owner can put right without a new token."""
+    return error.code == "platform_auth_failed" and not (error.rule or "").startswith("account.")
+
+
+def keep(service: Service, account: str, error: ApiError) -> None:
+    """Remember a refusal on the account, in place of an earlier one."""
+    now = service.now_ms
+    kept = json.dumps({"code": error.code, "message": error.message, "at": now}, ensure_ascii=False)
+    Account.update(attention=kept, updated_at=now).where(Account.id == account).execute()
+
+
+def clear(service: Service, account: str) -> None:
+    """A post went out: whatever was refused before is allowed again."""
+    Account.update(attention=None, updated_at=service.now_ms).where(
+        Account.id == account, Account.attention.is_null(False)
+    ).execute()
+
+
+def body(row: Row) -> Row:
+    """What an account shows of it: nothing when all is well."""
+    if row["attention"] is None:
+        return {}
+    kept = json.loads(row["attention"])
+    return {"attention": kept | {"at": iso(kept["at"])}}

@@ -1,0 +1,69 @@
+"""The boards of an account, as its platform lists them, and the one that its owner has made the default."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError, refuse
+from socialpub.domain.accounts import accounts
+from socialpub.domain.accounts.calling import Caller, StorageError
+from socialpub.domain.core.service import Service
+from socialpub.domain.people.tenancy import Scope
+from socialpub.platforms.contract import Board, Boards
+from socialpub.store.db import Tx
+from socialpub.store.models import Account
+
+Row = dict[str, Any]
+
+
+def of_account(row: Row) -> Boards:
+    """What lists the boards of an account; ApiError `account.platform` where there are none."""
+    connector = platforms.CONNECTORS.get(row["platform"])
+    if not hasattr(connector, "boards"):
+        raise refuse("account.platform")
+    return cast(Boards, connector)
+
+
+def listing(service: Service, row: Row) -> tuple[Board, ...]:
+    """The boards, asked for at the platform; blocks. ApiError as the platform's answer means."""
+    platform_boards = of_account(row)
+    accounts.enabled(service, platforms.platform(row["platform"]))
+    if row["status"] == "revoked":
+        raise refuse("account.reconnect_required")
+    caller = Caller(service, row)
+    try:
+        return caller.call(platform_boards.boards)
+    except StorageError as error:
+        raise refuse("storage.unavailable") from error
+    except ApiError as error:
+        error.platform_response = caller.scrubbed(error.platform_response)
+        error.platform = error.platform or row["platform"]
+        raise
+
+
+def body(row: Row, boards: tuple[Board, ...]) -> Row:
+    """GET …/boards."""
+    shown = [{"id": board.id, "name": board.name, "privacy": board.privacy} for board in boards]
+    return {"data": shown, "defaultBoardId": json.loads(row["extra"]).get("defaultBoardId")}
+
+
+def chosen(boards: tuple[Board, ...], board: str) -> Board:
+    """The board with this id, when it can be the default one; ApiError `pinterest.board.unknown`."""
+    found = next((one for one in boards if one.id == board), None)
+    if found is None:
+        raise refuse("pinterest.board.unknown")
+    if not found.pinnable:
+        raise refuse("pinterest.board.unknown", "Nothing can be published on this board.")
+    return found
+
+
+def choose(service: Service, tx: Tx, scope: Scope, account: str, board: Board) -> Row:
+    """Make it the default board; `{id, defaultBoardId, defaultBoardName}`."""
+    row = accounts.find(scope, account)
+    picked = {"defaultBoardId": board.id, "defaultBoardName": board.name}
+    Account.update(extra=json.dumps(json.loads(row["extra"]) | picked), updated_at=service.now_ms).where(
+        Account.id == account
+    ).execute()
+    return {"id": account, **picked}

@@ -1,0 +1,101 @@
+"""One run's calls to its platform: the connector's functions over a fresh line, with tokens that are kept fresh."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError, Outcome, refuse
+from socialpub.domain.accounts import accounts
+from socialpub.domain.accounts.tokens import MARGIN_MS, line, open_tokens, renewed, scrub
+from socialpub.domain.core.service import Service
+from socialpub.platforms.contract import Connector, Platform, Tokens, Upstream
+
+T = TypeVar("T")
+Row = dict[str, Any]
+
+
+class StorageError(Exception):
+    """Something could not be written; the post is taken up again when its lease has run out."""
+
+
+@dataclass
+class Caller:
+    """Who calls for one account. Tokens are opened by the first call."""
+
+    service: Service
+    account: Row
+    tokens: Tokens | None = None
+
+    @property
+    def platform(self) -> Platform:
+        return platforms.platform(self.account["platform"])
+
+    @property
+    def site(self) -> Any:
+        return self.service.sites[self.account["platform"]]
+
+    @property
+    def connector(self) -> Connector:
+        """ApiError `platform_not_enabled` when this server does not publish to the platform."""
+        accounts.enabled(self.service, self.platform)
+        return platforms.CONNECTORS[self.platform.name]
+
+    def call(self, step: Callable[[Upstream], T], *, looking: bool = False, bound: frozenset[str] = frozenset()) -> T:
+        """One connector function over a fresh line; an expired access token is refreshed once, and the step repeated.
+
+        `looking`: goes on with a token that cannot be refreshed; for a revoked account without one, where the platform
+        lets anybody look.
+        """
+        if looking and self.is_revoked():
+            return self._over_a_line(step, self._unsent(self._nobodys), bound)
+        if self.tokens is None:
+            self.tokens = self._unsent(lambda: self._open(refresh=not looking))
+        tokens = self.tokens
+        try:
+            return self._over_a_line(step, tokens, bound)
+        except ApiError as error:
+            if not error.stale_token or not tokens.refresh:
+                raise
+        self.tokens = self._unsent(lambda: renewed(self.service, self.account["id"], tokens))
+        return self._over_a_line(step, self.tokens, bound)
+
+    def is_revoked(self) -> bool:
+        """Whether the account's authorization is over by now: its platform is not called with it any more."""
+        return self.service.read(lambda: accounts.is_revoked(self.account["id"])).result()
+
+    def scrubbed(self, response: Any) -> Any:
+        return scrub(response, self.tokens or Tokens(""))
+
+    def _unsent(self, run: Callable[[], Tokens]) -> Tokens:
+        """Whatever happens while getting tokens, nothing of the post was sent by it."""
+        try:
+            return run()
+        except ApiError as error:
+            if error.rule == "storage.unavailable":
+                raise StorageError(error.message) from error
+            error.outcome = Outcome.NOT_SENT
+            raise
+
+    def _open(self, *, refresh: bool) -> Tokens:
+        if self.account["secret"] is None:
+            raise refuse("account.disconnected")
+        if refresh and self.is_revoked():
+            raise refuse("account.reconnect_required")
+        tokens = open_tokens(self.service, self.account["id"], self.account["secret"])
+        ends = tokens.expires_at_ms
+        if refresh and tokens.refresh and ends is not None and ends - MARGIN_MS < self.service.now_ms:
+            tokens = renewed(self.service, self.account["id"], tokens)
+        return tokens
+
+    def _nobodys(self) -> Tokens:
+        if not self.platform.shows_anybody:
+            raise refuse("account.reconnect_required")
+        return Tokens("")
+
+    def _over_a_line(self, step: Callable[[Upstream], T], tokens: Tokens, bound: frozenset[str]) -> T:
+        account = accounts.who(self.account)
+        with line(self.service, self.platform.name, account, tokens) as up:
+            return step(replace(up, bound=bound))

@@ -1,0 +1,107 @@
+"""OAuth without registration: this server as a client that is known by its public documents, and the first step out.
+
+The client's key is made once and sealed in the database. Sessions upstream are bound to it, so it is never replaced.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from socialpub import platforms
+from socialpub.base import crypto
+from socialpub.base.errors import ApiError
+from socialpub.domain.accounts import tokens
+from socialpub.domain.core.service import Service
+from socialpub.platforms.contract import Account as Who
+from socialpub.platforms.contract import AppClient, Connected, Invitation, Invites, Platform, Tokens
+from socialpub.store.db import Tx
+from socialpub.store.models import Instance
+
+_PLACE = ("instance", "client_key", "1")
+_NOT_PUBLIC = ("alt", "arpa", "example", "internal", "invalid", "local", "localhost", "onion", "test")
+
+
+def is_public(base_url: str) -> bool:
+    """Whether authorization servers may read our documents there: https, a public name, and no port of its own."""
+    try:
+        parts = urlsplit(base_url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    named = "." in host and not _is_address(host) and host.rstrip(".").rsplit(".", 1)[-1] not in _NOT_PUBLIC
+    return parts.scheme == "https" and port is None and named
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def can_invite(service: Service, platform: Platform) -> bool:
+    """Whether accounts of the platform can be connected by their name alone, from where this server stands."""
+    return hasattr(platforms.CONNECTORS.get(platform.name), "invite") and is_public(service.base_url)
+
+
+def _connector(platform: str) -> Invites:
+    return cast(Invites, platforms.CONNECTORS[platform])
+
+
+# --- Who we are ----------------------------------------------------------------------------------------------------
+
+
+def document(service: Service, name: str) -> Mapping[str, Any]:
+    """One of the documents under /oauth/; ApiError `not_found` where there is none, or nobody could read it."""
+    for platform in platforms.PLATFORMS.values():
+        if can_invite(service, platform):
+            documents = _connector(platform.name).client_documents(service.base_url, client(service, platform.name))
+            if name in documents:
+                return documents[name]
+    raise ApiError("not_found", "There is no such document here: it needs a base_url that is public and https.")
+
+
+def client(service: Service, platform: str) -> AppClient:
+    """This server as the platform's authorization servers know it. Blocks: not for the event loop."""
+    sealed = service.read(_sealed).result()
+    if sealed is None:
+        fresh = _connector(platform).client_key(service.runtime.entropy)
+        sealed = service.write(lambda tx: _kept(service, tx, fresh)).result()
+    try:
+        key = service.runtime.vault.open(sealed, _PLACE).decode("ascii")
+    except crypto.SealError as error:
+        raise ApiError("platform_not_enabled", "This server's key as an OAuth client cannot be read.") from error
+    base = service.base_url
+    return AppClient(f"{base}/oauth/client-metadata.json", f"{base}/connect/{platform}/callback", key)
+
+
+def _sealed() -> str | None:
+    return Instance.select(Instance.client_key).where(Instance.id == 1).scalar()  # type: ignore[no-any-return]
+
+
+def _kept(service: Service, tx: Tx, fresh: str) -> str:
+    """The sealed key: of whoever was first."""
+    held = _sealed()
+    if held is None:
+        held = service.runtime.vault.seal(fresh.encode("ascii"), _PLACE)
+        Instance.update(client_key=held).where(Instance.id == 1).execute()
+    return held
+
+
+# --- Out and back --------------------------------------------------------------------------------------------------
+
+
+def invite(service: Service, platform: str, handle: str, state: str) -> Invitation:
+    """Push the request for an account upstream. Blocks."""
+    with tokens.line(service, platform, Who(""), Tokens("")) as up:
+        return _connector(platform).invite(up, client(service, platform), handle, state)
+
+
+def accept(service: Service, platform: str, kept: Mapping[str, Any], code: str, iss: str | None) -> Connected:
+    """The account that a code stands for. Blocks."""
+    with tokens.line(service, platform, Who(""), Tokens("")) as up:
+        return _connector(platform).accept(up, client(service, platform), dict(kept), code, iss)

@@ -1,0 +1,163 @@
+"""Tokens kept alive ahead of time: who is due for a renewal, who has to be warned, and whose time is over.
+
+Looked at by the keeper every minute, so that publishing finds tokens that live.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Container, Iterable
+from typing import Any
+
+from peewee import fn
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
+from socialpub.domain.accounts import tokens
+from socialpub.domain.core import overdue, upstreams
+from socialpub.domain.core.service import Service
+from socialpub.platforms.contract import Platform
+from socialpub.store.db import Tx
+from socialpub.store.models import Account, Post
+
+log = logging.getLogger("socialpub.tokens")
+
+Row = dict[str, Any]
+DAY_MS = 24 * 3600 * 1000
+AT_ONCE = 64  # renewals begun in one look, accounts warned in one transaction
+WAIT_SECONDS, WAIT_MAX_SECONDS = 60.0, 3600.0  # after a failure, doubling
+
+
+class Upkeep:
+    """The renewals of one server. `look` is quick; the renewals run in the service's pool."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._lock = threading.Lock()
+        self._running: set[str] = set()
+        self._failures: dict[str, tuple[int, float]] = {}  # how many, and not again before (monotonic)
+
+    def look(self) -> None:
+        """One look: warn, end what is over, begin the renewals that are due."""
+        service = self._service
+        warn(service)
+        busy = self._busy()
+        for row in service.read(lambda: due(service, busy)).result():
+            if self._begin(row["id"]):
+                share = upstreams.share_of(service, row)
+                upstreams.threads(service, share).submit_for(share, self._renew, row)
+
+    def _busy(self) -> set[str]:
+        """The accounts that are being renewed, or wait after a failure."""
+        with self._lock:
+            now = self._service.runtime.clock.monotonic()
+            return self._running | {account for account, (_, until) in self._failures.items() if until > now}
+
+    def _begin(self, account: str) -> bool:
+        with self._lock:
+            if account in self._running or len(self._running) >= AT_ONCE:
+                return False
+            self._running.add(account)
+            return True
+
+    def _renew(self, row: Row) -> None:
+        account = row["id"]
+        try:
+            stale = tokens.open_tokens(self._service, account, row["secret"])
+            if stale.refresh is not None:
+                tokens.renewed(self._service, account, stale)
+            self._failures.pop(account, None)
+        except ApiError as error:
+            log.warning("account %s: its tokens were not renewed: %s", account, error.message)
+            self._failed(account, error)
+        except Exception:  # noqa: BLE001 - a thread of the pool has no caller; the next look tries again
+            log.exception("account %s: a bug in renewing its tokens", account)
+            self._failed(account, None)
+        finally:
+            with self._lock:
+                self._running.discard(account)
+
+    def _failed(self, account: str, error: ApiError | None) -> None:
+        count = self._failures.get(account, (0, 0))[0] + 1
+        asked = (error.retry_after or 0) if error else 0
+        wait = max(min(WAIT_SECONDS * 2 ** (count - 1), WAIT_MAX_SECONDS), asked)
+        self._failures[account] = (count, self._service.runtime.clock.monotonic() + wait)
+
+
+def due(service: Service, busy: Container[str] = ()) -> list[Row]:
+    """The accounts whose tokens are to be renewed now, the most urgent of each platform; none of the `busy` ones."""
+    found: list[Row] = []
+    for name in platforms.CONNECTORS:
+        platform = platforms.platform(name)
+        if platform.upkeep.renewable and service.sites[name].enabled:
+            rows = (row for row in _due(service, platform) if row["id"] not in busy)
+            found += itertools.islice((row for row in rows if not tokens.is_at_risk(service, row)), AT_ONCE)
+    return found
+
+
+def _due(service: Service, platform: Platform) -> Iterable[Row]:
+    now, upkeep = service.now_ms, platform.upkeep
+    before = int(upkeep.refresh_before * 1000)
+    ends_soon = Account.token_expires_at <= now + before
+    if before < DAY_MS:
+        # Tokens of hours are renewed for posts that will want them, not around the clock.
+        ends_soon &= fn.EXISTS(_wanted(now + before))
+    idle = Account.renewed_at <= now - int(upkeep.keep_alive * 1000) if upkeep.keep_alive else None
+    query = Account.select().where(
+        Account.platform == platform.name,
+        Account.disconnected_at.is_null(),
+        Account.status != "revoked",
+        Account.ends_at.is_null() | (Account.token_expires_at.is_null()) | (Account.ends_at > Account.token_expires_at),
+        ends_soon | idle if idle is not None else ends_soon,
+    )
+    if upkeep.rotates:
+        # A lost answer may have used the refresh token up: while the access token lives, nothing is risked.
+        lost = Account.renewal_at.is_null(False)
+        query = query.where(~(lost & (Account.token_expires_at > now + tokens.MARGIN_MS)))
+    return query.order_by(Account.token_expires_at).dicts().iterator()  # type: ignore[no-any-return]
+
+
+def _wanted(until: int) -> Any:
+    """The open posts of an account that are published before a moment."""
+    return Post.select(Post.id).where(
+        Post.account == Account.id, Post.status.in_(overdue.OPEN), overdue.due_column() <= until
+    )
+
+
+# --- What only the owner can renew -------------------------------------------------------------------------------
+
+
+def warn(service: Service) -> None:
+    """`token.expiring` once for each authorization that ends soon; those that have ended are revoked."""
+    while service.read(lambda: _ending(service) + _ended(service)).result():
+        service.write(lambda tx: _tell_all(service, tx)).result()
+
+
+def _tell_all(service: Service, tx: Tx) -> None:
+    for account in _ended(service)[:AT_ONCE]:
+        tokens.mark_revoked(service, tx, account, "The authorization has expired.")
+    for account in _ending(service)[:AT_ONCE]:
+        Account.update(status="expiring", updated_at=service.now_ms).where(Account.id == account).execute()
+        ends = Account.select(Account.ends_at).where(Account.id == account).scalar()
+        days = (ends - service.now_ms) // DAY_MS
+        tokens.tell(service, account, "token.expiring", {"expiresAt": iso(ends), "daysUntilExpiry": days})
+
+
+def _ending(service: Service) -> list[str]:
+    near = Account.ends_at <= service.now_ms + tokens.expiring_ms(service)
+    return _ids(near & (Account.status == "active") & (Account.ends_at > service.now_ms))
+
+
+def _ended(service: Service) -> list[str]:
+    last = fn.MAX(Account.ends_at, fn.COALESCE(Account.token_expires_at, 0))
+    return _ids(Account.ends_at.is_null(False) & (last <= service.now_ms) & (Account.status != "revoked"))
+
+
+def _ids(condition: Any) -> list[str]:
+    query = Account.select(Account.id).where(
+        condition, Account.disconnected_at.is_null(), Account.secret.is_null(False)
+    )
+    return [row[0] for row in query.tuples()]

@@ -1,0 +1,399 @@
+"""The tokens that act for accounts: sealed in their row, renewed one at a time, and lost in no step between.
+
+A renewal is written down before it is sent (`renewal_at`), and the old tokens stay in the row until the new ones are
+committed. When the answer is lost, nobody can tell whether the old refresh token still works: where a second use is
+harmless it is used again at once, else only when the access token has ended and there is nothing left to lose.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from socialpub import platforms
+from socialpub.base import crypto, faults, redact
+from socialpub.base.errors import ApiError, Outcome, refuse
+from socialpub.base.runtime import iso
+from socialpub.domain.accounts import attention
+from socialpub.domain.core import events, instance, upstreams
+from socialpub.domain.core.service import Service
+from socialpub.platforms.contract import Account as Who
+from socialpub.platforms.contract import Mint, Tokens, Upkeep, Upstream
+from socialpub.platforms.kit import oauth
+from socialpub.store.db import Tx
+from socialpub.store.models import Account, Intent
+
+log = logging.getLogger("socialpub.tokens")
+
+Row = dict[str, Any]
+HOUR_MS = 3600 * 1000
+RENEWALS_MAX = 2  # of one account within an hour that the platform answered, whatever it said
+MARGIN_MS = 60_000  # an access token that ends sooner is not used any more
+
+
+# --- Sealed ------------------------------------------------------------------------------------------------------
+
+
+def pack(tokens: Tokens) -> dict[str, Any]:
+    """Tokens as JSON, for sealing only."""
+    return {
+        "access": tokens.access,
+        "refresh": tokens.refresh,
+        "expiresAtMs": tokens.expires_at_ms,
+        "private": dict(tokens.private),
+    }
+
+
+def unpack(packed: dict[str, Any]) -> Tokens:
+    return Tokens(packed["access"], packed["refresh"], packed["expiresAtMs"], packed["private"])
+
+
+def open_tokens(service: Service, account: str, sealed: str) -> Tokens:
+    """The tokens of an account; ApiError `account.reconnect_required` when they cannot be opened any more."""
+    try:
+        return unpack(json.loads(service.runtime.vault.open(sealed, _place(account))))
+    except crypto.SealError as error:
+        raise refuse("account.reconnect_required", "The account's stored authorization cannot be read.") from error
+
+
+def _place(account: str) -> tuple[str, str, str]:
+    return ("account", "secret", account)
+
+
+def columns(service: Service, account: str, platform: str, tokens: Tokens, before: Row | None = None) -> Row:
+    """What a row has of new tokens. `before`: the row whose tokens they renew; without it they are of a new consent."""
+    now, ends = service.now_ms, _ends_at(platforms.platform(platform).upkeep, tokens)
+    # A renewal that moves the end no further is no reason to warn again.
+    warned = before is not None and before["status"] == "expiring" and _is_near(service, ends)
+    return {
+        "secret": service.runtime.vault.seal(json.dumps(pack(tokens)).encode(), _place(account)),
+        "token_expires_at": tokens.expires_at_ms,
+        "ends_at": ends,
+        "renewed_at": now,
+        "renewal_at": None,
+        "renewals": _with_one(service, before) if before else None,
+        "renewal_refused_at": None,
+        "status": "expiring" if warned else "active",
+        "updated_at": now,
+    }
+
+
+def _ends_at(upkeep: Upkeep, tokens: Tokens) -> int | None:
+    """When the owner has to connect again at the latest; None when the tokens renew themselves for ever."""
+    if tokens.refresh is None or not upkeep.renewable:
+        return tokens.expires_at_ms
+    return tokens.private.get("refreshExpiresAtMs")
+
+
+def _is_near(service: Service, ends: int | None) -> bool:
+    return ends is not None and ends <= service.now_ms + expiring_ms(service)
+
+
+def expiring_ms(service: Service) -> int:
+    return int(service.runtime.settings.tokens.expiring * 1000)
+
+
+# --- Renewing ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Flight:
+    """One account's renewals in this process. `unsaved`: what new tokens replace, and those not written yet."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    unsaved: tuple[str, Tokens] | None = None
+    renewals: int = 0
+
+
+_flights: dict[str, _Flight] = {}
+_guard = threading.Lock()
+
+
+def _flight(account: str) -> _Flight:
+    with _guard:
+        return _flights.setdefault(account, _Flight())
+
+
+def renewed(service: Service, account: str, stale: Tokens) -> Tokens:
+    """New tokens in place of `stale`, stored; one refresh at a time for an account, others take its result.
+
+    A refusal marks the account revoked (event `token.revoked`) and raises rule `account.reconnect_required`; whatever
+    else goes wrong is raised as it is and leaves the account as it was.
+    """
+    flight = _flight(account)
+    before = flight.renewals
+    with flight.lock:
+        row = service.read(lambda: _row(account)).result()
+        if row is None or row["secret"] is None:
+            raise refuse("account.disconnected")
+        current = _rescued(service, row, flight) or open_tokens(service, account, row["secret"])
+        # New tokens need not look new: some platforms answer an access token that they have given before.
+        if current != stale or flight.renewals != before:
+            return current
+        return _renew(service, row, current, flight)
+
+
+def _row(account: str) -> Row | None:
+    return Account.select().where(Account.id == account).dicts().first()  # type: ignore[no-any-return]
+
+
+def _renew(service: Service, row: Row, current: Tokens, flight: _Flight) -> Tokens:
+    _begin(service, row, current)
+    faults.hit("tok.after_intent")
+    try:
+        fresh = _ask(service, row, current)
+    except ApiError as error:
+        faults.hit("tok.after_send")
+        raise _unrenewed(service, row, current, error) from error
+    faults.hit("tok.after_send")
+    faults.hit("tok.after_reply")
+    flight.unsaved = (row["secret"], fresh)
+    flight.renewals += 1
+    if _saved(service, row, flight):
+        faults.hit("tok.after_commit")
+    return fresh
+
+
+def rotates(platform: str, tokens: Tokens) -> bool:
+    """Whether the refresh token works once: because all of the platform's do, or because this one does."""
+    return platforms.platform(platform).upkeep.rotates or tokens.private.get("rotates") is True
+
+
+def is_at_risk(service: Service, row: Row) -> bool:
+    """Whether a lost answer may have used the refresh token up, while the access token still lives."""
+    if row["renewal_at"] is None or (row["token_expires_at"] or 0) <= service.now_ms + MARGIN_MS:
+        return False
+    try:
+        return rotates(row["platform"], open_tokens(service, row["id"], row["secret"]))
+    except ApiError:
+        return False  # tokens that cannot be read: whoever uses them says so
+
+
+def _begin(service: Service, row: Row, current: Tokens) -> None:
+    """Write down that a renewal is about to be sent; ApiError when it may not be, or cannot be written."""
+    now = service.now_ms
+
+    def begin(tx: Tx) -> None:
+        if rotates(row["platform"], current) and instance.paused() == instance.RESTORED:
+            # The original may live elsewhere and have used this refresh token already; a second use may end it all.
+            raise ApiError("platform_unavailable", "This is a restored copy: no token is renewed until it is resumed.")
+        Account.update(renewal_at=now).where(Account.id == row["id"]).execute()
+
+    _check_often(service, row)
+    service.write(begin).result()
+
+
+def _ask(service: Service, row: Row, current: Tokens) -> Tokens:
+    """Ask the platform; a lost answer is asked for once more where a second use of the token is harmless."""
+    try:
+        return _ask_once(service, row, current)
+    except ApiError as error:
+        if error.outcome is not Outcome.AMBIGUOUS or rotates(row["platform"], current):
+            raise
+    return _ask_once(service, row, current)
+
+
+def _ask_once(service: Service, row: Row, current: Tokens) -> Tokens:
+    who = Who(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
+    with line(service, row["platform"], who, current) as up:
+        return platforms.CONNECTORS[row["platform"]].refresh(up, service.now_ms)
+
+
+def _unrenewed(service: Service, row: Row, current: Tokens, error: ApiError) -> ApiError:
+    """Note what a failed renewal tells, and the error to raise."""
+    error.platform_response = scrub(error.platform_response, current)
+    if error.outcome is Outcome.REJECTED:
+        service.write(lambda tx: _count(service, row)).result()
+    if error.app_in_doubt:
+        error = service.write(lambda tx: _blamed(service, row, error)).result()
+    if error.code == "platform_auth_failed" and error.token_refused:
+        reason = _without(error.message, current)
+        service.write(lambda tx: mark_revoked(service, tx, row["id"], reason, secret=row["secret"])).result()
+        gone = refuse("account.reconnect_required", platform_response=error.platform_response)
+        gone.platform = error.platform
+        return gone
+    if attention.is_meant(error):
+        service.write(lambda tx: attention.keep(service, row["id"], error)).result()
+    if error.outcome not in (None, Outcome.AMBIGUOUS):
+        _write_back(service, row)
+    return error
+
+
+def _blamed(service: Service, row: Row, error: ApiError) -> ApiError:
+    """Whose fault a refusal is that does not say: the app's when the renewals of other accounts are refused too.
+
+    The account's when it is the only one, another was renewed within the hour, or nobody else was refused within it.
+    """
+    now, hour = service.now_ms, service.now_ms - HOUR_MS
+    here = (Account.platform == row["platform"]) & Account.disconnected_at.is_null() & (Account.id != row["id"])
+    others = here & (Account.status != "revoked")
+    first = row["renewal_refused_at"]
+    Account.update(renewal_refused_at=first if first and first > hour else now).where(Account.id == row["id"]).execute()
+    if Account.select().where(here, Account.renewal_refused_at > hour).exists():
+        log.error("%s refuses the renewals of several accounts: its client credentials are wrong", row["platform"])
+        return oauth.misconfigured(platforms.platform(row["platform"]), error.message)
+    proved = Account.select().where(here, Account.renewed_at > hour).exists()
+    waited = first is not None and first <= hour
+    error.token_refused = proved or waited or not Account.select().where(others).exists()
+    return error
+
+
+def _check_often(service: Service, row: Row) -> None:
+    """ApiError when the platform has answered two renewals of the account within the hour."""
+    recent = _recent(service, row)
+    if len(recent) >= RENEWALS_MAX:
+        wait = (recent[-RENEWALS_MAX] + HOUR_MS - service.now_ms) // 1000 + 1
+        said = "The account's authorization was renewed twice within the hour; it is not asked for again so soon."
+        raise ApiError("platform_unavailable", said, outcome=Outcome.NOT_SENT, retry_after=wait)
+
+
+def _recent(service: Service, row: Row) -> list[int]:
+    """When the platform answered the account's renewals of the last hour."""
+    return [at for at in json.loads(row["renewals"] or "[]") if at > service.now_ms - HOUR_MS]
+
+
+def _with_one(service: Service, row: Row) -> str:
+    return json.dumps([*_recent(service, row), service.now_ms])
+
+
+def _count(service: Service, row: Row) -> None:
+    Account.update(renewals=_with_one(service, row)).where(
+        Account.id == row["id"], Account.secret == row["secret"]
+    ).execute()
+
+
+def _write_back(service: Service, row: Row) -> None:
+    """The platform cannot have acted: what was known before the renewal is known again."""
+    service.write(
+        lambda tx: (
+            Account.update(renewal_at=row["renewal_at"])
+            .where(Account.id == row["id"], Account.secret == row["secret"])
+            .execute()
+        )
+    ).result()
+
+
+def _saved(service: Service, row: Row, flight: _Flight) -> bool:
+    """Write the tokens that are kept in memory; False when that was not possible, and they stay there."""
+    assert flight.unsaved is not None, "the caller has just set or seen it"
+    old, fresh = flight.unsaved
+    try:
+        service.write(lambda tx: _store(service, row, old, fresh)).result()
+    except ApiError as error:
+        log.error("account %s: its new tokens could not be written yet: %s", row["id"], error.message)
+        return False
+    flight.unsaved = None
+    return True
+
+
+def _store(service: Service, row: Row, old: str, fresh: Tokens) -> None:
+    """Only in place of the tokens that were renewed: a new consent or a disconnection has come in between otherwise."""
+    Account.update(**columns(service, row["id"], row["platform"], fresh, row)).where(
+        Account.id == row["id"], Account.secret == old
+    ).execute()
+
+
+def _rescued(service: Service, row: Row, flight: _Flight) -> Tokens | None:
+    """Tokens of an earlier renewal that could not be written then; None when there are none, or newer ones came."""
+    if flight.unsaved is None:
+        return None
+    old, fresh = flight.unsaved
+    if old != row["secret"]:
+        flight.unsaved = None
+        return None
+    _saved(service, row, flight)
+    return fresh
+
+
+def save_unsaved(service: Service) -> int:
+    """Write what could not be written before; how many accounts still wait."""
+    with _guard:
+        waiting = [(account, flight) for account, flight in _flights.items() if flight.unsaved]
+    for account, flight in waiting:
+        if not flight.lock.acquire(blocking=False):
+            continue  # by whoever renews them again, which begins with writing them
+        try:
+            row = service.read(functools.partial(_row, account)).result()
+            if row is not None:
+                _rescued(service, row, flight)
+        finally:
+            flight.lock.release()
+    return sum(flight.unsaved is not None for _, flight in waiting)
+
+
+def mark_revoked(service: Service, tx: Tx, account: str, reason: str, *, secret: str | None = None) -> None:
+    """The platform refused the account's authorization: once, with event `token.revoked`.
+
+    `secret`: only while the account still has these sealed tokens.
+    """
+    now = service.now_ms
+    mine = (Account.id == account) & (Account.status != "revoked") & Account.disconnected_at.is_null()
+    if secret is not None:
+        mine &= Account.secret == secret
+    if Account.update(status="revoked", updated_at=now).where(mine).execute():
+        sent = Intent.select(Intent.post).where(Intent.account == account, Intent.outcome.is_null())
+        service.jobs.hasten(tx, sent, now)  # a later look would show no more than one now
+        tell(service, account, "token.revoked", {"revokedAt": iso(now), "reason": reason})
+
+
+def tell(service: Service, account: str, type_: str, data: dict[str, Any]) -> None:
+    """Write one token event: what both have, and `data`."""
+    row = Account.select().where(Account.id == account).dicts().get()
+    common = {
+        "accountId": row["id"],
+        "platform": row["platform"],
+        "profileId": row["profile"],
+        "platformAccountId": row["platform_account_id"],
+        "displayName": row["display_name"],
+    }
+    events.emit(service, type_, row["organization"], common | data, profile=row["profile"])
+
+
+# --- Calling -----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def line(service: Service, platform: str, account: Who, tokens: Tokens) -> Iterator[Upstream]:
+    """A live line to a platform for one job in one thread."""
+    runtime = service.runtime
+    with (
+        runtime.open_http(runtime.http_policy(guarded=False)) as http,
+        runtime.open_http(runtime.http_policy(guarded=True)) as guarded,
+    ):
+        mint = Mint(runtime.clock.now_ms, runtime.entropy)
+        usual, others = (
+            upstreams.configured(service, platform, http),
+            upstreams.named(service, platform, account, guarded),
+        )
+        yield Upstream(usual, others, service.sites[platform], account, tokens, mint=mint, notes=service.notes)
+
+
+_SECRET_NAMES = ("token", "jwt", "password", "secret", "authorization", "cookie", "signature", "assertion")
+
+
+def scrub(value: Any, tokens: Tokens) -> Any:
+    """A raw upstream answer without secrets: by the names of its fields, and wherever a token or a signature stands."""
+    if isinstance(value, dict):
+        return {name: redact.HIDDEN if _is_secret(name, item) else scrub(item, tokens) for name, item in value.items()}
+    if isinstance(value, list):
+        return [scrub(item, tokens) for item in value]
+    return _without(value, tokens) if isinstance(value, str) else value
+
+
+def _without(text: str, tokens: Tokens) -> str:
+    return redact.text(redact.without(text, _secrets(tokens)))
+
+
+def _is_secret(name: str, value: object) -> bool:
+    return isinstance(value, str) and any(word in name.lower() for word in _SECRET_NAMES)
+
+
+def _secrets(tokens: Tokens) -> list[str]:
+    private = [item for item in tokens.private.values() if isinstance(item, str)]
+    return [secret for secret in (tokens.access, tokens.refresh, *private) if secret]

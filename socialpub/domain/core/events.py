@@ -1,0 +1,57 @@
+"""Events are rows first: written in the transaction of the change they tell of."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from socialpub.domain.core.service import Service
+from socialpub.store.models import Event
+
+EVENTS: dict[str, str] = {
+    "post.queued": "A scheduled post was accepted and its job enqueued.",
+    "post.validated": "Preflight passed.",
+    "post.published": "The platform has the post.",
+    "post.rejected": "Preflight or the platform refused the post; it is not tried again.",
+    "post.failed": "The post could not be published; `willRetry` tells whether it is tried again.",
+    "post.canceled": "A queued scheduled post was canceled before it fired.",
+    "post.rescheduled": "A queued scheduled post was moved to another time.",
+    "token.expiring": "An account's token approaches its end and cannot be refreshed by itself.",
+    "token.revoked": "The platform refused an account's token.",
+    "version.deprecated": "A platform announced the end of the API version that is in use.",
+    "subscription.activated": "A subscription began.",
+    "subscription.cancelled": "A subscription was cancelled.",
+    "subscription.tier_changed": "A subscription moved to another tier.",
+    "quota.warning": "80 % of the monthly post quota is used.",
+    "quota.exceeded": "The monthly post quota is used up.",
+    "billing.payment_failed": "A payment failed.",
+    "billing.delinquent": "The subscription is past due and was downgraded to free.",
+    "billing.recovered": "A failed payment was made good.",
+}
+"""Every event type and when it is sent. The list is canonical: adding is non-breaking, removing is breaking."""
+
+
+def emit(
+    service: Service,
+    type_: str,
+    organization: str,
+    data: dict[str, Any],
+    *,
+    profile: str | None = None,
+    post: str | None = None,
+    request_id: str | None = None,
+) -> str:
+    """Write an event in the caller's transaction and return its id; KeyError for a type that EVENTS does not have."""
+    EVENTS[type_]
+    event = service.runtime.ids.prefixed("evt_")
+    Event.insert(
+        id=event,
+        organization=organization,
+        profile=profile,
+        type=type_,
+        post=post,
+        data=json.dumps(data, ensure_ascii=False, separators=(",", ":")),
+        request_id=request_id,
+        created_at=service.now_ms,
+    ).execute()
+    return event

@@ -1,0 +1,127 @@
+"""Which run of the server owns the database, and whether it may publish.
+
+A restored or copied database says `queued` where the world says posted: it starts paused (see `copies`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from peewee import fn
+
+from socialpub.base import faults
+from socialpub.domain.core import copies, disk
+from socialpub.domain.core.service import Service
+from socialpub.store.db import FencedError, Tx
+from socialpub.store.models import Account, Event, Instance, Post
+
+log = logging.getLogger("socialpub.jobs")
+
+_beating = threading.Lock()
+
+RESTORED, CLOCK = "restored", "clock"
+BEAT_SECONDS = 3600.0
+
+
+def take_over(service: Service, tx: Tx) -> dict[str, Any]:
+    """Become the owner: a new epoch, which fences every older writer. The instance row as it is now."""
+    Instance.insert(id=1).on_conflict_ignore().execute()
+    row = Instance.select().where(Instance.id == 1).dicts().get()
+    key = row["key_id"] or service.runtime.vault.key_id
+    changes = {"epoch": row["epoch"] + 1, "key_id": key}
+    copied = _copied(service, row) if row["paused"] in (None, CLOCK) else None
+    if copied:
+        log.warning("this database may have been restored or copied: %s", copied)
+        changes["paused"] = RESTORED
+    Instance.update(**changes).where(Instance.id == 1).execute()
+    return dict(row | changes)
+
+
+def needed_keys() -> set[str]:
+    """The ids of the master keys that something here was sealed with (also before the newest migrations)."""
+    if not Account.table_exists():
+        return set()
+    named = (
+        Instance.select(Instance.key_id),
+        Instance.select(_key_of(Instance.client_key)),
+        Account.select(_key_of(Account.secret)).distinct(),
+    )
+    return {row[0] for query in named for row in query.tuples() if row[0]}
+
+
+def _key_of(sealed: Any) -> Any:
+    return fn.SUBSTR(sealed, 4, 8)  # v1.<key id>.…, as `crypto.Vault` seals
+
+
+def fence(service: Service) -> None:
+    """In every transaction: FencedError once another server, or a backup, has taken the place of what we wrote."""
+    epoch, beat = Instance.select(Instance.epoch, Instance.beat).where(Instance.id == 1).tuples().get()
+    if epoch != service.jobs.epoch:
+        raise FencedError("another server has taken over this database; nothing more is written here")
+    if beat < service.beat:
+        raise FencedError("an older state was written into this database; nothing more is written here")
+
+
+def beat(service: Service, *, seen: bool = True) -> None:
+    """Count one beat, in the database first: a crash in between leaves the database ahead, which is harmless.
+
+    While it may be a copy, nothing is said outside its folder: the original, if there is one, has its mark there.
+    `seen`: the clock is trusted, so this is a sign of life that the next start may compare its clock with.
+    """
+    with _beating:  # the keeper and a stop may both be at it: one file, with the newest number
+        row = service.write(lambda tx: _count(service, seen)).result()
+        faults.hit("beat.mid")
+        counted = copies.Beat(row["beat"], row["mark"])
+        service.beat = counted.number
+        settings, host = service.runtime.settings, service.runtime.host
+        with disk.told():
+            copies.leave(settings, host, row["uid"], counted, outside=row["paused"] != RESTORED)
+
+
+def _count(service: Service, seen: bool) -> dict[str, Any]:
+    row = Instance.select().where(Instance.id == 1).dicts().get()
+    counted = {
+        "beat": row["beat"] + 1,
+        "mark": service.runtime.entropy(8).hex(),
+        "uid": row["uid"] or service.runtime.ids.uuid(),
+        "seen_at": service.now_ms if seen else row["seen_at"],
+    }
+    Instance.update(**counted).where(Instance.id == 1).execute()
+    return dict(row | counted)
+
+
+def _copied(service: Service, row: dict[str, Any]) -> str | None:
+    """Why the database may be a copy; None where there is nothing that could be sent or used up twice."""
+    if not (Post.select().exists() or (row["beat"] > 1 and Account.select().exists())):
+        return None
+    settings, host = service.runtime.settings, service.runtime.host
+    return copies.why(settings, host, row["uid"], copies.Beat(row["beat"], row["mark"]))
+
+
+def touch() -> None:
+    """The smallest change: whether one can be written."""
+    Instance.update(seen_at=Instance.seen_at + 1).where(Instance.id == 1).execute()
+
+
+def news() -> int:
+    """A number that grows with everything that happens: a beat is due when it has (an idle server writes nothing)."""
+    return int(Event.select(fn.MAX(Event.number)).scalar() or 0)
+
+
+def pause(reason: str) -> None:
+    """Nothing is published, refreshed or delivered from now on, unless there was a reason already."""
+    Instance.update(paused=reason).where(Instance.id == 1, Instance.paused.is_null()).execute()
+
+
+def resume(reason: str | None) -> bool:
+    """End a pause; whether this reason was the one. A copy is a database of its own from then on, with a new id."""
+    changes = {"paused": None} | ({"uid": ""} if reason == RESTORED else {})
+    return bool(Instance.update(**changes).where(Instance.id == 1, Instance.paused == reason).execute())
+
+
+def paused() -> str | None:
+    """Why publishing is paused; None while it is not."""
+    reason = Instance.select(Instance.paused).where(Instance.id == 1).scalar()
+    return str(reason) if reason else None

@@ -1,0 +1,182 @@
+"""A post row's allowed moves: one conditional UPDATE each, with its event, in the caller's transaction.
+
+One row moved: the caller owns it. None: somebody else was faster, or the post is past that.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from socialpub import platforms
+from socialpub.base.runtime import iso
+from socialpub.domain.core import events
+from socialpub.domain.core.service import Service
+from socialpub.store.db import Tx
+from socialpub.store.models import Batch, Post
+
+log = logging.getLogger("socialpub.posts")
+
+Row = dict[str, Any]
+TERMINAL = frozenset({"published", "failed", "rejected", "canceled"})
+
+
+@dataclass(frozen=True)
+class Move:
+    """From which states to which, and what is told."""
+
+    sources: frozenset[str]
+    target: str
+    events: tuple[str, ...] = ()
+
+
+def _move(sources: str, target: str, *told: str) -> Move:
+    return Move(frozenset(sources.split()), target, told)
+
+
+MOVES: dict[str, Move] = {
+    # By the protocol.
+    "claim": _move("queued validated", "publishing"),
+    "publish": _move("publishing", "published", "post.published"),
+    "reject": _move("publishing", "rejected", "post.rejected"),
+    "fail": _move("publishing", "failed", "post.failed"),
+    "wait": _move("publishing", "validated", "post.failed"),  # for the next attempt
+    "doubt": _move("validated", "failed", "post.failed"),  # between two attempts, of what goes on without us
+    # Before anything was sent.
+    "overdue": _move("queued validated publishing", "failed", "post.failed"),
+    "refuse": _move("queued validated", "rejected", "post.rejected"),
+    # By a person.
+    "reschedule": _move("queued", "queued", "post.rescheduled"),
+    "cancel": _move("queued", "canceled", "post.canceled"),
+    "disconnect": _move("queued validated", "canceled", "post.canceled"),
+    "retry": _move("failed rejected", "validated", "post.validated"),
+    "retry_at": _move("failed rejected", "queued", "post.queued", "post.validated"),
+    "settle_published": _move("failed", "published", "post.published"),
+    "settle_absent": _move("failed", "failed"),
+}
+
+
+def move(
+    service: Service,
+    tx: Tx,
+    name: str,
+    post: str,
+    *,
+    where: Any = None,
+    data: Mapping[str, Any] | None = None,
+    request_id: str | None = None,
+    **columns: Any,
+) -> Row | None:
+    """Make a move and write its events; the row as it is now, or None when the row was not in the right state.
+
+    `where` narrows the update further (a time window). `data` is added to the events' data.
+    """
+    allowed = MOVES[name]
+    condition = (Post.id == post) & Post.status.in_(sorted(allowed.sources))
+    if where is not None:
+        condition &= where
+    moved = Post.update(status=allowed.target, updated_at=service.now_ms, **columns).where(condition).execute()
+    if not moved:
+        return None
+    row = Post.select().where(Post.id == post).dicts().get()
+    request_id = request_id or _request_of(row)
+    for type_ in allowed.events:
+        tell(service, type_, row, data or {}, request_id)
+    if row["status"] in TERMINAL or name == "wait":
+        tx.after_commit(lambda: _log(row, request_id))
+    if row["status"] in TERMINAL:
+        tx.after_commit(lambda: service.hub.ring(f"post:{post}"))
+    return row  # type: ignore[no-any-return]
+
+
+def tell(service: Service, type_: str, row: Row, data: Mapping[str, Any], request_id: str | None = None) -> None:
+    """Write one post event: the fields that all have, those of its type, and `data`.
+
+    Without a `request_id` the event belongs to the request that made the batch.
+    """
+    common = {
+        "id": row["id"],
+        "batchId": row["batch"],
+        "platform": row["platform"],
+        "accountId": row["account"],
+        "profileId": row["profile"],
+        "scheduledAt": iso(row["scheduled_at"]),
+    }
+    own = _OWN[type_](row)
+    events.emit(
+        service,
+        type_,
+        row["organization"],
+        common | own | dict(data),
+        profile=row["profile"],
+        post=row["id"],
+        request_id=request_id or _request_of(row),
+    )
+
+
+def _request_of(row: Row) -> str | None:
+    """The request that made the post's batch."""
+    found: str | None = Batch.select(Batch.request_id).where(Batch.id == row["batch"]).scalar()
+    return found
+
+
+def _log(row: Row, request_id: str | None) -> None:
+    """The one line of an outcome; ids only, for a platform's words may hold anything."""
+    error = json.loads(row["error"]) if row["error"] else {}
+    outcome = row["status"] if row["status"] in TERMINAL else "failed, is tried again"
+    why = " ".join(error[name] for name in ("code", "rule") if name in error)
+    log.info(
+        "post %s %s: account %s, %s, attempt %s, batch %s, request %s%s",
+        row["id"],
+        outcome,
+        row["account"],
+        row["platform"],
+        row["attempts"],
+        row["batch"],
+        request_id,
+        f": {why}" if why else "",
+    )
+
+
+def _published(row: Row) -> dict[str, Any]:
+    data = {
+        "publishedAt": iso(row["published_at"]),
+        "uri": row["platform_uri"],
+        "cid": row["platform_cid"],
+        "url": row["url"],
+    }
+    optional = {
+        "firstCommentUri": row["first_comment_uri"],
+        "firstCommentCid": row["first_comment_cid"],
+        "warnings": json.loads(row["warnings"]),
+    }
+    return data | {name: value for name, value in optional.items() if value}
+
+
+def _failed(row: Row) -> dict[str, Any]:
+    return {
+        "failedAt": iso(row["updated_at"]),
+        "error": json.loads(row["error"]),
+        "willRetry": row["status"] == "validated",
+        "nextAttemptAt": iso(row["next_attempt_at"]),
+    }
+
+
+_OWN: dict[str, Callable[[Row], dict[str, Any]]] = {
+    "post.queued": lambda row: {"queuedAt": iso(row["updated_at"])},
+    "post.validated": lambda row: {"validatedAt": iso(row["updated_at"])},
+    "post.published": _published,
+    "post.rejected": lambda row: {"rejectedAt": iso(row["updated_at"]), "error": json.loads(row["error"])},
+    "post.failed": _failed,
+    "post.rescheduled": lambda row: {},
+    "post.canceled": lambda row: {"canceledAt": iso(row["updated_at"])},
+}
+
+
+def goes_on(post: dict[str, Any]) -> bool:
+    """Whether what preparing has left at the platform reaches its place without us."""
+    delivers = platforms.platform(post["platform"]).delivers
+    return bool(post["saved"] and delivers and delivers(json.loads(post["saved"])))

@@ -1,0 +1,77 @@
+"""What is too late to be published: one rule, asked at each claim, and at a start for everything at once.
+
+A post is late against the newest thing that was asked of it: its schedule, a retry, the wait for its next attempt.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from peewee import fn
+
+from socialpub.base.errors import ApiError, refuse
+from socialpub.base.runtime import iso
+from socialpub.domain.core import moves
+from socialpub.domain.core.service import Service
+from socialpub.store.models import Intent, Post
+
+Row = dict[str, Any]
+LEAST_MS = 5000  # from due to claimed in ordinary work: no grace is shorter
+PREPARING_MS = 300_000  # from claimed to sent: it takes what an upload takes, and that is not being late
+OPEN = ("queued", "validated", "publishing")
+
+
+def due_column() -> Any:
+    """The time at which an open post is due, as SQL."""
+    return fn.COALESCE(Post.due_at, Post.scheduled_at, Post.created_at)
+
+
+def due_of(post: Row) -> int:
+    """The time at which an open post is due."""
+    return int(next(post[name] for name in ("due_at", "scheduled_at", "created_at") if post[name] is not None))
+
+
+def ends(service: Service, least: int = LEAST_MS) -> int:
+    """What was due before this is not published any more; `least`: no grace is shorter."""
+    return service.now_ms - max(least, _grace_ms(service))
+
+
+def _grace_ms(service: Service) -> int:
+    return max(LEAST_MS, int(service.runtime.settings.scheduling.overdue_grace * 1000))
+
+
+def refusal(service: Service, post: Row, least: int = LEAST_MS) -> ApiError | None:
+    """Why an open post is not published any more; None while it is not too late, or something of it was sent."""
+    if due_of(post) >= ends(service, least) or moves.goes_on(post):
+        return None
+    return None if _sent().where(Intent.post == post["id"]).exists() else error(service, post)
+
+
+def error(service: Service, post: Row) -> ApiError:
+    """The error that a post ends with which is not published any more."""
+    due, now = due_of(post), service.now_ms
+    late, grace = (now - due) // 1000, _grace_ms(service) // 1000
+    return refuse(
+        "schedule.overdue",
+        f"The post was due at {iso(due)} and could not be sent until {iso(now)}: {late} s late, where "
+        f"`scheduling.overdue_grace` allows {grace} s.",
+    )
+
+
+def _sent() -> Any:
+    """Sends that may have had an effect."""
+    return Intent.select().where(Intent.outcome.is_null() | (Intent.outcome == "ok"))
+
+
+def before(at_ms: int) -> list[Row]:
+    """Open posts that were due before a time and of which nothing can have been sent, in due order."""
+    rows = (
+        Post.select(*_SHOWN)
+        .where(Post.status.in_(OPEN), due_column() < at_ms, ~fn.EXISTS(_sent().where(Intent.post == Post.id)))
+        .order_by(due_column(), Post.id)
+        .dicts()
+    )
+    return [row for row in rows if not moves.goes_on(row)]
+
+
+_SHOWN = (Post.id, Post.platform, Post.account, Post.due_at, Post.scheduled_at, Post.created_at, Post.saved)

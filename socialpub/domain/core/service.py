@@ -1,0 +1,155 @@
+"""What the verbs of the domain are handed: database, queue, runtime, threads, and who waits for what."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from socialpub import platforms
+from socialpub.base import net
+from socialpub.base.breakers import Breakers
+from socialpub.base.fair import Pool, Shares, Waiting
+from socialpub.base.runtime import Runtime
+from socialpub.base.turns import Turns
+from socialpub.platforms.contract import Notes, Site
+from socialpub.store.db import Answer, Database, Tx
+from socialpub.store.models import Intent
+from socialpub.store.queue import Jobs
+
+T = TypeVar("T")
+STEERED = 64  # threads
+MEASURING = READING = 2  # threads: what they do is all computing
+WAITING = Waiting(1000, 4000)  # for an upstream: a batch may have 25
+STEERED_WAITING = Waiting(400, 1600)
+MEASURING_WAITING = Waiting(50, 200)
+CHECKED_AT_ONCE = 4  # requests of one organization: as many as two processors and a disk are kept busy by
+
+
+class Hub:
+    """Tells waiters of this process that something (a post, a key) has come to its end. Rows stay the truth."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[str, set[concurrent.futures.Future[None]]] = defaultdict(set)
+        self._closed = False
+
+    def expect(self, name: str) -> concurrent.futures.Future[None]:
+        """A future that ends when `name` is rung; take it before looking, so that nothing is missed."""
+        future: concurrent.futures.Future[None] = concurrent.futures.Future()
+        with self._lock:
+            self._waiting[name].add(future)
+        return future
+
+    def forget(self, name: str, future: concurrent.futures.Future[None]) -> None:
+        with self._lock:
+            futures = self._waiting.get(name, set())
+            futures.discard(future)
+            if not futures:
+                self._waiting.pop(name, None)
+
+    def ring(self, name: str) -> None:
+        with self._lock:
+            futures = self._waiting.pop(name, set())
+        for future in futures:
+            if not future.done():
+                future.set_result(None)
+
+    def close(self) -> None:
+        """Nobody waits any longer: the server stops."""
+        self._closed = True
+        for name in list(self._waiting):
+            self.ring(name)
+
+    async def until(self, name: str, ready: Callable[[], Answer[T | None]], seconds: float) -> T | None:
+        """What `ready` reads once it is not None, asked again at each ring; None after `seconds`."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while True:
+            rung = self.expect(name)
+            try:
+                found = await ready()
+                if found is not None or self._closed or loop.time() >= deadline:
+                    return found
+                await asyncio.wait([asyncio.wrap_future(rung)], timeout=deadline - loop.time())
+            finally:
+                self.forget(name, rung)
+
+
+@dataclass
+class Service:
+    """One running socialpub. `pool` runs upstream calls; its threads hold no connection.
+
+    `steered` runs what users point at addresses of their choice: it can hang without keeping the rest. `measuring` runs
+    the rules over texts, which may be long: no reader of the database waits for it. `reading` looks through bodies.
+    `turns`: requests that are checked and written, some of each organization at once.
+    """
+
+    runtime: Runtime
+    db: Database
+    jobs: Jobs
+    pool: Pool
+    steered: Pool
+    measuring: Pool
+    reading: Pool
+    breakers: Breakers
+    sites: Mapping[str, Site]
+    hub: Hub = field(default_factory=Hub)
+    beat: int = 0  # the newest of this run: a database that does not know it is not the one that it wrote to
+    unheard: dict[str, int] = field(default_factory=dict)  # requests whose client has gone, and when
+    unkept: set[str] = field(default_factory=set)  # batches whose answer could not be kept for their key
+    turns: Turns = field(default_factory=lambda: Turns(CHECKED_AT_ONCE))
+    notes: Notes = field(default_factory=Notes)  # of all lines to accounts
+    setup_digest: str | None = None  # of the one-time link that makes the first owner
+    stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end
+
+    @property
+    def now_ms(self) -> int:
+        return self.runtime.clock.now_ms()
+
+    @property
+    def base_url(self) -> str:
+        return self.runtime.settings.base_url
+
+    def is_busy(self) -> bool:
+        """Whether upstream calls are still under way; the interpreter would wait for them."""
+        return bool(self.jobs.held()) or self.pool.busy or self.steered.busy
+
+    def write(self, run: Callable[[Tx], T]) -> Answer[T]:
+        return self.db.write(run)
+
+    def read(self, run: Callable[[], T]) -> Answer[T]:
+        return self.db.read(run)
+
+
+def open_service(runtime: Runtime) -> Service:
+    """A service over the configured, already migrated database; close it with `close_service`."""
+    db = Database(runtime.settings.database_path).open()
+    publishing = runtime.settings.publishing
+    breakers = Breakers(runtime.clock.monotonic)
+    jobs = Jobs(db, runtime.clock, Shares(publishing.workers, breakers.narrow))
+    jobs.next_try = breakers.next_try
+    jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
+    pool = Pool(publishing.threads, "upstream", WAITING)
+    steered = Pool(STEERED, "steered", STEERED_WAITING)
+    measuring = Pool(MEASURING, "measuring", MEASURING_WAITING)
+    reading = Pool(READING, "reading")
+    sites = {name: platforms.site(name, _table(runtime, name)) for name in platforms.PLATFORMS}
+    return Service(runtime, db, jobs, pool, steered, measuring, reading, breakers, sites)
+
+
+def _table(runtime: Runtime, name: str) -> dict[str, Any]:
+    return runtime.settings.platforms.get(name, {})
+
+
+def close_service(service: Service) -> None:
+    service.pool.shutdown(wait=False, cancel_futures=True)
+    service.steered.shutdown(wait=False, cancel_futures=True)
+    service.measuring.shutdown(wait=False, cancel_futures=True)
+    service.reading.shutdown(wait=False, cancel_futures=True)
+    net.close_idle(0)
+    service.db.close()

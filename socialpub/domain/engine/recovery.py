@@ -1,0 +1,196 @@
+"""What a start finds and what a sweep finds: leases of the run before, overdue posts, lost doorbells, answers cut off.
+
+Recovery sends nothing: it frees the leases, and the freed doorbells lead each post to look before it does anything.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import Any
+
+from peewee import JOIN, Value, fn
+
+from socialpub.base import faults
+from socialpub.base.fair import NOBODY
+from socialpub.domain.core import clockwatch, instance, overdue, upstreams
+from socialpub.domain.core.service import Service
+from socialpub.domain.media import library
+from socialpub.domain.people import audit, limits
+from socialpub.domain.posts import batches
+from socialpub.domain.publishing import records
+from socialpub.store.db import Tx
+from socialpub.store.models import Batch, Event, Idempotency, Post
+from socialpub.store.queue import Claim, Job
+
+log = logging.getLogger("socialpub.jobs")
+
+STEP = 20  # rows in one transaction: other writers wait for it
+SWEEP_MAX = 500
+ANSWER_MS, ANSWER_MAX_MS = 1000, 60_000  # between looks at an interrupted batch, growing with its age
+INTERRUPTED_MS = 120_000  # an answer this late is nobody's any more
+
+
+def recover(service: Service) -> None:
+    """Free the leases of the run before, and let interrupted answers be finished. Quick: the port is not open yet."""
+    service.write(lambda tx: service.jobs.free_all(tx, service.now_ms)).result()
+    faults.hit("recover.mid")
+    _answer_interrupted(service)
+
+
+def _answer_interrupted(service: Service, within_ms: int = 0) -> None:
+    """`within_ms`: of requests that began less than this ago, somebody may still be at work."""
+    for batch in service.read(lambda: _interrupted(service.now_ms, within_ms)).result():
+        _ring(service, "answer", f"answer:{batch}", service.now_ms)
+
+
+def keep_unkept(service: Service) -> None:
+    """The answers of this process that could not be kept when they were given: soon, not after minutes."""
+    for batch in list(service.unkept):
+        _ring(service, "answer", f"answer:{batch}", service.now_ms)
+        service.unkept.discard(batch)
+
+
+def _ring(service: Service, kind: str, key: str, due: int, account: str = "") -> None:
+    def put(tx: Tx) -> None:
+        share = upstreams.share(service, account) if account else NOBODY
+        service.jobs.put(tx, kind, key, due, account, share)
+
+    service.write(put).result()
+
+
+# --- A clock that was set ----------------------------------------------------------------------------------------
+
+
+def is_due(service: Service) -> bool:
+    """Whether a post is to be worked on now, by the clock."""
+    return bool(Job.select().where(Job.kind == "publish", Job.visible_at <= service.now_ms).exists())
+
+
+def behind(service: Service, seen_at: int) -> int:
+    """By how many milliseconds the clock is behind what was written here before; 0 when it is not."""
+    newest = service.read(lambda: Event.select(Event.created_at).order_by(Event.number.desc()).limit(1).scalar())
+    by = max(seen_at, newest.result() or 0) - service.now_ms
+    if by > clockwatch.DRIFT_MS:
+        log.warning("the clock is %d s behind the newest entry: what is scheduled is late by as much", by // 1000)
+    return max(0, by)
+
+
+def went_back(service: Service, by_ms: int) -> int:
+    """Bring forward what waits for a while and not for a moment, after the clock was set back; how many jobs.
+
+    A scheduled post waits for its moment. Leases, attempts, looks and answers had their time counted from a clock that
+    is gone.
+    """
+    after, moved = "", 0
+    while by_ms and (keys := service.read(functools.partial(_waiting, after, service.now_ms)).result()):
+        service.write(functools.partial(_bring_forward, keys=keys, by_ms=by_ms, now=service.now_ms)).result()
+        after, moved = keys[-1], moved + len(keys)
+    return moved
+
+
+def _waiting(after: str, now: int) -> list[str]:
+    query = (
+        Job.select(Job.key)
+        .join(Post, JOIN.LEFT_OUTER, on=(Post.id == Job.key))
+        .where(Job.key > after, Job.visible_at > now, Post.status.is_null() | (Post.status != "queued"))
+        .order_by(Job.key)
+        .limit(SWEEP_MAX)
+    )
+    return [row[0] for row in query.tuples()]
+
+
+def _bring_forward(tx: Tx, *, keys: list[str], by_ms: int, now: int) -> None:
+    def sooner(column: Any) -> Any:
+        return fn.MAX(now, column - by_ms)  # what began to wait before the clock had been set ahead: now
+
+    Job.update(visible_at=sooner(Job.visible_at)).where(Job.key.in_(keys)).execute()
+    Post.update(next_attempt_at=sooner(Post.next_attempt_at), due_at=sooner(Post.due_at)).where(
+        Post.id.in_(keys), Post.status.in_(["validated", "publishing"])
+    ).execute()
+
+
+# --- Overdue -----------------------------------------------------------------------------------------------------
+
+
+def fail_overdue(service: Service) -> int:
+    """Posts due longer ago than the grace time become `failed`, rule `schedule.overdue`; how many were found.
+
+    Not those that a thread of this server is at work on.
+    """
+    held = {claim.key for claim in service.jobs.held()}
+    found = service.read(lambda: overdue.before(overdue.ends(service))).result()
+    rows = [row for row in found if row["id"] not in held]
+    for start in range(0, len(rows), STEP):
+        fail_part(service, rows[start : start + STEP])
+    return len(rows)
+
+
+def fail_part(service: Service, rows: list[dict[str, Any]]) -> None:
+    def fail(tx: Tx) -> None:
+        for row in rows:
+            records.too_late(service, tx, row)
+
+    service.write(fail).result()
+
+
+def _interrupted(now: int, within_ms: int) -> list[str]:
+    """Batches whose answer nobody waits for any more, and that nothing is about to complete."""
+    query = (
+        Idempotency.select(Idempotency.batch)
+        .join(Job, JOIN.LEFT_OUTER, on=(Job.key == Value("answer:").concat(Idempotency.batch)))
+        .where(
+            Idempotency.status.is_null(),
+            fn.ABS(Idempotency.created_at - now) >= within_ms,  # ahead of now: the clock was set back since
+            Job.key.is_null(),
+        )
+    )
+    return [row[0] for row in query.tuples()]
+
+
+def answer(service: Service, claim: Claim) -> None:
+    """Complete the kept answer of a batch whose request died with the process, once the batch is settled."""
+    batch = claim.key.removeprefix("answer:")
+
+    def finish(tx: Tx) -> None:
+        if batches.is_settled(batch):
+            key = Idempotency.select(Idempotency.id).where(Idempotency.batch == batch).scalar()
+            if key:
+                batches.complete(service, tx, batch, key)
+            service.jobs.finish(tx, claim)
+        else:
+            age = service.now_ms - Batch.select(Batch.created_at).where(Batch.id == batch).scalar()
+            service.jobs.again(tx, claim, service.now_ms + max(ANSWER_MS, min(age // 10, ANSWER_MAX_MS)))
+
+    service.write(finish).result()
+
+
+# --- Sweeps ------------------------------------------------------------------------------------------------------
+
+
+def sweep(service: Service, fetched: library.Fetched) -> None:
+    """Ring again for open posts that have no job, and forget what is past its time."""
+    for post, lane, due in service.read(_unrung).result():
+        log.warning("post %s had no job; it rings again", post)
+        _ring(service, "publish", post, due, lane)
+    _answer_interrupted(service, INTERRUPTED_MS)
+    while service.write(lambda tx: limits.purge(tx, service.now_ms)).result() == limits.PURGED_AT_ONCE:
+        log.info("answers past their time are being forgotten")
+    while service.write(lambda tx: audit.purge(service, tx)).result() == audit.PURGED_AT_ONCE:
+        log.info("acts past their time are being forgotten")
+    for batch in fetched.kept():
+        if service.read(functools.partial(batches.is_settled, batch)).result():
+            fetched.drop(batch)
+    # A database that was put back may be the wrong one: its media are left alone until somebody has looked.
+    if service.read(instance.paused).result() is None:
+        fetched.tidy()
+
+
+def _unrung() -> list[tuple[str, str, int]]:
+    query = (
+        Post.select(Post.id, Post.account, overdue.due_column())
+        .join(Job, JOIN.LEFT_OUTER, on=(Job.key == Post.id))
+        .where(Post.status.in_(overdue.OPEN), Job.key.is_null())
+        .limit(SWEEP_MAX)
+    )
+    return list(query.tuples())

@@ -1,0 +1,131 @@
+"""Media of running batches that this server does not keep: by URL, or inline in a request that is only validated."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from socialpub.base.errors import ApiError
+from socialpub.domain.core.service import Service
+from socialpub.domain.media import files, probe
+from socialpub.platforms.contract import Facts
+
+FETCH_SECONDS = 120.0
+FAILED_SECONDS = 60.0
+TIDY_SECONDS = 3600.0
+VALIDATING = "validate-"
+
+
+@dataclass
+class _Entry:
+    """One file of a batch: made once, while whoever else wants it waits."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    facts: Facts | None = None
+    error: ApiError | None = None
+    failed_at: float = 0.0
+
+
+class Fetched:
+    """Each URL is fetched and measured once a batch, and kept until the batch's last target settles."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._entries: dict[str, dict[str, _Entry]] = defaultdict(dict)
+        self._owners: dict[str, str] = {}
+        self._guard = threading.Lock()
+        self._tidied: float | None = None
+
+    def owned(self, batch: str, organization: str) -> None:
+        """Whose the batch is: its files are read in that organization's share."""
+        self._owners[batch] = organization
+
+    def get(self, batch: str, url: str) -> tuple[Path, Facts]:
+        """The file of a URL and what it is.
+
+        ApiError from the guarded client, with the upstream's status in `platform_response`, or from measuring.
+        """
+        name = hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
+        return self._once(batch, name, lambda place: self._fetch(url, place))
+
+    def bring(self, batch: str, inline: Mapping[str, files.Arriving]) -> None:
+        """Put the files of a request, which go with it, among those of the batch."""
+        for name, arriving in inline.items():
+            place = self._folder(batch) / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(arriving.path, place)
+            except OSError:  # the media lie on another disk
+                shutil.copyfile(arriving.path, place)
+
+    def brought(self, batch: str, name: str) -> tuple[Path, Facts]:
+        """One of them and what it is; ApiError from measuring."""
+        return self._once(batch, name, _gone)
+
+    def kept(self) -> list[str]:
+        """The batches whose files are here, without those that are just being validated."""
+        folder = self._folder("")
+        names = [place.name for place in folder.iterdir()] if folder.is_dir() else []
+        return [name for name in names if not (name.startswith(VALIDATING) and name in self._entries)]
+
+    def drop(self, batch: str) -> None:
+        """Forget a settled batch's files."""
+        with self._guard:
+            self._entries.pop(batch, None)
+            self._owners.pop(batch, None)
+        shutil.rmtree(self._folder(batch), ignore_errors=True)
+
+    def tidy(self) -> None:
+        """At the first call and then hourly: remove stored bytes that no row needs."""
+        now = self._service.runtime.clock.monotonic()
+        if self._tidied is None or now - self._tidied >= TIDY_SECONDS:
+            self._tidied = now
+            files.tidy(self._service)
+
+    def _once(self, batch: str, name: str, make: Callable[[Path], None]) -> tuple[Path, Facts]:
+        with self._guard:
+            entry = self._entries[batch].setdefault(name, _Entry())
+        place = self._folder(batch) / name
+        with entry.lock:
+            if entry.error and self._service.runtime.clock.monotonic() - entry.failed_at < FAILED_SECONDS:
+                raise entry.error
+            try:
+                if not place.exists():
+                    make(place)
+                entry.facts = entry.facts or _measured(place, self._owners.get(batch, batch))
+            except ApiError as error:
+                entry.error, entry.failed_at = error, self._service.runtime.clock.monotonic()
+                raise
+            return place, entry.facts
+
+    def _fetch(self, url: str, place: Path) -> None:
+        runtime = self._service.runtime
+        most = runtime.settings.media.max_bytes
+        with runtime.open_http(runtime.http_policy(guarded=True)) as http, files.Arriving(place.parent) as arriving:
+            reply = http.download(url, arriving, max_bytes=most, deadline=FETCH_SECONDS)
+            if not reply.ok:
+                detail = {"status": reply.status, "url": url}
+                raise ApiError(
+                    "preflight_failed", f"The address answered with status {reply.status}.", platform_response=detail
+                )
+            arriving.finish()
+            arriving.keep(place)
+
+    def _folder(self, batch: str) -> Path:
+        return self._service.runtime.settings.data_dir / "fetched" / batch
+
+
+def _gone(place: Path) -> None:
+    raise FileNotFoundError(place)
+
+
+def _measured(path: Path, owner: str) -> Facts:
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return probe.measure(path, sha256, owner) or Facts(probe.UNKNOWN, path.stat().st_size, sha256)

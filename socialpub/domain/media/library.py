@@ -1,0 +1,360 @@
+"""Media: the records of stored files, their public addresses, and how a post gets its bytes at publishing time."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from peewee import fn
+
+from socialpub import platforms
+from socialpub.base import crypto
+from socialpub.base.errors import ApiError, refuse
+from socialpub.base.runtime import iso
+from socialpub.domain import act
+from socialpub.domain.core import cursors
+from socialpub.domain.core.service import Service
+from socialpub.domain.media import files, probe
+from socialpub.domain.media.fetched import Fetched as Fetched
+from socialpub.domain.media.files import file_of
+from socialpub.domain.people import tenancy
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes import schemas
+from socialpub.platforms.contract import Draft, Facts, Item, Kind
+from socialpub.platforms.kit.rules import unreachable
+from socialpub.store.db import Tx
+from socialpub.store.models import Media, Post
+
+EXTENSIONS = {
+    "image/jpeg": "jpg",
+    "image/png": "png",
+    "image/webp": "webp",
+    "image/gif": "gif",
+    "video/mp4": "mp4",
+    "video/quicktime": "mov",
+    "video/webm": "webm",
+}
+LISTING = "media"
+NEEDING = ("queued", "validated", "publishing")
+Row = dict[str, Any]
+InlineFiles = Mapping[str, files.Arriving]  # what a request carries, by the hash that stands in its place
+T = TypeVar("T")
+
+
+# --- Storing -----------------------------------------------------------------------------------------------------
+
+
+def store(service: Service, arriving: files.Arriving, organization: str) -> Facts:
+    """Put an inline file durably in its place under its hash, before any row names it, and measure it.
+
+    A file of an unsupported or unreadable kind is kept too: the platform's own rule says no when it is published.
+    """
+    arriving.finish()
+    kind = probe.sniff(arriving.head) or probe.UNKNOWN
+    try:
+        facts = probe.measure(arriving.path, arriving.sha256, organization)
+    except ApiError as error:
+        if error.code == "internal_error":
+            raise
+        facts = None
+    files.keep(service, arriving)
+    return facts or Facts(kind, arriving.size, arriving.sha256)
+
+
+def take(service: Service, arriving: files.Arriving, organization: str) -> Facts:
+    """Keep an uploaded file; ApiError `media.type_unsupported`, `media.unreadable`, `media.pixels_max`."""
+    arriving.finish()
+    facts = probe.measure(arriving.path, arriving.sha256, organization)
+    if facts is None:
+        raise refuse("media.type_unsupported")
+    files.keep(service, arriving)
+    return facts
+
+
+async def bind(service: Service, scope: Scope, kept: Collection[Facts], run: Callable[[Tx], T]) -> T:
+    """Run the write whose rows name files that `store` or `take` kept; when it is refused, they go again."""
+
+    def bound(tx: Tx) -> T:
+        for facts in kept:
+            tx.after_commit(functools.partial(files.release, service, facts.sha256))
+        return run(tx)
+
+    try:
+        return await act.write(service, scope, bound)
+    except Exception:
+        await asyncio.get_running_loop().run_in_executor(service.pool, give_up, service, kept)
+        raise
+
+
+def give_up(service: Service, kept: Collection[Facts]) -> None:
+    """Remove files that were kept for rows that will not be, unless another row or request needs them."""
+    for facts in kept:
+        files.give_up(service, facts.sha256)
+
+
+def _check_quota(service: Service, organization: str, coming: int) -> None:
+    """ApiError `media.quota`; in the transaction that makes the row, so that two requests cannot both take the rest."""
+    most = service.runtime.settings.media.organization_bytes
+    if not most:
+        return
+    there = (Media.organization == organization) & Media.deleted_at.is_null()
+    held = int(Media.select(fn.COALESCE(fn.SUM(Media.size_bytes), 0)).where(there).scalar())
+    if held + coming > most:
+        raise refuse("media.quota", f"The organization's media have {held:,} of {most:,} bytes; this has {coming:,}.")
+
+
+def insert(service: Service, organization: str, profile: str | None, facts: Facts, alt: str | None) -> str:
+    """The row of a stored file; its id. ApiError `media.quota`."""
+    _check_quota(service, organization, facts.size)
+    media_id = service.runtime.ids.prefixed("med_")
+    Media.insert(
+        id=media_id,
+        organization=organization,
+        profile=profile,
+        content_type=facts.content_type,
+        kind=facts.kind,
+        size_bytes=facts.size,
+        alt_text=alt,
+        created_at=service.now_ms,
+        **{column: getattr(facts, column) for column in FACTS},
+    ).execute()
+    return media_id
+
+
+FACTS = (
+    "sha256",
+    "width",
+    "height",
+    "frames",
+    "duration_ms",
+    "frame_rate",
+    "bit_rate",
+    "video_codec",
+    "audio_codec",
+    "has_audio",
+)
+"""Columns that are named like the facts they hold."""
+
+
+def facts_of(row: Row) -> Facts:
+    """What is known of an asset without opening its file."""
+    return Facts(row["content_type"], row["size_bytes"], **{column: row[column] for column in FACTS})
+
+
+# --- Records -----------------------------------------------------------------------------------------------------
+
+
+def find(scope: Scope, profile: str | None, media_id: str) -> Row:
+    """The row of an asset that the scope (and profile) may use; ApiError `not_found`, rule `media.unknown`."""
+    row = _usable(scope, profile or scope.profile).where(Media.id == media_id).dicts().first()
+    if row is None:
+        raise refuse("media.unknown", f"The scope holds no media with the id {media_id}.")
+    return row  # type: ignore[no-any-return]
+
+
+def held(scope: Scope, ids: Collection[str]) -> dict[str, Row]:
+    """The rows of those of these assets that the organization has, in one query."""
+    return {row["id"]: row for row in _usable(scope, None).where(Media.id.in_(sorted(ids))).dicts()} if ids else {}
+
+
+def usable(held: Mapping[str, Row], profile: str, media_id: str) -> Row:
+    """The asset, where the profile may use it; ApiError as `find`."""
+    row = held.get(media_id)
+    if row is None or row["profile"] not in (None, profile):
+        raise refuse("media.unknown", f"The scope holds no media with the id {media_id}.")
+    return row
+
+
+def _usable(scope: Scope, profile: str | None) -> Any:
+    query = Media.select().where(Media.organization == scope.organization, Media.deleted_at.is_null())
+    return query.where(Media.profile.is_null() | (Media.profile == profile)) if profile else query
+
+
+def body(service: Service, row: Row) -> Row:
+    """An asset as the API shows it."""
+    return {
+        "id": row["id"],
+        "url": public_url(service, row["id"], row["content_type"]),
+        "contentType": row["content_type"],
+        "sizeBytes": row["size_bytes"],
+        "sha256": row["sha256"],
+        "kind": row["kind"],
+        "width": row["width"],
+        "height": row["height"],
+        "durationMs": row["duration_ms"],
+        "profileId": row["profile"],
+        "altText": row["alt_text"],
+        "createdAt": iso(row["created_at"]),
+    }
+
+
+def page(service: Service, scope: Scope, query: schemas.MediaQuery) -> Row:
+    """One page of the media that the scope (and profile) may use, newest first.
+
+    ApiError `not_found` for a profile out of scope, `cursor` for a cursor that this list did not make.
+    """
+    profile = scope.narrowed(query.profile_id)
+    check_profile(scope, query.profile_id)
+    found = _usable(scope, profile)
+    if query.cursor:
+        at, last = cursors.unseal(service, LISTING, scope.organization, query.cursor)
+        found = found.where((Media.created_at < at) | ((Media.created_at == at) & (Media.id < last)))
+    rows = list(found.order_by(Media.created_at.desc(), Media.id.desc()).limit(query.limit + 1).dicts())
+    shown = rows[: query.limit]
+    more = shown[-1] if len(rows) > query.limit else None
+    cursor = more and cursors.seal(service, LISTING, scope.organization, more["created_at"], more["id"])
+    return {"data": [body(service, row) for row in shown], "nextCursor": cursor}
+
+
+def check_profile(scope: Scope, profile: str | None) -> None:
+    """ApiError `not_found` for a profile that the organization does not have."""
+    if profile is not None and not tenancy.profile_exists(scope, profile):
+        raise ApiError("not_found", "The organization has no profile with this id.")
+
+
+def delete(service: Service, tx: Tx, scope: Scope, media_id: str) -> Row:
+    """`{id, deleted}`; ApiError `media.in_use` while an open post needs the asset.
+
+    A key that is bound to a profile deletes only what belongs to that profile.
+    """
+    row = find(scope, None, media_id)
+    if scope.profile not in (None, row["profile"]):
+        raise refuse("media.unknown", f"The key's profile owns no media with the id {media_id}.")
+    named = (fn.instr(Post.media, media_id) > 0) | (fn.instr(Post.options, media_id) > 0)
+    post = Post.select(Post.id).where(Post.status.in_(NEEDING), named).limit(1).scalar()
+    if post is not None:
+        raise refuse("media.in_use", f"Post {post} needs this media.")
+    Media.update(deleted_at=service.now_ms).where(Media.id == media_id).execute()
+
+    def remove_bytes() -> None:
+        service.pool.submit(files.remove_unneeded, service, row["sha256"])
+
+    tx.after_commit(remove_bytes)
+    return {"id": media_id, "deleted": True}
+
+
+# --- Public addresses --------------------------------------------------------------------------------------------
+
+
+def public_url(service: Service, media_id: str, content_type: str) -> str:
+    """The public, unguessable address of an asset."""
+    return f"{service.base_url}/media/{media_id}/{_file_name(service, media_id, content_type)}"
+
+
+def _file_name(service: Service, media_id: str, content_type: str) -> str:
+    mac = service.runtime.vault.sign("media", media_id.encode()).hex()[:32]
+    return f"{mac}.{EXTENSIONS.get(content_type, 'bin')}"
+
+
+def public(service: Service, media_id: str, name: str) -> Row:
+    """The row behind a public address; ApiError `not_found` for a wrong address and for deleted media."""
+    row = Media.select().where(Media.id == media_id, Media.deleted_at.is_null()).dicts().first()
+    wanted = _file_name(service, media_id, row["content_type"] if row else "")
+    if row is None or not crypto.same(wanted.encode(), name.encode("utf-8", "surrogatepass")):
+        raise ApiError("not_found", "There is nothing at this address.")
+    return row  # type: ignore[no-any-return]
+
+
+# --- A post's items ----------------------------------------------------------------------------------------------
+
+
+def assets_of(refs: Sequence[Mapping[str, Any]]) -> dict[str, Row]:
+    """The rows of the assets that a post's media names, deleted ones included (on a read snapshot)."""
+    ids = [ref["mediaId"] for ref in refs if "mediaId" in ref]
+    return {row["id"]: row for row in Media.select().where(Media.id.in_(ids)).dicts()} if ids else {}
+
+
+def draft_items(service: Service, refs: Sequence[Mapping[str, Any]], assets: Mapping[str, Row]) -> tuple[Item, ...]:
+    """The items as cheap checks see them: no bytes, no facts."""
+    return tuple(_item(service, ref, assets) for ref in refs)
+
+
+def _item(service: Service, ref: Mapping[str, Any], assets: Mapping[str, Row]) -> Item:
+    alt = ref.get("altText")
+    if "mediaId" not in ref:
+        return Item(ref["kind"], alt, ref.get("url"))
+    asset = assets[ref["mediaId"]]
+    url = public_url(service, asset["id"], asset["content_type"])
+    return Item(ref["kind"], alt if alt is not None else asset["alt_text"], url, stored=True)
+
+
+def with_bytes(
+    service: Service, fetched: Fetched, batch: str, platform: str, refs: str, assets: Mapping[str, Row]
+) -> tuple[Item, ...]:
+    """The items with their bytes and facts, in an I/O thread; `preflight_failed` for what cannot be had or read."""
+    return tuple(
+        resolved(service, fetched, batch, platform, index, ref, assets) for index, ref in enumerate(json.loads(refs))
+    )
+
+
+def resolved(
+    service: Service,
+    fetched: Fetched,
+    batch: str,
+    platform: str,
+    index: int,
+    ref: Mapping[str, Any],
+    assets: Mapping[str, Row],
+) -> Item:
+    """One item with its bytes and facts; `preflight_failed` when it cannot be had or read."""
+    item, name = _item(service, ref, assets), f"Media item {index + 1}"
+    try:
+        path, facts = _bytes_of(service, fetched, batch, ref, assets)
+    except ApiError as error:
+        raise _deep_error(platform, item.kind, name, error) from error
+    if facts.kind != item.kind and facts.content_type != probe.UNKNOWN:
+        raise _as_deep(refuse("media.kind_mismatch", f"{name} is said to be {item.kind}, it is {facts.kind}."))
+    return replace(item, facts=facts, path=path)
+
+
+def option_facts(fetched: Fetched, batch: str, platform: str, draft: Draft) -> dict[str, Facts]:
+    """What the images are that options name, in an I/O thread; `preflight_failed` for what cannot be had or read."""
+    found = {}
+    for option, is_used in platforms.platform(platform).option_images.items():
+        if option in draft.options and is_used(draft):
+            try:
+                found[option] = fetched.get(batch, draft.options[option])[1]
+            except ApiError as error:
+                raise _deep_error(platform, "image", f"The image of `{option}`", error) from error
+    return found
+
+
+def _bytes_of(
+    service: Service, fetched: Fetched, batch: str, ref: Mapping[str, Any], assets: Mapping[str, Row]
+) -> tuple[Path, Facts]:
+    if "mediaId" in ref:
+        return _stored(service, assets[ref["mediaId"]])
+    if "bytesBase64" in ref:
+        return fetched.brought(batch, ref["bytesBase64"])
+    return fetched.get(batch, ref["url"])
+
+
+def _stored(service: Service, asset: Row) -> tuple[Path, Facts]:
+    facts, path = facts_of(asset), file_of(service, asset["sha256"])
+    if not path.exists():
+        files.check(service)
+        raise refuse("media.unknown", f"The media {asset['id']} was deleted.")
+    if facts.width is None:  # kept from a request though it could not be read: now it is to be published
+        facts = probe.measure(path, facts.sha256, asset["organization"]) or facts
+    return path, facts
+
+
+def _deep_error(platform: str, kind: Kind, name: str, error: ApiError) -> ApiError:
+    """A media failure as the target reports it: the service's own rule, or the platform's `…reachable`."""
+    if error.code == "internal_error":
+        return error
+    if error.rule:
+        return _as_deep(error)
+    row = unreachable(platforms.PLATFORMS[platform], kind)
+    found = row.error("", f"{name} could not be fetched: {error.message}")
+    found.platform_response = error.platform_response
+    return found
+
+
+def _as_deep(error: ApiError) -> ApiError:
+    return ApiError("preflight_failed", error.message, rule=error.rule, remediation=error.remediation)

@@ -1,0 +1,1 @@
+"""Organizations and who may do what in them, how often and how much."""

@@ -1,0 +1,39 @@
+"""Who did what, on what, when and from where: a row for each act, written in the act's own transaction.
+
+Ids and addresses only: never what was sent, never a secret.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from socialpub.domain.core.service import Service
+from socialpub.store.db import Tx
+from socialpub.store.models import Audit
+
+PURGED_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class Act:
+    """What somebody is about to do. Neither `key` nor `user`: the operator, at the command line, or nobody known."""
+
+    verb: str
+    organization: str | None = None
+    key: str | None = None
+    user: str | None = None
+    address: str = ""
+    request_id: str = ""
+
+
+def record(service: Service, tx: Tx, act: Act, subject: str | None) -> None:
+    """Write the row of an act; `subject`: the id of what it was done to, or what it made."""
+    values = vars(act) | {"id": service.runtime.ids.uuid(), "at": service.now_ms, "subject": subject}
+    Audit.insert(**values).execute()
+
+
+def purge(service: Service, tx: Tx) -> int:
+    """Forget rows that are past their time, some hundred at once; how many."""
+    before = service.now_ms - int(service.runtime.settings.retention.audit * 1000)
+    over = Audit.select(Audit.id).where(Audit.at < before).limit(PURGED_AT_ONCE)
+    return int(Audit.delete().where(Audit.id.in_(over)).execute())

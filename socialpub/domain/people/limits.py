@@ -1,0 +1,279 @@
+"""How much and how often: idempotency records, rate windows, the monthly quota."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from socialpub.base.errors import refuse
+from socialpub.base.runtime import Clock, iso
+from socialpub.domain.core.service import Service
+from socialpub.domain.people.tenancy import Scope
+from socialpub.store.db import Tx
+from socialpub.store.models import Idempotency, Organization, Usage
+
+# --- Idempotency -------------------------------------------------------------------------------------------------
+
+KEY_MAX = 128
+TWIN_WAIT_SECONDS = 60.0
+TWIN_RETRY_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Key:
+    """An Idempotency-Key in its scope, with what it was sent for."""
+
+    id: str
+    organization: str
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The answer of a write, as bytes: what the first caller got and every replay gets."""
+
+    status: int
+    body: str
+    replayed: bool = False
+    batch: str | None = None
+
+
+class TwinError(Exception):
+    """Another request with this key got in first; its answer is waited for."""
+
+
+def fingerprint(query: str) -> Any:
+    """The hash of what a key is sent for, to which the body is still to be added as it comes."""
+    return hashlib.sha256(query.encode("utf-8", "surrogatepass") + b"\0")
+
+
+def key_of(scope: Scope, method: str, path: str, header: str | None, fingerprint: str) -> Key | None:
+    """The request's key, or None when it has none; ApiError `idempotency_key.length` for one that cannot be."""
+    if header is None:
+        return None
+    if not 1 <= len(header) <= KEY_MAX or not all(33 <= ord(char) <= 126 or char == " " for char in header):
+        raise refuse("idempotency_key.length")
+    who = [scope.organization, scope.profile] if scope.user is None else [scope.organization, scope.user]
+    scoped = json.dumps([*who, method, path, header])
+    return Key(hashlib.sha256(scoped.encode()).hexdigest(), scope.organization, fingerprint)
+
+
+async def once(service: Service, key: Key | None, run: Callable[[], Awaitable[Kept]]) -> Kept:
+    """The answer of `run`, executed once for a key: a twin waits for it, a repeat gets the same bytes.
+
+    `run` calls `claim` in its transaction, so that a crash after it can never execute the key twice, and stores its
+    answer with `keep`. Raises `idempotency_conflict` for another body, or when the first is still running after 60 s.
+    """
+    if key is None:
+        return await run()
+    found = await _replay(service, key, wait=0)
+    if found is None:
+        try:
+            return await run()
+        except TwinError:
+            found = await _replay(service, key, wait=TWIN_WAIT_SECONDS)
+    if found is None:
+        raise refuse("idempotency_key.in_progress", retry_after=TWIN_RETRY_SECONDS)
+    return found
+
+
+async def _replay(service: Service, key: Key, wait: float) -> Kept | None:
+    """The kept answer; None when there is no record (with `wait` 0), or none in time."""
+    row = await service.read(lambda: _find(key, service.now_ms))
+    if row is None and not wait:
+        return None
+    if row is not None and row["fingerprint"] != key.fingerprint:
+        raise refuse("idempotency_key.body_mismatch")
+    row = await service.hub.until(
+        f"key:{key.id}", lambda: service.read(lambda: _finished(key, service.now_ms)), wait or TWIN_WAIT_SECONDS
+    )
+    if row is None:
+        raise refuse("idempotency_key.in_progress", retry_after=TWIN_RETRY_SECONDS)
+    return Kept(row["status"], _opened(service, row), replayed=True, batch=row["batch"])
+
+
+def _find(key: Key, now: int) -> dict[str, Any] | None:
+    return Idempotency.select().where(Idempotency.id == key.id, _alive(now)).dicts().first()  # type: ignore[no-any-return]
+
+
+def _finished(key: Key, now: int) -> dict[str, Any] | None:
+    row = _find(key, now)
+    return row if row is not None and row["status"] is not None else None
+
+
+def _alive(now: int) -> Any:
+    # A record that is still running never lapses: its batch may yet be published.
+    return (Idempotency.ends_at > now) | Idempotency.status.is_null()
+
+
+def claim(service: Service, tx: Tx, key: Key | None, batch: str | None = None) -> None:
+    """Take the key in the transaction that executes the write; TwinError when another request has it."""
+    if key is None:
+        return
+    now = service.now_ms
+    Idempotency.delete().where(Idempotency.id == key.id, ~_alive(now)).execute()
+    if _find(key, now) is not None:
+        raise TwinError
+    Idempotency.insert(
+        id=key.id,
+        organization=key.organization,
+        fingerprint=key.fingerprint,
+        batch=batch,
+        created_at=now,
+        ends_at=now + int(service.runtime.settings.retention.idempotency * 1000),
+    ).execute()
+
+
+def keep(service: Service, tx: Tx, key_id: str, answer: Kept, *, secret: bool = False) -> None:
+    """Store the answer of a claimed key; `secret`: sealed, for bodies that show a secret once."""
+    body = service.runtime.vault.seal(answer.body.encode(), ("idempotency", "body", key_id)) if secret else answer.body
+    Idempotency.update(status=answer.status, body=body, sealed=secret).where(
+        Idempotency.id == key_id, Idempotency.status.is_null()
+    ).execute()
+    tx.after_commit(lambda: service.hub.ring(f"key:{key_id}"))
+
+
+def _opened(service: Service, row: dict[str, Any]) -> str:
+    if not row["sealed"]:
+        return str(row["body"])
+    return service.runtime.vault.open(row["body"], ("idempotency", "body", row["id"])).decode()
+
+
+PURGED_AT_ONCE = 500
+
+
+def purge(tx: Tx, now: int) -> int:
+    """Forget answers that are past their time, some hundred at once; never a record that is still running."""
+    over = Idempotency.select(Idempotency.id).where(~_alive(now)).limit(PURGED_AT_ONCE)
+    return int(Idempotency.delete().where(Idempotency.id.in_(over)).execute())
+
+
+# --- Rate windows ------------------------------------------------------------------------------------------------
+
+WINDOW_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Where a caller stands in its window after (or, refused, without) this request."""
+
+    limit: int
+    remaining: int
+    reset: int  # seconds until the oldest request leaves the window
+    allowed: bool
+
+
+class Windows:
+    """Sliding windows of 60 s, in memory: a durable write for each GET would cost more than the GET."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._hits: dict[str, deque[float]] = defaultdict(deque)
+        self._swept = clock.monotonic()
+
+    def spend(self, name: str, limit: int, *, dry: bool = False) -> Rate:
+        """Count one request of `name`; `dry` only looks."""
+        now = self._clock.monotonic()
+        with self._lock:
+            self._sweep(now)
+            hits = self._hits[name]
+            while hits and hits[0] <= now - WINDOW_SECONDS:
+                hits.popleft()
+            allowed = len(hits) < limit
+            if allowed and not dry:
+                hits.append(now)
+            oldest = hits[0] if hits else now
+            left = int(-(-(oldest + WINDOW_SECONDS - now) // 1))
+            reset = min(max(1, left), WINDOW_SECONDS)  # rounding may make a bit more than the window of it
+            return Rate(limit, max(0, limit - len(hits)), reset, allowed)
+
+    def _sweep(self, now: float) -> None:
+        if now - self._swept < WINDOW_SECONDS:
+            return
+        self._swept = now
+        stale = [name for name, hits in self._hits.items() if not hits or hits[-1] <= now - WINDOW_SECONDS]
+        for name in stale:
+            del self._hits[name]
+
+
+# --- Monthly quota -----------------------------------------------------------------------------------------------
+
+WARN_PERCENT = 80
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A quota event to emit: its type and data."""
+
+    type: str
+    data: dict[str, Any]
+
+
+def quota_of(service: Service, organization: str) -> int | None:
+    """Posts a month that the organization's tier allows; None: unlimited."""
+    tier = Organization.select(Organization.tier).where(Organization.id == organization).scalar()
+    billing = service.runtime.settings.billing
+    return {"free": billing.free, "pro": billing.pro, "business": billing.business}.get(tier)
+
+
+def take_quota(service: Service, tx: Tx, organization: str, cost: int) -> list[Crossing]:
+    """Spend `cost` posts of this month in the caller's transaction; the thresholds that this crosses.
+
+    One conditional update decides: two requests cannot spend the last slot twice. ApiError `quota_exceeded`.
+    """
+    period, reset = _month(service.now_ms)
+    quota = quota_of(service, organization)
+    Usage.insert(organization=organization, period=period).on_conflict_ignore().execute()
+    here = (Usage.organization == organization) & (Usage.period == period)
+    fits = here & (Usage.posts + cost <= quota) if quota is not None else here
+    if not Usage.update(posts=Usage.posts + cost).where(fits).execute():
+        posts = Usage.select(Usage.posts).where(here).scalar()
+        raise refuse(
+            "billing.posts.monthly_cap",
+            platform_response={
+                "period": period,
+                "quota": quota,
+                "postsCount": posts,
+                "cost": cost,
+                "resetAt": reset,
+            },
+        )
+    return _crossings(here, period, reset, quota) if quota is not None else []
+
+
+def check_quota(service: Service, organization: str, cost: int) -> None:
+    """The same refusal, from a read snapshot, before anything else is done."""
+    quota = quota_of(service, organization)
+    if quota is None:
+        return
+    period, reset = _month(service.now_ms)
+    posts = Usage.select(Usage.posts).where(Usage.organization == organization, Usage.period == period).scalar() or 0
+    if posts + cost > quota:
+        detail = {"period": period, "quota": quota, "postsCount": posts, "cost": cost, "resetAt": reset}
+        raise refuse("billing.posts.monthly_cap", platform_response=detail)
+
+
+def _crossings(here: Any, period: str, reset: str, quota: int) -> list[Crossing]:
+    posts, warned, exceeded = Usage.select(Usage.posts, Usage.warned, Usage.exceeded).where(here).tuples().get()
+    data = {"period": period, "postsCount": posts, "quota": quota}
+    told = []
+    if posts * 100 >= quota * WARN_PERCENT and not warned:
+        told.append(Crossing("quota.warning", data | {"percent": round(posts / quota, 4), "resetAt": reset}))
+    if posts >= quota and not exceeded:
+        told.append(Crossing("quota.exceeded", data | {"resetAt": reset}))
+    if told:
+        Usage.update(warned=True, exceeded=posts >= quota).where(here).execute()
+    return told
+
+
+def _month(now_ms: int) -> tuple[str, str]:
+    """This month as `YYYY-MM`, and the instant at which the next begins."""
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    following = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
+    return f"{now:%Y-%m}", str(iso(int(following.timestamp() * 1000)))

@@ -1,0 +1,71 @@
+"""Sessions of signed-in browsers, and the devices that are known for having signed in before.
+
+Of either the browser alone has the secret, in a cookie; here is its digest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from socialpub.base import crypto
+from socialpub.domain.core.service import Service
+from socialpub.store.db import Tx
+from socialpub.store.models import Device, Session
+
+SESSION_MS = 24 * 3600 * 1000
+DEVICE_MS = 365 * SESSION_MS
+DEVICES_MAX = 20
+
+
+@dataclass(frozen=True)
+class SignedIn:
+    """A new session: the cookies' values are shown to the browser alone."""
+
+    cookie: str
+    csrf: str
+    user: str
+    device: str
+
+
+def begin(service: Service, tx: Tx, user: str, device: str | None = None) -> SignedIn:
+    """A session for somebody who has proved who they are. `device`: the device cookie so far; it gets a new value."""
+    entropy, now = service.runtime.entropy, service.now_ms
+    cookie, csrf = entropy(32).hex(), entropy(32).hex()
+    Session.delete().where(Session.ends_at <= now).execute()
+    Session.insert(
+        id=crypto.digest(cookie), user=user, csrf=csrf, created_at=now, seen_at=now, ends_at=now + SESSION_MS
+    ).execute()
+    return SignedIn(cookie, csrf, user, _remember(service, user, device))
+
+
+def end(tx: Tx, session: str | None) -> None:
+    """The session is over; the device stays known."""
+    Session.delete().where(Session.id == session).execute()
+
+
+def end_all(tx: Tx, user: str | None) -> None:
+    """Every session of somebody is over, and no device of theirs is known any more."""
+    Session.delete().where(Session.user == user).execute()
+    Device.delete().where(Device.user == user).execute()
+
+
+def device_of(service: Service, user: str, cookie: str | None) -> str | None:
+    """The id of the device whose cookie this is, where it has signed in as this user before."""
+    if cookie is None:
+        return None
+    query = Device.select(Device.id).where(
+        Device.id == crypto.digest(cookie), Device.user == user, Device.ends_at > service.now_ms
+    )
+    return query.scalar()  # type: ignore[no-any-return]
+
+
+def _remember(service: Service, user: str, before: str | None) -> str:
+    """The cookie of a device that is known from now on; of a user's devices the newest are kept."""
+    cookie, now = service.runtime.entropy(32).hex(), service.now_ms
+    if before is not None:
+        Device.delete().where(Device.id == crypto.digest(before), Device.user == user).execute()
+    Device.delete().where(Device.ends_at <= now).execute()
+    Device.insert(id=crypto.digest(cookie), user=user, created_at=now, ends_at=now + DEVICE_MS).execute()
+    newest = Device.select(Device.id).where(Device.user == user).order_by(Device.created_at.desc()).limit(DEVICES_MAX)
+    Device.delete().where(Device.user == user, Device.id.not_in(newest)).execute()
+    return cookie

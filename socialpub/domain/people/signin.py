@@ -1,0 +1,179 @@
+"""Signing in: who proves an e-mail address by its password gets a session, and who guesses is slowed down.
+
+An unknown address and a wrong password get the same answer after the same work. What is slowed down is above all the
+pair of account and address. The account as a whole and the address as a whole wait for a minute and a half at most,
+and a browser that has signed in before answers for itself alone: nobody can lock an owner out from afar.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+from socialpub.base import crypto
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import Clock
+from socialpub.domain.core.service import Service
+from socialpub.domain.people import audit, sessions, users
+from socialpub.domain.people.sessions import SignedIn
+from socialpub.store.db import Tx
+from socialpub.store.models import User
+
+FORGET_SECONDS = 4500.0
+NAMES_MAX = 20_000
+
+
+@dataclass(frozen=True)
+class Brake:
+    """So many guesses are free; then the wait doubles with each, from a second up to `longest`."""
+
+    free: int
+    longest: float
+
+
+BRAKES = {
+    "pair": Brake(5, 900.0),
+    "device": Brake(5, 900.0),
+    "account": Brake(10, 90.0),
+    "address": Brake(20, 90.0),
+}
+Name = tuple[str, str]  # one of BRAKES, and whose
+
+
+@dataclass(frozen=True)
+class _Guesses:
+    """How many there were, and when the last was and the one before it."""
+
+    count: int
+    last: float
+    before: float
+
+
+_NONE = _Guesses(0, 0.0, 0.0)
+
+
+class Throttle:
+    """Growing waits after wrong guesses, in memory: the oldest are forgotten where there are too many."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._guesses: OrderedDict[Name, _Guesses] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._guesses)
+
+    def guess(self, *names: Name) -> float:
+        """0: look at the guess, which is counted for all of these; else the seconds until one will be looked at."""
+        with self._lock:
+            wait = max(self._left(name) for name in names)
+            if wait > 0:
+                return wait
+            for name in names:
+                self._count(name)
+            self._forget()
+            return 0.0
+
+    def was_right(self, *names: Name) -> None:
+        """It was no guess: the first of these starts anew, for the others it is as if it had not been."""
+        with self._lock:
+            self._guesses.pop(names[0], None)
+            for name in names[1:]:
+                self._discount(name)
+
+    def _count(self, name: Name) -> None:
+        seen = self._guesses.pop(name, _NONE)
+        self._guesses[name] = _Guesses(seen.count + 1, self._clock.monotonic(), seen.last)
+
+    def _discount(self, name: Name) -> None:
+        seen = self._guesses.get(name, _NONE)
+        if seen.count > 1:
+            self._guesses[name] = _Guesses(seen.count - 1, seen.before, seen.before)
+        else:
+            self._guesses.pop(name, None)
+
+    def _left(self, name: Name) -> float:
+        brake, seen = BRAKES[name[0]], self._guesses.get(name, _NONE)
+        if seen.count < brake.free:
+            return 0.0
+        return seen.last + min(brake.longest, 2.0 ** min(seen.count - brake.free, 30)) - self._clock.monotonic()
+
+    def _forget(self) -> None:
+        while self._guesses and (len(self._guesses) > NAMES_MAX or self._is_over(next(iter(self._guesses)))):
+            self._guesses.popitem(last=False)
+
+    def _is_over(self, name: Name) -> bool:
+        return self._clock.monotonic() - self._guesses[name].last > FORGET_SECONDS
+
+
+async def sign_in(
+    service: Service,
+    throttle: Throttle,
+    email: str,
+    password: str,
+    address: str,
+    cookie: str | None = None,
+    act: audit.Act | None = None,
+) -> SignedIn:
+    """A new session; ApiError `unauthenticated` in one form for every reason, or `rate_limited` while slowed down.
+
+    `cookie`: the browser's device cookie.
+    """
+    account = email.strip().lower()[:320]
+    user, stored, device = await service.read(lambda: _known(service, account, cookie))
+    names = _names(account, address, device)
+    await asyncio.get_running_loop().run_in_executor(users.hashing, _prove, throttle, names, stored, password)
+
+    def begin(tx: Tx) -> SignedIn:
+        begun = _begin(service, tx, user, stored, cookie)
+        if act:
+            audit.record(service, tx, replace(act, user=begun.user), begun.user)
+        return begun
+
+    return await service.write(begin)
+
+
+def _known(service: Service, account: str, cookie: str | None) -> tuple[str, str | None, str | None]:
+    """The user of an account, their password's hash, and the device where it is one of theirs."""
+    row = User.select(User.id, User.password).where(User.email == account).tuples().first()
+    if row is None:
+        return "", None, None
+    return row[0], row[1], sessions.device_of(service, row[0], cookie)
+
+
+def _names(account: str, address: str, device: str | None) -> tuple[Name, ...]:
+    """Under which names a guess is counted; the first stands for this browser, or where it is not known, its place."""
+    if device is not None:
+        return (("device", device),)
+    pair = crypto.digest(f"{len(account)}:{account}{address}")
+    return ("pair", pair), ("account", crypto.digest(account)), ("address", address[:64])
+
+
+def _prove(throttle: Throttle, names: tuple[Name, ...], stored: str | None, password: str) -> None:
+    """ApiError unless it is the password. Guesses that were sent all at once find the throttle as their turn comes."""
+    if (wait := throttle.guess(*names)) > 0:
+        seconds = int(wait) + 1
+        message = f"Too many failed sign-ins. Try again in {_spoken(seconds)}."
+        raise ApiError("rate_limited", message, retry_after=seconds)
+    right = users.verify(stored, password)
+    if stored is None or not right:
+        raise _refused()
+    throttle.was_right(*names)
+
+
+def _begin(service: Service, tx: Tx, user: str, stored: str | None, cookie: str | None) -> SignedIn:
+    """The session, unless the password that was proved is another one by now."""
+    if not User.select().where(User.id == user, User.password == stored).exists():
+        raise _refused()
+    return sessions.begin(service, tx, user, cookie)
+
+
+def _refused() -> ApiError:
+    return ApiError("unauthenticated", "The e-mail address or the password is wrong.", remediation="Try again.")
+
+
+def _spoken(seconds: int) -> str:
+    if seconds > 90:
+        return f"{-(-seconds // 60)} minutes"
+    return "a second" if seconds == 1 else f"{seconds} seconds"

@@ -1,0 +1,133 @@
+"""People: users of an organization, their passwords, and who is the first."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from socialpub.base import crypto
+from socialpub.base.errors import ApiError
+from socialpub.domain.core.service import Service
+from socialpub.domain.people import audit, sessions, tenancy
+from socialpub.domain.people.sessions import SignedIn
+from socialpub.store.db import Tx
+from socialpub.store.models import Organization, User
+
+ROLES = ("owner", "admin", "member")
+PASSWORD_MIN, PASSWORD_MAX = 10, 1024
+_EMAIL = re.compile(r"[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,255}")
+
+# OWASP's first recommendation for argon2id. Two threads of their own: each thread that ever hashed keeps its 19 MiB.
+_hasher = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+hashing = ThreadPoolExecutor(2, "hashing")
+
+
+# --- Users -------------------------------------------------------------------------------------------------------
+
+
+def hashed(password: str) -> str:
+    """The password's argon2id hash; ApiError for one that is too short or too long. Takes a while: not on the loop."""
+    if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
+        raise _wrong("password", f"A password has {PASSWORD_MIN} to {PASSWORD_MAX} characters.")
+    return _hasher.hash(password)
+
+
+def verify(stored: str | None, password: str) -> bool:
+    """Whether it is the password of this hash. Without one it is not, which takes as long to find out."""
+    try:
+        return _hasher.verify(stored or _nobody(), password[: PASSWORD_MAX + 1])
+    except (VerificationError, InvalidHashError):
+        return False
+
+
+@cache
+def _nobody() -> str:
+    return _hasher.hash("nobody has this password")
+
+
+def create_user(
+    service: Service, tx: Tx, organization: str, email: str, role: str, password_hash: str
+) -> dict[str, Any]:
+    """`{id, email, role}` of a new user; ApiError `not_found` for the organization, 409 for a taken e-mail address."""
+    address = email.strip().lower()
+    if not _EMAIL.fullmatch(address):
+        raise _wrong("email", "This is not an e-mail address.")
+    if role not in ROLES:
+        raise _wrong("role", f"A role is one of {', '.join(ROLES)}.")
+    if not Organization.select().where(Organization.id == organization).exists():
+        raise ApiError("not_found", "There is no organization with this id.")
+    if User.select().where(User.email == address).exists():
+        raise _wrong("email", "A user with this e-mail address exists.", status=409)
+    row = {"id": service.runtime.ids.uuid(), "email": address, "role": role}
+    User.insert(organization=organization, password=password_hash, created_at=service.now_ms, **row).execute()
+    return row
+
+
+def list_users(organization: str | None) -> list[dict[str, Any]]:
+    """`{id, email, role}` of the users of an organization, or of all, oldest first."""
+    query = User.select(User.id, User.email, User.role)
+    if organization is not None:
+        query = query.where(User.organization == organization)
+    return list(query.order_by(User.created_at, User.id).dicts())
+
+
+def set_password(service: Service, tx: Tx, email: str, password_hash: str) -> dict[str, Any]:
+    """`{id, email, role}`; every session of the user ends, and no device of theirs is known any more."""
+    row = User.select(User.id, User.email, User.role).where(User.email == email.strip().lower()).dicts().first()
+    if row is None:
+        raise ApiError("not_found", "There is no user with this e-mail address.")
+    User.update(password=password_hash).where(User.id == row["id"]).execute()
+    sessions.end_all(tx, row["id"])
+    return dict(row)
+
+
+def _wrong(field: str, message: str, status: int = 400) -> ApiError:
+    return ApiError("validation_failed", message, rule=field, status=status)
+
+
+# --- First start -------------------------------------------------------------------------------------------------
+
+
+def offer_setup(service: Service) -> str | None:
+    """A one-time token for the first owner; None when there are users already."""
+    if service.read(lambda: User.select().exists()).result():
+        return None
+    token = crypto.base62(int.from_bytes(service.runtime.entropy(32), "big"), 43)
+    service.setup_digest = crypto.digest(token)
+    return token
+
+
+def setup_is_open(service: Service, token: str) -> bool:
+    """Whether this is the token that was offered and not used."""
+    offered = service.setup_digest
+    return offered is not None and crypto.same(offered.encode(), crypto.digest(token).encode())
+
+
+async def set_up(
+    service: Service, token: str, organization: str, email: str, password: str, act: audit.Act
+) -> SignedIn:
+    """Make the organization and its owner, once, and sign the owner in."""
+    if not setup_is_open(service, token):
+        raise ApiError("not_found", "This set-up link was used, or is of an earlier start of the server.")
+    if not organization.strip():
+        raise _wrong("organization", "The organization needs a name.")
+    hash_ = await asyncio.get_running_loop().run_in_executor(hashing, hashed, password)
+
+    def make(tx: Tx) -> SignedIn:
+        if User.select().exists():
+            raise ApiError("not_found", "This server is set up already.")
+        made = tenancy.create_organization(service, tx, organization.strip()[:200])
+        user = create_user(service, tx, made["id"], email, "owner", hash_)
+        audit.record(service, tx, replace(act, organization=made["id"], user=user["id"]), user["id"])
+        return sessions.begin(service, tx, user["id"])
+
+    signed_in = await service.write(make)
+    service.setup_digest = None
+    return signed_in

@@ -1,0 +1,1 @@
+"""Batches and posts as users see them: accepted, listed, moved, canceled, settled."""

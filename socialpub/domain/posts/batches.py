@@ -1,0 +1,156 @@
+"""What became of a batch: its answer from the rows as they are, and waiting for its end."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
+from socialpub.domain.core import moves
+from socialpub.domain.core.service import Service
+from socialpub.domain.people import limits
+from socialpub.platforms.kit.rules import warning
+from socialpub.store.db import Answer, Tx
+from socialpub.store.models import Batch, Post
+
+log = logging.getLogger("socialpub.batches")
+
+T = TypeVar("T")
+Row = dict[str, Any]
+AFTERWARDS_SECONDS = 2.0
+
+
+def batch_body(service: Service, batch: str) -> Row:
+    """The batch envelope, from the rows as they are now."""
+    head = Batch.select().where(Batch.id == batch).dicts().get()
+    rows = list(Post.select().where(Post.batch == batch).order_by(Post.position).dicts())
+    body = {
+        "id": batch,
+        "status": _batch_status(head, [row["status"] for row in rows]),
+        "createdAt": iso(head["created_at"]),
+        "results": [_result(row) for row in rows],
+    }
+    if head["scheduled_at"] is not None:
+        body["scheduledAt"] = iso(head["scheduled_at"])
+    return body
+
+
+def _batch_status(head: Row, statuses: Sequence[str]) -> str:
+    """`queued` while nothing has failed and something is not settled: nobody may read that as a failure."""
+    failed = [status for status in statuses if status in moves.TERMINAL and status != "published"]
+    if head["scheduled_at"] is not None or (not failed and not moves.TERMINAL.issuperset(statuses)):
+        return "queued"
+    if not failed:
+        return "published"
+    return "failed" if len(failed) == len(statuses) else "partial_failed"
+
+
+def _result(row: Row) -> Row:
+    unsettled = row["status"] in ("validated", "publishing") and row["scheduled_at"] is None
+    warnings = json.loads(row["warnings"]) + ([warning("still_publishing").body()] if unsettled else [])
+    known = {
+        "uri": row["platform_uri"],
+        "cid": row["platform_cid"],
+        "url": row["url"],
+        "firstCommentUri": row["first_comment_uri"],
+        "firstCommentCid": row["first_comment_cid"],
+        "warnings": warnings,
+        "error": json.loads(row["error"]) if row["error"] else None,
+    }
+    result = {
+        "accountId": row["account"],
+        "platform": row["platform"],
+        "postId": row["id"],
+        # Within the answer a target is either done or on its way.
+        "status": "publishing" if unsettled else row["status"],
+    }
+    return result | {name: value for name, value in known.items() if value}
+
+
+def answer_of(body: Row) -> limits.Kept:
+    """A batch as the answer to its request: 202 while it is `queued`, else 200, whatever became of it."""
+    return limits.Kept(202 if body["status"] == "queued" else 200, dumps(body), batch=body["id"])
+
+
+def joined(body: Row) -> limits.Kept:
+    """The answer to a request that repeats the one which made the batch: nothing was done for it."""
+    note = warning("joined_undelivered_batch").body()
+    results = [result | {"warnings": [*result.get("warnings", []), note]} for result in body["results"]]
+    return replace(answer_of(body | {"results": results}), replayed=True)
+
+
+def complete(service: Service, tx: Tx, batch: str, key_id: str) -> None:
+    """Keep the batch's answer as of now for its key."""
+    limits.keep(service, tx, key_id, answer_of(batch_body(service, batch)))
+
+
+async def as_known(service: Service, opening: Row, seconds: float) -> Row:
+    """The batch once every target has come to its end, or as it is after `seconds`, or when the server stops.
+
+    It was accepted, so this never fails: while nothing can be read, it is `opening`, the batch as it was accepted.
+    """
+    try:
+        if "scheduledAt" not in opening:
+            await _settled(service, opening["id"], seconds)
+        return await service.read(lambda: batch_body(service, opening["id"]))
+    except Exception as error:  # noqa: BLE001 - it may be public already: whoever hears of a failure sends it again
+        log.error("batch %s is answered as it was accepted: %s", opening["id"], error, exc_info=not _is_storage(error))
+        return opening
+
+
+def _is_storage(error: Exception) -> bool:
+    return isinstance(error, ApiError) and error.rule == "storage.unavailable"
+
+
+async def _settled(service: Service, batch: str, seconds: float) -> None:
+    deadline = service.runtime.clock.monotonic() + seconds
+    for post in await service.read(lambda: _open_posts(batch)):
+        left = deadline - service.runtime.clock.monotonic()
+        await service.hub.until(f"post:{post}", functools.partial(_read_ended, service, post), max(0.0, left))
+
+
+async def afterwards(service: Service, write: Callable[[Tx], object]) -> bool:
+    """Do a write that belongs to an answer: waited for as long as it is quick; the answer cannot fail by it.
+
+    False where it is not known to be done.
+    """
+    try:
+        await asyncio.wait_for(_done(service.write(write)), AFTERWARDS_SECONDS)
+        return True
+    except TimeoutError:
+        log.warning("an answer was not kept yet: the database is busy")
+    except Exception as error:  # noqa: BLE001 - the answer is about what was accepted, and that stands
+        log.error("an answer could not be kept: %s", error, exc_info=not _is_storage(error))
+    return False
+
+
+async def _done(answer: Answer[T]) -> T:
+    return await answer
+
+
+def _open_posts(batch: str) -> list[str]:
+    query = Post.select(Post.id).where(Post.batch == batch, Post.status.not_in(sorted(moves.TERMINAL)))
+    return [row[0] for row in query.order_by(Post.position).tuples()]
+
+
+def _read_ended(service: Service, post: str) -> Answer[bool | None]:
+    return service.read(lambda: _ended(post))
+
+
+def _ended(post: str) -> bool | None:
+    return Post.select().where(Post.id == post, Post.status.in_(sorted(moves.TERMINAL))).exists() or None
+
+
+def is_settled(batch: str) -> bool:
+    """Whether every target of a batch has come to its end."""
+    return not Post.select().where(Post.batch == batch, Post.status.not_in(sorted(moves.TERMINAL))).exists()
+
+
+def dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,127 @@
+"""The post log: one post with its attempts, and the rows as the API shows them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
+from socialpub.domain.core import cursors
+from socialpub.domain.core.service import Service
+from socialpub.domain.people import tenancy
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.posts import changes, postlog_query
+from socialpub.domain.posts.postlog_query import Filter
+from socialpub.domain.shapes import schemas
+from socialpub.store.models import Account, Attempt, Post
+
+Row = dict[str, Any]
+LISTING = "posts"
+
+
+def body(row: Row, account: Row) -> Row:
+    """A post as the API shows it."""
+    shown = {
+        "id": row["id"],
+        "batchId": row["batch"],
+        "profileId": row["profile"],
+        "accountId": row["account"],
+        "account": {
+            "id": account["id"],
+            "platform": account["platform"],
+            "platformAccountId": account["platform_account_id"],
+            "displayName": account["display_name"],
+        },
+        "platform": row["platform"],
+        "status": row["status"],
+        "text": row["text"],
+        "mediaRefs": json.loads(row["media"]),
+        "scheduledAt": iso(row["scheduled_at"]),
+        "nextAttemptAt": iso(row["next_attempt_at"]),
+        "publishedAt": iso(row["published_at"]),
+        "platformUri": row["platform_uri"],
+        "platformCid": row["platform_cid"],
+        "url": row["url"],
+        "warnings": json.loads(row["warnings"]),
+        "createdAt": iso(row["created_at"]),
+        "updatedAt": iso(row["updated_at"]),
+    }
+    return shown | ({"error": json.loads(row["error"])} if row["error"] else {})
+
+
+def one(scope: Scope, post: str) -> Row:
+    """The post alone, as PATCH answers it; ApiError `not_found`."""
+    row = changes.find(scope, post)
+    return body(row, Account.select().where(Account.id == row["account"]).dicts().get())
+
+
+def detail(scope: Scope, post: str) -> Row:
+    """The post with its first comment and attempts."""
+    row = changes.find(scope, post)
+    comment = None
+    if row["first_comment"]:
+        comment = {"text": row["first_comment"], "uri": row["first_comment_uri"], "cid": row["first_comment_cid"]}
+    attempts = Attempt.select().where(Attempt.post == post).order_by(Attempt.number).dicts()
+    return one(scope, post) | {"firstComment": comment, "attempts": [_attempt(found) for found in attempts]}
+
+
+def page(service: Service, scope: Scope, query: schemas.PostsQuery) -> Row:
+    """One page of the post log, newest first.
+
+    ApiError `not_found` for a profile out of scope, `cursor` for a cursor that this list did not make.
+    """
+    hits = postlog_query.newest(filter_of(service, scope, query), query.limit + 1)
+    shown = hits[: query.limit]
+    last = shown[-1] if len(hits) > query.limit else None
+    cursor = last and cursors.seal(service, LISTING, scope.organization, last.created_at, last.id)
+    return {"data": _bodies([hit.number for hit in shown]), "nextCursor": cursor}
+
+
+def filter_of(service: Service, scope: Scope, query: schemas.PostsQuery) -> Filter:
+    """What the query asks for within the scope."""
+    profile = scope.narrowed(query.profile_id)
+    if query.profile_id is not None and not tenancy.profile_exists(scope, query.profile_id):
+        raise ApiError("not_found", "The organization has no profile with this id.")
+    return Filter(
+        scope.organization,
+        profile,
+        query.batch_id,
+        query.platform or (),
+        query.status or (),
+        query.error_code or (),
+        None if query.q is None else query.q.casefold(),
+        query.after,
+        _below(service, scope, query),
+    )
+
+
+def _below(service: Service, scope: Scope, query: schemas.PostsQuery) -> tuple[int, str] | None:
+    """The lower of the two upper bounds: `before`, and the row that the cursor continues after."""
+    places = []
+    if query.before is not None:
+        places.append((query.before, ""))
+    if query.cursor:
+        places.append(cursors.unseal(service, LISTING, scope.organization, query.cursor))
+    return min(places, default=None)
+
+
+def _bodies(numbers: Sequence[int]) -> list[Row]:
+    rows = {row["number"]: row for row in Post.select().where(Post.number.in_(numbers)).dicts()}
+    used = {row["account"] for row in rows.values()}
+    known = {row["id"]: row for row in Account.select().where(Account.id.in_(used)).dicts()}
+    return [body(rows[number], known[rows[number]["account"]]) for number in numbers]
+
+
+def _attempt(row: Row) -> Row:
+    return {
+        "id": row["id"],
+        "attemptNumber": row["number"],
+        "startedAt": iso(row["started_at"]),
+        "finishedAt": iso(row["finished_at"]),
+        "succeeded": row["succeeded"],
+        "errorCode": row["error_code"],
+        "errorMessage": row["error_message"],
+        "platformResponse": json.loads(row["platform_response"]) if row["platform_response"] else None,
+    }

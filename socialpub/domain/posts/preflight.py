@@ -1,0 +1,392 @@
+"""Preflight: what is wrong with resolved targets before anything is sent, and what is worth a warning.
+
+Cheap rows refuse a whole batch; deep rows need the bytes and speak at publishing time. `validate` runs both and
+stores nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from peewee import fn
+
+from socialpub import platforms
+from socialpub.base import net
+from socialpub.base.errors import ApiError, refuse
+from socialpub.base.fair import Share
+from socialpub.domain.accounts import accounts
+from socialpub.domain.core.service import Service
+from socialpub.domain.media import library
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.posts.targets import Aim, check_batch, resolve
+from socialpub.domain.publishing import publish
+from socialpub.domain.shapes import schemas
+from socialpub.platforms.contract import Cap, Draft, Facts, Item, Warning
+from socialpub.platforms.kit.rules import Findings, findings, once, warning
+from socialpub.platforms.kit.rules import count as measured
+from socialpub.store.models import Account, Post
+
+T = TypeVar("T")
+Row = dict[str, Any]
+LIGHT = 4000  # characters in all targets of a request: measured in a few milliseconds
+DAY_MS = 24 * 3600 * 1000
+NEAR = (4, 5)  # a cap is near from four fifths of it
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a stage says about one target: error objects' makings and warnings."""
+
+    errors: tuple[ApiError, ...] = ()
+    warnings: tuple[Warning, ...] = ()
+
+
+# --- The cheap stage -------------------------------------------------------------------------------------------------
+
+
+async def check_cheap(service: Service, scope: Scope, aims: Sequence[Aim], recent: Sequence[int]) -> list[Checked]:
+    """The platforms' cheap rows, and the media rules that need no bytes. `recent`: each account's `recent_posts`.
+
+    Long texts are measured apart, with a share for each organization: they take long, and short ones wait for nobody.
+    """
+
+    def check() -> list[Checked]:
+        return [_cheap(service, aim, posts) for aim, posts in zip(aims, recent, strict=True)]
+
+    return await _measured(service, scope, aims, check)
+
+
+async def _measured(service: Service, scope: Scope, aims: Sequence[Aim], measure: Callable[[], T]) -> T:
+    if sum(len(aim.draft.text) for aim in aims) <= LIGHT:
+        return measure()
+    threads = service.measuring.of(Share(owner=scope.organization))
+    return await asyncio.get_running_loop().run_in_executor(threads, measure)
+
+
+def _cheap(service: Service, aim: Aim, recent: int) -> Checked:
+    found = _findings(service, aim, aim.draft, "cheap", recent)
+    errors = [*_errors(service, aim, found), *_media_errors(service, aim)]
+    return Checked(tuple(errors), found.warnings)
+
+
+def _findings(service: Service, aim: Aim, draft: Draft, stage: str, recent: int = 0) -> Findings:
+    platform, site = platforms.platform(aim.platform), service.sites[aim.platform]
+    around = publish.surroundings(service, recent)
+    return findings(platform, site, draft, accounts.who(aim.account), around, (stage,))
+
+
+def _errors(service: Service, aim: Aim, found: Findings) -> list[ApiError]:
+    version = platforms.platform(aim.platform).pinned(service.sites[aim.platform])
+    return [finding.error(version) for finding in found.errors]
+
+
+def recent_posts(service: Service, aims: Sequence[Aim]) -> list[int]:
+    """Of each target, the posts to its account in the last 24 hours, by our own log."""
+    return [_recent(service, aim.account["id"]) for aim in aims]
+
+
+def _recent(service: Service, account: str) -> int:
+    since = service.now_ms - DAY_MS
+    return int(Post.select().where(Post.account == account, Post.created_at > since, Post.status != "canceled").count())
+
+
+def _media_errors(service: Service, aim: Aim) -> Iterator[ApiError]:
+    for index, ref in enumerate(aim.refs):
+        if error := _media_error(service, aim, index, ref):
+            yield error
+
+
+def _media_error(service: Service, aim: Aim, index: int, ref: Row) -> ApiError | None:
+    private = service.runtime.settings.security.allow_private_networks
+    if "url" in ref and (reason := net.check_url(ref["url"], allow_private=private)):
+        return refuse("media.url.disallowed", f"Media item {index + 1} cannot be fetched: {reason}.")
+    asset = aim.assets.get(ref.get("mediaId", ""))
+    if asset and asset["kind"] != ref["kind"]:
+        return refuse(
+            "media.kind_mismatch", f"Media item {index + 1} is said to be {ref['kind']}, it is {asset['kind']}."
+        )
+    return None
+
+
+def refused(service: Service, aims: Sequence[Aim], checked: Sequence[Checked]) -> ApiError | None:
+    """One 400 for every failure of every target; the first gives `rule` and `platform`. None when there is none."""
+    failed = [(aim, error) for aim, result in zip(aims, checked, strict=True) for error in result.errors]
+    if not failed:
+        return None
+    aim, first = failed[0]
+    return ApiError(
+        "preflight_failed",
+        _standing_alone(aim, first),
+        rule=first.rule,
+        platform=aim.platform,
+        platform_version=platforms.platform(aim.platform).pinned(service.sites[aim.platform]) or None,
+        platform_response=[_failure(aim, error) for aim, error in failed],
+        remediation=first.remediation,
+    )
+
+
+def _standing_alone(aim: Aim, error: ApiError) -> str:
+    """Which target, which account, what is wrong and what to do: some tools show their users nothing else."""
+    name = aim.account["display_name"] or aim.account["platform_account_id"]
+    said = f"Target {aim.index} ({name} on {platforms.platform(aim.platform).label}): {error.message}"
+    return f"{said} {error.remediation or ''}".rstrip()
+
+
+def _failure(aim: Aim, error: ApiError) -> Row:
+    return {
+        "targetIndex": aim.index,
+        "accountId": aim.account["id"],
+        "platform": aim.platform,
+        "rule": error.rule,
+        "message": error.message,
+        "remediation": error.remediation,
+    }
+
+
+# --- Warnings that the log and the account give ----------------------------------------------------------------------
+
+
+def notes(service: Service, aims: Sequence[Aim], at_ms: int | None, names: Sequence[str]) -> list[tuple[Warning, ...]]:
+    """For each target: its text was there before, its account is near a cap, its token ends before `at_ms`.
+
+    `names`: what an earlier target of the same request is called.
+    """
+    seen: dict[tuple[str, str], str] = {}
+    found = []
+    for aim, name in zip(aims, names, strict=True):
+        found.append(tuple(_notes(service, aim, at_ms, seen)))
+        seen.setdefault((aim.account["id"], aim.draft.text), name)
+    return found
+
+
+def _notes(service: Service, aim: Aim, at_ms: int | None, seen: Mapping[tuple[str, str], str]) -> Iterator[Warning]:
+    before = _posted_before(service, aim)
+    twin = seen.get((aim.account["id"], aim.draft.text)) or (f"post {before}" if before else None)
+    if twin and aim.draft.text:
+        yield warning("duplicate_content", f"See {twin}.")
+    for cap in platforms.platform(aim.platform).caps:
+        if _is_near(aim, cap, service.now_ms if at_ms is None else at_ms):
+            yield warning("daily_cap_near", f"It takes {cap.posts:,} in {_span(cap.seconds)}.")
+            break
+    if at_ms is not None and accounts.ends_before(aim.account, at_ms):
+        yield warning("token_expires_before_schedule", "Reconnect it before then.")
+
+
+def check_duplicates(service: Service, request: schemas.PublishRequest, aims: Sequence[Aim]) -> None:
+    """ApiError `post.duplicate` for texts that their accounts had before, where the request or the server refuses them.
+
+    In the transaction that writes the posts it is the last word.
+    """
+    refuses = service.runtime.settings.publishing.refuse_duplicates
+    if (request.on_duplicate or ("refuse" if refuses else "warn")) == "refuse" and (found := _twins(service, aims)):
+        raise refuse("post.duplicate", _told(found[0]), platform_response=found)
+
+
+def _twins(service: Service, aims: Sequence[Aim]) -> list[Row]:
+    """The targets whose text was there before, in the log or in this request, and where."""
+    first: dict[tuple[str, str], int] = {}
+    found = []
+    for aim in aims:
+        if not aim.draft.text:
+            continue
+        twin = first.setdefault((aim.account["id"], aim.draft.text), aim.index)
+        where = {"sameAsTarget": twin} if twin != aim.index else {"postId": _posted_before(service, aim)}
+        if where.get("postId", twin) is not None:
+            found.append({"targetIndex": aim.index, "accountId": aim.account["id"], "platform": aim.platform} | where)
+    return found
+
+
+def _told(twin: Row) -> str:
+    where = f"post {twin['postId']}" if "postId" in twin else f"target {twin['sameAsTarget']} of this request"
+    return f"Target {twin['targetIndex']}: the account {twin['accountId']} has this text already, see {where}."
+
+
+def _posted_before(service: Service, aim: Aim) -> str | None:
+    """The id of the newest post of the last 24 hours with this text that is out, may be, or will be."""
+    lost = fn.json_extract(Post.error, "$.rule") == "publish.outcome_unknown"
+    query = Post.select(Post.id).where(
+        Post.account == aim.account["id"],
+        Post.created_at > service.now_ms - DAY_MS,
+        Post.text == aim.draft.text,
+        Post.status.not_in(["canceled", "rejected", "failed"]) | lost,
+    )
+    return query.order_by(Post.created_at.desc()).limit(1).scalar()  # type: ignore[no-any-return]
+
+
+def _is_near(aim: Aim, cap: Cap, at_ms: int) -> bool:
+    """Whether the posts of the span that ends at `at_ms`, this one included, reach four fifths of the cap."""
+    enough = -(-cap.posts * NEAR[0] // NEAR[1]) - 1
+    used = sum(int(query.limit(enough).count()) for query in counted(aim, cap, at_ms))
+    return used >= enough
+
+
+def counted(aim: Aim, cap: Cap, at_ms: int) -> tuple[Any, Any]:
+    """The posts that count for a cap: those that went out at once, and those that are scheduled, within its span."""
+    since = at_ms - cap.seconds * 1000
+    whose = Account.select(Account.id).where(Account.platform == aim.platform) if cap.shared else [aim.account["id"]]
+    posts = Post.select(Post.id).where(Post.account.in_(whose), Post.status.not_in(["canceled", "rejected"]))
+    return (
+        posts.where(Post.scheduled_at.is_null(), Post.created_at > since, Post.created_at <= at_ms),
+        posts.where(Post.scheduled_at > since, Post.scheduled_at <= at_ms),
+    )
+
+
+def _span(seconds: int) -> str:
+    return {900: "15 minutes", 3600: "an hour", 86400: "24 hours"}[seconds]
+
+
+# --- The deep stage --------------------------------------------------------------------------------------------------
+
+
+def known_breaches(service: Service, aim: Aim, inline: Mapping[str, Facts]) -> tuple[Warning, ...]:
+    """What stored media already breaks, as warnings: a scheduled post is accepted, and refused at its time.
+
+    `inline`: the facts of inline media by their text. Media by URL is not looked at.
+    """
+    items = tuple(_with_facts(item, ref, aim, inline) for item, ref in zip(aim.draft.items, aim.refs, strict=True))
+    found = _findings(service, aim, replace(aim.draft, items=items), "deep")
+    return (*(finding.warning() for finding in found.errors), *found.warnings)
+
+
+def _with_facts(item: Item, ref: Row, aim: Aim, inline: Mapping[str, Facts]) -> Item:
+    if "mediaId" in ref:
+        return replace(item, facts=library.facts_of(aim.assets[ref["mediaId"]]))
+    return replace(item, facts=inline.get(ref.get("bytesBase64", "")))
+
+
+def check_deep(service: Service, fetched: library.Fetched, batch: str, aim: Aim) -> Checked:
+    """The rows that need the bytes, in an I/O thread: every item that cannot be had, then the platform's deep rows."""
+    errors, items = [], list(aim.draft.items)
+    for index, ref in enumerate(aim.refs):
+        if _media_error(service, aim, index, ref) is not None:
+            continue  # the cheap stage has said it
+        try:
+            items[index] = library.resolved(service, fetched, batch, aim.platform, index, ref, aim.assets)
+        except ApiError as error:
+            errors.append(error)
+    pictures: Mapping[str, Facts] = {}
+    try:
+        pictures = library.option_facts(fetched, batch, aim.platform, aim.draft)
+    except ApiError as error:
+        errors.append(error)
+    found = _findings(service, aim, replace(aim.draft, items=tuple(items), option_facts=pictures), "deep")
+    return Checked((*errors, *_errors(service, aim, found)), found.warnings)
+
+
+# --- Validating ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What is known of a request without its media's bytes: each target, what is wrong with it, and of what to warn."""
+
+    aims: Sequence[Aim]
+    cheap: Sequence[Checked]
+    noted: Sequence[tuple[Warning, ...]]
+    deep: bool  # whether the bytes are wanted too
+
+
+async def look(service: Service, scope: Scope, request: schemas.ValidateRequest, inline: library.InlineFiles) -> Looked:
+    """The first half of validating. ApiError as `accept` for what refuses the request itself."""
+    check_batch(service, request, scope, inline)
+    aims, noted, recent = await service.read(lambda: _looked_up(service, scope, request))
+    cheap = await check_cheap(service, scope, aims, recent)
+    return Looked(aims, cheap, noted, request.deep is not False)
+
+
+async def validate(
+    service: Service, fetched: library.Fetched, scope: Scope, looked: Looked, inline: library.InlineFiles
+) -> Row:
+    """What publishing would run into, target by target; nothing is published or stored.
+
+    Takes at most `publishing.immediate_wait`.
+    """
+    aims = looked.aims
+    deep = await _deep_results(service, fetched, scope, aims, inline) if looked.deep else [Checked()] * len(aims)
+
+    def show() -> list[Row]:
+        return [_result(service, *found) for found in zip(aims, looked.cheap, looked.noted, deep, strict=True)]
+
+    results = await _measured(service, scope, aims, show)
+    return {"valid": all(result["valid"] for result in results), "results": results}
+
+
+def _looked_up(
+    service: Service, scope: Scope, request: schemas.ValidateRequest
+) -> tuple[list[Aim], list[tuple[Warning, ...]], list[int]]:
+    """On one read snapshot: the targets, what the log says of each, and its recent posts."""
+    aims = resolve(service, scope, request)
+    check_duplicates(service, request, aims)
+    noted = notes(service, aims, request.scheduled_at, [f"target {aim.index}" for aim in aims])
+    return aims, noted, recent_posts(service, aims)
+
+
+async def _deep_results(
+    service: Service, fetched: library.Fetched, scope: Scope, aims: Sequence[Aim], inline: library.InlineFiles
+) -> list[Checked]:
+    batch = f"validate-{service.runtime.ids.uuid()}"
+    fetched.owned(batch, scope.organization)
+    loop = asyncio.get_running_loop()
+    share = Share(owner=scope.organization)
+    service.steered.admit(share, len(aims))
+    await loop.run_in_executor(service.pool.of(share), fetched.bring, batch, inline)
+    begun = [service.steered.submit_for(share, check_deep, service, fetched, batch, aim) for aim in aims]
+    runs = [asyncio.wrap_future(each) for each in begun]
+    try:
+        await _ended(service, batch, runs)
+        return [run.result() if run.done() else _UNSEEN for run in runs]
+    finally:
+        for each in begun:
+            service.steered.withdraw(share, each)
+        forgotten = _forget(service, fetched, batch, runs)
+        if all(run.done() for run in runs):
+            await forgotten
+
+
+async def _ended(service: Service, batch: str, runs: Sequence[asyncio.Future[Checked]]) -> None:
+    """Every run is over, or its time is, or the server stops."""
+    stops = service.hub.expect(batch)
+    over = asyncio.ensure_future(asyncio.wait(runs, timeout=service.runtime.settings.publishing.immediate_wait))
+    try:
+        either: list[asyncio.Future[Any]] = [over, asyncio.wrap_future(stops)]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        over.cancel()
+        service.hub.forget(batch, stops)
+
+
+def _forget(
+    service: Service, fetched: library.Fetched, batch: str, runs: Sequence[asyncio.Future[Checked]]
+) -> asyncio.Future[None]:
+    """Drop the fetched files once nobody adds to them any more: a target that takes too long goes on without us."""
+
+    async def drop() -> None:
+        await asyncio.gather(*runs, return_exceptions=True)
+        await asyncio.get_running_loop().run_in_executor(service.pool, fetched.drop, batch)
+
+    return asyncio.ensure_future(drop())
+
+
+_UNSEEN = Checked(warnings=(warning("media_unmeasured", "It could not be fetched in time."),))
+
+
+def _result(service: Service, aim: Aim, cheap: Checked, noted: Sequence[Warning], deep: Checked) -> Row:
+    count = measured(platforms.platform(aim.platform), aim.draft, accounts.who(aim.account))
+    errors = [_shown(service, aim, error) for error in (*cheap.errors, *deep.errors)]
+    return {
+        "targetIndex": aim.index,
+        "accountId": aim.account["id"],
+        "platform": aim.platform,
+        "valid": not errors,
+        "text": {"length": count.length, "limit": count.limit, "unit": count.unit},
+        "errors": errors,
+        "warnings": [note.body() for note in once((*cheap.warnings, *noted, *deep.warnings))],
+    }
+
+
+def _shown(service: Service, aim: Aim, error: ApiError) -> Row:
+    error.platform = error.platform or aim.platform
+    return error.body(service.base_url)

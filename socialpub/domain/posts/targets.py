@@ -1,0 +1,225 @@
+"""A publish request's own rules, and its targets resolved to accounts and contents. Nothing here writes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError, refuse
+from socialpub.base.runtime import iso
+from socialpub.domain.accounts import accounts
+from socialpub.domain.core.service import Service
+from socialpub.domain.media import library
+from socialpub.domain.people import tenancy
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes import issues, schemas
+from socialpub.platforms.contract import Draft, Item
+
+Row = dict[str, Any]
+LEAD_MS = 1000
+
+
+@dataclass(frozen=True)
+class Aim:
+    """One resolved target: the account and the content that is meant for it."""
+
+    index: int
+    account: Row
+    refs: tuple[Row, ...]  # mediaRefs, inline bytes as their hash
+    assets: dict[str, Row]  # the stored media among them, by id
+    draft: Draft
+
+    @property
+    def platform(self) -> str:
+        return str(self.account["platform"])
+
+
+# --- The rules of the batch ----------------------------------------------------------------------------------------
+
+
+def check_batch(service: Service, request: schemas.PublishRequest, scope: Scope, inline: library.InlineFiles) -> None:
+    """The rules that need no look at the database, in their documented order."""
+    _check_shape(request, inline)
+    if not request.targets:
+        raise refuse("targets.required")
+    if len(request.targets) > schemas.TARGETS_MAX:
+        raise refuse("targets.max")
+    if request.publish_now and request.scheduled_at is not None:
+        raise refuse("mode_conflict")
+    if request.publish_now is False and request.scheduled_at is None:
+        raise issues.schema_error(
+            [issues.issue("value_error", ["publishNow"], "Without scheduledAt it cannot be false", "true", "false")],
+            "Leave `publishNow` out to publish now, or add `scheduledAt`.",
+        )
+    if request.scheduled_at is not None:
+        _check_scheduled(service, request)
+    if request.profile_id is not None and scope.profile not in (None, request.profile_id):
+        raise refuse("profile.scope_mismatch")
+
+
+def _check_shape(request: schemas.PublishRequest, inline: library.InlineFiles) -> None:
+    """What the schema asks across fields, and of each media item one source."""
+    found = issues.shape_issues(request.model_dump(by_alias=True, exclude_unset=True))
+    if found:
+        raise issues.schema_error(found)
+    for path, entries in _media_lists(request):
+        for index, entry in enumerate(entries):
+            if isinstance(entry, schemas.MediaItem):
+                _check_source(f"{path}.{index}", entry, inline)
+
+
+def _media_lists(request: schemas.PublishRequest) -> Iterator[tuple[str, Sequence[Any]]]:
+    yield "media", request.media or []
+    for index, target in enumerate(request.targets):
+        yield f"targets.{index}.media", target.media or []
+
+
+def _check_source(path: str, item: schemas.MediaItem, inline: library.InlineFiles) -> None:
+    if item.sources != 1:
+        raise refuse("media.source", f"{path} names {item.sources} sources.")
+    if item.bytes_base64 is not None and item.bytes_base64 not in inline:
+        raise refuse("media.base64_invalid")
+
+
+def _check_scheduled(service: Service, request: schemas.PublishRequest) -> None:
+    check_future(service, request.scheduled_at)
+    if request.first_comment or any(target.first_comment for target in request.targets):
+        raise refuse("scheduledAt.no_first_comment")
+    for target in request.targets:
+        if target.options is not None:
+            replies = platforms.platform(target.options.platform).reply_options
+            if any(name in options_body(target.options) for name in replies):
+                raise refuse("scheduledAt.no_bluesky_reply")
+
+
+def check_future(service: Service, at_ms: int | None) -> None:
+    """ApiError `scheduledAt.future` for a time that is less than a second ahead."""
+    if at_ms is not None and at_ms < service.now_ms + LEAD_MS:
+        problem = issues.issue(
+            "too_early",
+            ["scheduledAt"],
+            "Must be at least 1 second in the future",
+            "a later date-time",
+            str(iso(at_ms)),
+        )
+        raise refuse("scheduledAt.future", platform_response=[problem])
+
+
+# --- Resolving -----------------------------------------------------------------------------------------------------
+
+
+def resolve(service: Service, scope: Scope, request: schemas.PublishRequest) -> list[Aim]:
+    """The targets' accounts and contents, in request order (on a read snapshot)."""
+    if request.profile_id is not None and not tenancy.profile_exists(scope, request.profile_id):
+        raise ApiError("not_found", "The organization has no profile with this id.")
+    connected = accounts.in_scope(scope, request.profile_id)
+    candidates = [_candidates(connected, target) for target in request.targets]
+    _check_found(request.targets, candidates)
+    held = library.held(scope, _media_ids(request))
+    return [_aim(service, held, request, index, found[0]) for index, found in enumerate(candidates)]
+
+
+def _media_ids(request: schemas.PublishRequest) -> set[str]:
+    entries = itertools.chain.from_iterable(entries for _, entries in _media_lists(request))
+    ids = (entry if isinstance(entry, str) else entry.media_id for entry in entries)
+    return {media_id for media_id in ids if media_id is not None}
+
+
+def _candidates(connected: Sequence[Row], target: schemas.Target) -> list[Row]:
+    if target.account_id is not None:
+        return [row for row in connected if row["id"] == target.account_id]
+    return [row for row in connected if row["platform"] == target.platform]
+
+
+def _check_found(targets: Sequence[schemas.Target], candidates: Sequence[list[Row]]) -> None:
+    """The rules of resolving, in their documented order: each over all targets before the next."""
+    pairs = list(zip(targets, candidates, strict=True))
+    for index, (target, found) in enumerate(pairs):
+        if target.account_id is not None and not found:
+            raise ApiError("not_found", f"The scope has no account {target.account_id} (target {index}).")
+    for index, (target, found) in enumerate(pairs):
+        if not found:
+            raise refuse(
+                "target.account.not_connected",
+                f"No {target.platform} account is connected in the scope (target {index}).",
+            )
+    for index, (target, found) in enumerate(pairs):
+        if len(found) > 1:
+            raise _ambiguous(index, target, found)
+    for index, (target, found) in enumerate(pairs):
+        if target.platform not in (None, found[0]["platform"]):
+            raise _mismatch("targets.account.platform_mismatch", index, "platform", target.platform, found[0])
+    for index, (target, found) in enumerate(pairs):
+        if target.options is not None and target.options.platform != found[0]["platform"]:
+            raise _mismatch("targets.options.platform_mismatch", index, "options", target.options.platform, found[0])
+
+
+def _mismatch(rule: str, index: int, field: str, said: str, account: Row) -> ApiError:
+    message = f"Target {index}: `{field}` is for {said}, but the account {account['id']} is on {account['platform']}."
+    return refuse(rule, message)
+
+
+def _ambiguous(index: int, target: schemas.Target, found: Sequence[Row]) -> ApiError:
+    ids = ", ".join(f"{row['id']} ({row['display_name'] or row['platform_account_id']})" for row in found)
+    return refuse(
+        "target.account.ambiguous",
+        f"{len(found)} {target.platform} accounts are connected (target {index}).",
+        remediation=f"Name one of them by `accountId`: {ids}.",
+        platform_response={"candidates": [{"id": row["id"], "displayName": row["display_name"]} for row in found]},
+    )
+
+
+def _aim(service: Service, held: Mapping[str, Row], request: schemas.PublishRequest, index: int, account: Row) -> Aim:
+    target = request.targets[index]
+    entries = request.media if target.media is None else target.media
+    refs, assets = _media(held, account, entries or [])
+    comment = target.first_comment or request.first_comment
+    draft = Draft(
+        text=target.text if target.text is not None else (request.text or ""),
+        items=tuple(_cheap_item(service, ref, assets) for ref in refs),
+        options=_defaults(account) | options_body(target.options),
+        first_comment=comment.text if comment else None,
+    )
+    return Aim(index, account, tuple(refs), assets, draft)
+
+
+def _defaults(account: Row) -> Row:
+    """What the account has for options that are left out, as of now."""
+    extra = accounts.who(account).extra
+    fields = platforms.platform(account["platform"]).defaults
+    return {option: extra[field] for option, field in fields.items() if extra.get(field)}
+
+
+def options_body(options: Any) -> Row:
+    """A target's options as they were sent, without the tag."""
+    if options is None:
+        return {}
+    return dict(options.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"platform"}))
+
+
+def _media(held: Mapping[str, Row], account: Row, entries: Sequence[Any]) -> tuple[list[Row], dict[str, Row]]:
+    refs, assets = [], {}
+    for entry in entries:
+        ref = _ref(entry)
+        if "mediaId" in ref:
+            asset = library.usable(held, account["profile"], ref["mediaId"])
+            assets[asset["id"]] = asset
+            ref = {"kind": asset["kind"]} | ref
+        refs.append(ref)
+    return refs, assets
+
+
+def _ref(entry: Any) -> Row:
+    if isinstance(entry, str):
+        return {"mediaId": entry}
+    return dict(entry.model_dump(mode="json", by_alias=True, exclude_unset=True))
+
+
+def _cheap_item(service: Service, ref: Row, assets: dict[str, Row]) -> Item:
+    if "bytesBase64" in ref:
+        url = library.public_url(service, "med_" + "0" * 22, "image/jpeg" if ref["kind"] == "image" else "video/mp4")
+        return Item(ref["kind"], ref.get("altText"), url, stored=True)
+    return library.draft_items(service, [ref], assets)[0]

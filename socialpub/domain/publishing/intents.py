@@ -1,0 +1,225 @@
+"""An intent: what is about to be sent, written down before it is, and settled by what became of it.
+
+Each is a write function, and each says `owned` first: a run whose lease was taken over changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.domain.core.service import Service
+from socialpub.platforms.contract import Published, Warning
+from socialpub.platforms.kit.rules import once
+from socialpub.store.db import Tx
+from socialpub.store.models import Intent, Post
+from socialpub.store.queue import Claim
+
+Row = dict[str, Any]
+RESPONSE_MAX = 16 * 1024
+BOUND_MS = 24 * 3600 * 1000
+TAKEN = "taken"  # the outcome of a send whose answer named what the platform is not done with
+
+
+class LostClaimError(Exception):
+    """Another run has this post now; nothing was written."""
+
+
+class TakenError(Exception):
+    """What was found belongs, or may belong, to another post of the account; nothing was written."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything one run needs to know, read in the transaction that claimed the post."""
+
+    claim: Claim
+    post: Row
+    account: Row
+    attempt: Row
+    assets: dict[str, Row]
+    open_intent: Row | None = None  # sent, perhaps: look before anything else
+    published: Published | None = None  # by this attempt already; only the first comment is missing
+    plan: dict[str, Any] | None = None  # of what is published
+
+
+def owned(service: Service, snapshot: Snapshot) -> None:
+    if not service.jobs.owns(snapshot.claim):
+        raise LostClaimError(snapshot.post["id"])
+
+
+def check_twins(intent: Row) -> None:
+    """TakenError when what was found by its content may as well be that of a twin whose answer was lost too."""
+    window = Intent.intent_at.between(intent["intent_at"] - BOUND_MS, intent["intent_at"] + BOUND_MS)
+    lost = Intent.outcome.is_null() | ((Intent.outcome == "unknown") & Intent.settled_by.is_null())
+    twin = (Intent.account == intent["account"]) & (Intent.plan == intent["plan"]) & (Intent.id != intent["id"])
+    if Intent.select().where(twin, lost, window).exists():
+        raise TakenError(intent["id"])
+
+
+def intend(
+    service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning] = ()
+) -> Row:
+    """Write down what is about to be sent; committed before the first mutating byte."""
+    owned(service, snapshot)
+    post, now = snapshot.post["id"], service.now_ms
+    row = {
+        "id": service.runtime.ids.uuid(),
+        "post": post,
+        "attempt": snapshot.attempt["id"],
+        "account": snapshot.account["id"],
+        "step": step,
+        "number": Intent.select().where(Intent.post == post, Intent.step == step).count() + 1,
+        "plan": json.dumps(plan, ensure_ascii=False),
+        "epoch": service.jobs.epoch,
+        "intent_at": now,
+        "sent_at": now,
+        "sends": 1,
+        "looks": 0,
+        "answered": False,
+        "refusal": None,
+        "evidence": None,
+    }
+    Intent.insert(**row).execute()
+    if warnings:
+        add_warnings(post, warnings)
+    return row
+
+
+def open_intent(post: str) -> Row | None:
+    """What of this post may have been sent and is not settled."""
+    return Intent.select().where(Intent.post == post, Intent.outcome.is_null()).dicts().first()  # type: ignore[no-any-return]
+
+
+def done(attempt: str) -> Published | None:
+    """What this attempt has published already."""
+    here = (Intent.attempt == attempt) & (Intent.step == "publish") & (Intent.outcome == Outcome.OK)
+    row = Intent.select().where(here).dicts().first()
+    return published_of(row) if row else None
+
+
+def bound(intent: Row) -> frozenset[str]:
+    """The remote ids of the account that belong to other posts, as far as they can be as young as this one."""
+    since = intent["intent_at"] - BOUND_MS
+    mine = (Intent.account == intent["account"]) & (Intent.id != intent["id"])
+    rows = Intent.select(Intent.remote_id).where(mine, Intent.remote_id.is_null(False), Intent.intent_at > since)
+    return frozenset(row[0] for row in rows.tuples())
+
+
+def earlier(intent: Row) -> list[Row]:
+    """The same post's sends before this one that the platform did not refuse, the newest first."""
+    mine = (Intent.post == intent["post"]) & (Intent.step == intent["step"]) & (Intent.number < intent["number"])
+    return list(Intent.select().where(mine, Intent.outcome != Outcome.REJECTED).order_by(Intent.number.desc()).dicts())
+
+
+def intend_again(service: Service, tx: Tx, snapshot: Snapshot, intent: Row) -> Row:
+    """The same plan is about to be sent once more."""
+    owned(service, snapshot)
+    return _change(intent, sent_at=service.now_ms, sends=intent["sends"] + 1, answered=False)
+
+
+def looked(service: Service, tx: Tx, snapshot: Snapshot, intent: Row, evidence: Any, next_at: int | None) -> Row:
+    """Looking did not settle it; with `next_at` the post is given back until then. An answer that came is kept."""
+    owned(service, snapshot)
+    said = answer(intent)
+    kept = {"answer": said, "look": json.loads(capped(evidence, RESPONSE_MAX // 4))} if said else evidence
+    changed = _change(intent, looks=intent["looks"] + 1, evidence=capped(kept))
+    if next_at is not None:
+        service.jobs.again(tx, snapshot.claim, next_at)
+    return changed
+
+
+def answered(
+    service: Service, tx: Tx, snapshot: Snapshot, intent: Row, error: ApiError, *, over: bool, refused: bool
+) -> Row:
+    """The send got an answer, only not one to trust. `over`: no call is still on its way. `refused`: it said no."""
+    owned(service, snapshot)
+    refusal = json.dumps({name: getattr(error, name) for name in REFUSAL}, default=str) if refused else None
+    response = json.loads(capped(error.platform_response, RESPONSE_MAX // 2))
+    said = {"message": error.message[:1000], "response": response}
+    return _change(intent, answered=over, evidence=capped({"answer": said}), refusal=refusal)
+
+
+def answer(intent: Row) -> Row | None:
+    """What the platform said to a send, where it said anything: its `message` in words and the whole `response`."""
+    found = json.loads(intent["evidence"] or "null")
+    said = found.get("answer") if isinstance(found, dict) else None
+    return said if isinstance(said, dict) and said.get("response") is not None else None
+
+
+REFUSAL = (
+    "code",
+    "message",
+    "rule",
+    "platform_version",
+    "platform_response",
+    "remediation",
+    "retry_after",
+    "outcome",
+    "retryable",
+    "token_refused",
+)
+
+
+def refusal(intent: Row) -> ApiError | None:
+    """What the platform had said to a send that was then looked for."""
+    if not intent["refusal"]:
+        return None
+    error = ApiError(**json.loads(intent["refusal"]))
+    error.outcome = Outcome(error.outcome) if error.outcome else None
+    return error
+
+
+def _change(intent: Row, **columns: Any) -> Row:
+    Intent.update(**columns).where(Intent.id == intent["id"], Intent.outcome.is_null()).execute()
+    return intent | columns
+
+
+def close(service: Service, intent: Row, outcome: str, published: Published | None = None) -> None:
+    """Settle an open intent; `published` binds the remote post to it, TakenError when it is another's."""
+    if published and _is_bound(intent, published.remote_id):
+        raise TakenError(published.remote_id)
+    Intent.update(
+        outcome=outcome,
+        settled_at=service.now_ms,
+        remote_id=published.remote_id if published else None,
+        result=json.dumps(_published_body(published)) if published else None,
+    ).where(Intent.id == intent["id"], Intent.outcome.is_null()).execute()
+
+
+def _is_bound(intent: Row, remote_id: str) -> bool:
+    same = (Intent.account == intent["account"]) & (Intent.remote_id == remote_id) & (Intent.id != intent["id"])
+    return bool(Intent.select().where(same).exists())
+
+
+def _published_body(published: Published) -> dict[str, Any]:
+    return {
+        "remote_id": published.remote_id,
+        "uri": published.uri,
+        "cid": published.cid,
+        "url": published.url,
+        "warnings": [warning.body() for warning in published.warnings],
+    }
+
+
+def published_of(intent: Row) -> Published:
+    found = json.loads(intent["result"])
+    return Published(**(found | {"warnings": tuple(Warning(**warning) for warning in found["warnings"])}))
+
+
+def capped(value: Any, most: int = RESPONSE_MAX) -> str:
+    """A raw upstream answer as JSON of at most 16 KiB, or `most` bytes."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    if len(text.encode("utf-8", "replace")) <= most:
+        return text
+    return json.dumps({"truncated": text[: most // 4]}, ensure_ascii=False)
+
+
+def add_warnings(post: str, warnings: Sequence[Warning]) -> None:
+    kept = json.loads(Post.select(Post.warnings).where(Post.id == post).scalar())
+    shown = [warning.body() for warning in once((*(Warning(**body) for body in kept), *warnings))]
+    if shown != kept:
+        Post.update(warnings=json.dumps(shown, ensure_ascii=False)).where(Post.id == post).execute()

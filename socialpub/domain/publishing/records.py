@@ -1,0 +1,286 @@
+"""The transactions of publishing one post: claim it, record what became of it.
+
+Each is one write function, and each says `owned` first: a run whose lease was taken over changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from socialpub.base.error_codes import ERRORS
+from socialpub.base.errors import ApiError, Outcome, refuse
+from socialpub.domain.accounts import attention, tokens
+from socialpub.domain.core import moves, overdue
+from socialpub.domain.core.service import Service
+from socialpub.domain.media import library
+from socialpub.domain.publishing import intents, unclear
+from socialpub.domain.publishing.intents import (
+    TAKEN,
+    Row,
+    Snapshot,
+    add_warnings,
+    capped,
+    close,
+    open_intent,
+    owned,
+    published_of,
+)
+from socialpub.platforms.contract import Pending, Published, Warning
+from socialpub.store.db import Tx
+from socialpub.store.models import Account, Attempt, Intent, Post
+from socialpub.store.queue import Claim
+
+RETRY_AFTER_MAX = 3600
+
+
+def claim(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
+    """Take a post to work on; None when there is nothing to do (its job is then gone)."""
+    if not service.jobs.owns(claim):
+        return None
+    post = Post.select().where(Post.id == claim.key).dicts().first()
+    if post is None or post["status"] in moves.TERMINAL:
+        service.jobs.finish(tx, claim)
+        return None
+    account = Account.select().where(Account.id == post["account"]).dicts().get()
+    refusal = _refusal(account) if post["status"] != "publishing" else None
+    if refusal:
+        _refuse(service, tx, claim, post, account, refusal)
+        return None
+    late = overdue.refusal(service, post)
+    if late:
+        _too_late(service, tx, post, late)
+        service.jobs.finish(tx, claim)
+        return None
+    if post["status"] != "publishing":
+        post = _begin(service, tx, post)
+    attempt = Attempt.select().where(Attempt.post == post["id"], Attempt.number == post["attempts"]).dicts().get()
+    rows = list(Intent.select().where(Intent.attempt == attempt["id"]).order_by(Intent.number).dicts())
+    done = next((row for row in rows if row["step"] == "publish" and row["outcome"] == Outcome.OK), None)
+    return Snapshot(
+        claim,
+        post,
+        account,
+        attempt,
+        library.assets_of(json.loads(post["media"])),
+        open_intent=next((row for row in rows if row["outcome"] is None), None),
+        published=published_of(done) if done else None,
+        plan=json.loads(done["plan"]) if done else None,
+    )
+
+
+def _refusal(account: Row) -> ApiError | None:
+    if account["disconnected_at"] is not None:
+        return refuse("account.disconnected")
+    if account["status"] == "revoked" or account["secret"] is None:
+        return refuse("account.reconnect_required")
+    return None
+
+
+def _refuse(service: Service, tx: Tx, claim: Claim, post: Row, account: Row, error: ApiError) -> None:
+    number, name = post["attempts"] + 1, "refuse"
+    if moves.goes_on(post):
+        error, name = unclear.told_no_more(post, account, error), "doubt"
+    _insert_attempt(service, post["id"], number)
+    moves.move(service, tx, name, post["id"], attempts=number, **error_columns(service, error, post["platform"]))
+    _finish_attempt(service, post["id"], number, error)
+    service.jobs.finish(tx, claim)
+
+
+def _begin(service: Service, tx: Tx, post: Row) -> Row:
+    number = post["attempts"] + 1
+    nonce = int.from_bytes(service.runtime.entropy(7), "big")
+    row = moves.move(
+        service,
+        tx,
+        "claim",
+        post["id"],
+        attempts=number,
+        tries=post["tries"] + 1,
+        next_attempt_at=None,
+        draft_at=post["draft_at"] or service.now_ms,
+        draft_nonce=post["draft_nonce"] or nonce,
+    )
+    assert row is not None, "the row was read in this transaction"
+    _insert_attempt(service, post["id"], number)
+    return row
+
+
+def _insert_attempt(service: Service, post: str, number: int) -> None:
+    Attempt.insert(id=service.runtime.ids.uuid(), post=post, number=number, started_at=service.now_ms).execute()
+
+
+def _finish_attempt(service: Service, post: str, number: int, error: ApiError | None) -> None:
+    Attempt.update(
+        finished_at=service.now_ms,
+        succeeded=error is None,
+        error_code=error.code if error else None,
+        error_message=error.message if error else None,
+        platform_response=capped(error.platform_response) if error and error.platform_response is not None else None,
+    ).where(Attempt.post == post, Attempt.number == number).execute()
+
+
+# --- Sending ---
+
+
+def intend(
+    service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning]
+) -> Row | ApiError:
+    """Write down what is about to be sent, or why it must not be any more: preparing may have taken long."""
+    account = Account.select().where(Account.id == snapshot.account["id"]).dicts().get()
+    refused = _refusal(account) or overdue.refusal(service, snapshot.post, overdue.PREPARING_MS)
+    return refused or intents.intend(service, tx, snapshot, step, plan, warnings)
+
+
+# --- Ends --------------------------------------------------------------------------------------------------------
+
+
+def sent(service: Service, tx: Tx, snapshot: Snapshot, intent: Row, published: Published, *, last: bool) -> None:
+    """The platform has the post. `last`: no first comment follows, so the row is published in the same transaction."""
+    owned(service, snapshot)
+    close(service, intent, Outcome.OK, published)
+    if last:
+        _publish(service, tx, snapshot, published, None, ())
+
+
+def commented(
+    service: Service, tx: Tx, snapshot: Snapshot, intent: Row, published: Published, comment: Published
+) -> None:
+    """The first comment is there too."""
+    owned(service, snapshot)
+    close(service, intent, Outcome.OK, comment)
+    _publish(service, tx, snapshot, published, comment, ())
+
+
+def uncommented(
+    service: Service,
+    tx: Tx,
+    snapshot: Snapshot,
+    intent: Row | None,
+    published: Published,
+    warning: Warning,
+    outcome: str,
+) -> None:
+    """The post is out, its first comment is not: a warning, never a failure."""
+    owned(service, snapshot)
+    if intent:
+        close(service, intent, outcome)
+    _publish(service, tx, snapshot, published, None, (warning,))
+
+
+def _publish(
+    service: Service,
+    tx: Tx,
+    snapshot: Snapshot,
+    published: Published,
+    comment: Published | None,
+    warnings: Sequence[Warning],
+) -> None:
+    post = snapshot.post["id"]
+    add_warnings(post, (*published.warnings, *warnings))
+    moves.move(
+        service,
+        tx,
+        "publish",
+        post,
+        published_at=service.now_ms,
+        platform_uri=published.uri,
+        platform_cid=published.cid,
+        url=published.url if (published.url or "").startswith("https://") else None,  # it is shown as a link
+        first_comment_uri=comment.uri if comment else None,
+        first_comment_cid=comment.cid if comment else None,
+        error=None,
+        error_code=None,
+        saved=None,
+    )
+    _finish_attempt(service, post, snapshot.attempt["number"], None)
+    attention.clear(service, snapshot.account["id"])
+    service.jobs.finish(tx, snapshot.claim)
+
+
+def pending(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent: Row | None = None) -> None:
+    """Preparing goes on later; the post keeps its place and rings again. `intent`: the send whose answer this was."""
+    owned(service, snapshot)
+    if intent:
+        close(service, intent, TAKEN)
+    at = service.now_ms + int(found.seconds * 1000)
+    Post.update(saved=json.dumps(found.saved), due_at=at).where(Post.id == snapshot.post["id"]).execute()
+    service.jobs.again(tx, snapshot.claim, at)
+
+
+def failed(
+    service: Service, tx: Tx, snapshot: Snapshot, error: ApiError, intent: Row | None = None, outcome: str = ""
+) -> None:
+    """The attempt is over without a post. Scheduled posts are tried again after `platform_unavailable`."""
+    owned(service, snapshot)
+    if intent:
+        close(service, intent, outcome)
+    post, wait = snapshot.post, _retry_wait(service, snapshot.post, error)
+    tries = post["tries"] - error.held_back
+    if error.rule == "account.reconnect_required":
+        tokens.mark_revoked(service, tx, snapshot.account["id"], error.message)
+    elif attention.is_meant(error):
+        attention.keep(service, snapshot.account["id"], error)
+    if wait is None and not error.absent and moves.goes_on(post):
+        error = unclear.told_no_more(post, snapshot.account, error)
+    _finish_attempt(service, post["id"], snapshot.attempt["number"], error)
+    columns = error_columns(service, error, post["platform"])
+    if outcome == "absent":
+        columns["saved"] = (
+            None  # what was prepared did not go out although it was asked to: the next attempt prepares anew
+        )
+    if wait is not None:
+        at = service.now_ms + wait
+        moves.move(service, tx, "wait", post["id"], **(columns | {"next_attempt_at": at, "due_at": at, "tries": tries}))
+        service.jobs.again(tx, snapshot.claim, at)
+        return
+    name = "reject" if ERRORS[error.code].post_status == "rejected" else "fail"
+    moves.move(service, tx, name, post["id"], **columns)
+    service.jobs.finish(tx, snapshot.claim)
+
+
+def _retry_wait(service: Service, post: Row, error: ApiError) -> int | None:
+    """Milliseconds until the next attempt; None when there is none."""
+    waits = service.runtime.settings.publishing.retry_waits
+    tried = post["tries"]
+    if (
+        post["scheduled_at"] is None
+        or error.code != "platform_unavailable"
+        or (tried > len(waits) and not error.held_back)
+    ):
+        return None
+    if error.rule == "publish.outcome_unknown" or not error.retryable:
+        return None
+    if error.held_back:
+        return int((error.retry_after or 1) * 1000)
+    after = error.retry_after or 0
+    return None if after > RETRY_AFTER_MAX else int(max(waits[tried - 1], after) * 1000)
+
+
+def too_late(service: Service, tx: Tx, found: Row) -> None:
+    """End a post that was found due too long ago, unless somebody was faster: it was moved, or is being sent."""
+    post = Post.select().where(Post.id == found["id"], Post.status.in_(overdue.OPEN)).dicts().first()
+    if post is None or overdue.due_of(post) != overdue.due_of(found) or open_intent(post["id"]):
+        return
+    _too_late(service, tx, post, overdue.error(service, post))
+    service.jobs.remove(tx, post["id"])
+
+
+def _too_late(service: Service, tx: Tx, post: Row, error: ApiError) -> None:
+    """Never dropped in silence, never sent late by surprise."""
+    if post["status"] == "publishing":
+        _finish_attempt(service, post["id"], post["attempts"], error)
+    moves.move(service, tx, "overdue", post["id"], **error_columns(service, error, post["platform"]))
+
+
+def error_columns(service: Service, error: ApiError, platform: str) -> dict[str, Any]:
+    """What a row keeps of an error: the error object as results show it."""
+    error.platform = error.platform or platform
+    shown = error.body(service.base_url)
+    if error.code == "platform_unavailable" and error.retry_after:
+        shown["message"] += f" It asks to wait {error.retry_after} seconds."
+        shown["retryAfter"] = error.retry_after
+    if "platformResponse" in shown:
+        shown["platformResponse"] = json.loads(capped(shown["platformResponse"]))
+    return {"error": json.dumps(shown, ensure_ascii=False), "error_code": error.code, "next_attempt_at": None}

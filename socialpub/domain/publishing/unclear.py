@@ -1,0 +1,57 @@
+"""What is told of a send whose outcome could not be seen: each answers the error that the post ends with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError, refuse
+from socialpub.base.runtime import iso
+from socialpub.domain.publishing import intents
+from socialpub.domain.publishing.intents import Row, Snapshot
+from socialpub.platforms.contract import Absent, Platform, Unknown
+
+
+def not_there(platform: Platform) -> ApiError:
+    """It was looked for as long as something could still come of it."""
+    return ApiError(
+        "platform_unavailable",
+        f"{platform.label} did not take the post; it was looked for afterwards and is not there.",
+    )
+
+
+def not_seen(snapshot: Snapshot, platform: Platform, intent: Row, found: Absent | Unknown) -> ApiError:
+    """It may be there: no answer came, or one that does not say, and looking did not show it."""
+    sent, answer = f"The post was sent to {platform.label} at {iso(intent['sent_at'])}", intents.answer(intent)
+    if answer is None:
+        said = f"{sent} and no answer came. It may be live."
+        return _unknown(snapshot.post, snapshot.account, platform, said, found.evidence)
+    said = f"{sent}. {answer['message']} That does not say whether it was published. It may be live."
+    return _unknown(snapshot.post, snapshot.account, platform, said, answer["response"])
+
+
+def is_duplicate(snapshot: Snapshot, platform: Platform, error: ApiError) -> ApiError:
+    """It may be there: the platform has such a post, and looking did not show whether an earlier send made it."""
+    said = f"{error.message} An earlier attempt may have made that post: whether it did could not be seen."
+    return _unknown(snapshot.post, snapshot.account, platform, said, error.platform_response)
+
+
+def told_no_more(post: Row, account: Row, error: ApiError) -> ApiError:
+    """It may be there: the platform has all of it, and `error` is why it does not say what became of it."""
+    platform = platforms.platform(post["platform"])
+    said = f"{platform.label} has all of the post and did not say what became of it. {error.message}"
+    return _unknown(post, account, platform, said, error.platform_response)
+
+
+def _unknown(post: Row, account: Row, platform: Platform, said: str, evidence: Any) -> ApiError:
+    name = account["display_name"] or account["platform_account_id"]
+    return refuse(
+        "publish.outcome_unknown",
+        said,
+        remediation=(
+            f"{platform.look or f'Look at {name} on {platform.label}.'} If the post is there, send "
+            f'{{"published": true}} to POST /v1/posts/{post["id"]}/settle; if it is not, {{"published": false}}, then '
+            f"retry it."
+        ),
+        platform_response=evidence or None,
+    )

@@ -1,0 +1,173 @@
+"""What is wrong with a request: pydantic's issues, and those across fields, as the API reports them."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError, refuse
+from socialpub.domain.shapes import hints
+from socialpub.domain.shapes.schemas import MEDIA_ID_PATTERN, UUID_PATTERN, PublishRequest
+
+M = TypeVar("M", bound=BaseModel)
+ISSUES_MAX = 100  # shown of a request that is nothing but issues
+NAME_MAX = 100  # characters of a name that nobody knows
+HINTS_MAX = 10
+
+
+def parse_body(model: type[M], body: bytes) -> M:
+    """The request in `body`; ApiError `validation_failed` with every issue, or rule `body.json`."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise validation_failed(model, error, more=functools.partial(_shape_of, model, body)) from error
+
+
+def _shape_of(model: type[BaseModel], body: bytes) -> list[dict[str, Any]]:
+    found = json.loads(body) if issubclass(model, PublishRequest) else None
+    return shape_issues(found) if isinstance(found, dict) else []
+
+
+def shape_issues(request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the schema of a publish request asks across its fields, from the request as it was sent.
+
+    A target names an account or a platform, and there is something to publish on it.
+    """
+    given = request.get("targets")
+    targets = {n: found for n, found in enumerate(given) if isinstance(found, dict)} if isinstance(given, list) else {}
+    issues = [
+        issue("missing", ["targets", n, "accountId"], "Name an accountId or a platform", "a UUID", "nothing")
+        for n, target in targets.items()
+        if "accountId" not in target and "platform" not in target
+    ]
+    if any(_has_nothing(request, target) for target in targets.values()):
+        issues.append(issue("missing", ["text"], "There is nothing to publish", "string", "nothing"))
+    return issues
+
+
+def _has_nothing(request: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
+    media = target.get("media", request.get("media"))
+    return not ("text" in target or "text" in request or media or "options" in target)
+
+
+def parse_object(model: type[M], value: Mapping[str, Any], at: Sequence[str | int] = ()) -> M:
+    """The same for an already parsed object that stands at `at` in the body (options, query parameters)."""
+    try:
+        return model.model_validate(dict(value))
+    except ValidationError as error:
+        raise validation_failed(model, error, at) from error
+
+
+def validation_failed(
+    model: type[BaseModel],
+    error: ValidationError,
+    at: Sequence[str | int] = (),
+    more: Callable[[], list[dict[str, Any]]] = list,
+) -> ApiError:
+    """pydantic's issues as the API reports them: all of them, then `more`; `rule` is the path of the first."""
+    raw = error.errors(include_url=False)[:ISSUES_MAX]
+    if raw[0]["type"] == "json_invalid":
+        return refuse("body.json", platform_response=[issue("json_invalid", [], raw[0]["msg"], "JSON", "text")])
+    shown = [_issue(entry, at) for entry in raw]
+    unknown = [n for n, entry in enumerate(raw) if entry["type"] == "extra_forbidden"][:HINTS_MAX]
+    told = [_hint(model, raw[n]["loc"], shown[n]) for n in unknown]
+    return schema_error([*shown, *more()][:ISSUES_MAX], " ".join(told) or None)
+
+
+def _hint(model: type[BaseModel], loc: Sequence[str | int], shown: dict[str, Any]) -> str:
+    """What to do about an unknown field: in its issue, and as a sentence of its own."""
+    advice = hints.advice(model, [*loc[:-1], cut(str(loc[-1]))])
+    shown["message"] = f"{shown['message']}; {advice}"
+    return _sentence(f"There is no field `{'.'.join(map(str, shown['path']))}`; {advice}")
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith("?") else f"{text}."
+
+
+def _issue(entry: Any, at: Sequence[str | int]) -> dict[str, Any]:
+    """One of pydantic's issues; that the tag of options is missing or unknown is an issue of the tag itself."""
+    kind, path, ctx = entry["type"], [*at, *_plain(entry["loc"])], entry.get("ctx", {})
+    if kind == "union_tag_not_found":
+        names = f"Name the platform whose options these are: {', '.join(platforms.PLATFORMS)}"
+        return issue("missing", [*path, "platform"], names, _EXPECTED["missing"], "nothing")
+    if kind == "union_tag_invalid":
+        tags = ctx["expected_tags"]
+        return issue("literal_error", [*path, "platform"], f"Input should be one of {tags}", tags, "string")
+    expected = _expected(kind, ctx)
+    message = _MESSAGES.get(kind, entry["msg"].removeprefix("Value error, "))
+    if kind == "string_pattern_mismatch":
+        message = f"Input should be {expected}"
+    return issue(kind, path, message, expected, _received(entry))
+
+
+def _plain(loc: Sequence[str | int]) -> list[str | int]:
+    """pydantic's location without the tags of unions."""
+    path: list[str | int] = []
+    for part in loc:
+        is_tag = str(part).startswith("<") or (path[-1:] == ["options"] and part in platforms.PLATFORMS)
+        if not is_tag:
+            path.append(cut(part) if isinstance(part, str) else part)
+    return path
+
+
+def cut(name: str) -> str:
+    """A name that a request made up, or its beginning."""
+    return name if len(name) <= NAME_MAX else f"{name[:NAME_MAX]}…"
+
+
+def schema_error(issues: list[dict[str, Any]], remediation: str | None = None) -> ApiError:
+    """`validation_failed` for issues of the schema's kind; at least one."""
+    path = ".".join(str(part) for part in issues[0]["path"])
+    return ApiError(
+        "validation_failed",
+        _sentence(f"{path or 'The body'}: {issues[0]['message']}"),
+        rule=path or "body",
+        platform_response=issues,
+        remediation=remediation,
+    )
+
+
+def issue(code: str, path: Sequence[str | int], message: str, expected: str, received: str) -> dict[str, Any]:
+    return {"code": code, "expected": expected, "received": received, "path": list(path), "message": message}
+
+
+_EXPECTED = {
+    "missing": "a value",
+    "extra_forbidden": "no such field",
+    "value_error": "what the message says",
+    "model_type": "object",
+    "model_attributes_type": "object",
+    "dict_type": "object",
+    "list_type": "array",
+    "bool_type": "boolean",
+    "int_type": "integer",
+}
+
+
+_MESSAGES = {"missing": "Field required", "extra_forbidden": "There is no such field"}
+_FORMS = {UUID_PATTERN: "a UUID", MEDIA_ID_PATTERN: "a media id: med_ and 22 letters or digits"}
+
+
+def _expected(kind: str, ctx: Mapping[str, Any]) -> str:
+    if "expected" in ctx:
+        return str(ctx["expected"])
+    if "pattern" in ctx:
+        return _FORMS.get(ctx["pattern"], f"a string that matches {ctx['pattern']}")
+    for name in ("min_length", "max_length", "ge", "le", "gt", "lt"):
+        if name in ctx:
+            return f"{name.replace('_', ' ')} {ctx[name]}"
+    return _EXPECTED.get(kind, kind.split("_")[0])
+
+
+def _received(entry: Mapping[str, Any]) -> str:
+    if entry["type"] == "missing":
+        return "nothing"
+    names = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+    value = entry.get("input")
+    return "null" if value is None else names.get(type(value), "object")

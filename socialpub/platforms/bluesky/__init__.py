@@ -1,0 +1,1 @@
+"""Bluesky, over the AT Protocol."""

@@ -1,0 +1,37 @@
+"""Files on the way to the account's own server, which says itself how large they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from socialpub.base.errors import ApiError
+from socialpub.platforms.bluesky.xrpc import LOOK_SECONDS, blob_of, call, home, unusable
+from socialpub.platforms.contract import Json, Upstream
+
+_TOO_LARGE = ("bluesky.media.image_size_max", "bluesky.media.video_size_max")
+
+
+def upload(up: Upstream, step: Literal["upload", "video"], headers: Mapping[str, str], **sent: Any) -> Json:
+    """The server's own description of an uploaded file, which must go into the record as it is."""
+    nsid = "com.atproto.repo.uploadBlob"
+    try:
+        reply = call(up, step, "POST", home(up), nsid, bearer=up.tokens.access, headers=headers, **sent)
+    except ApiError as error:
+        if error.rule in _TOO_LARGE:
+            error.message = f"{error.message} {_cap(up)}".strip()
+        raise
+    blob = blob_of(reply.record())
+    if blob is None:
+        raise unusable(up, step, reply)
+    return blob
+
+
+def _cap(up: Upstream) -> str:
+    """What the server says it takes, as a sentence; empty when it does not say."""
+    try:
+        reply = call(up, "profile", "GET", home(up), "com.atproto.server.describeServer", deadline=LOOK_SECONDS)
+    except ApiError:
+        return ""
+    limit = reply.record().get("blobUploadLimit")
+    return f"The account's server takes files of at most {limit:,} bytes." if isinstance(limit, int) else ""

@@ -1,0 +1,373 @@
+"""Bluesky: posts are records in the account's own repository, written under a key that we choose.
+
+The key (a TID) and the time of creation come from the draft, so the same draft always writes the same record, and
+`putRecord` with `swapRecord: null` answers a repeat with the first one's uri and cid (recorded from PDS 0.5.35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import Reply
+from socialpub.base.runtime import iso
+from socialpub.platforms.bluesky import oauth, video
+from socialpub.platforms.bluesky import reply as bluesky_reply
+from socialpub.platforms.bluesky import text as bluesky_text
+from socialpub.platforms.bluesky.blobs import upload
+from socialpub.platforms.bluesky.declaration import PLATFORM
+from socialpub.platforms.bluesky.dpop import new_key as client_key
+from socialpub.platforms.bluesky.identity import find, is_handle, resolve_at
+from socialpub.platforms.bluesky.xrpc import (
+    NOT_THERE,
+    REPLIES,
+    Step,
+    call,
+    claims,
+    door,
+    error_name,
+    fault,
+    home,
+    origin,
+    unusable,
+)
+from socialpub.platforms.contract import (
+    Absent,
+    AppClient,
+    Connected,
+    Draft,
+    Identity,
+    Invitation,
+    Item,
+    Json,
+    Pending,
+    Published,
+    Ready,
+    Tokens,
+    Unknown,
+    Upstream,
+    Verdict,
+    Warning,
+)
+from socialpub.platforms.kit import images, linkcard
+from socialpub.platforms.kit.rules import warning
+
+__all__ = [
+    "PLATFORM",
+    "REPLIES",
+    "accept",
+    "client_documents",
+    "client_key",
+    "comment",
+    "invite",
+    "login",
+    "prepare",
+    "refresh",
+    "revoke",
+    "send",
+    "settle",
+]
+
+COLLECTION = "app.bsky.feed.post"
+IMAGES_MAX = 4  # of app.bsky.embed.images; more need app.bsky.embed.gallery
+_TID_ALPHABET = "234567abcdefghijklmnopqrstuvwxyz"
+_COMMENT_AFTER_MS = 1
+_CONFLICT = "bluesky.record.conflict"
+
+
+# --- Sessions ------------------------------------------------------------------------------------------------------
+
+
+def login(up: Upstream, fields: Mapping[str, str], now_ms: int) -> tuple[Identity, Tokens]:
+    """The account behind a handle (or DID) and an app password, with a session on its own server."""
+    found = find(up, fields["handle"])
+    body = {"identifier": found.did, "password": fields["password"].strip()}
+    reply = call(
+        up, "login", "POST", found.pds, "com.atproto.server.createSession", json=body, secrets=(body["password"],)
+    )
+    if reply.record().get("active") is False:
+        raise fault(up, NOT_THERE, "This Bluesky account is not active.")
+    tokens = _tokens(up, "login", reply, found.did)
+    extra = {"handle": found.handle, "pds": found.pds}
+    return Identity(found.did, _display_name(up, found.did) or found.handle, extra), tokens
+
+
+def client_documents(base_url: str, client: AppClient) -> Mapping[str, Json]:
+    """What authorization servers read of this server."""
+    return {"client-metadata.json": oauth.metadata(base_url, client), "jwks.json": oauth.jwks(client)}
+
+
+def invite(up: Upstream, client: AppClient, handle: str, state: str) -> Invitation:
+    """Where the owner of a handle (or DID) allows this server to act for them: a page of the account's own server."""
+    return oauth.invite(up, client, handle, state)
+
+
+def accept(up: Upstream, client: AppClient, kept: Json, code: str, iss: str | None) -> Connected:
+    """The account whose owner has come back, with its tokens."""
+    home, tokens = oauth.accept(up, client, kept, code, iss)
+    extra = {"handle": home.handle, "pds": home.pds}
+    return Connected(Identity(home.did, _display_name(up, home.did) or home.handle, extra), tokens)
+
+
+def refresh(up: Upstream, now_ms: int) -> Tokens:
+    """A new pair of tokens. An app password's old one works for two more hours, so a lost answer costs nothing."""
+    if oauth.is_session(up.tokens):
+        return oauth.refresh(up)
+    if not up.tokens.refresh:
+        raise fault(up, REPLIES["refresh", 401, None], "This Bluesky account was connected without a refresh token.")
+    reply = call(up, "refresh", "POST", home(up), "com.atproto.server.refreshSession", bearer=up.tokens.refresh)
+    return _tokens(up, "refresh", reply, up.account.platform_account_id)
+
+
+def revoke(up: Upstream) -> None:
+    """End the session upstream; the app password itself stays until its owner deletes it."""
+    if oauth.is_session(up.tokens):
+        return oauth.revoke(up)
+    if not up.tokens.refresh:
+        return None
+    try:
+        call(up, "revoke", "POST", home(up), "com.atproto.server.deleteSession", bearer=up.tokens.refresh)
+    except ApiError as error:
+        if not error.stale_token:  # a session that is already over is what was asked for
+            raise
+
+
+def _tokens(up: Upstream, step: Step, reply: Reply, did: str) -> Tokens:
+    session = reply.record()
+    access, renew = session.get("accessJwt"), session.get("refreshJwt")
+    if not isinstance(access, str) or not isinstance(renew, str) or session.get("did") != did:
+        raise unusable(up, step, reply)
+    expires = claims(access).get("exp")
+    expires_at_ms = expires * 1000 if isinstance(expires, int) and 0 < expires < 1 << 40 else None
+    return Tokens(access, renew, expires_at_ms, up.tokens.private)
+
+
+def _display_name(up: Upstream, did: str) -> str | None:
+    """The profile's name; None when there is none or it cannot be read, which must not stop anybody."""
+    try:
+        reply = call(
+            up, "profile", "GET", origin(up.site.public_api), "app.bsky.actor.getProfile", params={"actor": did}
+        )
+    except ApiError:
+        return None
+    name = reply.record().get("displayName")
+    return name.strip()[:640] or None if isinstance(name, str) else None
+
+
+# --- Preparing -----------------------------------------------------------------------------------------------------
+
+
+def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
+    """Upload the media and build the whole record; `Pending` while a video is being processed."""
+    warnings: tuple[Warning, ...] = ()
+    embed: Json | None = None
+    if draft.items and draft.items[0].kind == "video":
+        blob = video.blob(up, draft, saved)
+        if isinstance(blob, Pending):
+            return blob
+        embed = _video(draft.items[0], blob)
+    elif draft.items:
+        embed = _images(up, draft.items)
+    else:
+        embed, warnings = _card(up, draft.text)
+    record = _record(up, draft.text, draft.now_ms, draft.options)
+    record |= _present(reply=bluesky_reply.refs(up, draft.options), embed=embed)
+    return Ready(_plan(up, draft.now_ms, draft.nonce, record), warnings)
+
+
+def comment(up: Upstream, draft: Draft, post: Published, plan: Json) -> Json:
+    """The plan of the first comment: a reply to our own post, one millisecond later, in the post's own thread."""
+    ours = {"uri": post.uri, "cid": post.cid}
+    root = plan["record"].get("reply", {}).get("root", ours)
+    text, now_ms = draft.first_comment or "", draft.now_ms + _COMMENT_AFTER_MS
+    embed, _ = _card(up, text)
+    record = _record(up, text, now_ms, draft.options)
+    record |= _present(reply={"root": root, "parent": ours}, embed=embed)
+    return _plan(up, now_ms, draft.nonce, record)
+
+
+def tid(now_ms: int, nonce: int) -> str:
+    """A record key: 53 bits of microseconds and 10 random ones, in sortable base32 (atproto.com/specs/tid).
+
+    The microseconds within the millisecond are random too, so two posts of one moment get two keys.
+    """
+    micros = now_ms * 1000 + (nonce >> 10) % 1000
+    number = (micros & ((1 << 53) - 1)) << 10 | nonce & 1023
+    return "".join(_TID_ALPHABET[number >> shift & 31] for shift in range(60, -1, -5))
+
+
+def _plan(up: Upstream, now_ms: int, nonce: int, record: Json) -> Json:
+    return {
+        "repo": up.account.platform_account_id,
+        "collection": COLLECTION,
+        "rkey": tid(now_ms, nonce),
+        "record": record,
+    }
+
+
+def _record(up: Upstream, text: str, now_ms: int, options: Mapping[str, Any]) -> Json:
+    text = bluesky_text.plain(text)
+    record = {"$type": COLLECTION, "text": text, "createdAt": iso(now_ms)}
+    return record | _present(langs=options.get("langs"), facets=bluesky_text.facets(text, _resolver(up)))
+
+
+def _present(**values: Any) -> Json:
+    return {name: value for name, value in values.items() if value}
+
+
+def _resolver(up: Upstream) -> Callable[[str], str | None]:
+    """Looks up mentions at the account's server: once each, and none after a failure to answer."""
+    known: dict[str, str | None] = {}
+    lost: list[ApiError] = []
+
+    def resolve(handle: str) -> str | None:
+        if handle not in known and is_handle(handle) and not lost:
+            try:
+                known[handle] = resolve_at(up, home(up), handle)
+            except ApiError as error:
+                lost.append(error)
+        return known.get(handle)
+
+    return resolve
+
+
+# --- Embeds --------------------------------------------------------------------------------------------------------
+
+
+def _images(up: Upstream, items: tuple[Item, ...]) -> Json:
+    made = [_image(up, item) for item in items]
+    if len(made) <= IMAGES_MAX:
+        return {"$type": "app.bsky.embed.images", "images": made}
+    shape = {"aspectRatio": {"width": 1, "height": 1}}  # a gallery must have one, measured or not
+    return {
+        "$type": "app.bsky.embed.gallery",
+        "items": [{"$type": "app.bsky.embed.gallery#image", **shape, **image} for image in made],
+    }
+
+
+def _image(up: Upstream, item: Item) -> Json:
+    content_type = item.facts.content_type if item.facts else "application/octet-stream"
+    clean = images.cleaned(item.read(), content_type)
+    blob = upload(up, "upload", {"Content-Type": content_type}, content=clean.data)
+    image = {"image": blob, "alt": bluesky_text.plain(item.alt_text or "")}
+    return image | _present(aspectRatio=_shape(item))
+
+
+def _video(item: Item, blob: Json) -> Json:
+    embed = {"$type": "app.bsky.embed.video", "video": blob}
+    return embed | _present(alt=bluesky_text.plain(item.alt_text or ""), aspectRatio=_shape(item))
+
+
+def _shape(item: Item) -> Json | None:
+    facts = item.facts
+    if facts is None or not facts.width or not facts.height:
+        return None
+    return {"width": facts.width, "height": facts.height}
+
+
+def _card(up: Upstream, text: str) -> tuple[Json | None, tuple[Warning, ...]]:
+    """The card of the text's first link; without one, a warning says why."""
+    url = bluesky_text.first_link(text)
+    if url is None:
+        return None, ()
+    card = linkcard.fetch(up.guarded, url)
+    if card is None:
+        return None, (warning("link_card_failed", f"The link is {url}"),)
+    external: Json = {"uri": url, "title": card.title, "description": card.description}
+    thumb = _thumb(up, card)
+    missed = card.image_url is not None and thumb is None
+    message = f"The picture of {url} could not be used; its card has none."
+    embed = {"$type": "app.bsky.embed.external", "external": external | _present(thumb=thumb)}
+    return embed, (Warning("link_card_failed", message),) if missed else ()
+
+
+def _thumb(up: Upstream, card: linkcard.Card) -> Json | None:
+    picture = linkcard.picture(up.guarded, card.image_url) if card.image_url else None
+    if picture is None:
+        return None
+    try:
+        return upload(up, "upload", {"Content-Type": picture.content_type}, content=picture.data)
+    except ApiError as error:
+        if error.outcome is Outcome.REJECTED and error.code == "platform_rejected":
+            return None
+        raise
+
+
+# --- Publishing ----------------------------------------------------------------------------------------------------
+
+
+def send(up: Upstream, plan: Json) -> Published:
+    """Write the record. A repeat of the same plan changes nothing and answers the same uri and cid."""
+    try:
+        reply = _put(up, plan)
+    except ApiError as error:
+        if error.rule != _CONFLICT:
+            raise
+        return _ours(up, plan, error)
+    return _published(up, plan, reply)
+
+
+def _put(up: Upstream, plan: Json) -> Reply:
+    nsid, auth = "com.atproto.repo.putRecord", up.tokens.access
+    body = {**_where(plan), "validate": True, "record": plan["record"], "swapRecord": None}
+    return call(up, "send", "POST", home(up), nsid, bearer=auth, mutating=True, json=body)
+
+
+def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
+    """Look under the record's key on the account's own server, which knows at once.
+
+    What reads differently may still be the same record (servers leave a byte order mark out of what is read): writing
+    it again changes nothing, and the server says whether it is.
+    """
+    found = _read(up, plan)
+    if isinstance(found, Unknown) and found.final and up.tokens.access:
+        return _compared(up, plan, found)
+    return found
+
+
+def _read(up: Upstream, plan: Json) -> Published | Absent | Unknown:
+    """What is under the key; `Unknown.final` when it does not read as ours."""
+    url = f"{home(up)}/xrpc/com.atproto.repo.getRecord"
+    try:
+        reply = door(up, url).request("GET", url, params=_where(plan))
+        if reply.ok and reply.record().get("value") == plan["record"]:
+            return _published(up, plan, reply)
+    except ApiError as error:
+        return Unknown({"error": error.message})
+    evidence = {"status": reply.status, "error": error_name(reply)}
+    if reply.status == 400 and error_name(reply) == "RecordNotFound":
+        return Absent(evidence)
+    return Unknown(evidence, final=reply.ok and "value" in reply.record())
+
+
+def _compared(up: Upstream, plan: Json, seen: Unknown) -> Published | Unknown:
+    """What the server says of the record that is there and ours: the same, another, or nothing that helps."""
+    try:
+        return _published(up, plan, _put(up, plan))
+    except ApiError as error:
+        if error.stale_token:
+            raise
+        return Unknown({**seen.evidence, "compared": error.message}, final=error.rule == _CONFLICT)
+
+
+def _ours(up: Upstream, plan: Json, conflict: ApiError) -> Published:
+    """The record that is in the way, when it is this very one; else the refusal, or that nobody can tell."""
+    found = _read(up, plan)
+    if isinstance(found, Published):
+        return found
+    if isinstance(found, Unknown) and found.final:
+        raise conflict
+    message = "Bluesky has a record under this post's key, but it could not be read."
+    raise fault(up, Verdict(Outcome.AMBIGUOUS, "platform_unavailable"), message) from conflict
+
+
+def _where(plan: Json) -> Json:
+    return {name: plan[name] for name in ("repo", "collection", "rkey")}
+
+
+def _published(up: Upstream, plan: Json, reply: Reply) -> Published:
+    uri, cid = f"at://{plan['repo']}/{plan['collection']}/{plan['rkey']}", reply.record().get("cid")
+    if reply.record().get("uri") != uri or not isinstance(cid, str) or not 0 < len(cid) <= 256:
+        raise unusable(up, "send", reply, mutating=True)
+    return Published(uri, uri, cid, f"https://bsky.app/profile/{plan['repo']}/post/{plan['rkey']}")

@@ -1,0 +1,99 @@
+"""What Bluesky is: its settings, its options and its declaration."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, Self
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from socialpub.platforms.bluesky.rules import MIME, RULES
+from socialpub.platforms.bluesky.text import plain
+from socialpub.platforms.contract import KEY, Account, Cap, Counter, CredentialField, Draft, Platform, Site, Upkeep
+from socialpub.platforms.kit.options import Options
+from socialpub.platforms.kit.text import graphemes
+
+HOSTS = ("service", "plc_directory", "video_service", "public_api")
+
+
+class BlueskySite(Site):
+    """The hosts of Bluesky's network; the account's own server (PDS) is found through them."""
+
+    api_base: str = ""
+    """One origin that stands in for each of the next four hosts that is not set itself; empty: none (labs use it)."""
+    service: str = "https://bsky.social"
+    """The default server (PDS) of accounts."""
+    plc_directory: str = "https://plc.directory"
+    """The registry that says where a did:plc account lives."""
+    video_service: str = "https://video.bsky.app"
+    """Where videos are processed; empty: they go straight to the account's server, which takes MP4 only."""
+    public_api: str = "https://public.api.bsky.app"
+    """The public view of the network: resolves handles, shows profiles."""
+    gallery: bool = False
+    """Allow 5 to 10 images (app.bsky.embed.gallery); servers older than June 2026 refuse it."""
+
+    @field_validator(*HOSTS)
+    @classmethod
+    def _origin(cls, value: str, info: ValidationInfo) -> str:
+        if not re.fullmatch(r"https?://[^/\s?#@]+", value.rstrip("/")) and (
+            value or info.field_name != "video_service"
+        ):
+            raise ValueError("a host is http(s)://host[:port], without a path")
+        return value.rstrip("/")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _stand_in(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("api_base"):
+            return dict.fromkeys(HOSTS, values["api_base"]) | values
+        return values
+
+
+class BlueskyOptions(Options):
+    """`targets[].options`: languages, and the post that this one answers."""
+
+    platform: Literal["bluesky"] = "bluesky"
+    langs: list[str] = []
+    reply_to_uri: str = Field("", max_length=2048)
+    reply_to_cid: str = Field("", max_length=256)
+    reply_root_uri: str = Field("", max_length=2048)
+    reply_root_cid: str = Field("", max_length=256)
+
+    @model_validator(mode="after")
+    def _pairs(self) -> Self:
+        given = self.model_fields_set
+        if ("reply_to_uri" in given) != ("reply_to_cid" in given):
+            raise ValueError("replyToUri and replyToCid go together")
+        if ("reply_root_uri" in given) != ("reply_root_cid" in given):
+            raise ValueError("replyRootUri and replyRootCid go together")
+        if "reply_root_uri" in given and "reply_to_uri" not in given:
+            raise ValueError("replyRootUri and replyRootCid need replyToUri and replyToCid")
+        return self
+
+
+def _count(draft: Draft, account: Account) -> Counter:
+    return Counter(graphemes(plain(draft.text)), 300, "graphemes")
+
+
+PLATFORM = Platform(
+    name="bluesky",
+    label="Bluesky",
+    send_class=KEY,
+    options=BlueskyOptions,
+    rules=RULES,
+    caps=(Cap(1_666, 3600), Cap(11_666, 86_400)),
+    count=_count,
+    site=BlueskySite,
+    version="atproto-xrpc-2026-08-20",
+    first_comment=True,
+    media={"images": 4, "videos": 1, "mixed": False, "types": MIME},
+    reply_options=("replyToUri", "replyToCid", "replyRootUri", "replyRootCid"),
+    shows_anybody=True,
+    credentials=(
+        CredentialField("handle", "Handle"),
+        CredentialField("password", "App password", secret=True),
+    ),
+    upkeep=Upkeep(keep_alive=7 * 86_400),  # a refresh token lives 90 days, and each renewal brings a new one
+    own_sessions=True,
+    connects=True,
+)

@@ -1,0 +1,123 @@
+"""Calls that prove the possession of a key (DPoP, RFC 9449), as the network's OAuth profile wants them: ES256 alone.
+
+A key is kept as text: the base64url of its 32 secret bytes. Servers demand a nonce of their own making in each proof;
+it comes with every answer and is good for minutes, so it is noted for the calls to come (`Upstream.notes`).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from socialpub.base.net import Http, Reply
+from socialpub.platforms.contract import Json, Mint, Upstream
+
+KEY = "dpopKey"  # in Tokens.private: the session's key; tokens without it are of an app password
+_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256 (SEC 2, 2.4.2)
+
+
+# --- Keys and what they sign -------------------------------------------------------------------------------------
+
+
+def new_key(entropy: Callable[[int], bytes]) -> str:
+    """A fresh P-256 key; 16 bytes more than the order has keep it evenly spread."""
+    secret = int.from_bytes(entropy(48), "big") % (_ORDER - 1) + 1
+    return b64(secret.to_bytes(32, "big"))
+
+
+def public_jwk(key: str) -> Json:
+    """The public half, as proofs carry it."""
+    numbers = _loaded(key).public_key().public_numbers()
+    x, y = (b64(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
+    return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
+
+
+def thumbprint(key: str) -> str:
+    """The key's name (RFC 7638)."""
+    jwk = public_jwk(key)
+    return digest(json.dumps({name: jwk[name] for name in ("crv", "kty", "x", "y")}, separators=(",", ":")))
+
+
+def signed(key: str, header: Json, claims: Json) -> str:
+    """A JWT, signed with ES256."""
+    parts = (header | {"alg": "ES256"}, claims)
+    text = ".".join(b64(json.dumps(part, separators=(",", ":")).encode()) for part in parts)
+    r, s = decode_dss_signature(_loaded(key).sign(text.encode(), ec.ECDSA(SHA256())))
+    return f"{text}.{b64(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
+
+
+def digest(text: str) -> str:
+    """Base64url of the SHA-256: of an access token (`ath`), of a PKCE verifier (S256)."""
+    return b64(hashlib.sha256(text.encode()).digest())
+
+
+def b64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def minted(up: Upstream) -> Mint:
+    """The line's time and randomness, which every signature needs."""
+    if up.mint is None:
+        raise ValueError("this line to the account brings no clock")
+    return up.mint
+
+
+def _loaded(key: str) -> ec.EllipticCurvePrivateKey:
+    return ec.derive_private_key(int.from_bytes(base64.urlsafe_b64decode(key + "="), "big"), ec.SECP256R1())
+
+
+# --- Calls ---------------------------------------------------------------------------------------------------------
+
+
+def request(
+    up: Upstream,
+    http: Http,
+    key: str,
+    method: Literal["GET", "POST"],
+    url: str,
+    *,
+    access: str = "",
+    headers: Mapping[str, str] | None = None,
+    **sent: Any,
+) -> Reply:
+    """The answer to one call with a proof; asked for a nonce, the server has not acted and is called once more.
+
+    `sent` are the rest of `Http.request`'s arguments; a body given in pieces must be one that can be begun again.
+    """
+    auth = {"Authorization": f"DPoP {access}"} if access else {}
+    reply = Reply(0, {}, b"")
+    for _ in range(2):
+        proven = {**auth, **(headers or {}), "DPoP": _proof(up, key, method, url, access)}
+        reply = http.request(method, url, headers=proven, **sent)
+        nonce = reply.headers.get("dpop-nonce", "")
+        if nonce:
+            up.notes.keep(_nonce_of(key, url), nonce)
+        if not nonce or not _wants_nonce(reply):
+            break
+    return reply
+
+
+def _proof(up: Upstream, key: str, method: str, url: str, access: str) -> str:
+    mint, nonce = minted(up), up.notes.get(_nonce_of(key, url))
+    claims: Json = {"jti": b64(mint.entropy(16)), "htm": method, "htu": url, "iat": mint.now_ms() // 1000}
+    claims |= {"nonce": nonce} if nonce else {}
+    claims |= {"ath": digest(access)} if access else {}
+    return signed(key, {"typ": "dpop+jwt", "jwk": public_jwk(key)}, claims)
+
+
+def _nonce_of(key: str, url: str) -> str:
+    """Where the nonce is noted that a server gave to the holder of this key."""
+    parts = urlsplit(url)
+    return f"nonce of {parts.scheme}://{parts.netloc} for {digest(key)}"
+
+
+def _wants_nonce(reply: Reply) -> bool:
+    return reply.status in (400, 401) and reply.record().get("error") == "use_dpop_nonce"

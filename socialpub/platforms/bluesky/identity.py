@@ -1,0 +1,155 @@
+"""Who a Bluesky handle is and where that account lives: handle → DID → DID document → server (PDS).
+
+Steps and checks: atproto.com/specs/handle and atproto.com/specs/did.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.platforms.bluesky.xrpc import LOOK_SECONDS, call, door, fault, origin, refused, unusable
+from socialpub.platforms.contract import Json, Upstream, Verdict
+
+UNVERIFIED = "handle.invalid"
+_LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_HANDLE = re.compile(rf"(?:{_LABEL}\.)+[a-z](?:[a-z0-9-]{{0,61}}[a-z0-9])?")
+_DID = re.compile(r"did:plc:[a-z2-7]{8,64}|did:web:[a-z0-9.-]{1,253}(?:%3[aA][0-9]{1,5})?")
+_NO_TLDS = ("alt", "arpa", "example", "internal", "invalid", "local", "localhost", "onion")
+_CHECK_HANDLE = "Enter the handle as the Bluesky app shows it, for example alice.bsky.social."
+_REPAIR = "Repair the handle in the Bluesky app (Settings, Account, Handle), then connect again."
+
+
+@dataclass(frozen=True)
+class Home:
+    """An account and the origin of the server that holds it."""
+
+    did: str
+    handle: str
+    pds: str
+
+
+def is_handle(text: str) -> bool:
+    """Whether text has the form of a handle (lowercase) that may exist."""
+    return len(text) <= 253 and bool(_HANDLE.fullmatch(text)) and text.rsplit(".", 1)[1] not in _NO_TLDS
+
+
+def is_did(text: object) -> bool:
+    """Whether a value is a DID of a method that the network uses."""
+    return isinstance(text, str) and bool(_DID.fullmatch(text))
+
+
+def find(up: Upstream, name: str) -> Home:
+    """The account that a person named by handle or DID; its handle and its DID document name each other.
+
+    Raises `platform_auth_failed` for a name that is none, is unknown, or does not belong to the account it leads to.
+    """
+    name = _normal(name)
+    if is_did(name):
+        document = _document(up, name)
+        return Home(name, _verified(up, name, document), _server(up, document))
+    if not is_handle(name):
+        raise _no(up, "This is not a Bluesky handle.", _CHECK_HANDLE)
+    did = _resolve(up, name)
+    document = _document(up, did)
+    if name not in _names(document):
+        raise _no(up, f"The account behind @{name} does not call itself by that handle.", _REPAIR)
+    return Home(did, name, _server(up, document))
+
+
+def resolve_at(up: Upstream, host: str, handle: str) -> str | None:
+    """The DID that one host gives for a handle; None when it knows none."""
+    try:
+        nsid = "com.atproto.identity.resolveHandle"
+        reply = call(up, "resolve", "GET", host, nsid, params={"handle": handle}, deadline=LOOK_SECONDS)
+    except ApiError as error:
+        if error.outcome is Outcome.REJECTED:
+            return None
+        raise
+    did = reply.record().get("did")
+    return did if isinstance(did, str) and is_did(did) else None
+
+
+def _normal(name: str) -> str:
+    # Handles copied from the app carry invisible direction marks.
+    seen = "".join(char for char in name if unicodedata.category(char) != "Cf").strip()
+    return seen.removeprefix("at://").removeprefix("@").lower()
+
+
+def _resolve(up: Upstream, handle: str) -> str:
+    lost: ApiError | None = None
+    answered = False
+    for host in dict.fromkeys((origin(up.site.public_api), origin(up.site.service))):
+        try:
+            did = resolve_at(up, host, handle)
+        except ApiError as error:
+            lost = error
+            continue
+        answered = True
+        if did:
+            return did
+    if lost and not answered:
+        raise lost
+    raise _no(up, f"Bluesky knows no account @{handle}.", _CHECK_HANDLE)
+
+
+def _document(up: Upstream, did: str) -> Json:
+    """The DID document; a did:web host is an address that a user named."""
+    url = f"{origin(up.site.plc_directory)}/{did}"
+    client = door(up, url)
+    if did.startswith("did:web:"):
+        url, client = f"https://{unquote(did.removeprefix('did:web:'))}/.well-known/did.json", up.guarded
+    reply = client.request("GET", url)
+    if reply.status in (404, 410):
+        raise _no(up, f"No account {did} is registered.", _CHECK_HANDLE)
+    if not reply.ok:
+        raise refused(up, "resolve", reply)
+    document = reply.record()
+    if document.get("id") != did:
+        raise unusable(up, "resolve", reply)
+    return document
+
+
+def _names(document: Json) -> list[str]:
+    """The handles that the document gives the account, first one first."""
+    known = document.get("alsoKnownAs")
+    names = known if isinstance(known, list) else []
+    return [name.removeprefix("at://").lower() for name in names if isinstance(name, str) and name.startswith("at://")]
+
+
+def _verified(up: Upstream, did: str, document: Json) -> str:
+    """The document's handle when it leads back to the DID, else the placeholder of the specification."""
+    handle = next(filter(is_handle, _names(document)), "")
+    try:
+        return handle if handle and _resolve(up, handle) == did else UNVERIFIED
+    except ApiError as error:
+        if error.outcome is Outcome.REJECTED:
+            return UNVERIFIED
+        raise
+
+
+def _server(up: Upstream, document: Json) -> str:
+    for endpoint in _endpoints(document.get("service")):
+        host = origin(endpoint)
+        if host and endpoint.rstrip("/").lower() == host:
+            return host
+    raise _no(up, "The account's DID document names no server.", _REPAIR)
+
+
+def _endpoints(services: Any) -> Iterator[str]:
+    entries: Iterable[Any] = services if isinstance(services, list) else ()
+    for entry in entries:
+        if not isinstance(entry, dict) or entry.get("type") != "AtprotoPersonalDataServer":
+            continue
+        name, endpoint = entry.get("id"), entry.get("serviceEndpoint")
+        if isinstance(name, str) and name.endswith("#atproto_pds") and isinstance(endpoint, str):
+            yield endpoint
+
+
+def _no(up: Upstream, message: str, remediation: str) -> ApiError:
+    return fault(up, Verdict(Outcome.REJECTED, "platform_auth_failed", remediation=remediation), message)

@@ -1,0 +1,283 @@
+"""Bluesky's OAuth: a pushed request (PAR) at the account's own authorization server, with PKCE and DPoP.
+
+There is no registration: this server's id is the address of its metadata document (atproto.com/specs/oauth). Every
+account may have another authorization server, so each answer is checked against where the dance began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+from urllib.parse import urlencode, urlsplit
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import Reply
+from socialpub.platforms.bluesky.dpop import KEY, b64, digest, minted, new_key, public_jwk, request, signed, thumbprint
+from socialpub.platforms.bluesky.identity import Home, find
+from socialpub.platforms.bluesky.xrpc import door, error_name, fault, origin, refused, sorted_by, unusable
+from socialpub.platforms.contract import AppClient, Invitation, Json, Tokens, Upstream, Verdict
+
+SCOPE = "atproto transition:generic"
+ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+_ASSERTION_SECONDS = 60
+_ENDPOINTS = {
+    "authorize": "authorization_endpoint",
+    "par": "pushed_authorization_request_endpoint",
+    "token": "token_endpoint",
+}
+_TRUE = (
+    "authorization_response_iss_parameter_supported",
+    "require_pushed_authorization_requests",
+    "client_id_metadata_document_supported",
+)
+_AUTH = "platform_auth_failed"
+_APP_PASSWORD = "Connect the account with an app password instead."
+_AGAIN = "Connect the account again and allow what is asked for."
+_CLIENT = Verdict(
+    Outcome.REJECTED,
+    "platform_not_enabled",
+    remediation="The account's server must be able to fetch /oauth/client-metadata.json under this server's base_url, "
+    "and the clock of this server must be right.",
+)
+_REFUSED = Verdict(Outcome.REJECTED, _AUTH, remediation=_AGAIN, token_refused=True)
+_UNREADY = Verdict(Outcome.NOT_SENT, "platform_unavailable")
+# By the error's name (RFC 6749, 5.2; RFC 9449); what is not here is a refusal of the login, but never ends a session.
+_NAMES: Mapping[str, Verdict] = {
+    "invalid_grant": _REFUSED,
+    "invalid_client": _CLIENT,
+    "invalid_client_metadata": _CLIENT,
+    "invalid_redirect_uri": _CLIENT,
+    "unauthorized_client": _CLIENT,
+    "invalid_scope": _CLIENT,
+    "invalid_dpop_proof": _UNREADY,
+    "use_dpop_nonce": _UNREADY,
+}
+Step = Literal["invite", "login", "refresh", "revoke"]
+
+
+@dataclass(frozen=True)
+class Server:
+    """An authorization server: its name, and the addresses that the dance needs."""
+
+    issuer: str
+    authorize: str
+    par: str
+    token: str
+    revoke: str | None = None
+
+
+# --- What this server says of itself -------------------------------------------------------------------------------
+
+
+def metadata(base_url: str, client: AppClient) -> Json:
+    """The document at the address that is the client's id."""
+    return {
+        "client_id": client.id,
+        "client_name": "socialpub",
+        "client_uri": base_url,
+        "application_type": "web",
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "redirect_uris": [client.redirect_uri],
+        "scope": SCOPE,
+        "dpop_bound_access_tokens": True,
+        "token_endpoint_auth_method": "private_key_jwt",
+        "token_endpoint_auth_signing_alg": "ES256",
+        "jwks_uri": f"{base_url}/oauth/jwks.json",
+    }
+
+
+def jwks(client: AppClient) -> Json:
+    """The public half of the key that signs the client's assertions."""
+    named = {"kid": thumbprint(client.key), "use": "sig", "alg": "ES256"}
+    return {"keys": [public_jwk(client.key) | named]}
+
+
+# --- Out and back --------------------------------------------------------------------------------------------------
+
+
+def invite(up: Upstream, client: AppClient, handle: str, state: str) -> Invitation:
+    """Push the request to the account's authorization server; where its owner is to go, and what the way back needs."""
+    home = find(up, handle)
+    server = _server(up, home)
+    mint = minted(up)
+    key, verifier = new_key(mint.entropy), b64(mint.entropy(32))
+    form = {
+        "response_type": "code",
+        "code_challenge": digest(verifier),
+        "code_challenge_method": "S256",
+        "state": state,
+        "redirect_uri": client.redirect_uri,
+        "scope": SCOPE,
+        "login_hint": home.did if home.handle == "handle.invalid" else home.handle,
+    }
+    reply = _post(up, "invite", server.par, form, key, client, server.issuer)
+    pushed = reply.record().get("request_uri")
+    if not isinstance(pushed, str) or not 0 < len(pushed) <= 2048:
+        raise unusable(up, "login", reply)
+    joint = "&" if urlsplit(server.authorize).query else "?"
+    url = server.authorize + joint + urlencode({"client_id": client.id, "request_uri": pushed})
+    return Invitation(url, {"home": vars(home), "server": vars(server), "key": key, "verifier": verifier})
+
+
+def accept(up: Upstream, client: AppClient, kept: Json, code: str, iss: str | None) -> tuple[Home, Tokens]:
+    """The tokens that a code stands for; they are the account's that was named, and from the server that was asked."""
+    home, server = Home(**kept["home"]), Server(**kept["server"])
+    if iss != server.issuer:
+        raise _no(up, "The login came back from another server than it was sent to.", _AGAIN)
+    form = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": client.redirect_uri,
+        "code_verifier": kept["verifier"],
+    }
+    reply = _post(up, "login", server.token, form, kept["key"], client, server.issuer)
+    held = Tokens("", private=_private(client, server, kept["key"]))
+    found = _tokens(up, "login", reply, held)
+    if reply.record().get("sub") != home.did:
+        raise _no(up, f"Somebody else than {home.handle} logged in.", "Log in with the account that was named.")
+    granted = str(reply.record().get("scope") or "").split()
+    missing = [scope for scope in SCOPE.split() if scope not in granted]
+    if missing:
+        raise _no(up, f"Bluesky did not grant {', '.join(missing)}.", _AGAIN)
+    return home, found
+
+
+def refresh(up: Upstream) -> Tokens:
+    """New tokens. The refresh token works once: used again, the server ends the session (oauth-provider)."""
+    client, server, key = _session(up)
+    if not up.tokens.refresh:
+        raise _no(up, "This Bluesky account was connected without a refresh token.", _AGAIN)
+    form = {"grant_type": "refresh_token", "refresh_token": up.tokens.refresh}
+    reply = _post(up, "refresh", server.token, form, key, client, server.issuer)
+    found, did = _tokens(up, "refresh", reply, up.tokens), up.account.platform_account_id
+    if reply.record().get("sub", did) != did:
+        raise _no(up, "Bluesky answered with the session of another account.", _AGAIN)
+    return found
+
+
+def revoke(up: Upstream) -> None:
+    """End the session: of the two tokens, the refresh token takes the access token with it."""
+    client, server, key = _session(up)
+    if server.revoke and up.tokens.refresh:
+        form = {"token": up.tokens.refresh, "token_type_hint": "refresh_token"}
+        _post(up, "revoke", server.revoke, form, key, client, server.issuer)
+
+
+def is_session(tokens: Tokens) -> bool:
+    """Whether tokens came by OAuth, not by an app password."""
+    return KEY in tokens.private
+
+
+def _private(client: AppClient, server: Server, key: str) -> Json:
+    # The session is bound to the key that signed its first assertion, so it is kept with it. Secrets stand flat, where
+    # they are found and hidden.
+    named = {"id": client.id, "redirect_uri": client.redirect_uri}
+    return {KEY: key, "clientKey": client.key, "client": named, "server": vars(server), "rotates": True}
+
+
+def _session(up: Upstream) -> tuple[AppClient, Server, str]:
+    held = up.tokens.private
+    return AppClient(**held["client"], key=held["clientKey"]), Server(**held["server"]), held[KEY]
+
+
+def _tokens(up: Upstream, step: Literal["login", "refresh"], reply: Reply, held: Tokens) -> Tokens:
+    body = reply.record()
+    access, renew, life = body.get("access_token"), body.get("refresh_token"), body.get("expires_in")
+    bound = str(body.get("token_type")).lower() == "dpop"
+    if not isinstance(access, str) or not isinstance(renew, str) or not access or not renew or not bound:
+        raise unusable(up, step, reply, mutating=True)
+    ends = minted(up).now_ms() + life * 1000 if isinstance(life, int) and 0 < life < 1 << 32 else None
+    return replace(held, access=access, refresh=renew, expires_at_ms=ends)
+
+
+# --- The authorization server --------------------------------------------------------------------------------------
+
+
+def _server(up: Upstream, home: Home) -> Server:
+    """The one authorization server that the account's own server names."""
+    named = _document(up, f"{home.pds}/.well-known/oauth-protected-resource").get("authorization_servers")
+    issuer = named[0] if isinstance(named, list) and len(named) == 1 else None
+    if not isinstance(issuer, str) or not issuer or origin(issuer) != issuer:
+        raise _no(up, "The account's server names no authorization server.", _APP_PASSWORD)
+    told = _document(up, f"{issuer}/.well-known/oauth-authorization-server")
+    if told.get("issuer") != issuer or not _is_able(told):
+        raise _no(up, "The account's authorization server does not follow the network's rules.", _APP_PASSWORD)
+    addresses = {name: _address(issuer, told.get(field)) for name, field in _ENDPOINTS.items()}
+    if not all(addresses.values()):
+        raise _no(up, "The account's authorization server has no usable addresses.", _APP_PASSWORD)
+    return Server(issuer, **addresses, revoke=_address(issuer, told.get("revocation_endpoint")) or None)
+
+
+def _document(up: Upstream, url: str) -> Json:
+    """A well-known document; redirects are not followed."""
+    reply = door(up, url).request("GET", url)
+    if reply.status in (404, 405, 501):
+        raise _no(up, "The account's server has no OAuth.", _APP_PASSWORD)
+    if reply.status != 200:
+        raise refused(up, "resolve", reply)
+    return reply.record()
+
+
+def _is_able(told: Json) -> bool:
+    """What atproto.com/specs/oauth ("Authorization Server Metadata") demands and we use."""
+    wanted = {
+        "response_types_supported": {"code"},
+        "grant_types_supported": {"authorization_code", "refresh_token"},
+        "code_challenge_methods_supported": {"S256"},
+        "dpop_signing_alg_values_supported": {"ES256"},
+        "scopes_supported": set(SCOPE.split()),
+    }
+    lists = all(isinstance(told.get(name), list) and values <= _texts(told[name]) for name, values in wanted.items())
+    return lists and all(told.get(name) is True for name in _TRUE)
+
+
+def _texts(values: list[Any]) -> set[str]:
+    return {value for value in values if isinstance(value, str)}
+
+
+def _address(issuer: str, url: object) -> str:
+    """An address of the server's, as safe as the server's own name; empty when it is not."""
+    text = url if isinstance(url, str) and "#" not in url else ""
+    return text if origin(text) and urlsplit(text).scheme == urlsplit(issuer).scheme else ""
+
+
+def _post(
+    up: Upstream, step: Step, url: str, form: Mapping[str, str], key: str, client: AppClient, issuer: str
+) -> Reply:
+    """The 2xx answer to a form that the client signs; every other answer is raised."""
+    whole = {**form, "client_id": client.id}
+    if client.key:
+        whole |= {"client_assertion_type": ASSERTION, "client_assertion": _assertion(up, client, issuer)}
+    reply = request(up, door(up, url), key, "POST", url, headers={"Accept": "application/json"}, data=whole)
+    if reply.ok:
+        return reply
+    secrets = [value for name, value in whole.items() if name in _SECRET_FIELDS]
+    raise _failure(up, step, reply, tuple(secrets))
+
+
+_SECRET_FIELDS = ("code", "code_verifier", "refresh_token", "token", "client_assertion", "state")
+
+
+def _assertion(up: Upstream, client: AppClient, issuer: str) -> str:
+    """Who is asking (private_key_jwt: RFC 7523, 3)."""
+    mint = minted(up)
+    now = mint.now_ms() // 1000
+    claims = {"iss": client.id, "sub": client.id, "aud": issuer, "jti": b64(mint.entropy(16)), "iat": now}
+    return signed(client.key, {"kid": thumbprint(client.key)}, claims | {"exp": now + _ASSERTION_SECONDS})
+
+
+def _failure(up: Upstream, step: Step, reply: Reply, secrets: tuple[str, ...]) -> ApiError:
+    found = _NAMES.get(error_name(reply) or "")
+    if found is None and reply.status == 429:
+        found = Verdict(Outcome.THROTTLED, "platform_unavailable")
+    elif found is None and not 400 <= reply.status < 500:
+        found = Verdict(Outcome.AMBIGUOUS, "platform_unavailable")
+    elif found is None:
+        found = Verdict(Outcome.REJECTED) if step == "refresh" else _REFUSED
+    return sorted_by(up, "login" if step == "invite" else step, found, reply, secrets)
+
+
+def _no(up: Upstream, message: str, remediation: str) -> ApiError:
+    return fault(up, Verdict(Outcome.REJECTED, _AUTH, remediation=remediation, token_refused=True), message)

@@ -1,0 +1,90 @@
+"""What a reply on Bluesky answers: the post that is named, and the first post of its thread, as the network has them.
+
+A reply whose root is wrong stands in the wrong thread, or in none. So the parent is read, and where it cannot be read
+nothing is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import Reply
+from socialpub.platforms.bluesky.xrpc import LOOK_SECONDS, NO_PARENT, call, fault, home, origin, unusable, worded
+from socialpub.platforms.contract import Json, Upstream, Verdict
+
+_UNREAD = Verdict(
+    Outcome.NOT_SENT,
+    "platform_unavailable",
+    remediation="Publish again later, or name the thread's first post in `replyRootUri` and `replyRootCid`.",
+)
+
+
+def refs(up: Upstream, options: Mapping[str, Any]) -> Json | None:
+    """`{root, parent}` of the record; None for a post that answers nothing.
+
+    Raises rule `bluesky.reply.refs` when the parent is not there or is another version, `platform_unavailable` when it
+    could not be read.
+    """
+    if not options.get("replyToUri"):
+        return None
+    parent = {"uri": options["replyToUri"], "cid": options["replyToCid"]}
+    if options.get("replyRootUri"):
+        return {"root": {"uri": options["replyRootUri"], "cid": options["replyRootCid"]}, "parent": parent}
+    reply = _read(up, parent["uri"])
+    found = _ref(reply.record()) or parent
+    if found["cid"] != parent["cid"]:
+        message = f"{parent['uri']} has the CID {found['cid']} now, not {parent['cid']}."
+        raise worded(up, NO_PARENT, reply, message)
+    return {"root": _root(up, reply) or found, "parent": found}
+
+
+def _read(up: Upstream, uri: str) -> Reply:
+    """The parent's record: from the account's own server, else from the public view of the network."""
+    where = dict(zip(("repo", "collection", "rkey"), uri.removeprefix("at://").split("/"), strict=True))
+    lost: list[ApiError] = []
+    for host in (home(up), origin(up.site.public_api)):
+        try:
+            reply = call(up, "look", "GET", host, "com.atproto.repo.getRecord", params=where, deadline=LOOK_SECONDS)
+            return _checked(up, uri, reply)
+        except ApiError as error:
+            if error.rule == NO_PARENT.rule:
+                raise
+            lost.append(error)
+    raise _unread(up, lost[-1])
+
+
+def _checked(up: Upstream, uri: str, reply: Reply) -> Reply:
+    """The answer, when it has the record of that address."""
+    found, tail = _ref(reply.record()), uri.removeprefix("at://").partition("/")[2]
+    if found is None or not found["uri"].endswith(f"/{tail}") or not isinstance(reply.record().get("value"), dict):
+        raise unusable(up, "look", reply)
+    return reply
+
+
+def _root(up: Upstream, reply: Reply) -> Json | None:
+    """The root that the parent names; None when it begins a thread itself."""
+    answers = reply.record()["value"].get("reply")
+    if answers is None:
+        return None
+    root = _ref(answers.get("root")) if isinstance(answers, dict) else None
+    if root is None:
+        raise _unread(up, unusable(up, "look", reply))
+    return root
+
+
+def _ref(value: Any) -> dict[str, str] | None:
+    """The strong reference in a value: an address and a CID."""
+    uri, cid = (value.get("uri"), value.get("cid")) if isinstance(value, dict) else (None, None)
+    if not isinstance(uri, str) or not uri.startswith("at://") or not isinstance(cid, str) or not cid:
+        return None
+    return {"uri": uri, "cid": cid}
+
+
+def _unread(up: Upstream, error: ApiError) -> ApiError:
+    """The failure as one by which nothing was sent."""
+    message = f"The post that this one answers could not be read, so its thread is not known. {error.message}"
+    made = fault(up, _UNREAD, message, error.platform_response)
+    made.retry_after = error.retry_after
+    return made

@@ -1,0 +1,341 @@
+"""What Bluesky accepts: the rows, with the checks that are its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import regex
+
+from socialpub.platforms.bluesky import text as bluesky_text
+from socialpub.platforms.contract import Hit, Rule, Subject
+from socialpub.platforms.kit.checks import (
+    Texts,
+    alt_texts,
+    at_most,
+    first_comment,
+    has_media,
+    matches,
+    max_bytes,
+    max_graphemes,
+    media_count,
+    not_blank,
+    not_mixed,
+    option,
+    post_text,
+)
+from socialpub.platforms.kit.checks_media import choices, duration_max, files, size_max
+from socialpub.platforms.kit.text import graphemes
+
+# --- What the rows check -------------------------------------------------------------------------------------------
+
+_LEXICON = "github.com/bluesky-social/atproto lexicons/app/bsky/"
+_IMAGES, _VIDEOS = files("image"), files("video")
+MIME = ("image/jpeg", "image/png", "image/webp", "image/gif", "video/mp4", "video/quicktime", "video/webm")
+_SERVICE_ONLY = ("video/quicktime", "video/webm")
+_AT_URI = regex.compile(r"at://(?:did:[a-z]+:[A-Za-z0-9._:%-]+|[A-Za-z0-9.-]+)/[A-Za-z0-9.-]+/[A-Za-z0-9._:~-]+")
+_CID = regex.compile(r"b[a-z2-7]{46,128}|z[1-9A-HJ-NP-Za-km-z]{46,128}|Qm[1-9A-HJ-NP-Za-km-z]{44}")
+_EXTENDED = r"(?:-[a-z]{3}){0,3}"
+_LANGUAGE = regex.compile(
+    rf"(?:[a-z]{{2,3}}{_EXTENDED}|[a-z]{{4,8}})(?:-[a-z]{{4}})?(?:-(?:[a-z]{{2}}|[0-9]{{3}}))?"
+    r"(?:-(?:[a-z0-9]{5,8}|[0-9][a-z0-9]{3}))*(?:-[0-9a-wy-z](?:-[a-z0-9]{2,8})+)*(?:-x(?:-[a-z0-9]{1,8})+)?"
+    r"|x(?:-[a-z0-9]{1,8})+|i-[a-z]{3,8}",
+    regex.IGNORECASE,
+)
+
+
+def _langs(subject: Subject) -> list[str]:
+    return list(subject.draft.options.get("langs", ()))
+
+
+def _langs_count(rule: Rule, subject: Subject) -> Iterator[Hit]:
+    if (found := len(_langs(subject))) > int(str(rule.limit)):
+        yield Hit(f"This post names {found}.")
+
+
+def _langs_format(_: Rule, subject: Subject) -> Iterator[Hit]:
+    yield from (Hit(f"{lang[:64]!r} is none.") for lang in _langs(subject) if not _LANGUAGE.fullmatch(lang))
+
+
+def _refs(rule: Rule, subject: Subject) -> Iterator[Hit]:
+    for name in ("replyToUri", "replyRootUri"):
+        yield from matches(lambda text: bool(_AT_URI.fullmatch(text)), option(name))(rule, subject)
+    for name in ("replyToCid", "replyRootCid"):
+        yield from matches(lambda text: bool(_CID.fullmatch(text)), option(name))(rule, subject)
+
+
+def _plain(texts: Texts) -> Texts:
+    """The texts as they are published."""
+    return lambda subject: [replace(piece, value=bluesky_text.plain(piece.value)) for piece in texts(subject)]
+
+
+_TEXT, _COMMENT = _plain(post_text), _plain(first_comment)
+
+
+def _alt_texts(rule: Rule, subject: Subject) -> Iterator[Hit]:
+    yield from at_most(graphemes, _plain(alt_texts("image")))(rule, subject)
+    yield from at_most(graphemes, _plain(alt_texts("video")), limit=lambda _: 1000)(rule, subject)
+
+
+def _hashtags(_: Rule, subject: Subject) -> Iterator[Hit]:
+    for span in bluesky_text.tags(subject.draft.text):
+        if not bluesky_text.fits(span.value):
+            yield Hit(f"#{span.value[:20]}… stays plain text.")
+
+
+def _images_max(subject: Subject) -> int:
+    return 10 if subject.site.gallery else 4
+
+
+def _mime(rule: Rule, subject: Subject) -> Iterator[Hit]:
+    """The file's type is one of the row's; without the video service nobody makes an MP4 of the others."""
+    allowed = set(choices(rule)) - (set() if subject.site.video_service else set(_SERVICE_ONLY))
+    for piece in files()(subject):
+        if piece.value.content_type not in allowed:
+            yield Hit(f"{piece.name} has the type {piece.value.content_type}.", piece.item)
+        elif piece.value.animated:
+            yield Hit(f"{piece.name} is animated.", piece.item, warning="animation_still")
+
+
+# --- The rows --------------------------------------------------------------------------------------------------------
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "bluesky.text.non_empty",
+        "cheap",
+        "A Bluesky post without media needs a text.",
+        "Write a text, or add an image or a video.",
+        _LEXICON + "feed/post.json",
+        not_blank(_TEXT, unless=has_media),
+    ),
+    Rule(
+        "bluesky.text.max_graphemes",
+        "cheap",
+        "A Bluesky post has at most {limit} characters (grapheme clusters).",
+        "Shorten the text for this target.",
+        _LEXICON + "feed/post.json",
+        max_graphemes(_TEXT),
+        300,
+        "graphemes",
+    ),
+    Rule(
+        "bluesky.text.max_bytes",
+        "cheap",
+        "A Bluesky post has at most {limit} bytes in UTF-8.",
+        "Shorten the text, or use fewer emoji.",
+        _LEXICON + "feed/post.json",
+        max_bytes(_TEXT),
+        3000,
+        "bytes",
+    ),
+    Rule(
+        "bluesky.first_comment.non_empty",
+        "cheap",
+        "The first comment is blank.",
+        "Write a first comment, or leave it out.",
+        _LEXICON + "feed/post.json",
+        not_blank(_COMMENT),
+    ),
+    Rule(
+        "bluesky.first_comment.max_graphemes",
+        "cheap",
+        "A first comment on Bluesky has at most {limit} characters (grapheme clusters).",
+        "Shorten the first comment.",
+        _LEXICON + "feed/post.json",
+        max_graphemes(_COMMENT),
+        300,
+        "graphemes",
+    ),
+    Rule(
+        "bluesky.first_comment.max_bytes",
+        "cheap",
+        "A first comment on Bluesky has at most {limit} bytes in UTF-8.",
+        "Shorten the first comment, or use fewer emoji.",
+        _LEXICON + "feed/post.json",
+        max_bytes(_COMMENT),
+        3000,
+        "bytes",
+    ),
+    Rule(
+        "bluesky.langs.count_max",
+        "cheap",
+        "A Bluesky post names at most {limit} languages.",
+        "Remove languages from `langs`.",
+        _LEXICON + "feed/post.json",
+        _langs_count,
+        3,
+        "languages",
+    ),
+    Rule(
+        "bluesky.langs.format",
+        "cheap",
+        "Each of `langs` is a BCP 47 language tag.",
+        "Use tags such as en, de-AT, zh-Hant.",
+        _LEXICON + "feed/post.json",
+        _langs_format,
+    ),
+    Rule(
+        "bluesky.reply.refs",
+        "cheap",
+        "A reply names the post it answers by its at:// URI and its CID.",
+        "Copy `uri` and `cid` of the post as Bluesky's API gives them.",
+        _LEXICON + "feed/post.json",
+        _refs,
+    ),
+    Rule(
+        "bluesky.media.image_video_exclusive",
+        "cheap",
+        "A Bluesky post has images or a video, not both.",
+        "Remove the images or the video.",
+        _LEXICON + "feed/post.json",
+        not_mixed,
+    ),
+    Rule(
+        "bluesky.media.count_max",
+        "cheap",
+        "A Bluesky post has at most 4 images (10 where this server's `platforms.bluesky.gallery` is on), or 1 video.",
+        "Remove media.",
+        _LEXICON + "embed/images.json",
+        media_count(images=_images_max, videos=1),
+        4,
+        "items",
+    ),
+    Rule(
+        "bluesky.media.mime_allowed",
+        "deep",
+        "Bluesky takes {limit}; QuickTime and WebM only through its video service.",
+        "Convert the file.",
+        _LEXICON + "embed/images.json",
+        _mime,
+        MIME,
+    ),
+    Rule(
+        "bluesky.media.image_size_max",
+        "deep",
+        "An image on Bluesky has at most {limit} bytes.",
+        "Scale the image down or compress it more.",
+        _LEXICON + "embed/images.json",
+        size_max(_IMAGES),
+        2_000_000,
+        "bytes",
+    ),
+    Rule(
+        "bluesky.media.video_size_max",
+        "deep",
+        "A video on Bluesky has at most {limit} bytes.",
+        "Compress the video more or shorten it.",
+        _LEXICON + "embed/video.json",
+        size_max(_VIDEOS),
+        300_000_000,
+        "bytes",
+    ),
+    Rule(
+        "bluesky.media.reachable",
+        "deep",
+        "The media URL could not be fetched.",
+        "Check that the URL answers anybody with the file itself, or upload the file.",
+        "this server's own limits for fetching media",
+    ),
+    Rule(
+        "bluesky.media.alt_text_max_graphemes",
+        "cheap",
+        "Alt text above {limit} characters (1,000 for a video) is cut by Bluesky's older apps.",
+        "Shorten the alt text.",
+        "github.com/bluesky-social/social-app src/lib/constants.ts",
+        _alt_texts,
+        2000,
+        "graphemes",
+        severity="warning",
+    ),
+    Rule(
+        "bluesky.hashtag.max_graphemes",
+        "cheap",
+        "A hashtag above {limit} characters or 640 bytes is no hashtag on Bluesky.",
+        "Shorten the hashtag.",
+        _LEXICON + "richtext/facet.json",
+        _hashtags,
+        bluesky_text.TAG_GRAPHEMES,
+        "graphemes",
+        severity="warning",
+    ),
+    Rule(
+        "bluesky.video.too_long",
+        "deep",
+        "Bluesky's own app takes videos of at most {limit} seconds; longer ones may be refused.",
+        "Shorten the video.",
+        "github.com/bluesky-social/social-app src/lib/constants.ts",
+        duration_max(_VIDEOS),
+        600,
+        "seconds",
+        severity="warning",
+    ),
+    Rule(
+        "bluesky.video.email_unverified",
+        "upstream",
+        "Bluesky takes videos only from accounts with a confirmed e-mail address.",
+        "Confirm the account's e-mail address in the Bluesky app, then publish again.",
+        "docs.bsky.app/docs/tutorials/video",
+    ),
+    Rule(
+        "bluesky.video.quota_exhausted",
+        "upstream",
+        "The account has used up its videos for today.",
+        "Publish the video tomorrow.",
+        _LEXICON + "video/getUploadLimits.json",
+    ),
+    Rule(
+        "bluesky.video.upload_failed",
+        "upstream",
+        "Bluesky's video service refused the video.",
+        "Read what the service said in `platformResponse`; usually another encoding (H.264, AAC, MP4) helps.",
+        _LEXICON + "video/uploadVideo.json",
+    ),
+    Rule(
+        "bluesky.video.job_failed",
+        "upstream",
+        "Bluesky's video service could not process the video.",
+        "Encode the video anew (H.264, AAC, MP4) and publish again.",
+        _LEXICON + "video/defs.json",
+    ),
+    Rule(
+        "bluesky.video.completed_without_blob",
+        "upstream",
+        "Bluesky's video service finished without giving the video.",
+        "Publish the video again.",
+        _LEXICON + "video/defs.json",
+    ),
+    Rule(
+        "bluesky.video.job_status_unavailable",
+        "upstream",
+        "Bluesky's video service does not say what became of the video.",
+        "Publish the video again later.",
+        _LEXICON + "video/getJobStatus.json",
+        code="platform_unavailable",
+    ),
+    Rule(
+        "bluesky.video.transcode_timeout",
+        "upstream",
+        "Bluesky's video service did not finish within {limit} minutes.",
+        "Publish the video again later, or make it shorter.",
+        _LEXICON + "video/getJobStatus.json",
+        limit=15,
+        unit="minutes",
+        code="platform_unavailable",
+    ),
+    Rule(
+        "bluesky.record.invalid",
+        "upstream",
+        "The account's server does not accept the post as it is.",
+        "Read what the server said in `platformResponse`; an older server may have lower limits.",
+        "github.com/bluesky-social/atproto packages/pds/src/api/com/atproto/repo/putRecord.ts",
+    ),
+    Rule(
+        "bluesky.record.conflict",
+        "upstream",
+        "The account already has another post under the key that was chosen for this one.",
+        "Publish the content as a new post; it gets a new key.",
+        "github.com/bluesky-social/atproto packages/pds/src/api/com/atproto/repo/putRecord.ts",
+    ),
+)
+
+BY_ID: Mapping[str, Rule] = {rule.id: rule for rule in RULES}

@@ -1,0 +1,173 @@
+"""Rich text for Bluesky: where the links, mentions and tags of a text are, in UTF-8 bytes.
+
+The server links nothing by itself (docs.bsky.app, posts). Found is what Bluesky's own client finds (atproto, rich-text
+detection), with two differences: all closing punctuation is left out of a link, and a mention counts when it resolves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain, takewhile
+from typing import Literal
+from urllib.parse import urlsplit
+
+import regex
+
+from socialpub.platforms.contract import Json
+from socialpub.platforms.kit.text import CLUSTER, graphemes, utf8_bytes
+from socialpub.platforms.kit.tlds import TLDS
+
+TAG_GRAPHEMES = 64
+TAG_BYTES = 640
+
+Kind = Literal["link", "mention", "tag"]
+Resolve = Callable[[str], str | None]
+
+BOM = "\ufeff"  # white space to ECMAScript, not to Python
+_BREAKS = r"\s\ufeff\u00ad\u2060\u200a\u200b\u200c\u200d"
+_START = r"(?<![^\s\ufeff(])"
+# None of these ever belongs to an address.
+_URL_CHAR = r"[^\s<>\ufeff\u200b\u200e\u200f\u2060\u202a-\u202e\u2066-\u2069]"
+_LINK = regex.compile(rf"{_START}https?://{_URL_CHAR}+", regex.IGNORECASE)
+_LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_LABELS = "{1,126}"  # RFC 1035: a name has 255 bytes; without a bound, going back over them takes quadratic time
+# `(?>…)`: all of a name or nothing of it; without, what may not follow a name would only make it shorter.
+_BARE = regex.compile(
+    rf"{_START}((?>(?:{_LABEL}\.){_LABELS}([a-z]{{2,63}})))(?![a-z0-9_@-])(?:[:/?#]{_URL_CHAR}*)?", regex.IGNORECASE
+)
+_MENTION = regex.compile(
+    rf"{_START}@((?>(?:{_LABEL}\.){_LABELS}[a-z](?:[a-z0-9-]{{0,61}}[a-z0-9])?))(?![a-z0-9_@-])", regex.IGNORECASE
+)
+_TAG = regex.compile(rf"(?<![^\s\ufeff])[#\uff03](?!\ufe0f)([^{_BREAKS}\u20e2\u20e3]+)")
+_CASHTAG = regex.compile(rf"{_START}\$([A-Za-z][A-Za-z0-9]{{0,4}})(?=$|[\s\ufeff.,;:!?)\"'\u2019])")
+_CLOSING = ".,;:!?\u3002\u3001\uff0c\uff1b\uff1a\uff01\uff1f\u2026\"'\u2019\u201d\u300d\u300f"
+_BODY = regex.compile(r"[^0-9\s\p{P}]")
+_AUTHORITY = regex.compile("[/?#]")
+_AUTHORITY_MAX = 1000  # no host is that long; `urlsplit` normalizes it, which may take quadratic time
+_PUNCTUATION = regex.compile(r"\p{P}")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of a text, in characters, and what it means: an address, a handle, or a tag."""
+
+    start: int
+    end: int
+    kind: Kind
+    value: str
+
+
+def plain(text: str) -> str:
+    """The text without U+FEFF at its beginning, which files saved on Windows have.
+
+    Servers (PDS 0.5.35) count and store the mark, but leave it out when the post is read: facets would then stand three
+    bytes too far to the right.
+    """
+    return text.lstrip(BOM)
+
+
+def spans(text: str) -> list[Span]:
+    """Every link, mention and tag, in order, none touching another; a link wins over what is inside it."""
+    found: list[Span] = []
+    taken = bytearray(len(text))  # a look at every other span would take quadratic time
+    for span in chain(_links(text), _mentions(text), tags(text), _cashtags(text)):
+        if taken.find(1, span.start, span.end) < 0:
+            taken[span.start : span.end] = b"\1" * (span.end - span.start)
+            found.append(span)
+    return sorted(found, key=lambda span: span.start)
+
+
+def facets(text: str, resolve: Resolve) -> list[Json]:
+    """The facets of a text; `resolve` gives a handle's DID. What has none, and an overlong tag, stays plain text."""
+    made, at, last = [], 0, 0
+    for span in spans(text):
+        at, last = at + utf8_bytes(text[last : span.start]), span.start
+        feature = _feature(span, resolve)
+        if feature:
+            end = at + utf8_bytes(text[span.start : span.end])
+            made.append({"index": {"byteStart": at, "byteEnd": end}, "features": [feature]})
+    return made
+
+
+def first_link(text: str) -> str | None:
+    """The address of the first link in the text."""
+    return next((span.value for span in spans(text) if span.kind == "link"), None)
+
+
+def fits(tag: str) -> bool:
+    """Whether a tag is short enough to be one (lexicon app.bsky.richtext.facet#tag)."""
+    return graphemes(tag) <= TAG_GRAPHEMES and utf8_bytes(tag) <= TAG_BYTES
+
+
+def tags(text: str) -> Iterator[Span]:
+    """The hashtags, of any length."""
+    for match in _TAG.finditer(text):
+        tag = _without_end(_whole(text, match.start(), match.end())[1:])
+        if _BODY.search(tag):
+            yield Span(match.start(), match.start(1) + len(tag), "tag", tag)
+
+
+def _without_end(tag: str) -> str:
+    end = len(tag)
+    while end and _PUNCTUATION.match(tag, end - 1):
+        end -= 1
+    return tag[:end]
+
+
+def _whole(text: str, start: int, end: int) -> str:
+    """That part of the text without a grapheme at its end of which it has only the beginning."""
+    around = CLUSTER.finditer(text, start)
+    last = max((match.end() for match in takewhile(lambda match: match.end() <= end, around)), default=start)
+    return text[start:last]
+
+
+def _cashtags(text: str) -> Iterator[Span]:
+    for match in _CASHTAG.finditer(text):
+        yield Span(match.start(), match.end(), "tag", match[0].upper())
+
+
+def _mentions(text: str) -> Iterator[Span]:
+    for match in _MENTION.finditer(text):
+        yield Span(match.start(), match.end(), "mention", match[1].lower())
+
+
+def _links(text: str) -> Iterator[Span]:
+    for match in _LINK.finditer(text):
+        url = _trimmed(match[0])
+        if _has_host(url):
+            yield Span(match.start(), match.start() + len(url), "link", url)
+    for match in _BARE.finditer(text):
+        url = _trimmed(match[0])
+        if match[2].lower() in TLDS and _has_host(f"https://{url}"):
+            yield Span(match.start(), match.start() + len(url), "link", f"https://{url}")
+
+
+def _trimmed(url: str) -> str:
+    """An address without closing punctuation and without a `)` that nothing in it opens."""
+    end, unopened = len(url), url.count(")") - url.count("(")
+    while end:
+        last = url[end - 1]
+        if last not in _CLOSING and not (last == ")" and unopened > 0):
+            break
+        end, unopened = end - 1, unopened - (last == ")")
+    return url[:end]
+
+
+def _has_host(url: str) -> bool:
+    if len(_AUTHORITY.split(url, 3)[2]) > _AUTHORITY_MAX:
+        return False
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return any(char.isalnum() for char in host)
+
+
+def _feature(span: Span, resolve: Resolve) -> Json | None:
+    if span.kind == "link":
+        return {"$type": "app.bsky.richtext.facet#link", "uri": span.value}
+    if span.kind == "tag":
+        return {"$type": "app.bsky.richtext.facet#tag", "tag": span.value} if fits(span.value) else None
+    did = resolve(span.value)
+    return {"$type": "app.bsky.richtext.facet#mention", "did": did} if did else None

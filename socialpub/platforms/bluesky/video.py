@@ -1,0 +1,158 @@
+"""A video for Bluesky: the video service makes it and puts it on the account's server; we wait for its blob.
+
+The flow is docs.bsky.app's (video uploads): two service tokens, one upload, then polling. Uploading a video again
+answers with the blob that is there, so every step may be repeated.
+"""
+
+from __future__ import annotations
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.platforms.bluesky.blobs import upload
+from socialpub.platforms.bluesky.xrpc import blob_of, call, claims, door, home, origin, refused, ruled, unusable
+from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
+from socialpub.platforms.kit.uploads import whole
+
+FIRST_WAIT = 2.0
+LONGEST_WAIT = 10.0
+TOTAL_WAIT = 900.0
+MISSES_MAX = 5  # polls in a row without a readable answer
+_AUTH_SECONDS = 1800  # the service uses the token again when it hands the video over; a server allows an hour
+_ENDINGS = {"video/quicktime": "mov", "video/webm": "webm"}
+
+
+def blob(up: Upstream, draft: Draft, saved: Json | None) -> Json | Pending:
+    """The blob to put into the record, or `Pending` while the service works; `saved` is the job waited for."""
+    item = draft.items[0]
+    if saved:
+        return _poll(up, saved)
+    if not up.site.video_service:
+        return _straight(up, item)
+    token = _allowed(up)
+    job = _uploaded(up, item, f"{draft.nonce:016x}.{_ending(item)}", token)
+    return blob_of(job) or _state(up, job, {"job": job.get("jobId"), "waited": 0.0, "wait": FIRST_WAIT, "misses": 0})
+
+
+def _straight(up: Upstream, item: Item) -> Json:
+    """The video uploaded to the account's server itself (docs.bsky.app, video, first method)."""
+    return upload(up, "video", _headers(item), content=whole(item), deadline=UPLOAD_SECONDS)
+
+
+def _allowed(up: Upstream) -> str:
+    """The token for the upload, once the service has said that this account may upload."""
+    service = _did(origin(up.site.video_service))
+    first = _token(up, service, "app.bsky.video.getUploadLimits")
+    _check_limits(up, first)
+    # The issuing server's clock counts, not ours: its first token says what time it is there.
+    issued = claims(first).get("iat")
+    until = {"exp": str(issued + _AUTH_SECONDS)} if isinstance(issued, int) else {}
+    return _token(up, _did(home(up)), "com.atproto.repo.uploadBlob", **until)
+
+
+def _token(up: Upstream, audience: str, method: str, **more: str) -> str:
+    params = {"aud": audience, "lxm": method, **more}
+    nsid = "com.atproto.server.getServiceAuth"
+    reply = call(up, "grant", "GET", home(up), nsid, bearer=up.tokens.access, params=params)
+    token = reply.record().get("token")
+    if not isinstance(token, str) or not token:
+        raise unusable(up, "grant", reply)
+    return token
+
+
+def _did(host: str) -> str:
+    return "did:web:" + host.split("://", 1)[1].replace(":", "%3A")
+
+
+def _check_limits(up: Upstream, token: str) -> None:
+    url = f"{origin(up.site.video_service)}/xrpc/app.bsky.video.getUploadLimits"
+    reply = door(up, url).request("GET", url, headers={"Authorization": f"Bearer {token}"})
+    limits = reply.record()
+    if not reply.ok or limits.get("canUpload") is not False:
+        return  # a service that cannot say it now says it again at the upload
+    said = str(limits.get("message") or limits.get("error") or "")[:300]
+    email = "email" in said.lower() or "e-mail" in said.lower()
+    rule = "bluesky.video.email_unverified" if email else "bluesky.video.quota_exhausted"
+    raise ruled(up, rule, Outcome.REJECTED, said, {"status": reply.status, "body": limits})
+
+
+def _uploaded(up: Upstream, item: Item, name: str, token: str) -> Json:
+    """The job of an upload; an error that carries a blob (`already_exists`) is a success."""
+    url = f"{origin(up.site.video_service)}/xrpc/app.bsky.video.uploadVideo"
+    reply = door(up, url).request(
+        "POST",
+        url,
+        params={"did": up.account.platform_account_id, "name": name},
+        headers={"Authorization": f"Bearer {token}", **_headers(item)},
+        content=whole(item),
+        deadline=UPLOAD_SECONDS,
+    )
+    job = _job(reply)
+    if blob_of(job) or (reply.ok and isinstance(job.get("jobId"), str)):
+        return job
+    if reply.ok:
+        raise unusable(up, "video", reply)
+    raise _of_the_service(refused(up, "video", reply, secrets=(token,)))
+
+
+def _of_the_service(error: ApiError) -> ApiError:
+    """What the service says of the token that it is shown, one for this upload, says nothing of the account's."""
+    if error.code != "platform_auth_failed":
+        return error
+    unavailable = ApiError("platform_unavailable", error.message, outcome=Outcome.NOT_SENT)
+    unavailable.platform, unavailable.platform_version = error.platform, error.platform_version
+    unavailable.platform_response = error.platform_response
+    return unavailable
+
+
+def _poll(up: Upstream, saved: Json) -> Json | Pending:
+    url = f"{origin(up.site.video_service)}/xrpc/app.bsky.video.getJobStatus"
+    try:
+        reply = door(up, url).request("GET", url, params={"jobId": str(saved["job"])})
+    except ApiError as error:
+        return _missed(up, saved, error)
+    if not reply.ok or not _job(reply):
+        return _missed(up, saved, refused(up, "job", reply))
+    return _state(up, _job(reply), saved | {"misses": 0})
+
+
+def _state(up: Upstream, job: Json, saved: Json) -> Json | Pending:
+    """What a job's state means; every state that is not an end is a reason to wait."""
+    found, state = blob_of(job), job.get("state")
+    if found:
+        return found
+    told = {"body": job}
+    if state == "JOB_STATE_FAILED":
+        said = str(job.get("message") or job.get("error") or job.get("failureCode") or "")[:300]
+        raise ruled(up, "bluesky.video.job_failed", Outcome.REJECTED, said, told)
+    if state == "JOB_STATE_COMPLETED":
+        raise ruled(up, "bluesky.video.completed_without_blob", Outcome.REJECTED, said=told)
+    return _later(up, saved)
+
+
+def _later(up: Upstream, saved: Json) -> Pending:
+    wait = saved["wait"]
+    if saved["waited"] + wait > TOTAL_WAIT:
+        raise ruled(up, "bluesky.video.transcode_timeout", Outcome.NOT_SENT)
+    return Pending(saved | {"waited": saved["waited"] + wait, "wait": min(wait * 1.5, LONGEST_WAIT)}, wait)
+
+
+def _missed(up: Upstream, saved: Json, error: ApiError) -> Pending:
+    if saved["misses"] + 1 >= MISSES_MAX:
+        raise ruled(up, "bluesky.video.job_status_unavailable", Outcome.NOT_SENT, error.message) from error
+    return _later(up, saved | {"misses": saved["misses"] + 1})
+
+
+def _job(reply: Reply) -> Json:
+    """The job, wrapped as the lexicon has it or flat as the service answers."""
+    body = reply.record()
+    inner = body.get("jobStatus")
+    return inner if isinstance(inner, dict) else body
+
+
+def _headers(item: Item) -> dict[str, str]:
+    kind = item.facts.content_type if item.facts else "video/mp4"
+    return {"Content-Type": kind, "Content-Length": str(whole(item).size)}
+
+
+def _ending(item: Item) -> str:
+    return _ENDINGS.get(item.facts.content_type, "mp4") if item.facts else "mp4"

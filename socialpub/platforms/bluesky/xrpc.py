@@ -1,0 +1,260 @@
+"""How Bluesky is spoken to: XRPC calls through the right door, and what every answer means.
+
+An XRPC error is `{"error": name, "message": text}`; the names are the reference server's (PDS 0.5.35).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import Http, Reply
+from socialpub.platforms.bluesky import dpop
+from socialpub.platforms.bluesky.declaration import HOSTS, PLATFORM
+from socialpub.platforms.bluesky.rules import BY_ID
+from socialpub.platforms.contract import Json, Replies, Upstream, Verdict, verdict
+from socialpub.platforms.kit.refusals import Refusals, clean
+
+LOOK_SECONDS = 10.0  # for what a post can do without
+
+Step = Literal[
+    "login", "refresh", "revoke", "resolve", "profile", "upload", "grant", "video", "job", "look", "send", "settle"
+]
+
+WORDS: Mapping[str, str] = {
+    "login": "log in",
+    "refresh": "renew the session",
+    "revoke": "end the session",
+    "resolve": "find the account",
+    "profile": "read the profile",
+    "upload": "take the image",
+    "grant": "allow the upload of a video",
+    "video": "take the video",
+    "job": "process the video",
+    "look": "read the parent post",
+    "send": "publish the post",
+    "settle": "look for the post",
+}
+
+
+# --- What an answer means ----------------------------------------------------------------------------------------
+
+_AUTH = "platform_auth_failed"
+_RECONNECT = Verdict(Outcome.REJECTED, _AUTH, remediation="Reconnect the account.", token_refused=True)
+_SCOPES = Verdict(
+    Outcome.REJECTED, _AUTH, remediation="Connect the account again and allow everything that is asked for."
+)
+_RESTORE = Verdict(Outcome.REJECTED, _AUTH, remediation="Restore the account in the Bluesky app, then publish again.")
+NOT_THERE = Verdict(
+    Outcome.REJECTED, _AUTH, remediation="Restore the account in the Bluesky app, then connect it again."
+)
+_STALE = Verdict(Outcome.NOT_SENT, _AUTH, stale_token=True)
+_WRONG = Verdict(
+    Outcome.REJECTED,
+    _AUTH,
+    remediation="Check the handle, make an app password in the Bluesky app (Settings, Privacy and security, "
+    "App passwords) and connect again with it.",
+)
+_INVALID = Verdict(Outcome.REJECTED, rule="bluesky.record.invalid")
+NO_PARENT = Verdict(Outcome.REJECTED, rule="bluesky.reply.refs")
+_VIDEO = Verdict(Outcome.REJECTED, rule="bluesky.video.upload_failed")
+_VIDEO_NAMES: Mapping[str, Verdict] = {
+    "VideoTooLarge": Verdict(Outcome.REJECTED, rule="bluesky.media.video_size_max"),
+    "VideoTooLong": Verdict(Outcome.REJECTED, rule="bluesky.video.too_long"),
+    "UnsupportedContentType": Verdict(Outcome.REJECTED, rule="bluesky.media.mime_allowed"),
+    "DailyLimitExceeded": Verdict(Outcome.REJECTED, rule="bluesky.video.quota_exhausted"),
+}
+
+REPLIES: Replies = {
+    # An expired access token answers 400, not 401 (PDS auth-verifier); other servers may use 401.
+    ("*", 400, "ExpiredToken"): _STALE,
+    ("*", 400, "InvalidToken"): _STALE,
+    ("*", 401, None): _STALE,
+    ("*", 401, "use_dpop_nonce"): Verdict(Outcome.NOT_SENT, "platform_unavailable"),
+    ("*", 401, "AuthMissing"): _RECONNECT,
+    ("*", 401, "AuthenticationRequired"): _RECONNECT,
+    ("*", 401, "AccountTakedown"): _RESTORE,
+    ("*", 401, "AccountDeactivated"): _RESTORE,
+    ("*", 403, "AccountNotFound"): _RECONNECT,
+    ("*", 403, "ScopeMissingError"): _SCOPES,
+    # The reference server counts and refuses before it executes (PDS rate-limiter-http).
+    ("*", 429, None): Verdict(Outcome.THROTTLED, "platform_unavailable"),
+    ("login", 400, None): _WRONG,
+    ("login", 401, None): _WRONG,
+    ("login", 401, "AccountTakedown"): NOT_THERE,
+    ("login", 401, "AuthFactorTokenRequired"): Verdict(
+        Outcome.REJECTED, _AUTH, remediation="Use an app password in place of the account's main password."
+    ),
+    ("refresh", 400, "ExpiredToken"): _RECONNECT,
+    ("refresh", 400, "InvalidToken"): _RECONNECT,
+    ("refresh", 400, "AccountNotFound"): _RECONNECT,
+    ("refresh", 401, None): _RECONNECT,
+    ("refresh", 401, "AccountTakedown"): _RESTORE,
+    ("refresh", 401, "AccountDeactivated"): _RESTORE,
+    ("resolve", 401, None): Verdict(Outcome.REJECTED),
+    ("look", 400, "RecordNotFound"): NO_PARENT,
+    ("upload", 413, None): Verdict(Outcome.REJECTED, rule="bluesky.media.image_size_max"),
+    ("send", 400, "InvalidRequest"): _INVALID,
+    ("send", 400, "InvalidMimeType"): _INVALID,
+    ("send", 400, "InvalidSize"): _INVALID,
+    ("send", 413, None): _INVALID,
+    ("send", 400, "InvalidSwap"): Verdict(Outcome.REJECTED, rule="bluesky.record.conflict"),
+    # The server dropped the upload before the record came: nothing was written, and preparing again uploads again.
+    ("send", 400, "BlobNotFound"): Verdict(Outcome.NOT_SENT, "platform_unavailable"),
+    ("video", 413, None): _VIDEO_NAMES["VideoTooLarge"],
+    **{("video", status, None): _VIDEO for status in (400, 403, 409, 415, 422)},
+    **{
+        ("video", status, name): found
+        for status in (400, 403, 409, 413, 415, 422, 429)
+        for name, found in _VIDEO_NAMES.items()
+    },
+    # Not shadowed by the step's own row for 400.
+    ("video", 400, "ExpiredToken"): _STALE,
+    ("video", 400, "InvalidToken"): _STALE,
+}
+
+
+# --- Calls ---------------------------------------------------------------------------------------------------------
+
+
+def origin(url: str) -> str:
+    """`scheme://host[:port]` of an address, lowercase; empty when it is none or carries credentials."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return ""
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    known = parts.scheme in ("http", "https") and host and parts.username is None
+    return f"{parts.scheme}://{host}{port}" if known else ""
+
+
+def door(up: Upstream, url: str) -> Http:
+    """The client for an address: a configured host is trusted, everything else goes through the guard."""
+    trusted = {origin(getattr(up.site, name)) for name in HOSTS}
+    return up.http if origin(url) in trusted else up.guarded
+
+
+def home(up: Upstream) -> str:
+    """The origin of the account's own server."""
+    return origin(str(up.account.extra.get("pds") or "")) or origin(up.site.service)
+
+
+def call(
+    up: Upstream,
+    step: Step,
+    method: Literal["GET", "POST"],
+    host: str,
+    nsid: str,
+    *,
+    bearer: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    mutating: bool = False,
+    secrets: tuple[str, ...] = (),
+    **sent: Any,
+) -> Reply:
+    """The 2xx answer to one XRPC call; every other answer is raised as REPLIES sorts it.
+
+    `sent` are the rest of `Http.request`'s arguments; `secrets` are kept out of the error, as the tokens are.
+    """
+    url = f"{host}/xrpc/{nsid}"
+    try:
+        reply = _asked(up, method, url, bearer, dict(headers or {}), sent)
+    except ApiError as error:
+        raise _explained(error) from error
+    if reply.ok:
+        return reply
+    raise refused(up, step, reply, mutating=mutating, secrets=(*secrets, bearer or ""))
+
+
+def _asked(
+    up: Upstream, method: Literal["GET", "POST"], url: str, bearer: str | None, headers: dict[str, str], sent: Json
+) -> Reply:
+    key = up.tokens.private.get(dpop.KEY)
+    if bearer and key:
+        return dpop.request(up, door(up, url), key, method, url, access=bearer, headers=headers, **sent)
+    auth = {"Authorization": f"Bearer {bearer}"} if bearer else {}
+    return door(up, url).request(method, url, headers=auth | headers, **sent)
+
+
+_ERRORS = Refusals(PLATFORM, REPLIES, WORDS)
+unusable = _ERRORS.unusable
+worded = _ERRORS.worded
+
+
+def error_name(reply: Reply) -> str | None:
+    """The XRPC error's name, when the answer has one."""
+    name = reply.record().get("error")
+    return name if isinstance(name, str) else None
+
+
+def refused(
+    up: Upstream, step: Step, reply: Reply, *, mutating: bool = False, secrets: tuple[str, ...] = ()
+) -> ApiError:
+    """The error of an answer, sorted by REPLIES, without any secret in it."""
+    found = verdict(REPLIES, step, reply.status, error_name(reply), mutating=mutating)
+    return sorted_by(up, step, found, reply, secrets)
+
+
+def sorted_by(up: Upstream, step: Step, found: Verdict, reply: Reply, secrets: tuple[str, ...]) -> ApiError:
+    """The error of an answer whose verdict is known, without any secret in it."""
+    shown = clean(up, reply, *secrets)
+    return _ERRORS.told(up, step, found, shown, _said(shown))
+
+
+def ruled(up: Upstream, rule: str, outcome: Outcome, found: str = "", said: Json | None = None) -> ApiError:
+    """The error of a rule row that something else than an error answer broke."""
+    return BY_ID[rule].error(PLATFORM.pinned(up.site), found, platform_response=said, outcome=outcome)
+
+
+def fault(up: Upstream, found: Verdict, message: str, said: Json | None = None) -> ApiError:
+    """An error that no row and no refusal of Bluesky carries."""
+    return ApiError(
+        found.code,
+        message,
+        platform=PLATFORM.name,
+        platform_version=PLATFORM.pinned(up.site),
+        platform_response=said,
+        remediation=found.remediation,
+        outcome=found.outcome,
+    )
+
+
+def blob_of(body: Json) -> Json | None:
+    """The blob in an answer, whole as the server describes it; None when there is none that a record can hold."""
+    blob = body.get("blob")
+    if not isinstance(blob, dict) or not isinstance(blob.get("ref"), dict):
+        return None
+    sound = isinstance(blob.get("mimeType"), str) and isinstance(blob.get("size"), int)
+    return blob if sound and isinstance(blob["ref"].get("$link"), str) else None
+
+
+def claims(jwt: str) -> Json:
+    """The unverified payload of a JWT; empty when it is none (tokens are opaque by the specification)."""
+    try:
+        part = jwt.split(".")[1]
+        value = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (IndexError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _said(reply: Reply) -> str:
+    return str(reply.record().get("message") or reply.record().get("error_description") or error_name(reply) or "")
+
+
+def _explained(error: ApiError) -> ApiError:
+    """A refusal of the guard said so that the operator knows what to set; other failures as they are."""
+    if error.rule != "media.url.disallowed":
+        return error
+    return ApiError(
+        _AUTH,
+        error.message,
+        platform=PLATFORM.name,
+        remediation="The account's server needs a public https address, or must be platforms.bluesky.service.",
+        outcome=Outcome.NOT_SENT,
+    )

@@ -1,0 +1,153 @@
+"""What a platform is, as data: everything about it that is no function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from socialpub.platforms.contract.content import Account, Draft, Json, Kind
+from socialpub.platforms.contract.line import Site
+from socialpub.platforms.contract.rule_rows import Rule
+
+
+@dataclass(frozen=True)
+class SendClass:
+    """How often a post may be sent and how a lost answer is settled; KEY, CONTAINER and NO_KEY are the only instances.
+
+    `checks`: seconds after the send at which `settle` looks. `resends`: how often the same plan may be sent again
+    once `settle` said Absent. `answered_resends`: the same when the upstream had answered (an error), so that the
+    earlier call is over. A post still unsettled after the last check is unknown.
+    """
+
+    name: Literal["key", "container", "none"]
+    checks: tuple[float, ...]
+    resends: int
+    answered_resends: int
+
+
+KEY = SendClass("key", checks=(0, 1, 5, 15, 60, 180, 420, 900, 1800, 2700, 3600), resends=10, answered_resends=2)
+CONTAINER = SendClass("container", checks=(60, 120, 240, 480, 900, 1800), resends=3, answered_resends=3)
+NO_KEY = SendClass("none", checks=(5, 15, 60, 180), resends=0, answered_resends=0)
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A warning that the draft alone decides and that no rule row gives: its code and words, and when it applies."""
+
+    code: str
+    message: str
+    applies: Callable[[Draft], bool]
+
+
+@dataclass(frozen=True)
+class Cap:
+    """How many posts the platform takes in `seconds`, from one account or (`shared`) from the whole app.
+
+    Only a warning: what the platform really counts (calls, other apps' posts) is not known here.
+    """
+
+    posts: int
+    seconds: int
+    shared: bool = False
+
+
+@dataclass(frozen=True)
+class CredentialField:
+    """One field of a credentials form."""
+
+    name: str
+    label: str
+    secret: bool = False
+
+
+@dataclass(frozen=True)
+class Counter:
+    """What the composer shows: the text's length and limit in the platform's own unit (limit None: no limit)."""
+
+    length: int
+    limit: int | None
+    unit: Literal["graphemes", "weighted", "utf16", "characters"]
+
+
+@dataclass(frozen=True)
+class OAuth:
+    """A platform's authorization-code dance as data; `platforms.oauth` performs it, the hosts come from its Site.
+
+    `scopes` are asked for; of these `required` must be granted, else the connection is refused. What is odder than
+    these fields is a function in the platform's module.
+    """
+
+    scopes: tuple[str, ...]
+    required: tuple[str, ...] = ()
+    separator: str = " "  # between scopes in the authorize URL; answers are split at both space and comma
+    pkce: bool = False  # S256
+    basic: bool = False  # client authentication by HTTP Basic in place of the body
+    client_id_name: str = "client_id"
+    authorize_extra: Mapping[str, str] = field(default_factory=dict)
+    token_extra: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """How a platform's tokens are kept alive, in seconds.
+
+    `refresh_before`: refresh that long before the access token ends. `keep_alive`: refresh at least that often, for
+    tokens that die unused. `renewable` False: only the owner can renew (then `token.expiring` is sent).
+    `rotates`: a refresh token works once, so a lost answer may cost the session.
+    """
+
+    refresh_before: float = 900.0
+    keep_alive: float | None = None
+    renewable: bool = True
+    rotates: bool = False
+
+
+@dataclass(frozen=True)
+class Platform:
+    """One platform, declared. Nothing about it is written anywhere else.
+
+    `plan_class`: the send class of one plan, where they differ from `send_class`.
+    `options` validates `targets[].options`; `reply_options` are those that make the post a reply (immediate only).
+    `defaults` are taken when a batch is accepted: changing them later leaves its posts alone.
+    `count` measures a draft's text; `media` is the summary in `/v1/platforms`. `rules` stand in the order of reporting.
+    """
+
+    name: str
+    label: str
+    send_class: SendClass
+    options: type[BaseModel]
+    rules: tuple[Rule, ...]
+    count: Callable[[Draft, Account], Counter]
+    site: type[Site] = Site
+    state: Literal["stable", "trial", "pending"] = "stable"
+    version: str = ""  # reported as platformVersion; a site's api_version overrides it
+    sunset_at: str | None = None
+    first_comment: bool = False
+    alt_text: tuple[Kind, ...] = ("image", "video")  # the kinds of media whose alt text is published
+    caps: tuple[Cap, ...] = ()  # above four fifths of one: warning `daily_cap_near`
+    notices: tuple[Notice, ...] = ()  # warnings of the platform's own, beside its rules
+    # Options that name an image, and whether a draft uses it: its facts then come in `Draft.option_facts`.
+    option_images: Mapping[str, Callable[[Draft], bool]] = field(default_factory=dict)
+    unreachable: Mapping[Kind, str] = field(default_factory=dict)  # rule of a failed fetch; default: media.reachable
+    reply_options: tuple[str, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)  # option left out → the field of `extra` it is taken from
+    media: Mapping[str, Any] = field(default_factory=dict)
+    account_block: tuple[str, ...] = ()  # fields of `extra` that an Account shows under the platform's name
+    oauth: OAuth | None = None
+    upkeep: Upkeep = Upkeep()
+    credentials: tuple[CredentialField, ...] = ()  # connects by these fields; empty: by OAuth
+    own_sessions: bool = False  # each login is a session of its own: ending one leaves the account's others alone
+    connects: bool = False  # this build can connect accounts and publish
+    plan_class: Callable[[Json], SendClass] | None = None
+    delivers: Callable[[Json], bool] | None = None  # whether what `Pending` saved goes on by itself, to its end
+    shows_anybody: bool = False  # `settle` needs no token: it gets an empty one for a revoked account
+    look: str = ""  # where a person finds out what nobody can be asked, as a sentence; empty: look at the account
+
+    def class_of(self, plan: Json) -> SendClass:
+        return self.plan_class(plan) if self.plan_class else self.send_class
+
+    def pinned(self, site: Site) -> str:
+        return site.api_version or self.version

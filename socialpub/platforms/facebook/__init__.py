@@ -1,0 +1,1 @@
+"""Facebook Pages, over Meta's Graph API."""

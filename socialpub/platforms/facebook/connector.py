@@ -1,0 +1,220 @@
+"""Facebook Pages through Meta's Graph API: media first and unpublished, then one public call.
+
+There is no key: what was sent without an answer is looked for in the Page's own list, and a video under its id, which
+is known before its last step. That step only begins its publishing: it is asked about until it is public.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from socialpub.base.errors import ApiError
+from socialpub.platforms.contract import (
+    Absent,
+    Connected,
+    Draft,
+    Identity,
+    Json,
+    Pending,
+    Published,
+    Ready,
+    Tokens,
+    Unknown,
+    Upstream,
+)
+from socialpub.platforms.facebook import upload, video
+from socialpub.platforms.facebook.declaration import GRAPH, PLATFORM, REPLIES
+from socialpub.platforms.facebook.pages import Walk
+from socialpub.platforms.facebook.video import WEB, Taken
+from socialpub.platforms.kit import oauth
+from socialpub.platforms.kit.refusals import text_of
+from socialpub.platforms.meta.graph import AUTH, data_of, exchanged, normal, recent
+
+__all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
+
+_POST_FIELDS = (
+    "id,message,created_time,permalink_url,application,"
+    "attachments{media_type,unshimmed_url,target{id},subattachments{target{id}}}"
+)
+_ID = {"fields": "id"}
+
+
+# --- Publishing --------------------------------------------------------------------------------------------------
+
+
+def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
+    """Upload the media, unpublished; of a video that is already taken: ask whether it is public."""
+    if saved and "taken" in saved:
+        return video.ask(up, Taken(**saved["taken"]))
+    if draft.items and draft.items[0].kind == "video":
+        found = upload.video(up, draft, saved)
+        if isinstance(found, Pending):
+            return found
+        if isinstance(found, str):
+            return Ready({"kind": "handle", "handle": found, "message": draft.text, "link": "", "photos": []})
+        return Ready({"kind": "video", "session": found.session, "video": found.video, "message": draft.text})
+    photos = [upload.photo(up, item, draft) for item in draft.items]
+    link = "" if photos else draft.options.get("link", "")
+    return Ready({"kind": "feed", "message": draft.text, "link": link, "photos": photos})
+
+
+def send(up: Upstream, plan: Json) -> Published | Pending:
+    """The one public call. A video that is public already needs none."""
+    if "live" in plan:
+        return video.shown(plan["video"], plan["live"])
+    if plan["kind"] == "handle":
+        return video.publish(up, plan)
+    return video.finish(up, plan) if plan["kind"] == "video" else _post(up, plan)
+
+
+def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Pending | Absent | Unknown:
+    """Look at the video, or for the post in the Page's list."""
+    if "live" in plan:
+        return video.shown(plan["video"], plan["live"])
+    try:
+        return video.look(up, plan) if plan["kind"] == "video" else _look_for_post(up, plan, since_ms)
+    except ApiError as error:
+        return Unknown({"error": error.message, "answer": error.platform_response})
+
+
+# --- Posts -------------------------------------------------------------------------------------------------------
+
+
+def _post(up: Upstream, plan: Json) -> Published:
+    fields = {"fields": "id,permalink_url"}
+    reply = GRAPH.call(up, "send", "POST", _edge(up, "feed"), mutating=True, params=fields, data=_form(plan))
+    return _shown(reply.record() | {"id": GRAPH.id_of(up, "send", reply, mutating=True)})
+
+
+def _form(plan: Json) -> dict[str, str]:
+    form = {name: plan[name] for name in ("message", "link") if plan[name]}
+    media = (json.dumps({"media_fbid": photo}, separators=(",", ":")) for photo in plan["photos"])
+    return form | {f"attached_media[{index}]": value for index, value in enumerate(media)}
+
+
+def _edge(up: Upstream, name: str) -> str:
+    return f"{up.account.platform_account_id}/{name}"
+
+
+def _look_for_post(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
+    """The one post of ours in the Page's list, with the same words and media, young enough."""
+    listed = recent(GRAPH, up, _edge(up, "published_posts"), _POST_FIELDS, "created_time", since_ms)
+    ours = [post for post in listed.posts if _is_ours(up, plan, post)]
+    evidence = {"looked": len(listed.posts), "alike": len(ours)}
+    if len(ours) == 1 and listed.complete:
+        return _shown(ours[0])
+    return Absent(evidence) if not ours and listed.complete else Unknown(evidence)
+
+
+def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:
+    id = text_of(post.get("id"))
+    if not id or id in up.bound or normal(post.get("message")) != normal(plan["message"]):
+        return False
+    application = post.get("application")
+    author = text_of(application.get("id")) if isinstance(application, dict) else ""
+    if author and up.site.client_id and author != up.site.client_id:
+        return False
+    if plan["photos"]:
+        return set(_photos(post)) == set(plan["photos"])
+    # Words alone say little when there are none; then the link must be the same.
+    return bool(plan["message"]) or plan["link"] in _links(post)
+
+
+def _attachments(node: Json, name: str = "attachments") -> Iterator[Json]:
+    inner = node.get(name)
+    data = inner.get("data") if isinstance(inner, dict) else None
+    yield from (item for item in (data if isinstance(data, list) else []) if isinstance(item, dict))
+
+
+def _photos(post: Json) -> Iterator[str]:
+    for item in _attachments(post):
+        for each in list(_attachments(item, "subattachments")) or [item]:
+            target = each.get("target")
+            if isinstance(target, dict):
+                yield text_of(target.get("id"))
+
+
+def _links(post: Json) -> list[str]:
+    return [text_of(item.get("unshimmed_url")) for item in _attachments(post)]
+
+
+def _shown(post: Json) -> Published:
+    url = text_of(post.get("permalink_url")) or f"{WEB}/{post['id']}"
+    return Published(text_of(post["id"]), url, None, url)
+
+
+# --- Connecting --------------------------------------------------------------------------------------------------
+
+
+def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
+    """The Pages of a login on which it may create content, each with a token of its own that does not end."""
+    user = _long_lived(up, up.tokens.access, now_ms)
+    login = GRAPH.id_of(up, "identify", GRAPH.call(up, "identify", "GET", "me", token=user.access, params=_ID))
+    reply = GRAPH.call(up, "identify", "GET", "me/permissions", token=user.access)
+    granted = [text_of(row.get("permission")) for row in data_of(reply) if row.get("status") == "granted"]
+    oauth.require(PLATFORM, granted, up.site)
+    walk = Walk(up, user.access, granted)
+    pages: list[Json] = []
+    try:
+        for page in walk.pages():
+            pages.append(page)  # noqa: PERF402 - those before a failure are kept
+    except ApiError:
+        if not pages:  # what the login itself lists is enough when its portfolios cannot be had today
+            raise
+    if not pages:
+        raise walk.none()
+    private = {"scopes": granted, "login": login}
+    return tuple(_connected(page, user.access, private) for page in pages)
+
+
+def refresh(up: Upstream, now_ms: int) -> Tokens:
+    """The Page's token anew from the login behind it; where that is over, the Page's token as long as it works."""
+    login = up.tokens.refresh
+    if login:
+        try:
+            return _again(up, login, now_ms)
+        except ApiError as error:
+            unlisted = error.rule == "facebook.pages.none"
+            if error.code != AUTH and not unlisted:
+                raise
+            login = login if unlisted else None
+    GRAPH.call(up, "identify", "GET", up.account.platform_account_id, params=_ID)
+    return Tokens(up.tokens.access, login, None, up.tokens.private)
+
+
+def revoke(up: Upstream) -> None:
+    """Take back all that the login has allowed this app: a single Page cannot be left out of it."""
+    login = up.tokens.private.get("login")
+    if not login or not up.tokens.refresh:
+        return
+    try:
+        GRAPH.call(up, "revoke", "DELETE", f"{login}/permissions", token=up.tokens.refresh)
+    except ApiError as error:
+        if error.code != AUTH:  # what is over already is what was asked for
+            raise
+
+
+def _again(up: Upstream, user_token: str, now_ms: int) -> Tokens:
+    user = _long_lived(up, user_token, now_ms)
+    walk = Walk(up, user.access, up.tokens.private.get("scopes", ()))
+    for page in walk.pages():
+        if page["id"] == up.account.platform_account_id:
+            return Tokens(text_of(page["access_token"]), user.access, None, up.tokens.private)
+    raise walk.none()
+
+
+def _long_lived(up: Upstream, user_token: str, now_ms: int) -> Tokens:
+    """A login's token for another 60 days."""
+    params = {
+        "grant_type": "fb_exchange_token",
+        "client_id": up.site.client_id,
+        "client_secret": up.site.client_secret,
+        "fb_exchange_token": user_token,
+    }
+    return exchanged(GRAPH, up, up.site.token_url, params, now_ms)
+
+
+def _connected(page: Json, user_token: str, private: Json) -> Connected:
+    who = Identity(page["id"], text_of(page.get("name")) or None, {"category": page.get("category")})
+    return Connected(who, Tokens(text_of(page["access_token"]), user_token, None, private), "page")

@@ -1,0 +1,148 @@
+"""What Facebook Pages are: settings, options, declaration, and what the Graph API's answers mean."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import model_validator
+
+from socialpub.base.errors import Outcome
+from socialpub.platforms.contract import (
+    CONTAINER,
+    NO_KEY,
+    Account,
+    ConfiguredSite,
+    Counter,
+    Draft,
+    OAuth,
+    Platform,
+    Replies,
+    Upkeep,
+    Verdict,
+)
+from socialpub.platforms.facebook.rules import RULES, TEXT_MAX
+from socialpub.platforms.kit.options import AbsoluteUrl, Options
+from socialpub.platforms.kit.rules import ignored_option
+from socialpub.platforms.kit.text import graphemes
+from socialpub.platforms.meta.graph import AUTH, SHARED, Graph, MetaSite, stand_in
+
+
+class FacebookSite(MetaSite, ConfiguredSite):
+    """The hosts of the Graph API, and what the app is like."""
+
+    api_base: str = "https://graph.facebook.com"
+    """Where the API is: a bare origin. A lab's stands in for the other three, too, where they are not set."""
+    authorize_url: str = "https://www.facebook.com/v26.0/dialog/oauth"
+    """Where people allow this server to act for them."""
+    token_url: str = "https://graph.facebook.com/v26.0/oauth/access_token"
+    """Where codes become access tokens."""
+    upload_base: str = "https://graph.facebook.com"
+    """Where the bytes of videos go (resumable uploads): a bare origin."""
+    config_id: str = ""
+    """The configuration of Facebook Login for Business, which is asked for in place of scopes; empty: scopes are."""
+    appsecret_proof: bool = True
+    """Whether calls carry `appsecret_proof` (where `client_secret` is set); some apps are refused without it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _stand_in(cls, values: Any) -> Any:
+        paths = {"authorize_url": "/v26.0/dialog/oauth", "token_url": "/v26.0/oauth/access_token", "upload_base": ""}
+        return stand_in(values, **paths)
+
+
+class FacebookOptions(Options):
+    """`link`: the page that the post shows as a card."""
+
+    platform: Literal["facebook"] = "facebook"
+    link: AbsoluteUrl = ""
+
+
+def _count(draft: Draft, _: Account) -> Counter:
+    return Counter(graphemes(draft.text), TEXT_MAX, "graphemes")
+
+
+PLATFORM = Platform(
+    name="facebook",
+    label="Facebook",
+    send_class=NO_KEY,
+    options=FacebookOptions,
+    rules=RULES,
+    count=_count,
+    site=FacebookSite,
+    version="v26.0",
+    alt_text=("image",),
+    notices=(ignored_option("link", "a post with media shows the media", lambda draft: bool(draft.items)),),
+    oauth=OAuth(
+        # Without business_management the Pages of a business portfolio are not listed; most Pages need none.
+        scopes=("pages_show_list", "pages_read_engagement", "pages_manage_posts", "business_management"),
+        required=("pages_show_list", "pages_read_engagement", "pages_manage_posts"),
+        separator=",",
+    ),
+    connects=True,
+    # A video has its id before it is published, and is published under it once.
+    plan_class=lambda plan: CONTAINER if plan["kind"] == "video" else NO_KEY,
+    delivers=lambda saved: "taken" in saved,
+    # A Page's token has no end; the login behind it, which could give a new one, ends after 60 days.
+    upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
+    media={
+        "images": 10,
+        "videos": 1,
+        "mixed": False,
+        "types": (
+            "image/jpeg",
+            "image/png",
+            "image/gif",
+            "image/webp",
+            "video/mp4",
+            "video/quicktime",
+            "video/webm",
+        ),
+    },
+)
+
+
+# --- What an answer means ----------------------------------------------------------------------------------------
+
+# Codes and subcodes alike: graph-api/guides/error-handling and what publishing tools have met.
+_CONTENT = {
+    "media.invalid": ("324", "352", "382", "6000", "2069019", "1363040", "1363127", "1363128", "1363129"),
+    "media.image_size_max": ("1366046",),
+    "media.already_posted": ("1366051",),
+    "media.reachable": ("389",),
+    "link.reachable": ("1609005", "2061006"),
+    "link.not_allowed": ("1609008",),
+    "text.max_graphemes": ("too_long",),
+    "content.flagged": ("1346003", "1404102"),
+    "account.blocked": ("368", "1390008", "1404006", "1404112"),
+}
+
+REPLIES: Replies = {
+    **SHARED,
+    **{
+        ("*", 400, name): Verdict(Outcome.REJECTED, rule=f"facebook.{suffix}")
+        for suffix, names in _CONTENT.items()
+        for name in names
+    },
+    **{
+        ("*", 400, name): Verdict(Outcome.REJECTED, AUTH, "facebook.page.authorization_required")
+        for name in ("1404078", "4854002")
+    },
+    ("*", 400, "506"): Verdict(Outcome.REJECTED, rule="facebook.post.duplicate", duplicate=True),
+    ("*", 400, "1705"): Verdict(Outcome.REJECTED, AUTH, remediation="Reconnect the account and choose the Page."),
+    ("*", 400, "1349125"): Verdict(Outcome.REJECTED),
+}
+
+GRAPH = Graph(
+    PLATFORM,
+    REPLIES,
+    words={
+        "photo": "take the image",
+        "video": "take the video",
+        "send": "publish the post",
+        "status": "say how far the video is",
+        "settle": "list the posts",
+        "identify": "say which Pages there are",
+        "revoke": "end the permission",
+    },
+    phrases={"no permission to publish the video": "permission", "name parameter too long": "too_long"},
+)

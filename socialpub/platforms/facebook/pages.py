@@ -1,0 +1,105 @@
+"""The Pages behind a login: its own, and those of the business portfolios that it belongs to.
+
+`/me/accounts` leaves out Pages that belong to a portfolio unless business_management was granted, and some even then;
+the portfolios list them (developers.facebook.com/docs/marketing-api/reference/business).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.platforms.contract import Json, Upstream
+from socialpub.platforms.facebook.declaration import GRAPH
+from socialpub.platforms.kit.refusals import text_of
+from socialpub.platforms.meta.graph import cursor, data_of
+
+BUSINESS = "business_management"
+_FIELDS = "id,name,access_token,tasks,category"
+_PORTFOLIO_FIELDS = "id,name,access_token,category"  # the tasks of a Page are told under me/accounts only
+_SHEETS = 20  # of a list
+_NAMED = 5
+
+
+@dataclass
+class Walk:
+    """One walk through everything that a login may see. What it could not use it remembers, for its words."""
+
+    up: Upstream
+    token: str
+    granted: Sequence[str]
+    seen: set[str] = field(default_factory=set)
+    idle: list[str] = field(default_factory=list)  # Pages on which the login may not create content
+    closed: list[str] = field(default_factory=list)  # Pages that a portfolio lists without a token for this person
+    portfolios: int = 0
+    refusal: str = ""
+
+    def pages(self) -> Iterator[Json]:
+        """Each Page with a token of its own, once, as long as the login may create content on it.
+
+        A refusal to list portfolios ends the walk; ApiError when a list could not be had at all.
+        """
+        yield from self._usable("me/accounts", _FIELDS)
+        if BUSINESS in self.granted:
+            try:
+                yield from self._portfolio_pages()
+            except ApiError as error:
+                if error.code == "platform_unavailable":
+                    raise
+                self.refusal = error.message
+
+    def none(self) -> ApiError:
+        """The error of a walk that found no Page, with what is missing in words for the owner."""
+        return GRAPH.ruled(self.up, "pages.none", Outcome.REJECTED, " ".join(self._missing()))
+
+    def _portfolio_pages(self) -> Iterator[Json]:
+        for portfolio in list(self._listed("me/businesses", "id,name")):
+            self.portfolios += 1
+            for edge in ("owned_pages", "client_pages"):
+                yield from self._usable(f"{portfolio['id']}/{edge}", _PORTFOLIO_FIELDS)
+
+    def _usable(self, path: str, fields: str) -> Iterator[Json]:
+        for page in self._listed(path, fields):
+            name = text_of(page.get("name")) or page["id"]
+            if page["id"] in self.seen:
+                continue
+            if not text_of(page.get("access_token")):
+                self.closed.append(name)
+                continue
+            self.seen.add(page["id"])
+            if "CREATE_CONTENT" in page.get("tasks", ("CREATE_CONTENT",)):
+                yield page
+            else:
+                self.idle.append(name)
+
+    def _listed(self, path: str, fields: str) -> Iterator[Json]:
+        """Every object of a list, with its id as text."""
+        params = {"fields": fields, "limit": "100"}
+        for _ in range(_SHEETS):
+            reply = GRAPH.call(self.up, "identify", "GET", path, token=self.token, params=params)
+            yield from (row | {"id": text_of(row["id"])} for row in data_of(reply) if text_of(row.get("id")))
+            after = cursor(reply.record())
+            if not after:
+                return
+            params = params | {"after": after}
+
+    def _missing(self) -> Iterator[str]:
+        if self.idle:
+            yield f"It may not create content on {_names(self.idle)}."
+        if self.closed:
+            yield (
+                f"A business portfolio has {_names(self.closed)}, but gives this person no access to it: "
+                "somebody with full control of the portfolio has to assign the Page to them."
+            )
+        if BUSINESS not in self.granted:
+            yield f"{BUSINESS} was not granted; without it Facebook does not list the Pages of business portfolios."
+        elif self.refusal:
+            yield f"The business portfolios could not be looked through: {self.refusal}"
+        elif not (self.idle or self.closed):
+            yield f"It belongs to {self.portfolios or 'no'} business portfolio{'' if self.portfolios == 1 else 's'}."
+
+
+def _names(found: Sequence[str]) -> str:
+    more = len(found) - _NAMED
+    return ", ".join(found[:_NAMED]) + (f" and {more} more" if more > 0 else "")

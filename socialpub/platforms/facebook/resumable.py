@@ -1,0 +1,93 @@
+"""A video's bytes by the Resumable Upload API, once Facebook takes videos in phases no more.
+
+It is the second choice: in phases a video has its id before its last step, while here the one call that names it also
+publishes it (developers.facebook.com/docs/video-api/guides/publishing, /docs/graph-api/guides/upload).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+
+from socialpub.base.errors import ApiError
+from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.platforms.contract import Item, Json, Pending, Upstream
+from socialpub.platforms.facebook.declaration import GRAPH
+from socialpub.platforms.kit.refusals import text_of
+from socialpub.platforms.kit.uploads import Part, whole
+from socialpub.platforms.meta.graph import fault_of
+
+_MISSES_MAX = 5
+_MISS_WAIT = 3.0
+_UNSUPPORTED = frozenset({12, 2500})
+_WORDS = ("upload_phase", "deprecated")
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file on its way. `unsure`: an answer was lost, so Facebook is asked how much it has."""
+
+    id: str
+    sent: int = 0
+    unsure: bool = False
+    misses: int = 0
+
+    def later(self, seconds: float) -> Pending:
+        return Pending({"upload": asdict(self)}, seconds)
+
+
+def is_wanted(up: Upstream, reply: Reply) -> bool:
+    """Whether a refusal to begin says that there are no phases any more."""
+    fault = fault_of(reply)
+    said = not _UNSUPPORTED.isdisjoint(fault.numbers) or any(word in fault.words for word in _WORDS)
+    return said and bool(up.site.client_id)
+
+
+def opened(up: Upstream, item: Item) -> Upload:
+    """A new upload of the app; nothing of it is public or of any Page."""
+    form = {"file_name": "video", "file_length": str(whole(item).size), "file_type": item.content_type}
+    reply = GRAPH.call(up, "video", "POST", _address(up, f"{up.site.client_id}/uploads"), data=form)
+    return Upload(GRAPH.id_of(up, "video", reply))
+
+
+def handle(up: Upstream, item: Item, state: Upload) -> str | Pending:
+    """The name under which the whole file can be published; `Pending` to go on after a failure."""
+    try:
+        start = _offset(up, state) if state.unsure else state.sent
+        if start >= whole(item).size:  # its handle was in the answer that was lost
+            return replace(opened(up, item), misses=state.misses).later(0)
+        return _sent(up, item, replace(state, sent=start))
+    except ApiError as error:
+        if error.code != "platform_unavailable" or state.misses >= _MISSES_MAX:
+            raise
+        return replace(state, unsure=True, misses=state.misses + 1).later(error.retry_after or _MISS_WAIT)
+
+
+def form(plan: Json) -> dict[str, str]:
+    """The public call of a file that is there."""
+    return {"fbuploader_video_file_chunk": plan["handle"]} | (
+        {"description": plan["message"]} if plan["message"] else {}
+    )
+
+
+def _sent(up: Upstream, item: Item, state: Upload) -> str:
+    part = Part(item.file, state.sent, whole(item).size)
+    headers = {**_token(up), "file_offset": str(state.sent), "Content-Length": str(part.size)}
+    url = _address(up, state.id)
+    reply = GRAPH.call(up, "video", "POST", url, headers=headers, content=part, deadline=UPLOAD_SECONDS)
+    return GRAPH.id_of(up, "video", reply, key="h")
+
+
+def _offset(up: Upstream, state: Upload) -> int:
+    reply = GRAPH.call(up, "status", "GET", _address(up, state.id), headers=_token(up))
+    told = text_of(reply.record().get("file_offset"))
+    if not (told.isascii() and told.isdigit()):
+        raise GRAPH.unusable(up, "status", reply)
+    return int(told)
+
+
+def _token(up: Upstream) -> dict[str, str]:
+    return {"Authorization": f"OAuth {up.tokens.access}"}
+
+
+def _address(up: Upstream, path: str) -> str:
+    return f"{up.site.upload_base}/{GRAPH.platform.pinned(up.site)}/{path}"

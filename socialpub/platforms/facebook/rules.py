@@ -1,0 +1,231 @@
+"""The rows of Facebook Pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from socialpub.platforms.contract import Hit, Rule, Subject
+from socialpub.platforms.kit.checks import (
+    is_web_url,
+    matches,
+    max_characters,
+    media_count,
+    not_blank,
+    not_mixed,
+    option,
+)
+from socialpub.platforms.kit.checks_media import (
+    MIB,
+    at_most_limit,
+    duration_max,
+    every_file,
+    files,
+    measured,
+    size_max,
+    types,
+)
+from socialpub.platforms.kit.rules import fetch_row
+
+_DOCS = "developers.facebook.com/docs/graph-api/reference/page/"
+_FEED, _PHOTOS, _VIDEOS = _DOCS + "feed", _DOCS + "photos", _DOCS + "videos"
+_ERRORS = "developers.facebook.com/docs/graph-api/guides/error-handling"
+_PNG_ADVISED = 1_000_000
+TEXT_MAX = 63_206
+
+
+def _has_more(subject: Subject) -> bool:
+    return bool(subject.draft.items) or "link" in subject.draft.options
+
+
+def _image_size_advised(rule: Rule, subject: Subject) -> Iterator[Hit]:
+    for piece in files("image")(subject):
+        advised = _PNG_ADVISED if piece.value.content_type == "image/png" else rule.limit
+        if isinstance(advised, int) and piece.value.size > advised:
+            yield Hit(f"{piece.name} has {piece.value.size:,} bytes.", piece.item)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "facebook.text.required",
+        "cheap",
+        "A Facebook post needs a text, media or a link.",
+        "Write a text, add media, or give `options.link`.",
+        _FEED,
+        not_blank(unless=_has_more),
+    ),
+    Rule(
+        "facebook.text.max_graphemes",
+        "cheap",
+        "Facebook takes at most {limit} characters of text.",
+        "Shorten the text for this target.",
+        "no official number; the one that every publishing tool uses",
+        max_characters(),
+        TEXT_MAX,
+        "graphemes",
+    ),
+    Rule(
+        "facebook.link.http",
+        "cheap",
+        "The link of a Facebook post is an absolute http or https URL.",
+        "Give `options.link` as https://…",
+        _FEED,
+        matches(is_web_url, option("link")),
+    ),
+    Rule(
+        "facebook.media.image_video_exclusive",
+        "cheap",
+        "A Facebook post has images or a video, not both.",
+        "Remove the images or the video.",
+        _FEED,
+        not_mixed,
+    ),
+    Rule(
+        "facebook.media.count_max",
+        "cheap",
+        "A Facebook post has at most {limit} video.",
+        "Remove videos, or publish them in posts of their own.",
+        _VIDEOS,
+        media_count("video"),
+        1,
+        "items",
+    ),
+    Rule(
+        "facebook.media.count_advised",
+        "cheap",
+        "Facebook names no number, but more than {limit} images in one post may be refused.",
+        "Use fewer images.",
+        "no official number; common practice",
+        media_count("image"),
+        10,
+        "items",
+        severity="warning",
+    ),
+    Rule(
+        "facebook.media.mime_allowed",
+        "deep",
+        "Facebook takes JPEG, PNG, GIF and WebP images, and MP4, QuickTime and WebM videos.",
+        "Convert the file.",
+        _PHOTOS,
+        types(every_file),
+        ("image/jpeg", "image/png", "image/gif", "image/webp", "video/mp4", "video/quicktime", "video/webm"),
+    ),
+    Rule(
+        "facebook.media.mime_advised",
+        "deep",
+        "WebP and WebM are not in Meta's list of formats; Facebook may refuse them.",
+        "Convert the image to JPEG or PNG, the video to MP4.",
+        _PHOTOS,
+        types(every_file),
+        ("image/jpeg", "image/png", "image/gif", "video/mp4", "video/quicktime"),
+        severity="warning",
+    ),
+    Rule(
+        "facebook.media.image_size_max",
+        "deep",
+        "An image on Facebook has at most {limit} bytes (10 MB).",
+        "Scale the image down or compress it more.",
+        _PHOTOS,
+        size_max(files("image"), decimal=10_000_000),
+        10 * MIB,
+        "bytes",
+    ),
+    Rule(
+        "facebook.media.image_size_advised",
+        "deep",
+        "Facebook advises at most {limit} bytes for an image, and 1,000,000 for a PNG.",
+        "Scale the image down or compress it more.",
+        _PHOTOS,
+        _image_size_advised,
+        4_000_000,
+        "bytes",
+        severity="warning",
+    ),
+    Rule(
+        "facebook.media.video_size_advised",
+        "deep",
+        "Facebook is said to take videos of at most {limit} bytes (10 GB).",
+        "Compress the video more or shorten it.",
+        "no official number; common practice",
+        measured(files("video"), "a size of {:,} bytes", lambda facts: facts.size, at_most_limit),
+        10_000_000_000,
+        "bytes",
+        severity="warning",
+    ),
+    Rule(
+        "facebook.video.duration_advised",
+        "deep",
+        "Facebook is said to take videos of at most {limit} seconds (240 minutes).",
+        "Shorten the video.",
+        "no official number; common practice",
+        duration_max(files("video")),
+        14_400,
+        "seconds",
+        severity="warning",
+    ),
+    fetch_row("facebook.media.reachable"),
+    Rule(
+        "facebook.link.reachable",
+        "upstream",
+        "Facebook could not read the page behind the link.",
+        "Check that the link opens for anybody and allows Facebook's crawler.",
+        _FEED,
+    ),
+    Rule(
+        "facebook.link.not_allowed",
+        "upstream",
+        "Facebook does not allow this link in a post.",
+        "Use another link; links to facebook.com itself are often refused.",
+        _FEED,
+    ),
+    Rule(
+        "facebook.post.duplicate",
+        "upstream",
+        "Facebook says that the Page has just published the same post.",
+        "Look at the Page; change the text to publish it again.",
+        _ERRORS,
+    ),
+    Rule(
+        "facebook.media.invalid",
+        "upstream",
+        "Facebook could not use the file.",
+        "Check that the file opens, and encode it anew as JPEG, PNG or MP4.",
+        _ERRORS,
+    ),
+    Rule(
+        "facebook.media.already_posted",
+        "upstream",
+        "Facebook says that this file has been published before.",
+        "Use another file, or export this one anew.",
+        _ERRORS,
+    ),
+    Rule(
+        "facebook.content.flagged",
+        "upstream",
+        "Facebook took the post for abusive or spam.",
+        "Change the content; links and repeated texts are the usual cause.",
+        _ERRORS,
+    ),
+    Rule(
+        "facebook.account.blocked",
+        "upstream",
+        "Facebook has blocked posting for this Page or its manager for a time.",
+        "Look for notices in the Page's support inbox, and wait before publishing again.",
+        _ERRORS,
+    ),
+    Rule(
+        "facebook.page.authorization_required",
+        "upstream",
+        "Facebook wants the Page's manager to confirm who they are before the Page may publish.",
+        "Complete Page Publishing Authorization on Facebook, then reconnect the account.",
+        _ERRORS,
+        code="platform_auth_failed",
+    ),
+    Rule(
+        "facebook.pages.none",
+        "connect",
+        "This login has no Facebook Page on which it may create content.",
+        "Choose the Page in Facebook's dialog, with a user who has full access or the task CREATE_CONTENT; for a Page "
+        "of a business portfolio, allow business_management, too.",
+        "developers.facebook.com/documentation/pages-api/getting-started",
+    ),
+)

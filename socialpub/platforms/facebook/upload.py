@@ -1,0 +1,119 @@
+"""Images and videos on their way to a Page: uploaded as bytes, unpublished, streamed from their files.
+
+A video goes up in the pieces that Facebook asks for, and has its id before anything is public
+(developers.facebook.com/docs/graph-api/reference/page/videos, chunked upload).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+
+from socialpub.base.errors import ApiError
+from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
+from socialpub.platforms.facebook import resumable
+from socialpub.platforms.facebook.declaration import GRAPH
+from socialpub.platforms.facebook.resumable import Upload
+from socialpub.platforms.kit.refusals import text_of
+from socialpub.platforms.kit.uploads import Part, form, whole
+from socialpub.platforms.meta.graph import fault_of
+
+_MISSES_MAX = 5
+_MISS_WAIT = 3.0
+_WRONG_OFFSET = 1363037  # its error_data says where to go on
+
+
+def photo(up: Upstream, item: Item, draft: Draft) -> str:
+    """The id of an image that is uploaded and not published; it vanishes after a day when no post takes it."""
+    fields = {"published": "false"} | ({"alt_text_custom": item.alt_text} if item.alt_text else {})
+    headers, content = form(fields, "source", whole(item), item.content_type, draft.nonce)
+    path = f"{up.account.platform_account_id}/photos"
+    reply = GRAPH.ask(up, "POST", path, headers=headers, content=content, deadline=UPLOAD_SECONDS)
+    if not reply.ok:
+        raise GRAPH.refused(up, "photo", reply)
+    return GRAPH.id_of(up, "photo", reply)
+
+
+# --- Videos ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Session:
+    """A video on its way: the piece that is to come next is [start, end)."""
+
+    session: str
+    video: str
+    start: int
+    end: int
+    misses: int = 0
+
+
+def video(up: Upstream, draft: Draft, saved: Json | None) -> Session | str | Pending:
+    """A video that is uploaded whole and not published: its session, or its handle where there are no phases any more.
+
+    `Pending` to go on after a failure.
+    """
+    state = _kept(saved) if saved else _started(up, draft.items[0])
+    if isinstance(state, Upload):
+        return resumable.handle(up, draft.items[0], state)
+    while state.start < state.end:
+        found = _next(up, draft, state)
+        if isinstance(found, Pending):
+            return found
+        state = found
+    return state
+
+
+def edge(up: Upstream) -> str:
+    """Where videos are uploaded and published."""
+    return f"{up.site.upload_base}/{GRAPH.platform.pinned(up.site)}/{up.account.platform_account_id}/videos"
+
+
+def _kept(saved: Json) -> Session | Upload:
+    return Upload(**saved["upload"]) if "upload" in saved else Session(**saved)
+
+
+def _started(up: Upstream, item: Item) -> Session | Upload:
+    fields = {"upload_phase": "start", "file_size": str(whole(item).size)}
+    reply = GRAPH.ask(up, "POST", edge(up), data=fields)
+    if not reply.ok:
+        if resumable.is_wanted(up, reply):
+            return resumable.opened(up, item)
+        raise GRAPH.refused(up, "video", reply)
+    session = GRAPH.id_of(up, "video", reply, key="upload_session_id")
+    found = _moved(Session(session, GRAPH.id_of(up, "video", reply, key="video_id"), 0, 0), reply.record())
+    if found is None or found.start == found.end:
+        raise GRAPH.unusable(up, "video", reply)
+    return found
+
+
+def _next(up: Upstream, draft: Draft, state: Session) -> Session | Pending:
+    """The state after one more piece; sending a piece again is harmless."""
+    item = draft.items[0]
+    fields = {"upload_phase": "transfer", "upload_session_id": state.session, "start_offset": str(state.start)}
+    part = Part(item.file, state.start, state.end)
+    headers, content = form(fields, "video_file_chunk", part, item.content_type, draft.nonce)
+    try:
+        reply = GRAPH.ask(up, "POST", edge(up), headers=headers, content=content, deadline=UPLOAD_SECONDS)
+        error = None if reply.ok else GRAPH.refused(up, "video", reply)
+        found = _moved(state, reply.record() if reply.ok else _corrected(reply))
+    except ApiError as lost:
+        error, found = lost, None
+    if found and found.start != state.start:
+        return replace(found, misses=0)
+    if state.misses >= _MISSES_MAX or (error and error.code != "platform_unavailable"):
+        raise error or GRAPH.unusable(up, "video", reply)
+    return Pending(asdict(replace(found or state, misses=state.misses + 1)), _MISS_WAIT)
+
+
+def _corrected(reply: Reply) -> Json:
+    fault = fault_of(reply)
+    return dict(fault.data) if fault.subcode == _WRONG_OFFSET else {}
+
+
+def _moved(state: Session, body: Json) -> Session | None:
+    """The state with the offsets of an answer (texts of digits); None when it holds none."""
+    start, end = text_of(body.get("start_offset")), text_of(body.get("end_offset"))
+    if not (start.isascii() and start.isdigit() and end.isascii() and end.isdigit()):
+        return None
+    return replace(state, start=int(start), end=int(end)) if int(start) <= int(end) else None

@@ -1,0 +1,181 @@
+"""A video's last step, and what becomes of it: taken at once, public only when Facebook has processed it, or never.
+
+Its id is known before that step, so it is asked about under it (developers.facebook.com/docs/graph-api/reference/video,
+`status`). Until it is both ready and published it is pending.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.platforms.contract import Absent, Json, Pending, Published, Ready, Unknown, Upstream
+from socialpub.platforms.facebook import resumable, upload
+from socialpub.platforms.facebook.declaration import GRAPH
+from socialpub.platforms.kit.refusals import text_of
+from socialpub.platforms.meta.graph import AUTH
+
+WEB = "https://www.facebook.com"
+FIRST_WAIT, GROWTH, LONGEST_WAIT = 1.0, 1.6, 60.0
+PATIENCE = 3600.0
+MISSES_MAX = 8
+_FIELDS = "status,published,permalink_url,post_id"
+_PHASES = ("uploading_phase", "processing_phase", "publishing_phase")
+_DONE = ("complete", "completed")
+_BEGUN = ("in_progress", *_DONE)
+_OVER = ("error", "expired", "upload_failed")
+_UNASKED = ("uploading", "upload_complete", "ready")  # with nothing begun: the last step has not come
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A video whose last step Facebook has taken: kept between the looks at it."""
+
+    video: str
+    waited: float = 0.0
+    wait: float = FIRST_WAIT
+    misses: int = 0
+
+    def later(self, seconds: float) -> Pending:
+        return Pending({"taken": asdict(self)}, seconds)
+
+
+def finish(up: Upstream, plan: Json) -> Pending:
+    """The last step. A clear refusal of it is looked at right away: what it says is told at once."""
+    try:
+        _finish(up, plan)
+    except ApiError as error:
+        if error.outcome is not Outcome.REJECTED or error.code == AUTH:
+            raise
+        found = _looked(up, plan)
+        if isinstance(found, Pending):
+            return found
+        error.absent = isinstance(found, Absent)
+        raise
+    return Taken(plan["video"]).later(FIRST_WAIT)
+
+
+def publish(up: Upstream, plan: Json) -> Pending:
+    """The public call of a video that went up whole; its answer is the first to name it."""
+    form = resumable.form(plan)
+    reply = GRAPH.call(up, "send", "POST", upload.edge(up), mutating=True, data=form)
+    return Taken(GRAPH.id_of(up, "send", reply, mutating=True)).later(FIRST_WAIT)
+
+
+def _finish(up: Upstream, plan: Json) -> None:
+    form = {"upload_phase": "finish", "upload_session_id": plan["session"]}
+    form |= {"description": plan["message"]} if plan["message"] else {}
+    reply = GRAPH.call(up, "send", "POST", upload.edge(up), mutating=True, data=form)
+    if reply.record().get("success") is not True:
+        raise GRAPH.unusable(up, "send", reply, mutating=True)
+
+
+def _looked(up: Upstream, plan: Json) -> Published | Pending | Absent | Unknown:
+    try:
+        return look(up, plan)
+    except ApiError as error:
+        return Unknown({"error": error.message})
+
+
+def look(up: Upstream, plan: Json) -> Published | Pending | Absent | Unknown:
+    """What became of a last step whose answer was lost. `Pending`: it was taken, or nothing can come of it any more."""
+    seen = _seen(up, plan["video"])
+    if _is_live(seen):
+        return shown(plan["video"], _url(seen))
+    if _has_failed(seen) or _is_begun(seen):
+        return Taken(plan["video"]).later(FIRST_WAIT)
+    return Absent({"body": seen}) if _state(seen) in _UNASKED else Unknown({"body": seen})
+
+
+def ask(up: Upstream, state: Taken) -> Ready | Pending:
+    """How far it is: ready once it is public; ApiError with Facebook's words when it never will be."""
+    try:
+        seen = _seen(up, state.video)
+    except ApiError as error:
+        if error.code == AUTH or state.misses >= MISSES_MAX:
+            raise replace(error, outcome=Outcome.NOT_SENT) from error
+        return _wait(up, replace(state, misses=state.misses + 1), {}, error.retry_after or 0)
+    if _is_live(seen):
+        return Ready({"kind": "video", "video": state.video, "live": _url(seen)})
+    if _has_failed(seen):
+        raise _failed(up, seen)
+    return _wait(up, replace(state, misses=0), seen)
+
+
+def shown(video: str, url: str) -> Published:
+    return Published(video, url or None, None, url or None)
+
+
+# --- Tools -------------------------------------------------------------------------------------------------------
+
+
+def _wait(up: Upstream, state: Taken, seen: Json, least: int = 0) -> Pending:
+    if state.waited + state.wait > PATIENCE:
+        message = "Facebook has not finished processing the video within an hour."
+        error = GRAPH.unavailable(up, message, Outcome.NOT_SENT, {"status": 200, "body": seen})
+        error.retryable = False  # another hour would not tell more, and it may still become public
+        raise error
+    longer = min(state.wait * GROWTH, LONGEST_WAIT)
+    seconds = max(state.wait, min(least, PATIENCE))
+    return replace(state, waited=state.waited + seconds, wait=longer).later(seconds)
+
+
+def _failed(up: Upstream, seen: Json) -> ApiError:
+    words = ", ".join(_words(seen))[:300] or f"Its status is {_state(seen)}."
+    error = GRAPH.ruled(up, "media.invalid", Outcome.REJECTED, words, {"status": 200, "body": seen})
+    error.absent, error.retryable = True, False
+    return error
+
+
+def _seen(up: Upstream, video: str) -> Json:
+    return GRAPH.call(up, "status", "GET", video, params={"fields": _FIELDS}).record()
+
+
+def _state(seen: Json) -> str:
+    return text_of(_under(seen, "status").get("video_status"))
+
+
+def _phases(seen: Json) -> Iterator[Json]:
+    yield from (_under(_under(seen, "status"), name) for name in _PHASES)
+
+
+def _publishing(seen: Json) -> Json:
+    return _under(_under(seen, "status"), "publishing_phase")
+
+
+def _is_live(seen: Json) -> bool:
+    phase = _publishing(seen)
+    out = phase.get("status") in _DONE or phase.get("publish_status") == "published"
+    return _state(seen) == "ready" and (seen.get("published") is True or (out and seen.get("published") is None))
+
+
+def _is_begun(seen: Json) -> bool:
+    phase = _publishing(seen)
+    return phase.get("status") in _BEGUN or phase.get("publish_status") == "published" or seen.get("published") is True
+
+
+def _has_failed(seen: Json) -> bool:
+    failing = any("error" in (phase.get("status"), phase.get("publish_status")) for phase in _phases(seen))
+    return _state(seen) in _OVER or failing
+
+
+def _words(seen: Json) -> Iterator[str]:
+    """What the phases say of their errors: one object, or a list of them."""
+    for phase in _phases(seen):
+        said = phase.get("error") or phase.get("errors") or []
+        for each in said if isinstance(said, list) else [said]:
+            yield text_of(each.get("message")) or json.dumps(each) if isinstance(each, dict) else str(each)
+
+
+def _under(value: Json, name: str) -> Json:
+    inner = value.get(name)
+    return inner if isinstance(inner, dict) else {}
+
+
+def _url(seen: Json) -> str:
+    """Its page; the permalink of a video is often only a path."""
+    link, post = text_of(seen.get("permalink_url")), text_of(seen.get("post_id"))
+    link = f"{WEB}{link}" if link.startswith("/") else link
+    return link or (f"{WEB}/{post}" if post else "")

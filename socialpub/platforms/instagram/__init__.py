@@ -1,0 +1,1 @@
+"""Instagram professional accounts, over the Instagram API with Instagram Login."""

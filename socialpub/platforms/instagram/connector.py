@@ -1,0 +1,279 @@
+"""Instagram professional accounts through the Instagram API with Instagram Login: containers, then one public call."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from socialpub.base.errors import Outcome
+from socialpub.platforms.contract import (
+    CONTAINER,
+    Absent,
+    Account,
+    Cap,
+    Connected,
+    Counter,
+    Draft,
+    Identity,
+    Item,
+    Json,
+    OAuth,
+    Pending,
+    Platform,
+    Published,
+    Ready,
+    Replies,
+    Tokens,
+    Unknown,
+    Upkeep,
+    Upstream,
+    Verdict,
+)
+from socialpub.platforms.instagram.rules import RULES, TEXT_MAX
+from socialpub.platforms.kit.options import AbsoluteUrl, Options
+from socialpub.platforms.kit.refusals import text_of
+from socialpub.platforms.kit.rules import ignored_option
+from socialpub.platforms.kit.text import graphemes
+from socialpub.platforms.meta import containers
+from socialpub.platforms.meta.containers import PATIENCE, VIDEO_PATIENCE, Dance, Form, Makings, verdicts
+from socialpub.platforms.meta.graph import AGAIN, SHARED, Graph, MetaSite, exchanged, renewed, stand_in
+
+__all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "settle"]
+
+
+class InstagramSite(MetaSite):
+    """The hosts of the Instagram API, and how many hashtags are advised."""
+
+    api_base: str = "https://graph.instagram.com"
+    """Where the API is: a bare origin. A lab's stands in for the other two, too, where they are not set."""
+    authorize_url: str = "https://www.instagram.com/oauth/authorize"
+    """Where people allow this server to act for them."""
+    token_url: str = "https://api.instagram.com/oauth/access_token"
+    """Where codes become access tokens."""
+    hashtags_advised: int = Field(5, ge=0)
+    """A caption with more hashtags than this gets a warning."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _stand_in(cls, values: Any) -> Any:
+        return stand_in(values, authorize_url="/oauth/authorize", token_url="/oauth/access_token")
+
+
+class InstagramOptions(Options):
+    """Of a single video (a reel): its cover, and whether it shows in the feed too."""
+
+    platform: Literal["instagram"] = "instagram"
+    share_to_feed: bool = True
+    cover_url: AbsoluteUrl = ""
+
+
+def _count(draft: Draft, _: Account) -> Counter:
+    return Counter(graphemes(draft.text), TEXT_MAX, "graphemes")
+
+
+def _no_reel(draft: Draft) -> bool:
+    return [item.kind for item in draft.items] != ["video"]
+
+
+PLATFORM = Platform(
+    name="instagram",
+    label="Instagram",
+    send_class=CONTAINER,
+    options=InstagramOptions,
+    rules=RULES,
+    caps=(Cap(50, 86_400),),
+    count=_count,
+    site=InstagramSite,
+    version="v26.0",
+    alt_text=("image",),
+    notices=(
+        ignored_option("coverUrl", "only a single video has a cover", _no_reel),
+        ignored_option("shareToFeed", "only a single video can stay out of the feed", _no_reel),
+    ),
+    option_images={"coverUrl": lambda draft: not _no_reel(draft)},
+    account_block=("kind", "accountType", "grantedScopes"),
+    oauth=OAuth(
+        scopes=("instagram_business_basic", "instagram_business_content_publish"),
+        required=("instagram_business_basic", "instagram_business_content_publish"),
+        separator=",",
+    ),
+    upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
+    connects=True,
+    media={"images": 10, "videos": 10, "mixed": True, "types": ("image/jpeg", "video/mp4", "video/quicktime")},
+)
+
+
+# --- What an answer means ----------------------------------------------------------------------------------------
+
+
+def _rule(suffix: str) -> Verdict:
+    return Verdict(Outcome.REJECTED, rule=f"instagram.{suffix}")
+
+
+# Error codes: developers.facebook.com/docs/instagram-platform/reference/error-codes.
+_CONTENT = {
+    "media.reachable": ("2207052", "2207077"),
+    "media.mime_allowed": ("2207026", "2207005"),
+    "media.image_size_max": ("2207004",),
+    "media.aspect_ratio": ("2207009",),
+    "media.count_max": ("2207028",),
+    "text.max_graphemes": ("2207010",),
+    "text.mention_max": ("2207040",),
+    "account.daily_cap": ("2207042",),
+    "account.restricted": ("2207050",),
+    "account.spam_suspected": ("2207051", "368"),
+    "account_type.requires_professional": ("not_professional",),
+}
+_ANEW = ("2207001", "2207003", "2207006", "2207008", "2207020", "2207032", "2207053", "2207082")
+_STATES = {
+    "2207004": "media.image_size_max",
+    "2207005": "media.mime_allowed",
+    "2207009": "media.aspect_ratio",
+    "2207026": "media.mime_allowed",
+    "2207052": "media.reachable",
+    "2207077": "media.reachable",
+}
+
+REPLIES: Replies = {
+    **SHARED,
+    **{key: row for suffix, names in _CONTENT.items() for key, row in verdicts(names, _rule(suffix)).items()},
+    **verdicts(
+        ("not_professional",),
+        Verdict(Outcome.REJECTED, "platform_auth_failed", "instagram.account_type.requires_professional"),
+    ),
+    **verdicts(
+        ("revoked", "190/33"),
+        Verdict(Outcome.REJECTED, "platform_auth_failed", remediation="Reconnect the account.", token_refused=True),
+    ),
+    **verdicts(
+        ("no_permission",), Verdict(Outcome.REJECTED, "platform_auth_failed", remediation="Reconnect the account.")
+    ),
+    **verdicts(_ANEW, AGAIN, "make"),
+    # A container's own failure: Instagram's trouble, the content's, or (any other number) something with the media.
+    **verdicts(_ANEW, AGAIN, "container"),
+    **{("container", 200, name): _rule(suffix) for name, suffix in _STATES.items()},
+    ("container", 200, None): _rule("container.error"),
+}
+
+GRAPH = Graph(
+    PLATFORM,
+    REPLIES,
+    words={
+        "make": "take the content",
+        "status": "say how far it is",
+        "publish": "publish the post",
+        "look": "show the post",
+        "settle": "list the posts",
+        "identify": "say whose account this is",
+    },
+    phrases={
+        "not an instagram business": "not_professional",
+        "not enough permissions to post": "no_permission",
+        "revoked_access_token": "revoked",
+        "session has been invalidated": "revoked",
+    },
+)
+
+
+def _page(_: Upstream, post: Json) -> str | None:
+    code = text_of(post.get("shortcode"))
+    return f"https://www.instagram.com/p/{code}/" if code else None
+
+
+DANCE = Dance(
+    GRAPH,
+    make="media",
+    publish="media_publish",
+    limit="content_publishing_limit",
+    status="status_code",
+    detail="status",
+    posts="media",
+    text="caption",
+    post_fields="id,caption,media_type,permalink,shortcode,timestamp",
+    page=_page,
+    again=frozenset({"2207052", "2207077", *_ANEW}),
+)
+
+
+# --- Publishing --------------------------------------------------------------------------------------------------
+
+
+def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
+    """Make the post's container and wait for it."""
+    return containers.prepare(DANCE, up, _makings(draft), saved)
+
+
+def send(up: Upstream, plan: Json) -> Published:
+    """Publish the container."""
+    return containers.send(DANCE, up, plan)
+
+
+def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
+    """Ask the container; find its post in the account's own list."""
+    return containers.settle(DANCE, up, plan, since_ms)
+
+
+def _makings(draft: Draft) -> Makings:
+    head: Form = {"caption": draft.text} if draft.text else {}
+    patience = VIDEO_PATIENCE if any(item.kind == "video" for item in draft.items) else PATIENCE
+    plan = {"text": draft.text, "since": draft.now_ms}
+    if len(draft.items) > 1:
+        pieces = tuple(_child(item) for item in draft.items)
+        return Makings(pieces, {"media_type": "CAROUSEL", **head}, plan | {"types": ["CAROUSEL_ALBUM"]}, patience)
+    item = draft.items[0]
+    piece = _reel(item, draft) if item.kind == "video" else _image(item)
+    return Makings((piece | head,), None, plan | {"types": [item.kind.upper()]}, patience)
+
+
+def _image(item: Item) -> Form:
+    alt = {"alt_text": item.alt_text} if item.alt_text else {}
+    return {"image_url": item.url or "", **alt}
+
+
+def _reel(item: Item, draft: Draft) -> Form:
+    cover = draft.options.get("coverUrl")
+    feed = "true" if draft.options.get("shareToFeed", True) else "false"
+    made = {"media_type": "REELS", "video_url": item.url or "", "share_to_feed": feed}
+    return made | ({"cover_url": str(cover)} if cover else {})
+
+
+def _child(item: Item) -> Form:
+    if item.kind == "video":
+        return {"is_carousel_item": "true", "media_type": "VIDEO", "video_url": item.url or ""}
+    return {"is_carousel_item": "true", **_image(item)}
+
+
+# --- Connecting --------------------------------------------------------------------------------------------------
+
+
+def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
+    """The one professional account of a login, with a token for 60 days."""
+    params = {
+        "grant_type": "ig_exchange_token",
+        "client_secret": up.site.client_secret,
+        "access_token": up.tokens.access,
+    }
+    tokens = exchanged(GRAPH, up, f"{up.site.api_base}/access_token", params, now_ms)
+    fields = {"fields": "user_id,username,name,account_type"}
+    reply = GRAPH.call(up, "identify", "GET", "me", token=tokens.access, params=fields)
+    who = reply.record()
+    kind = text_of(who.get("account_type"))
+    if kind.upper() == "PERSONAL":
+        raise GRAPH.ruled(up, "account_type.requires_professional", Outcome.REJECTED)
+    username = text_of(who.get("username"))
+    extra = {
+        "kind": "instagram_login",
+        "accountType": kind or None,
+        "grantedScopes": list(tokens.private.get("scopes", ())),
+        "username": username,
+    }
+    id = GRAPH.id_of(up, "identify", reply, key="user_id")
+    shown = text_of(who.get("name")) or username or None
+    return (Connected(Identity(id, shown, extra), tokens, "account"),)
+
+
+def refresh(up: Upstream, now_ms: int) -> Tokens:
+    """A token for another 60 days; Instagram renews one that is a day old and not over."""
+    params = {"grant_type": "ig_refresh_token", "access_token": up.tokens.access}
+    return renewed(GRAPH, up, params, now_ms)

@@ -1,0 +1,325 @@
+"""The rows of Instagram (API with Instagram Login)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from socialpub.platforms.contract import Rule, Subject
+from socialpub.platforms.kit.checks import (
+    alt_texts,
+    at_most,
+    is_web_url,
+    matches,
+    max_characters,
+    media_count,
+    media_required,
+    option,
+    url_public,
+)
+from socialpub.platforms.kit.checks_media import (
+    MIB,
+    Files,
+    aspect_ratio,
+    bit_rate_max,
+    codecs,
+    duration_max,
+    duration_min,
+    every_file,
+    files,
+    frame_rate,
+    option_image,
+    ratio,
+    same_shape,
+    size_max,
+    types,
+    width_max,
+)
+from socialpub.platforms.kit.rules import fetch_row
+from socialpub.platforms.kit.text import hashtags, mentions
+
+_MEDIA = "developers.facebook.com/documentation/instagram-platform/instagram-graph-api/reference/ig-user/media"
+_GUIDE = "developers.facebook.com/documentation/instagram-platform/content-publishing"
+_ERRORS = "developers.facebook.com/docs/instagram-platform/reference/error-codes"
+_REEL: Files = files("video", only=True)
+_COVER = option_image("coverUrl")
+TEXT_MAX = 2_200
+
+
+def _how_many(find: Callable[[str], list[str]]) -> Callable[[str], int]:
+    return lambda text: len(find(text))
+
+
+def _advised_hashtags(subject: Subject) -> int:
+    return int(subject.site.hashtags_advised)
+
+
+def _is_cover_url(url: str) -> bool:
+    return is_web_url(url) and url.lower().startswith("https:") and url.isascii()
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "instagram.media.required",
+        "cheap",
+        "Instagram publishes nothing without an image or a video.",
+        "Add an image or a video.",
+        _GUIDE,
+        media_required,
+    ),
+    Rule(
+        "instagram.text.max_graphemes",
+        "cheap",
+        "An Instagram caption has at most {limit} characters.",
+        "Shorten the text for this target.",
+        _MEDIA,
+        max_characters(),
+        TEXT_MAX,
+        "graphemes",
+    ),
+    Rule(
+        "instagram.text.hashtag_max",
+        "cheap",
+        "An Instagram caption has at most {limit} hashtags.",
+        "Remove hashtags.",
+        _MEDIA,
+        at_most(_how_many(hashtags)),
+        30,
+        "hashtags",
+    ),
+    Rule(
+        "instagram.text.hashtag_advised",
+        "cheap",
+        "Instagram announced in December 2025 that it takes about {limit} hashtags a post.",
+        "Keep the hashtags that matter most.",
+        "Instagram's announcement of December 2025, by the trade press; the API's documentation still says 30",
+        at_most(_how_many(hashtags), limit=_advised_hashtags),
+        5,
+        "hashtags",
+        severity="warning",
+    ),
+    Rule(
+        "instagram.text.mention_max",
+        "cheap",
+        "An Instagram caption mentions at most {limit} accounts.",
+        "Remove mentions.",
+        _MEDIA,
+        at_most(_how_many(mentions)),
+        20,
+        "mentions",
+    ),
+    Rule(
+        "instagram.media.count_max",
+        "cheap",
+        "An Instagram post has at most {limit} images and videos.",
+        "Remove media.",
+        _MEDIA,
+        media_count("media item"),
+        10,
+        "items",
+    ),
+    Rule(
+        "instagram.media.alt_text_max_graphemes",
+        "cheap",
+        "An alt text on Instagram has at most {limit} characters.",
+        "Shorten the alt text.",
+        _MEDIA,
+        max_characters(alt_texts("image")),
+        1_000,
+        "graphemes",
+    ),
+    Rule(
+        "instagram.media.url_public",
+        "cheap",
+        "Instagram fetches media itself, from a public https URL in ASCII.",
+        "Give a public https URL, or ask the operator of this server for a public https `server.base_url`.",
+        _MEDIA,
+        url_public,
+    ),
+    Rule(
+        "instagram.cover_image_url.http",
+        "cheap",
+        "Instagram fetches the cover itself, from an absolute https URL in ASCII.",
+        "Give `options.coverUrl` as a public https URL.",
+        _MEDIA,
+        matches(_is_cover_url, option("coverUrl")),
+    ),
+    Rule(
+        "instagram.media.mime_allowed",
+        "deep",
+        "Instagram takes JPEG images, and MP4 and QuickTime videos.",
+        "Convert the image to JPEG, the video to MP4.",
+        _MEDIA,
+        types(every_file),
+        ("image/jpeg", "video/mp4", "video/quicktime"),
+    ),
+    Rule(
+        "instagram.media.image_size_max",
+        "deep",
+        "An image on Instagram has at most {limit} bytes (8 MB).",
+        "Scale the image down or compress it more.",
+        _MEDIA,
+        size_max(files("image"), decimal=8_000_000),
+        8 * MIB,
+        "bytes",
+    ),
+    Rule(
+        "instagram.media.aspect_ratio",
+        "deep",
+        "A single image on Instagram is between {limit} (width to height).",
+        "Crop the image, or add a border.",
+        _MEDIA,
+        aspect_ratio(files("image", only=True), 4 / 5, 1.91),
+        "4:5 and 1.91:1",
+    ),
+    Rule(
+        "instagram.media.aspect_ratio_advised",
+        "deep",
+        "Instagram crops every item of a carousel to the shape of the first.",
+        "Give all items the same shape.",
+        _GUIDE,
+        same_shape(every_file, "an aspect ratio of {:.3f}:1", ratio, lambda a, b: 0.99 <= a / b <= 1.01),
+        severity="warning",
+    ),
+    Rule(
+        "instagram.media.video_size_max",
+        "deep",
+        "A video on Instagram has at most {limit} bytes (300 MB).",
+        "Compress the video more or shorten it.",
+        _MEDIA,
+        size_max(files("video"), decimal=300_000_000),
+        300 * MIB,
+        "bytes",
+    ),
+    Rule(
+        "instagram.video.too_short",
+        "deep",
+        "A video on Instagram lasts at least {limit} seconds.",
+        "Use a longer video.",
+        _MEDIA,
+        duration_min(_REEL),
+        3,
+        "seconds",
+    ),
+    Rule(
+        "instagram.video.too_long",
+        "deep",
+        "A video on Instagram lasts at most {limit} seconds.",
+        "Shorten the video.",
+        _MEDIA,
+        duration_max(_REEL),
+        900,
+        "seconds",
+    ),
+    Rule(
+        "instagram.video.codec",
+        "deep",
+        "A video on Instagram is H.264 or HEVC with AAC sound or none.",
+        "Encode the video anew as H.264 with AAC.",
+        _MEDIA,
+        codecs(files("video"), sound=True),
+        ("h264", "hevc", "aac"),
+    ),
+    Rule(
+        "instagram.video.frame_rate",
+        "deep",
+        "A video on Instagram has {limit} frames a second.",
+        "Encode the video anew with 30 frames a second.",
+        _MEDIA,
+        frame_rate(_REEL, 23, 60),
+        "23 to 60",
+        "frames/s",
+    ),
+    Rule(
+        "instagram.video.width_max",
+        "deep",
+        "A video on Instagram is at most {limit} pixels wide.",
+        "Scale the video down.",
+        _MEDIA,
+        width_max(_REEL),
+        1_920,
+        "pixels",
+    ),
+    Rule(
+        "instagram.video.bitrate_max",
+        "deep",
+        "A video on Instagram has at most {limit} bits a second.",
+        "Encode the video anew with a lower bit rate.",
+        _MEDIA,
+        bit_rate_max(_REEL),
+        25_000_000,
+        "bits/s",
+    ),
+    Rule(
+        "instagram.video.aspect_ratio",
+        "deep",
+        "A video on Instagram is between {limit} (width to height).",
+        "Crop the video; 9:16 is advised.",
+        _MEDIA,
+        aspect_ratio(_REEL, 0.01, 10),
+        "0.01:1 and 10:1",
+    ),
+    Rule(
+        "instagram.cover_image.mime_allowed",
+        "deep",
+        "The cover of a video on Instagram is a JPEG.",
+        "Convert the cover to JPEG.",
+        _MEDIA,
+        types(_COVER),
+        ("image/jpeg",),
+    ),
+    Rule(
+        "instagram.cover_image.size_max",
+        "deep",
+        "The cover of a video on Instagram has at most {limit} bytes (8 MB).",
+        "Scale the cover down or compress it more.",
+        _MEDIA,
+        size_max(_COVER, decimal=8_000_000),
+        8 * MIB,
+        "bytes",
+    ),
+    fetch_row("instagram.media.reachable"),
+    Rule(
+        "instagram.container.error",
+        "upstream",
+        "Instagram could not process the media.",
+        "Read what Instagram said in `platformResponse`; usually another encoding helps.",
+        _ERRORS,
+    ),
+    Rule(
+        "instagram.container.expired",
+        "upstream",
+        "The upload was not published within 24 hours, and Instagram has dropped it.",
+        "Publish the post again.",
+        _ERRORS,
+        code="platform_unavailable",
+    ),
+    Rule(
+        "instagram.account.daily_cap",
+        "upstream",
+        "The account has published as often as Instagram's API allows in 24 hours.",
+        "Publish the post tomorrow.",
+        "developers.facebook.com/docs/instagram-platform/instagram-graph-api/reference/ig-user/content_publishing_limit",
+    ),
+    Rule(
+        "instagram.account.restricted",
+        "upstream",
+        "Instagram has restricted the account.",
+        "Open the Instagram app with this account and do what it asks.",
+        _ERRORS,
+    ),
+    Rule(
+        "instagram.account.spam_suspected",
+        "upstream",
+        "Instagram took the post, or how often the account posts, for spam.",
+        "Change the content and wait before publishing again.",
+        _ERRORS,
+    ),
+    Rule(
+        "instagram.account_type.requires_professional",
+        "connect",
+        "Instagram's API publishes for professional accounts only; this one is personal.",
+        "Switch the account to Business or Creator in the Instagram app, then connect it again.",
+        _GUIDE,
+        code="platform_auth_failed",
+    ),
+)

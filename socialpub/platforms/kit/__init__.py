@@ -1,0 +1,1 @@
+"""Tools that connectors share. None of them knows a platform."""

@@ -1,0 +1,220 @@
+"""Checks that need neither bytes nor network: texts, options, and the kinds of media.
+
+Each function here is a check or makes one. A check reads its number from its row (`rule.limit`), so that a limit is
+written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+from urllib.parse import urlsplit
+
+from socialpub.base import net
+from socialpub.platforms.contract import Check, Hit, Item, Kind, Rule, Subject, Surroundings
+from socialpub.platforms.kit.text import graphemes, is_blank, utf8_bytes, utf16_units
+
+T = TypeVar("T")
+
+# --- What a check looks at -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Piece(Generic[T]):
+    """One thing to check, with its name for people and, where it is of a media item, its index."""
+
+    value: T
+    name: str
+    item: int | None = None
+
+
+Texts = Callable[[Subject], Iterable[Piece[str]]]
+When = Callable[[Subject], bool]
+
+
+def post_text(subject: Subject) -> Iterable[Piece[str]]:
+    return (Piece(subject.draft.text, "This text"),)
+
+
+def first_comment(subject: Subject) -> Iterable[Piece[str]]:
+    comment = subject.draft.first_comment
+    return () if comment is None else (Piece(comment, "This first comment"),)
+
+
+def alt_texts(*kinds: Kind) -> Texts:
+    """The alt texts of items of these kinds."""
+    return lambda subject: [
+        Piece(item.alt_text, media_name(index), index)
+        for index, item in enumerate(subject.draft.items)
+        if item.alt_text and item.kind in kinds
+    ]
+
+
+def option(name: str, when: When = lambda _: True) -> Texts:
+    """A text option, where it is given."""
+    return lambda subject: (
+        (Piece(str(subject.draft.options[name]), f"`{name}`"),)
+        if name in subject.draft.options and when(subject)
+        else ()
+    )
+
+
+def media_name(index: int) -> str:
+    return f"Media item {index + 1}"
+
+
+def count(subject: Subject, kind: Kind) -> int:
+    return sum(1 for item in subject.draft.items if item.kind == kind)
+
+
+def has_media(subject: Subject) -> bool:
+    return bool(subject.draft.items)
+
+
+def has_images(subject: Subject) -> bool:
+    return count(subject, "image") > 0
+
+
+def has_video(subject: Subject) -> bool:
+    return count(subject, "video") > 0
+
+
+# --- Cheap checks: texts ---------------------------------------------------------------------------------------------
+
+
+def not_blank(texts: Texts = post_text, unless: When = lambda _: False) -> Check:
+    """The text is more than white space, except where `unless` holds."""
+
+    def check(_: Rule, subject: Subject) -> Iterator[Hit]:
+        if not unless(subject):
+            yield from (Hit(item=piece.item) for piece in texts(subject) if is_blank(piece.value))
+
+    return check
+
+
+def at_most(
+    measure: Callable[[str], int],
+    texts: Texts = post_text,
+    strict: Callable[[str], int] | None = None,
+    limit: Callable[[Subject], int] | None = None,
+) -> Check:
+    """A measure of the text is at most the row's limit (or what `limit` says for this subject).
+
+    `strict`: a reading of an undocumented unit that only warns (`text_may_exceed_limit`).
+    """
+
+    def check(rule: Rule, subject: Subject) -> Iterator[Hit]:
+        most = limit(subject) if limit else number(rule)
+        for piece in texts(subject):
+            found = measure(piece.value)
+            if found > most:
+                yield Hit(f"{piece.name} has {found:,}.", piece.item)
+            elif strict and (found := strict(piece.value)) > most:
+                yield Hit(f"{piece.name} then has {found:,} of {most:,}.", piece.item, "text_may_exceed_limit")
+
+    return check
+
+
+def max_graphemes(texts: Texts = post_text) -> Check:
+    """Grapheme clusters, where the platform says that it counts them."""
+    return at_most(graphemes, texts)
+
+
+def max_characters(texts: Texts = post_text) -> Check:
+    """Grapheme clusters, where the platform only says "characters": more UTF-16 units than the limit warn."""
+    return at_most(graphemes, texts, strict=utf16_units)
+
+
+def max_bytes(texts: Texts = post_text) -> Check:
+    return at_most(utf8_bytes, texts)
+
+
+def max_utf16(texts: Texts = post_text) -> Check:
+    return at_most(utf16_units, texts)
+
+
+def matches(fits: Callable[[str], bool], texts: Texts) -> Check:
+    """Each text has the form that `fits` knows."""
+
+    def check(_: Rule, subject: Subject) -> Iterator[Hit]:
+        for piece in texts(subject):
+            if not fits(piece.value):
+                yield Hit(f"{piece.name} is {piece.value[:200]!r}.", piece.item)
+
+    return check
+
+
+def is_absolute_url(url: str) -> bool:
+    """A URL with scheme and host, and no white space or control characters (which `urlsplit` would drop)."""
+    try:
+        parts = urlsplit(url)
+        has_host = bool(parts.scheme and parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+    return has_host and not any(char.isspace() or not char.isprintable() for char in url)
+
+
+def is_web_url(url: str) -> bool:
+    """An absolute http or https URL."""
+    return is_absolute_url(url) and urlsplit(url).scheme in ("http", "https")
+
+
+# --- Cheap checks: media ---------------------------------------------------------------------------------------------
+
+
+def holds(fits: When, found: str = "") -> Check:
+    """A plain condition on the subject."""
+    return lambda _, subject: () if fits(subject) else (Hit(found),)
+
+
+media_required: Check = holds(has_media)
+not_mixed: Check = holds(lambda subject: not (has_images(subject) and has_video(subject)))
+
+
+def media_count(
+    of: Kind | Literal["media item"] = "image",
+    *,
+    videos: int | None = None,
+    images: Callable[[Subject], int] | None = None,
+) -> Check:
+    """At most the row's number `of` these (what `images` says for this subject instead), and at most so many videos."""
+
+    def check(rule: Rule, subject: Subject) -> Iterator[Hit]:
+        most = images(subject) if images else number(rule)
+        found = len(subject.draft.items) if of == "media item" else count(subject, of)
+        if found > most:
+            yield Hit(f"This post has {found} {of}s, {most} are possible.")
+        if videos is not None and (found := count(subject, "video")) > videos:
+            yield Hit(f"This post has {found} videos.")
+
+    return check
+
+
+def pulled_url(item: Item, around: Surroundings) -> str:
+    """The address from which a platform would fetch this item; for a file not stored yet, our own origin."""
+    return item.url or around.base_url
+
+
+def own_url_public(around: Surroundings) -> bool:
+    """Whether a platform can fetch from this server; taken for granted in a lab (`allow_private_networks`)."""
+    return around.allow_private_networks or net.check_url(around.base_url) is None
+
+
+def url_public(rule: Rule, subject: Subject) -> Iterator[Hit]:
+    """Every item has an ASCII https address that the platform can fetch."""
+    around = subject.around
+    for index, item in enumerate(subject.draft.items):
+        url = pulled_url(item, around)
+        if item.stored or not item.url:
+            fits = own_url_public(around)
+        else:
+            fits = around.allow_private_networks or url.lower().startswith("https://")
+        if not (fits and url.isascii()):
+            yield Hit(f"{media_name(index)} would be fetched from {url[:200]!r}.", index)
+
+
+def number(rule: Rule) -> int:
+    if not isinstance(rule.limit, int):
+        raise TypeError(f"rule {rule.id} has no number as its limit")
+    return rule.limit

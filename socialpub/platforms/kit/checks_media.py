@@ -1,0 +1,234 @@
+"""Checks of what the bytes are: types, sizes, shapes, durations, codecs. Media whose facts are not there passes.
+
+A fact that could not be read (None) passes too, with the warning `media_unmeasured`. Numbers come from the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from socialpub.platforms.contract import Check, Facts, Hit, Kind, Rule, Subject
+from socialpub.platforms.kit.checks import Piece, media_name, number
+
+T = TypeVar("T")
+MIB = 1024 * 1024
+GIB = 1024 * MIB
+
+Files = Callable[[Subject], Iterable[Piece[Facts]]]
+
+
+def files(*kinds: Kind, only: bool = False) -> Files:
+    """The facts of the items of these kinds (all without one); `only`: where the item is the post's single one."""
+    wanted = kinds or ("image", "video")
+
+    def pick(subject: Subject) -> Iterator[Piece[Facts]]:
+        if only and len(subject.draft.items) != 1:
+            return
+        for index, item in enumerate(subject.draft.items):
+            if item.facts is not None and item.kind in wanted:
+                yield Piece(item.facts, media_name(index), index)
+
+    return pick
+
+
+def option_image(name: str) -> Files:
+    """The facts of the image that an option names, once it was fetched."""
+    return lambda subject: (
+        (Piece(subject.draft.option_facts[name], f"The image of `{name}`"),)
+        if name in subject.draft.option_facts
+        else ()
+    )
+
+
+def measured(pick: Files, what: str, read: Callable[[Facts], T | None], fits: Callable[[Rule, T], bool]) -> Check:
+    """A fact of each file fits; one that could not be read (None) warns `media_unmeasured` and passes.
+
+    `what` names the fact and, with a {} in it, shows its value: "a duration of {} s".
+    """
+
+    def check(rule: Rule, subject: Subject) -> Iterator[Hit]:
+        for piece in pick(subject):
+            value = read(piece.value)
+            if value is None:
+                yield Hit(f"{piece.name}: {_fact(what)}.", piece.item, "media_unmeasured")
+            elif not fits(rule, value):
+                yield Hit(f"{piece.name} has {what.format(value)}.", piece.item)
+
+    return check
+
+
+def _fact(what: str) -> str:
+    """The name of a fact, without article and value: bit rate, of "a bit rate of {}"."""
+    return what.partition("{")[0].strip().removesuffix(" of").split(" ", 1)[-1]
+
+
+every_file = files()
+
+
+def types(pick: Files = every_file) -> Check:
+    """The sniffed type is one of the row's limit."""
+    return measured(pick, "the type {}", lambda facts: facts.content_type, _is_choice)
+
+
+def size_max(pick: Files, decimal: int | None = None) -> Check:
+    """At most the row's bytes. `decimal`: the stricter reading of the platform's "MB", which only warns."""
+
+    def check(rule: Rule, subject: Subject) -> Iterator[Hit]:
+        for piece in pick(subject):
+            size = piece.value.size
+            if size > number(rule):
+                yield Hit(f"{piece.name} has {size:,} bytes.", piece.item)
+            elif decimal is not None and size > decimal:
+                yield Hit(f"{piece.name} has {size:,} of {decimal:,} bytes.", piece.item, "media_may_exceed_limit")
+
+    return check
+
+
+def duration_min(pick: Files) -> Check:
+    """At least the row's seconds, within 0.1 s."""
+    return _duration(pick, lambda rule, found: found >= _seconds(rule) * 1000 - 100)
+
+
+def duration_max(pick: Files) -> Check:
+    """At most the row's seconds, within 0.1 s."""
+    return _duration(pick, lambda rule, found: found <= _seconds(rule) * 1000 + 100)
+
+
+def _duration(pick: Files, fits: Callable[[Rule, int], bool]) -> Check:
+    return measured(pick, "a duration of {} ms", lambda facts: facts.duration_ms, fits)
+
+
+def frame_rate(pick: Files, low: float, high: float) -> Check:
+    """Between these frames a second, within 0.5."""
+    return measured(
+        pick,
+        "a frame rate of {:g}",
+        lambda facts: facts.frame_rate,
+        lambda _, found: low - 0.5 <= found <= high + 0.5,
+    )
+
+
+def frame_rate_max(pick: Files) -> Check:
+    """At most the row's frames a second, within 0.5."""
+    return measured(
+        pick,
+        "a frame rate of {:g}",
+        lambda facts: facts.frame_rate,
+        lambda rule, found: found <= number(rule) + 0.5,
+    )
+
+
+def aspect_ratio(pick: Files, low: float, high: float) -> Check:
+    """Width : height between these, within 1 %."""
+    return measured(
+        pick,
+        "an aspect ratio of {:.3f}:1",
+        ratio,
+        lambda _, found: low * 0.99 <= found <= high * 1.01,
+    )
+
+
+def ratio(facts: Facts) -> float | None:
+    """Width : height; None where it could not be read."""
+    return facts.width / facts.height if facts.width and facts.height else None
+
+
+def width_max(pick: Files) -> Check:
+    return measured(pick, "a width of {:,}", lambda facts: facts.width, lambda rule, found: found <= number(rule))
+
+
+def bit_rate_max(pick: Files) -> Check:
+    return measured(pick, "a bit rate of {:,}", lambda facts: facts.bit_rate, lambda rule, found: found <= number(rule))
+
+
+def codecs(pick: Files, *, sound: bool = False) -> Check:
+    """Pictures, and with `sound` what is heard (if anything), are in one of the row's codecs."""
+    checks = [measured(pick, "the video codec {}", lambda facts: facts.video_codec, _is_choice)]
+    if sound:
+        checks.append(
+            measured(pick, "the audio codec {}", _sound, lambda rule, found: not found or _is_choice(rule, found))
+        )
+    return lambda rule, subject: [hit for check in checks for hit in check(rule, subject)]
+
+
+def _is_choice(rule: Rule, found: str) -> bool:
+    return found in choices(rule)
+
+
+def _sound(facts: Facts) -> str | None:
+    return "" if facts.has_audio is False else facts.audio_codec
+
+
+def animation(read: Callable[[Facts], int | None]) -> Callable[[Facts], int | None]:
+    """A fact of an animated GIF: 0 for anything else, None where it is not known whether it moves."""
+
+    def of_animation(facts: Facts) -> int | None:
+        if facts.content_type != "image/gif" or facts.frames == 1:
+            return 0
+        return None if facts.frames is None else read(facts)
+
+    return of_animation
+
+
+def area(facts: Facts) -> int | None:
+    """Pixels of one frame; None where they could not be read."""
+    return facts.width * facts.height if facts.width and facts.height else None
+
+
+def at_most_limit(rule: Rule, found: int) -> bool:
+    return found <= number(rule)
+
+
+def choices(rule: Rule) -> tuple[str, ...]:
+    """The row's limit, which must be a list of words."""
+    if not isinstance(rule.limit, tuple):
+        raise TypeError(f"rule {rule.id} has no list as its limit")
+    return rule.limit
+
+
+def _seconds(rule: Rule) -> float:
+    if not isinstance(rule.limit, int | float):
+        raise TypeError(f"rule {rule.id} has no number as its limit")
+    return rule.limit
+
+
+def same_shape(pick: Files, what: str, read: Callable[[Facts], T | None], alike: Callable[[T, T], bool]) -> Check:
+    """Every file is like the first one in this respect."""
+
+    def check(rule: Rule, subject: Subject) -> Iterator[Hit]:
+        pieces = list(pick(subject))
+        wanted = read(pieces[0].value) if pieces else None
+        if wanted is not None:
+            rest = pieces[1:]
+            yield from measured(lambda _: rest, what, read, lambda _, found: alike(wanted, found))(rule, subject)
+
+    return check
+
+
+def within(pick: Files, width: int, height: int, *, turned: bool = False) -> Check:
+    """At most this wide and this high; `turned`: either way round."""
+
+    def fits(_: Rule, box: Box) -> bool:
+        return box.fits(width, height) or (turned and box.fits(height, width))
+
+    return measured(pick, "dimensions of {}", size_in_pixels, fits)
+
+
+@dataclass(frozen=True)
+class Box:
+    """Width and height in pixels."""
+
+    width: int
+    height: int
+
+    def fits(self, width: int, height: int) -> bool:
+        return self.width <= width and self.height <= height
+
+    def __str__(self) -> str:
+        return f"{self.width:,} × {self.height:,} pixels"
+
+
+def size_in_pixels(facts: Facts) -> Box | None:
+    return Box(facts.width, facts.height) if facts.width and facts.height else None

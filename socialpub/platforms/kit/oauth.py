@@ -1,0 +1,332 @@
+"""The authorization-code dance of every platform that has one, driven by its `OAuth` row.
+
+What differs more than a row can say stays in the platform's module, which has `tokens` for any answer that carries
+tokens and `require` for scopes that a platform tells elsewhere. Answers are read as they come: flat, or under `data`
+(Instagram), or an error with status 200 (TikTok). No secret goes into an error.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from socialpub.base import redact
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import Http, Reply
+from socialpub.platforms.contract import ConfiguredSite, Json, OAuth, Platform, ScopedSite, Site, Tokens, Upstream
+
+_SCOPE_FIELDS = ("scope", "scopes", "permissions")
+_REFRESH_LIFE_FIELDS = ("refresh_token_expires_in", "refresh_expires_in")
+_MISCONFIGURED = frozenset(
+    {"invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "redirect_uri_mismatch"}
+)
+_ABOUT_GRANTS = frozenset({"invalid_grant", "invalid_request", "invalid_token"})
+# Meta has no names for these: developers.facebook.com/docs/graph-api/guides/error-handling, and its messages.
+_MISCONFIGURED_WORDS = ("client secret", "client_secret", "platform app", "validating application")
+_GRAPH_BUSY = frozenset({"1", "2"})
+_GRAPH_THROTTLED = frozenset({"4", "17", "32", "613"})
+
+
+# --- Asking for access -------------------------------------------------------------------------------------------
+
+
+def authorize_url(platform: Platform, site: Site, redirect_uri: str, state: str, verifier: str) -> str:
+    """Where the browser goes to ask the account's owner. `verifier` is used where the platform takes PKCE.
+
+    A `ScopedSite` may have scopes in place of the row's, a `ConfiguredSite` a configuration in place of any.
+    """
+    row = _row(platform)
+    params = {
+        "response_type": "code",
+        row.client_id_name: site.client_id,
+        "redirect_uri": redirect_uri,
+        **_wanted(row, site),
+        "state": state,
+    }
+    if row.pkce:
+        params |= {"code_challenge": challenge(verifier), "code_challenge_method": "S256"}
+    joint = "&" if "?" in site.authorize_url else "?"
+    return site.authorize_url + joint + urlencode(params | dict(row.authorize_extra), quote_via=quote)
+
+
+def challenge(verifier: str) -> str:
+    """The S256 challenge of a PKCE verifier (RFC 7636, 4.2)."""
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
+
+
+def exchange(
+    platform: Platform, http: Http, site: Site, code: str, redirect_uri: str, verifier: str, now_ms: int
+) -> Tokens:
+    """The tokens that a code stands for, with every required scope granted.
+
+    Raises ApiError `platform_auth_failed` (code refused, or a scope missing), `platform_not_enabled` (the platform
+    refuses this server's own credentials) or `platform_unavailable`.
+    """
+    row = _row(platform)
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect_uri, **row.token_extra}
+    if row.pkce:
+        form["code_verifier"] = verifier
+    found = ask(platform, http, site, form, now_ms)
+    require(platform, found.private["scopes"], site)
+    return found
+
+
+def refresh(platform: Platform, up: Upstream, now_ms: int) -> Tokens:
+    """New tokens for the refresh token; what the answer leaves out stays as it was.
+
+    ApiError as `exchange`; `platform_auth_failed` means that the account has to be connected again.
+    """
+    if not up.tokens.refresh:
+        raise _refused(platform, f"{platform.label} gave no refresh token when this account was connected.")
+    form = {"grant_type": "refresh_token", "refresh_token": up.tokens.refresh}
+    return ask(platform, up.http, up.site, form, now_ms, held=up.tokens)
+
+
+def revoke(platform: Platform, up: Upstream, url: str, secrets: Iterable[str] | None = None) -> None:
+    """End `secrets` (default: the refresh token, then the access token) at the platform's revocation endpoint.
+
+    A token that the platform does not know any more is what was asked for; every other failure is raised.
+    """
+    chosen = (up.tokens.refresh, up.tokens.access) if secrets is None else secrets
+    for secret in filter(None, chosen):
+        form, headers = _authenticated(_row(platform), up.site, {"token": secret})
+        reply = up.http.request("POST", url, data=form, headers=headers)
+        fault = _fault(reply)
+        if reply.ok and not fault.name:
+            continue
+        error = _failure(platform, reply, fault, hide=_secrets(up.site, form, headers))
+        if error.code != "platform_auth_failed":
+            raise error
+
+
+def ask(
+    platform: Platform,
+    http: Http,
+    site: Site,
+    form: Mapping[str, str],
+    now_ms: int,
+    *,
+    url: str = "",
+    held: Tokens | None = None,
+) -> Tokens:
+    """POST a form with this server's credentials to the token endpoint (or `url`), and read the answer by `tokens`."""
+    whole, headers = _authenticated(_row(platform), site, form)
+    reply = http.request("POST", url or site.token_url, data=whole, headers=headers)
+    return tokens(platform, reply, now_ms, held=held, hide=_secrets(site, whole, headers))
+
+
+def require(platform: Platform, granted: Iterable[str], site: Site) -> None:
+    """Refuse a connection that lacks a required scope: ApiError `platform_auth_failed`, naming what is missing.
+
+    What the operator does not ask for is not missing.
+    """
+    row = _row(platform)
+    have, asked = set(granted), _asked(row, site)
+    missing = [scope for scope in row.required if scope in asked and scope not in have]
+    if missing:
+        raise _refused(
+            platform,
+            f"{platform.label} did not grant {', '.join(missing)}.",
+            "Connect the account again and leave every permission that is asked for switched on.",
+        )
+
+
+def _wanted(row: OAuth, site: Site) -> dict[str, str]:
+    """What the owner is asked to allow, as the consent page takes it."""
+    if isinstance(site, ConfiguredSite) and site.config_id:
+        return {"config_id": site.config_id}
+    return {"scope": row.separator.join(_asked(row, site))}
+
+
+def _asked(row: OAuth, site: Site) -> Sequence[str]:
+    return (site.scopes.split() if isinstance(site, ScopedSite) else ()) or row.scopes
+
+
+def _row(platform: Platform) -> OAuth:
+    if platform.oauth is None:
+        raise ValueError(f"{platform.name} has no OAuth row")
+    return platform.oauth
+
+
+def _authenticated(row: OAuth, site: Site, form: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The form and the headers with the app's credentials: Basic, or in the body (always there for a public app)."""
+    headers = {"Accept": "application/json"}
+    if row.basic and site.client_secret:
+        pair = f"{site.client_id}:{site.client_secret}".encode()
+        return dict(form), headers | {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+    secret = {"client_secret": site.client_secret} if site.client_secret else {}
+    return {**form, row.client_id_name: site.client_id, **secret}, headers
+
+
+def _secrets(site: Site, form: Mapping[str, str], headers: Mapping[str, str]) -> list[str]:
+    """What was sent that no error may repeat."""
+    sent = [value for name, value in form.items() if re.search(r"token$|secret$|^code", name)]
+    return [*sent, site.client_secret, headers.get("Authorization", "").removeprefix("Basic ")]
+
+
+# --- Reading answers ---------------------------------------------------------------------------------------------
+
+
+def tokens(
+    platform: Platform, reply: Reply, now_ms: int, *, held: Tokens | None = None, hide: Iterable[str] = ()
+) -> Tokens:
+    """The tokens that an answer carries; `private` has `scopes` and, where it is told, `refreshExpiresAtMs`.
+
+    `held`: the tokens that these replace; what the answer leaves out is taken from them. Without it, scopes that the
+    answer leaves out are those asked for (RFC 6749, 5.1). `hide`: secrets of the call, kept out of errors.
+    """
+    body = _flat(reply)
+    access = body.get("access_token")
+    if not reply.ok or not isinstance(access, str) or not access:
+        raise _failure(platform, reply, _fault(reply), hide=hide, renewing=held is not None)
+    renewed = body.get("refresh_token")
+    renewed = renewed if isinstance(renewed, str) and renewed else None
+    private = dict(held.private) if held else {}
+    if renewed and held and renewed != held.refresh:
+        private.pop("refreshExpiresAtMs", None)
+    private |= _refresh_end(body, now_ms)
+    private["scopes"] = _scopes(body) or private.get("scopes") or list(_row(platform).scopes)
+    life = _number(body.get("expires_in"))
+    return Tokens(access, renewed or (held.refresh if held else None), now_ms + life * 1000 if life else None, private)
+
+
+def _flat(reply: Reply) -> Json:
+    body = reply.record()
+    inner = body.get("data")
+    if isinstance(inner, list) and inner:
+        inner = inner[0]
+    return inner if isinstance(inner, dict) and "access_token" in inner else body
+
+
+def _scopes(body: Json) -> list[str]:
+    found = next((body[name] for name in _SCOPE_FIELDS if body.get(name)), None)
+    if isinstance(found, str):
+        return [scope for scope in re.split(r"[\s,]+", found) if scope]
+    return [scope for scope in found if isinstance(scope, str)] if isinstance(found, list) else []
+
+
+def _refresh_end(body: Json, now_ms: int) -> dict[str, int]:
+    at = _number(body.get("refresh_token_expires_at"))
+    if at:
+        return {"refreshExpiresAtMs": at * 1000}
+    life = next(filter(None, (_number(body.get(name)) for name in _REFRESH_LIFE_FIELDS)), None)
+    return {"refreshExpiresAtMs": now_ms + life * 1000} if life else {}
+
+
+def _number(value: object) -> int | None:
+    """A positive number of seconds, also when it comes as text; None for anything else."""
+    text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    return int(text) or None if text.isascii() and text.isdigit() and len(text) < 12 else None
+
+
+# --- What went wrong ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An error as an authorization server tells it. `name` is empty where the answer tells none."""
+
+    name: str = ""
+    message: str = ""
+    busy: bool = False
+    throttled: bool = False
+
+    @property
+    def is_ours(self) -> bool:
+        """The platform refuses this server's app, not the account."""
+        return self.name in _MISCONFIGURED or any(word in self.message.lower() for word in _MISCONFIGURED_WORDS)
+
+
+def _fault(reply: Reply) -> Fault:
+    body = reply.record()
+    inner = body.get("error")
+    if isinstance(inner, dict):
+        name = str(inner.get("code", ""))
+        busy = inner.get("is_transient") is True or name in _GRAPH_BUSY
+        return Fault(name, str(inner.get("message", "")), busy, name in _GRAPH_THROTTLED)
+    name = next((str(body[key]) for key in ("error", "error_type", "code", "title") if body.get(key)), "")
+    said = next((str(body[key]) for key in _MESSAGE_FIELDS if body.get(key)), "")
+    return Fault(name, said)
+
+
+_MESSAGE_FIELDS = ("error_description", "error_message", "message", "detail")
+
+
+def _failure(
+    platform: Platform, reply: Reply, fault: Fault, *, hide: Iterable[str], renewing: bool = False
+) -> ApiError:
+    """Whose fault it is decides the code: the platform's, this server's, or the account's."""
+    hidden = [secret for secret in hide if len(secret) >= 8]
+    # Where the app shows its credentials by HTTP Basic, 401 is the answer to them (RFC 6749, 5.2), whatever its words.
+    refused_app = _row(platform).basic and reply.status == 401 and fault.name not in _ABOUT_GRANTS
+    if refused_app and renewing and not fault.is_ours:
+        # Pinterest answers a refused renewal in the same way: who has other accounts to compare with can tell.
+        error = _refused(platform, f"{platform.label} refused: {_without(fault.message or fault.name, hidden)}")
+        error.app_in_doubt = True
+    elif fault.is_ours or refused_app:
+        error = misconfigured(platform, _without(fault.message or fault.name, hidden))
+    elif reply.status == 429 or fault.throttled:
+        error = _unavailable(platform, "asks to slow down", Outcome.THROTTLED, reply.retry_after)
+    elif fault.busy or reply.status in (408, 425) or reply.status >= 500:
+        error = _unavailable(platform, "could not answer", Outcome.AMBIGUOUS, reply.retry_after)
+    elif 400 <= reply.status < 500 or (reply.ok and fault.name):
+        error = _refused(platform, f"{platform.label} refused: {_without(fault.message or fault.name, hidden)}")
+    else:
+        error = _unavailable(platform, "gave an answer that cannot be read", Outcome.AMBIGUOUS)
+        error.platform_response = {"status": reply.status}  # half an answer may hold a token
+        return error
+    error.platform_response = {"status": reply.status, "body": _without(_shown(reply), hidden)}
+    return error
+
+
+def _shown(reply: Reply) -> Any:
+    body = reply.json()
+    return body if body is not None else reply.content[:2048].decode("utf-8", "replace")
+
+
+def _without(value: Any, hidden: list[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _without(item, hidden) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_without(item, hidden) for item in value]
+    if isinstance(value, str):
+        return redact.text(redact.without(value, hidden))
+    return value
+
+
+def _refused(platform: Platform, message: str, remediation: str | None = None) -> ApiError:
+    return ApiError(
+        "platform_auth_failed",
+        message,
+        platform=platform.name,
+        remediation=remediation,
+        outcome=Outcome.REJECTED,
+        token_refused=True,
+    )
+
+
+def misconfigured(platform: Platform, said: str) -> ApiError:
+    """The error of an app whose own credentials the platform refuses."""
+    name = f"platforms.{platform.name}"
+    return ApiError(
+        "platform_not_enabled",
+        f"{platform.label} refuses the app that this server is registered as: {said}",
+        platform=platform.name,
+        remediation=f"The operator corrects {name}.client_id and {name}.client_secret; no account needs reconnecting.",
+        outcome=Outcome.REJECTED,
+    )
+
+
+def _unavailable(platform: Platform, what: str, outcome: Outcome, retry_after: int | None = None) -> ApiError:
+    return ApiError(
+        "platform_unavailable",
+        f"{platform.label} {what}.",
+        platform=platform.name,
+        outcome=outcome,
+        retry_after=retry_after,
+    )

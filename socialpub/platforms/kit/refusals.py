@@ -1,0 +1,77 @@
+"""The errors of answers that are not the hoped-for ones, made alike for every platform and without any secret."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import Reply
+from socialpub.platforms.contract import Platform, Replies, Rule, Upstream, Verdict, refusal
+
+
+def text_of(value: object) -> str:
+    """An id, name or code as text; empty when it is neither text nor number."""
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def clean(up: Upstream, reply: Reply, *more: str) -> Reply:
+    """The answer without the secrets of the line, and `more` of them."""
+    content = reply.content
+    for secret in (*secrets_of(up), *filter(None, more)):
+        content = content.replace(secret.encode("utf-8", "surrogatepass"), b"[removed]")
+    return replace(reply, content=content)
+
+
+def secrets_of(up: Upstream) -> tuple[str, ...]:
+    """What must not be repeated in an error."""
+    return tuple(filter(None, (up.tokens.access, up.tokens.refresh, up.site.client_secret)))
+
+
+@dataclass(frozen=True)
+class Refusals:
+    """One platform's errors. `words`: what each step asks for, as in "did not take the post"."""
+
+    platform: Platform
+    replies: Replies
+    words: Mapping[str, str]
+
+    def rule(self, suffix: str) -> Rule:
+        """The platform's row with this suffix."""
+        wanted = f"{self.platform.name}.{suffix}"
+        return next(rule for rule in self.platform.rules if rule.id == wanted)
+
+    def ruled(self, up: Upstream, suffix: str, outcome: Outcome, found: str = "", said: Any = None) -> ApiError:
+        """The error of a rule row that something else than an error answer broke."""
+        version = self.platform.pinned(up.site)
+        return self.rule(suffix).error(version, found, platform_response=said, outcome=outcome)
+
+    def told(self, up: Upstream, step: str, found: Verdict, reply: Reply, said: str) -> ApiError:
+        """The error of an answer that is no success: clean, sorted, and with what it says in words."""
+        said = said[:300] or f"it answered with status {reply.status}."
+        return self.worded(up, found, reply, f"{self.platform.label} did not {self.words[step]}: {said}")
+
+    def worded(self, up: Upstream, found: Verdict, reply: Reply, message: str) -> ApiError:
+        """The error of a clean answer that is sorted; the words of the row that it breaks come first."""
+        if found.rule:
+            row = self.rule(found.rule.partition(".")[2])
+            found = replace(found, remediation=found.remediation or row.remediation)
+            message = f"{row.message} {message}"
+        return refusal(self.platform, self.platform.pinned(up.site), found, reply, message)
+
+    def unusable(self, up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
+        """The error of a 2xx answer that does not hold what it must; its body is not shown, it may hold tokens."""
+        outcome = Outcome.AMBIGUOUS if mutating else Outcome.NOT_SENT
+        said = f"{self.platform.label} was asked to {self.words[step]}, but its answer could not be read."
+        return self.unavailable(up, said, outcome, {"status": reply.status})
+
+    def unavailable(self, up: Upstream, message: str, outcome: Outcome, said: Any = None) -> ApiError:
+        return ApiError(
+            "platform_unavailable",
+            message,
+            platform=self.platform.name,
+            platform_version=self.platform.pinned(up.site) or None,
+            platform_response=said,
+            outcome=outcome,
+        )

@@ -1,0 +1,230 @@
+"""Preflight: run a platform's rows over a draft; the catalogue of all rows; the warnings that no row gives.
+
+    findings(platform, site, draft, account)      what is wrong with one target, in row order
+    catalogue(platforms)                          every row by its id
+    warning(code, detail)                         a warning that no row gives
+
+What the rows are made of: `checks` (texts, options, kinds of media) and `checks_media` (facts of the bytes).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from socialpub.base.errors import ApiError
+from socialpub.platforms.contract import (
+    Account,
+    Counter,
+    Draft,
+    Kind,
+    Notice,
+    Platform,
+    Rule,
+    Subject,
+    Surroundings,
+    Warning,
+)
+
+# --- Preflight -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One error: the row that was broken, what was found, and in which media item."""
+
+    rule: Rule
+    found: str = ""
+    item: int | None = None
+
+    @property
+    def message(self) -> str:
+        return f"{self.rule.message} {self.found}".strip()
+
+    @property
+    def remediation(self) -> str:
+        return self.rule.remediation
+
+    def error(self, version: str = "") -> ApiError:
+        return self.rule.error(version, self.found)
+
+    def warning(self) -> Warning:
+        """The finding as a warning: what a scheduled post's deep check gives at acceptance."""
+        return self.rule.warning(self.found)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What preflight has to say about one target: errors in the order of the rows, warnings without doubles."""
+
+    errors: tuple[Finding, ...] = ()
+    warnings: tuple[Warning, ...] = ()
+
+
+def findings(
+    platform: Platform,
+    site: Any,
+    draft: Draft,
+    account: Account,
+    around: Surroundings = Surroundings(),  # noqa: B008 - frozen
+    stages: tuple[str, ...] = ("cheap",),
+) -> Findings:
+    """Every breach of the rows of these stages. Media without facts passes the deep ones."""
+    if long := tuple(_beyond_measure(platform, draft)):
+        return Findings(long if "cheap" in stages else ())
+    subject = Subject(draft, account, site, around)
+    errors: list[Finding] = []
+    warnings: list[Warning] = list(_notices(platform, draft)) if "cheap" in stages else []
+    for rule in platform.rules:
+        if rule.check is None or rule.stage not in stages:
+            continue
+        for hit in rule.check(rule, subject):
+            if hit.warning:
+                warnings.append(warning(hit.warning, hit.found))
+            elif rule.severity == "warning":
+                warnings.append(rule.warning(hit.found))
+            else:
+                errors.append(Finding(rule, hit.found, hit.item))
+    return Findings(tuple(errors), tuple(dict.fromkeys(warnings)))
+
+
+def count(platform: Platform, draft: Draft, account: Account) -> Counter:
+    """How long the text is as the platform counts; in characters where it is so long that it is not measured."""
+    if len(draft.text) <= measured_max(platform):
+        return platform.count(draft, account)
+    return replace(platform.count(replace(draft, text=""), account), length=len(draft.text))
+
+
+def measured_max(platform: Platform) -> int:
+    """The characters of a text beyond which it breaks every limit of the platform, however these are counted.
+
+    Where addresses count less than they are long, there is no such number.
+    """
+    rows = [row for row in platform.rules if any(part in row.id for part in TEXT_ROWS)]
+    limits = [row.limit for row in rows if isinstance(row.limit, int) and row.unit]
+    weighs = any(row.unit == "weighted" for row in platform.rules)
+    return sys.maxsize if weighs or not limits else MEASURED * max(limits)
+
+
+TEXT_ROWS = (".text.", ".first_comment.", ".title.", ".alt_text")
+MEASURED = 12  # times the longest limit: what people see as one character may be a family of eleven
+
+
+def _beyond_measure(platform: Platform, draft: Draft) -> Iterator[Finding]:
+    """The texts that are far too long: counting each of their characters would only take time."""
+    most = measured_max(platform)
+    comment = draft.first_comment if platform.first_comment else None
+    pieces: list[tuple[str, int | None, str | None]] = [("text", None, draft.text), ("first_comment", None, comment)]
+    pieces += [("media.alt_text", index, item.alt_text) for index, item in enumerate(draft.items)]
+    pieces += [(name, None, value) for name, value in draft.options.items() if isinstance(value, str)]
+    for name, index, text in pieces:
+        row = _row_of_length(platform, name)
+        if text and len(text) > most and row is not None:
+            yield Finding(
+                row, f"{'Media item ' + str(index + 1) if index is not None else 'It'} has {len(text):,}.", index
+            )
+
+
+def _row_of_length(platform: Platform, name: str) -> Rule | None:
+    start = f"{platform.name}.{name}"
+    rows = (row for row in platform.rules if row.id.startswith((f"{start}.max_", f"{start}_max_")))
+    return next((row for row in rows if row.severity == "error"), None)
+
+
+def _notices(platform: Platform, draft: Draft) -> Iterator[Warning]:
+    if draft.first_comment is not None and not platform.first_comment:
+        yield warning("first_comment_ignored", f"It is not posted on {platform.label}.")
+    for index, item in enumerate(draft.items):
+        if item.alt_text and item.kind not in platform.alt_text:
+            yield warning("alt_text_ignored", f"Media item {index + 1} is published on {platform.label} without it.")
+    for notice in platform.notices:
+        if notice.applies(draft):
+            yield Warning(notice.code, f"{WARNINGS.get(notice.code, '')} {notice.message}".strip())
+
+
+def catalogue(platforms: Iterable[Platform]) -> dict[str, Rule]:
+    """Every row of every platform by its id; ValueError when an id stands twice or with the wrong platform."""
+    rows: dict[str, Rule] = {}
+    for platform in platforms:
+        for rule in platform.rules:
+            if rule.id in rows or rule.platform != platform.name:
+                raise ValueError(f"rule {rule.id} of {platform.name} stands twice or has another platform's prefix")
+            rows[rule.id] = rule
+    return rows
+
+
+def fetch_row(id: str) -> Rule:
+    """The row of a media URL that could not be fetched, in the words that every platform shares."""
+    return Rule(
+        id,
+        "deep",
+        "The media URL could not be fetched.",
+        "Check that the URL answers anybody with the file itself, or upload the file to this server.",
+        "this server's own limits for fetching media",
+    )
+
+
+def unreachable(platform: Platform, kind: Kind) -> Rule:
+    """The row that says that a media URL of this kind could not be fetched."""
+    wanted = platform.unreachable.get(kind, f"{platform.name}.media.reachable")
+    return next(rule for rule in platform.rules if rule.id == wanted)
+
+
+# --- Warnings that no row gives --------------------------------------------------------------------------------------
+
+WARNINGS: dict[str, str] = {
+    "first_comment_ignored": "The first comment is ignored here.",
+    "first_comment_failed": "The post is published, its first comment is not.",
+    "still_publishing": "The request stopped waiting; publishing goes on. Read the post later, do not send it again.",
+    "joined_undelivered_batch": "An identical request made this batch before, and its answer could not be delivered. "
+    "Nothing was published again.",
+    "tiktok_inbox_draft": "The draft is in the creator's inbox; the creator must confirm it in the platform's app.",
+    "tiktok_inbox_options_ignored": "An upload to the creator's inbox cannot carry everything that was given.",
+    "alt_text_ignored": "The platform takes no alt text here.",
+    "option_ignored": "An option does nothing here.",
+    "text_may_exceed_limit": "The platform does not say how it counts; by its strictest reading the text is too long.",
+    "media_may_exceed_limit": "The platform does not say how it counts; by its strictest reading the file is too big.",
+    "media_unmeasured": "A property of the file could not be read, so its limits were not checked.",
+    "animation_still": "The platform shows an animation as a still picture; publish a video where it is to move.",
+    "link_card_failed": "The page behind the first link gave no card; the post has none.",
+    "token_expires_before_schedule": "The account's authorization ends before the scheduled time.",
+    "duplicate_content": "This account had the same text within the last 24 hours.",
+    "daily_cap_near": "The account is close to the number of posts that the platform takes.",
+}
+"""Code → its words. Beside these a warning's code is the id of a row whose severity is warning."""
+
+
+def warning(code: str, detail: str = "") -> Warning:
+    """The warning of this code, with one more sentence; KeyError for a code that has no words."""
+    return Warning(code, f"{WARNINGS[code]} {detail}".strip())
+
+
+def once(warnings: Iterable[Warning]) -> list[Warning]:
+    """Each warning a single time, in the order of their first mention.
+
+    What is said of the post as a whole stands once whatever its words: the last ones, which know most.
+    """
+    return list({note.code if note.code in _OF_THE_POST else note: note for note in warnings}.values())
+
+
+_OF_THE_POST = frozenset(
+    {
+        "first_comment_ignored",
+        "first_comment_failed",
+        "still_publishing",
+        "link_card_failed",
+        "token_expires_before_schedule",
+        "duplicate_content",
+        "daily_cap_near",
+        "tiktok_inbox_draft",
+    }
+)
+
+
+def ignored_option(name: str, why: str, applies: Callable[[Draft], bool]) -> Notice:
+    """The notice that an option does nothing, given when it is there and `applies`."""
+    return Notice(
+        "option_ignored", f"`{name}` is ignored: {why}.", lambda draft: name in draft.options and applies(draft)
+    )

@@ -1,0 +1,53 @@
+"""Files on their way to a platform, read as they are sent: parts of them, bare or in a form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from socialpub.platforms.contract import Item
+
+_READ = 1 << 18
+
+
+@dataclass(frozen=True)
+class Part:
+    """The bytes [start, end) of a file, from the start each time they are asked for."""
+
+    path: Path
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self.path.open("rb") as file:
+            file.seek(self.start)
+            left = self.size
+            while left > 0 and (chunk := file.read(min(_READ, left))):
+                left -= len(chunk)
+                yield chunk
+
+
+def whole(item: Item) -> Part:
+    return Part(item.file, 0, item.file.stat().st_size)
+
+
+def form(
+    fields: Mapping[str, object], name: str, part: Part, content_type: str, nonce: int, filename: str = "media"
+) -> tuple[dict[str, str], Iterable[bytes]]:
+    """Headers and content of a form (RFC 7578) whose last field, `name`, is a part of a file."""
+    boundary = f"socialpub-{nonce:016x}"
+    opening = f"--{boundary}\r\nContent-Disposition: form-data; name="
+    texts = "".join(f'{opening}"{field}"\r\n\r\n{value}\r\n' for field, value in fields.items())
+    file = f'{opening}"{name}"; filename="{filename}"\r\nContent-Type: {content_type}\r\n\r\n'
+    head, tail = (texts + file).encode("utf-8", "replace"), f"\r\n--{boundary}--\r\n".encode()
+    headers = {
+        "Content-Type": f"multipart/form-data; boundary={boundary}",
+        "Content-Length": str(len(head) + part.size + len(tail)),
+    }
+    return headers, chain((head,), part, (tail,))

@@ -1,0 +1,1 @@
+"""LinkedIn members and pages, over the versioned Posts API."""

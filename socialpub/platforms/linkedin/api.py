@@ -1,0 +1,120 @@
+"""Calls of LinkedIn's versioned API: its headers, the token among them, and errors by REPLIES."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal
+from urllib.parse import quote
+
+from socialpub.base.errors import ApiError
+from socialpub.base.net import Reply
+from socialpub.platforms.contract import Json, Upstream, verdict
+from socialpub.platforms.kit.refusals import Refusals, clean, text_of
+from socialpub.platforms.linkedin.declaration import PHRASES, PLATFORM, REPLIES, STEPS
+
+Method = Literal["GET", "POST"]
+_DAY = 86_400
+_RETRY_NEVER = frozenset({"linkedin.version.retired"})
+_ERRORS = Refusals(PLATFORM, REPLIES, STEPS)
+ruled, unusable = _ERRORS.ruled, _ERRORS.unusable
+
+
+def call(
+    up: Upstream,
+    step: str,
+    method: Method,
+    path: str,
+    *,
+    mutating: bool = False,
+    headers: Mapping[str, str] | None = None,
+    **sent: Any,
+) -> Reply:
+    """The 2xx answer to a call of `/rest`; every other one is raised as REPLIES sorts it."""
+    versioned = {"LinkedIn-Version": PLATFORM.pinned(up.site), "X-Restli-Protocol-Version": "2.0.0"}
+    url = f"{up.site.api_base}/rest/{path}"
+    reply = up.http.request(method, url, headers=bearer(up) | versioned | dict(headers or {}), **sent)
+    if not reply.ok:
+        raise refused(up, step, reply, mutating=mutating)
+    return reply
+
+
+def bearer(up: Upstream) -> dict[str, str]:
+    return {"Authorization": f"Bearer {up.tokens.access}"}
+
+
+def encoded(urn: str) -> str:
+    """A URN as a piece of a path."""
+    return quote(urn, safe="")
+
+
+def is_page(up: Upstream) -> bool:
+    """Whether the account is an organization's page; else it is a member."""
+    return up.account.platform_account_id.startswith("urn:li:organization:")
+
+
+# --- Errors --------------------------------------------------------------------------------------------------------
+
+
+def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
+    """The error of an answer that is no success, without any secret in it."""
+    found = verdict(REPLIES, step, reply.status, _name(up, step, reply), mutating=mutating)
+    shown = clean(up, reply)
+    error = _ERRORS.told(up, step, found, shown, _said(shown))
+    error.retry_after = error.retry_after or _until_midnight(reply)
+    error.retryable = found.rule not in _RETRY_NEVER
+    return error
+
+
+def _name(up: Upstream, step: str, reply: Reply) -> str | None:
+    """What an error is called in REPLIES at this step: the most telling name that has a row."""
+    for name in _names(up, reply.record()):
+        if (step, reply.status, name) in REPLIES or ("*", reply.status, name) in REPLIES:
+            return name
+    return None
+
+
+def _names(up: Upstream, body: Json) -> Iterator[str]:
+    words, code = text_of(body.get("message")).lower(), text_of(body.get("code"))
+    yield from (name for phrase, name in PHRASES if phrase in f"{words} {code.lower()}")
+    codes = [code, *(text_of(each.get("code")) for each in _inputs(body))]
+    if "FIELD_LENGTH_TOO_LONG" in codes and "commentary" in f"{words} {' '.join(_paths(body))}":
+        yield "too_long"
+    yield from filter(None, [*codes, text_of(body.get("serviceErrorCode"))])
+    if is_page(up) and "w_organization_social" in up.tokens.private.get("scopes", ("w_organization_social",)):
+        yield from ("page",) if words or code else ()
+    if words or code:
+        yield "said"
+
+
+def _inputs(body: Json) -> Iterator[Json]:
+    details = body.get("errorDetails")
+    errors = details.get("inputErrors") if isinstance(details, dict) else None
+    yield from (each for each in (errors if isinstance(errors, list) else ()) if isinstance(each, dict))
+
+
+def _paths(body: Json) -> Iterator[str]:
+    for each in _inputs(body):
+        inner = each.get("input")
+        where = inner.get("inputPath") if isinstance(inner, dict) else None
+        path = text_of(where.get("fieldPath")) if isinstance(where, dict) else ""
+        if path:
+            yield path
+
+
+def _said(reply: Reply) -> str:
+    body = reply.record()
+    said = text_of(body.get("message"))[:300] or f"it answered with status {reply.status}."
+    places = [path for path in _paths(body) if path not in said]
+    return f"{said} ({', '.join(places)})" if places else said
+
+
+def _until_midnight(reply: Reply) -> int | None:
+    """Seconds until a day's calls, when used up, begin anew at midnight UTC; LinkedIn has no header for it."""
+    if reply.status != 429 or " DAY limit" not in text_of(reply.record().get("message")):
+        return None
+    try:
+        now = int(parsedate_to_datetime(reply.headers.get("date", "")).timestamp())
+    except ValueError:
+        return None
+    return _DAY - now % _DAY

@@ -1,0 +1,260 @@
+"""LinkedIn members and organization pages through the versioned Posts API: media first, then one public call.
+
+There is no key, and a member's posts cannot be listed by an app: what was sent for a member without an answer stays
+unknown, while a page's posts are looked through.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from socialpub.base.errors import ApiError
+from socialpub.base.net import Reply
+from socialpub.platforms.contract import (
+    Absent,
+    Connected,
+    Draft,
+    Identity,
+    Json,
+    Pending,
+    Published,
+    Ready,
+    Tokens,
+    Unknown,
+    Upstream,
+)
+from socialpub.platforms.kit import oauth
+from socialpub.platforms.kit.refusals import text_of
+from socialpub.platforms.kit.text import composed, little_text
+from socialpub.platforms.linkedin import media as linkedin_media
+from socialpub.platforms.linkedin.api import bearer, call, encoded, is_page, refused, unusable
+from socialpub.platforms.linkedin.declaration import PLATFORM, REPLIES
+
+__all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
+
+_WEB = "https://www.linkedin.com/feed/update"
+_URN = re.compile(r"urn:li:(?:share|ugcPost):\d+")
+_SKEW_MS = 120_000  # between LinkedIn's clock and ours
+_PAGE, _PAGES_MAX = 25, 20
+_ACLS_PAGE, _ACLS_PAGES_MAX = 100, 10
+# Posts API, permissions: who may post as an organization; the second is spelled in two ways.
+_ROLES = frozenset({"ADMINISTRATOR", "CONTENT_ADMINISTRATOR", "CONTENT_ADMIN", "DIRECT_SPONSORED_CONTENT_POSTER"})
+
+
+# --- Publishing ----------------------------------------------------------------------------------------------------
+
+
+def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
+    """Upload the media and build the post; `Pending` while LinkedIn is processing them."""
+    media = linkedin_media.uploaded(up, draft, saved)
+    if isinstance(media, Pending):
+        return media
+    return Ready({"body": _body(up, draft, media)})
+
+
+def _body(up: Upstream, draft: Draft, media: tuple[str, ...]) -> Json:
+    content = _content(draft, media)
+    return {
+        "author": up.account.platform_account_id,
+        "commentary": little_text(draft.text),
+        "visibility": draft.options.get("visibility", "PUBLIC"),
+        "distribution": {"feedDistribution": "MAIN_FEED", "targetEntities": [], "thirdPartyDistributionChannels": []},
+        **({"content": content} if content else {}),
+        "lifecycleState": "PUBLISHED",
+        "isReshareDisabledByAuthor": False,
+    }
+
+
+def _content(draft: Draft, media: tuple[str, ...]) -> Json:
+    named = [
+        {"id": urn} | ({"altText": item.alt_text} if item.alt_text and item.kind == "image" else {})
+        for item, urn in zip(draft.items, media, strict=True)
+    ]
+    if not named:
+        return {}
+    return {"media": named[0]} if len(named) == 1 else {"multiImage": {"images": named}}
+
+
+def send(up: Upstream, plan: Json) -> Published:
+    """Create the post."""
+    reply = call(up, "send", "POST", "posts", mutating=True, json=plan["body"])
+    urn = reply.headers.get("x-restli-id", "")
+    if not _URN.fullmatch(urn):
+        raise unusable(up, "send", reply, mutating=True)
+    return _shown(urn)
+
+
+def _shown(urn: str) -> Published:
+    return Published(urn, urn, None, f"{_WEB}/{urn}/")
+
+
+# --- Settling ------------------------------------------------------------------------------------------------------
+
+
+def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
+    """The one post in a page's own list that says and shows the same and is young enough; a member has no list."""
+    if not is_page(up):
+        return Unknown({"reason": "LinkedIn shows an app no list of a member's posts."}, final=True)
+    try:
+        young, complete = _young(up, since_ms - _SKEW_MS)
+    except ApiError as error:
+        answer = error.platform_response
+        if error.stale_token or not isinstance(answer, dict) or answer.get("status") != 403:
+            raise
+        return Unknown({"error": error.message, "answer": answer}, final=True)
+    ours = [post for post in young if _is_ours(up, plan, post)]
+    evidence = {"looked": len(young), "alike": len(ours)}
+    if len(ours) == 1 and complete:
+        return _shown(text_of(ours[0]["id"]))
+    return Unknown(evidence) if ours or not complete else Absent(evidence)
+
+
+def _young(up: Upstream, since_ms: int) -> tuple[list[Json], bool]:
+    """The page's posts since then, and whether the list was read to where older ones begin."""
+    params = {"q": "author", "author": up.account.platform_account_id, "sortBy": "LAST_MODIFIED"}
+    found: list[Json] = []
+    for elements in _lists(up, "look", "posts", params, _PAGE, _PAGES_MAX):
+        if elements is None:
+            return found, False
+        found += [post for post in elements if _made_ms(post) >= since_ms]
+        # What was changed before then was made before then.
+        if elements and all(_ms(post, "lastModifiedAt") < since_ms for post in elements):
+            break
+    return found, True
+
+
+def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:
+    body, urn = plan["body"], text_of(post.get("id"))
+    return (
+        _URN.fullmatch(urn) is not None
+        and urn not in up.bound
+        and post.get("author") == body["author"]
+        and post.get("lifecycleState") in (None, "PUBLISHED", "PUBLISH_REQUESTED")
+        and _normal(text_of(post.get("commentary"))) == _normal(body["commentary"])
+        and _media(post) == _media(body)
+    )
+
+
+def _media(post: Json) -> list[str]:
+    """The URNs of what a post shows."""
+    content = post.get("content")
+    found = content if isinstance(content, dict) else {}
+    several = found.get("multiImage")
+    images = several.get("images") if isinstance(several, dict) else [found.get("media")]
+    return [text_of(each.get("id")) for each in images or () if isinstance(each, dict)]
+
+
+def _made_ms(post: Json) -> int:
+    return max(_ms(post, "createdAt"), _ms(post, "publishedAt"))
+
+
+def _ms(post: Json, name: str) -> int:
+    value = post.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else -1
+
+
+def _normal(commentary: str) -> str:
+    """A commentary without its escapes, whichever of them LinkedIn gives back."""
+    plain = re.sub(r"\\([|{}@\[\]()<>#\\*_~])", r"\1", commentary)
+    return " ".join(composed(plain).split())
+
+
+def _lists(
+    up: Upstream, step: str, path: str, params: dict[str, str], size: int, limit: int
+) -> Iterator[list[Json] | None]:
+    """The elements of a finder, a page at a time; None at the end when there are more than `limit` pages."""
+    start = 0
+    for _ in range(limit):
+        asked = params | {"start": str(start), "count": str(size)}
+        reply = call(up, step, "GET", path, params=asked, headers={"X-RestLi-Method": "FINDER"})
+        elements = reply.record().get("elements")
+        if not isinstance(elements, list):
+            raise unusable(up, step, reply)
+        yield [each for each in elements if isinstance(each, dict)]
+        start += len(elements)
+        if not elements or _is_last(reply, start):
+            return
+    yield None
+
+
+def _is_last(reply: Reply, start: int) -> bool:
+    """Whether a list says that it ends before `start`; one that says nothing ends with an empty page."""
+    paging = reply.record().get("paging")
+    told = paging if isinstance(paging, dict) else {}
+    links, total = told.get("links"), told.get("total")
+    further = any(isinstance(link, dict) and link.get("rel") == "next" for link in links or ())
+    return isinstance(total, int) and total <= start and not further
+
+
+# --- Connecting ----------------------------------------------------------------------------------------------------
+
+
+def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
+    """The member, and the pages on which the member may publish, as far as the granted scopes reach."""
+    granted = up.tokens.private.get("scopes", ())
+    member, name = _member(up, "openid" in granted)
+    tokens = Tokens(
+        up.tokens.access,
+        up.tokens.refresh,
+        up.tokens.expires_at_ms,
+        {**up.tokens.private, "login": member},
+    )
+    found = [Connected(Identity(member, name), tokens, "person")] if "w_member_social" in granted else []
+    if "w_organization_social" in granted:
+        found += [Connected(Identity(urn, _page_name(up, urn)), tokens, "organization") for urn in _pages(up)]
+    if not found:
+        raise _nothing(granted)
+    return tuple(found)
+
+
+def _nothing(granted: Iterable[str]) -> ApiError:
+    pages = "w_organization_social" in granted
+    why = "This member may publish on no page." if pages else "LinkedIn did not grant w_member_social."
+    remediation = (
+        "Have an administrator of the page give the member a content role, or connect as one."
+        if pages
+        else "Connect the account again and allow what is asked for."
+    )
+    return ApiError("platform_auth_failed", why, platform=PLATFORM.name, remediation=remediation)
+
+
+def _member(up: Upstream, by_openid: bool) -> tuple[str, str | None]:
+    """URN and name. An app for pages has no OpenID Connect, but the older profile."""
+    path = "userinfo" if by_openid else "me"
+    reply = up.http.request("GET", f"{up.site.api_base}/v2/{path}", headers=bearer(up))
+    if not reply.ok:
+        raise refused(up, "identify", reply)
+    who = reply.record()
+    id = text_of(who.get("sub" if by_openid else "id"))
+    if not id:
+        raise unusable(up, "identify", reply)
+    parts = (text_of(who.get("localizedFirstName")), text_of(who.get("localizedLastName")))
+    return f"urn:li:person:{id}", text_of(who.get("name")) or " ".join(filter(None, parts)) or None
+
+
+def _pages(up: Upstream) -> list[str]:
+    """The organizations that the member may post for, each once."""
+    params = {"q": "roleAssignee", "state": "APPROVED"}
+    found: dict[str, None] = {}
+    for elements in _lists(up, "pages", "organizationAcls", params, _ACLS_PAGE, _ACLS_PAGES_MAX):
+        for each in elements or ():
+            urn = text_of(each.get("organization"))
+            if each.get("role") in _ROLES and urn.startswith("urn:li:organization:"):
+                found[urn] = None
+    return list(found)
+
+
+def _page_name(up: Upstream, urn: str) -> str | None:
+    reply = call(up, "pages", "GET", f"organizations/{encoded(urn.rpartition(':')[2])}")
+    return text_of(reply.record().get("localizedName")) or None
+
+
+def refresh(up: Upstream, now_ms: int) -> Tokens:
+    """A new access token; the refresh token stays, and its end with it."""
+    return oauth.refresh(PLATFORM, up, now_ms)
+
+
+def revoke(up: Upstream) -> None:
+    """End what the member has allowed, at the endpoint beside that for tokens (RFC 7009; LinkedIn documents none)."""
+    oauth.revoke(PLATFORM, up, f"{up.site.token_url.rpartition('/')[0]}/revoke")

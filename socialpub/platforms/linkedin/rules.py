@@ -1,0 +1,240 @@
+"""The rows of LinkedIn members and organization pages."""
+
+from __future__ import annotations
+
+import regex
+
+from socialpub.platforms.contract import Account, Rule, Subject
+from socialpub.platforms.kit.checks import (
+    alt_texts,
+    at_most,
+    has_media,
+    holds,
+    max_characters,
+    media_count,
+    not_blank,
+    not_mixed,
+    number,
+)
+from socialpub.platforms.kit.checks_media import (
+    GIB,
+    animation,
+    area,
+    at_most_limit,
+    duration_max,
+    duration_min,
+    every_file,
+    files,
+    measured,
+    size_max,
+    types,
+)
+from socialpub.platforms.kit.rules import fetch_row
+from socialpub.platforms.kit.text import graphemes, little_text, utf16_units
+
+_DOCS = "learn.microsoft.com/en-us/linkedin/marketing/community-management/shares/"
+_POSTS, _IMAGES, _VIDEOS = _DOCS + "posts-api", _DOCS + "images-api", _DOCS + "videos-api"
+_AUTHOR = regex.compile(r"urn:li:(?:person|organization):[A-Za-z0-9_-]+")
+_VIDEO_ADVISED = (75_000, 500_000_000)
+TEXT_MAX = 3_000
+
+
+def text_length(text: str) -> int:
+    """What LinkedIn counts: the text as it is sent, with its reserved characters escaped."""
+    return graphemes(little_text(text))
+
+
+def _strict_length(text: str) -> int:
+    return utf16_units(little_text(text))
+
+
+def is_author(account: Account) -> bool:
+    return _AUTHOR.fullmatch(account.platform_account_id) is not None
+
+
+def _visible(subject: Subject) -> bool:
+    is_page = subject.account.platform_account_id.startswith("urn:li:organization:")
+    return not is_page or subject.draft.options.get("visibility", "PUBLIC") == "PUBLIC"
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "linkedin.text.non_empty",
+        "cheap",
+        "A LinkedIn post without media needs a text.",
+        "Write a text, or add an image or a video.",
+        _POSTS,
+        not_blank(unless=has_media),
+    ),
+    Rule(
+        "linkedin.text.max_graphemes",
+        "cheap",
+        "LinkedIn takes at most {limit} characters; brackets and | @ # \\ * _ ~ count twice, a hashtag's # once.",
+        "Shorten the text for this target, or use fewer of these characters.",
+        _DOCS + "little-text-format",
+        at_most(text_length, strict=_strict_length),
+        TEXT_MAX,
+        "graphemes",
+    ),
+    Rule(
+        "linkedin.author.urn_format",
+        "cheap",
+        "The account's id is neither urn:li:person:… nor urn:li:organization:…",
+        "Connect the LinkedIn account again.",
+        _POSTS,
+        holds(lambda subject: is_author(subject.account)),
+    ),
+    Rule(
+        "linkedin.visibility.enum",
+        "cheap",
+        "A LinkedIn page posts for everybody: its visibility is {limit}.",
+        "Leave `options.visibility` out, or make it PUBLIC.",
+        _POSTS,
+        holds(_visible),
+        "PUBLIC",
+    ),
+    Rule(
+        "linkedin.media.image_video_exclusive",
+        "cheap",
+        "A LinkedIn post has images or a video, not both.",
+        "Remove the images or the video.",
+        _POSTS,
+        not_mixed,
+    ),
+    Rule(
+        "linkedin.media.count_max",
+        "cheap",
+        "A LinkedIn post has at most {limit} images, or 1 video.",
+        "Remove media.",
+        _DOCS + "multiimage-post-api",
+        media_count("image", videos=1),
+        20,
+        "items",
+    ),
+    Rule(
+        "linkedin.media.alt_text_max_graphemes",
+        "cheap",
+        "An alt text on LinkedIn has at most {limit} characters.",
+        "Shorten the alt text.",
+        _POSTS,
+        max_characters(alt_texts("image")),
+        4_086,
+        "graphemes",
+    ),
+    Rule(
+        "linkedin.media.mime_allowed",
+        "deep",
+        "LinkedIn takes JPEG, PNG and GIF images, and MP4 videos.",
+        "Convert the image to JPEG or PNG, the video to MP4.",
+        _IMAGES,
+        types(every_file),
+        ("image/jpeg", "image/png", "image/gif", "video/mp4"),
+    ),
+    Rule(
+        "linkedin.image.pixels_max",
+        "deep",
+        "An image on LinkedIn has fewer than {limit} pixels.",
+        "Scale the image down.",
+        _IMAGES,
+        measured(files("image"), "a pixel count of {:,}", area, lambda rule, found: found < number(rule)),
+        36_152_320,
+        "pixels",
+    ),
+    Rule(
+        "linkedin.gif.frames_max",
+        "deep",
+        "An animated GIF on LinkedIn has at most {limit} frames.",
+        "Shorten the animation.",
+        _IMAGES,
+        measured(files("image"), "a frame count of {:,}", animation(lambda facts: facts.frames), at_most_limit),
+        250,
+        "frames",
+    ),
+    Rule(
+        "linkedin.media.image_size_advised",
+        "deep",
+        "LinkedIn names no number, but images above {limit} bytes may be refused.",
+        "Scale the image down or compress it more.",
+        "no official number",
+        measured(files("image"), "a size of {:,} bytes", lambda facts: facts.size, at_most_limit),
+        20_000_000,
+        "bytes",
+        severity="warning",
+    ),
+    Rule(
+        "linkedin.video.too_short",
+        "deep",
+        "A video on LinkedIn lasts at least {limit} seconds.",
+        "Use a longer video.",
+        _VIDEOS,
+        duration_min(files("video")),
+        3,
+        "seconds",
+    ),
+    Rule(
+        "linkedin.video.too_long",
+        "deep",
+        "A video on LinkedIn lasts at most {limit} seconds.",
+        "Shorten the video.",
+        _VIDEOS,
+        duration_max(files("video")),
+        1_800,
+        "seconds",
+    ),
+    Rule(
+        "linkedin.media.video_size_max",
+        "deep",
+        "A video on LinkedIn has at most {limit} bytes (5 GB).",
+        "Compress the video more or shorten it.",
+        _VIDEOS,
+        size_max(files("video"), decimal=5_000_000_000),
+        5 * GIB,
+        "bytes",
+    ),
+    Rule(
+        "linkedin.media.video_size_advised",
+        "deep",
+        "One of LinkedIn's pages says {limit} bytes for a video.",
+        "Bring the video's size into this range to be safe.",
+        _VIDEOS,
+        measured(
+            files("video"),
+            "a size of {:,} bytes",
+            lambda facts: facts.size,
+            lambda _, found: _VIDEO_ADVISED[0] <= found <= _VIDEO_ADVISED[1],
+        ),
+        "75,000 to 500,000,000",
+        "bytes",
+        severity="warning",
+    ),
+    fetch_row("linkedin.media.reachable"),
+    Rule(
+        "linkedin.post.duplicate",
+        "upstream",
+        "LinkedIn says that the same post was published a few minutes ago.",
+        "Look at the profile; change the text to publish it again.",
+        _POSTS,
+    ),
+    Rule(
+        "linkedin.media.processing_failed",
+        "upstream",
+        "LinkedIn could not process the media.",
+        "Check that the file opens, and encode it anew.",
+        _VIDEOS,
+    ),
+    Rule(
+        "linkedin.version.retired",
+        "upstream",
+        "LinkedIn has retired the version of its API that this server uses.",
+        "Ask the operator of this server to set a newer `platforms.linkedin.api_version`.",
+        "learn.microsoft.com/en-us/linkedin/marketing/versioning",
+        code="platform_unavailable",
+    ),
+    Rule(
+        "linkedin.page.role_missing",
+        "upstream",
+        "The connected member has no role on this LinkedIn page that may publish.",
+        "Have an administrator of the page give the member a content role, or connect as one.",
+        _POSTS,
+    ),
+)

@@ -1,0 +1,1 @@
+"""What the platforms on Meta's Graph APIs share."""

@@ -1,0 +1,335 @@
+"""The container dance of Instagram and Threads: make containers, ask until they are finished, publish, settle.
+
+Containers are invisible and die after a day, so making one is repeatable; but once one may have been published, only
+it is asked about and published again, never another. Its status does not tell the post's id, which is then looked for
+in the account's own list, exactly. Sources: developers.facebook.com/docs/threads/troubleshooting and
+…/instagram-platform/content-publishing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import Reply
+from socialpub.platforms.contract import Absent, Json, Pending, Published, Ready, Unknown, Upstream, Verdict
+from socialpub.platforms.kit.refusals import text_of
+from socialpub.platforms.kit.rules import warning
+from socialpub.platforms.meta.graph import AUTH, Graph, data_of, normal, recent
+
+Form = dict[str, str]
+FIRST_WAIT, GROWTH, LONGEST_WAIT = 1.0, 1.6, 30.0
+PATIENCE, VIDEO_PATIENCE = 300.0, 900.0
+MISSES_MAX = 3  # failures that may pass, one after the other
+REBUILDS_MAX = 1
+MISS_WAIT = 5.0
+NEAR = 0.8  # of the quota: from here on a warning
+
+
+@dataclass(frozen=True)
+class Dance:
+    """How one of the two platforms names the steps. `again`: errors after which a second try is made, once."""
+
+    graph: Graph
+    make: str  # edge of the account: creates a container
+    publish: str  # edge of the account: publishes one
+    limit: str  # edge of the account: how much of the day's quota is used
+    status: str  # field of a container
+    detail: str  # field that says why it failed
+    posts: str  # edge of the account: what it has published
+    text: str  # field of a post
+    post_fields: str
+    page: Callable[[Upstream, Json], str | None]  # a post's public address when its permalink is not told
+    again: frozenset[str]
+    pause: float = 0.0  # seconds between finished and publishing
+    quota_fields: str = "quota_usage,config"
+
+
+@dataclass(frozen=True)
+class Makings:
+    """What is to be made: the container of each item, the carousel around them if any, and what the post will be."""
+
+    pieces: tuple[Form, ...]
+    whole: Form | None  # without `children`; None: the only piece is the post
+    plan: Json  # text, types and since, by which the post is found again
+    patience: float = PATIENCE
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is made so far: kept between the calls of `prepare`."""
+
+    pieces: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)  # of the pieces
+    whole: str = ""
+    waited: float = 0.0
+    wait: float = FIRST_WAIT
+    misses: int = 0
+    rebuilt: int = 0
+    paused: bool = False
+    near: str = ""
+
+    def later(self, seconds: float) -> Pending:
+        return Pending(asdict(self), seconds)
+
+
+# --- Preparing -----------------------------------------------------------------------------------------------------
+
+
+def prepare(dance: Dance, up: Upstream, makings: Makings, saved: Json | None) -> Ready | Pending:
+    """Make what is missing or ask about what is there; `Pending` until the post's container is finished."""
+    state = Progress(**saved) if saved else Progress(near=_quota(dance, up))
+    run = _Run(dance, up, makings, state)
+    if len(state.pieces) < len(makings.pieces):
+        return run.make_pieces()
+    if state.whole or makings.whole is None:
+        return run.ask_whole()
+    return run.ask_pieces()
+
+
+def _quota(dance: Dance, up: Upstream) -> str:
+    """How near the account is to its day's quota, as a sentence; ApiError when it is used up.
+
+    A quota that cannot be read stops nobody; publishing itself refuses then.
+    """
+    graph, path = dance.graph, f"{up.account.platform_account_id}/{dance.limit}"
+    reply = graph.ask(up, "GET", path, params={"fields": dance.quota_fields})
+    if not reply.ok:
+        if graph.verdict("make", reply, mutating=False).code == AUTH:
+            raise graph.refused(up, "make", reply)
+        return ""
+    used, total = _used(next(data_of(reply), {}), dance.quota_fields)
+    if total and used >= total:
+        found = f"It has published {used} of {total}."
+        raise graph.ruled(up, "account.daily_cap", Outcome.REJECTED, found, {"status": 200, "body": reply.record()})
+    return f"It has used {used} of {total} posts of 24 hours." if total and used >= NEAR * total else ""
+
+
+def _used(row: Json, fields: str) -> tuple[int, int]:
+    usage, config = fields.split(",")
+    settings = row.get(config)
+    total = settings.get("quota_total") if isinstance(settings, dict) else None
+    used = row.get(usage)
+    return (used, total) if isinstance(used, int) and isinstance(total, int) else (0, 0)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One call of `prepare`."""
+
+    dance: Dance
+    up: Upstream
+    makings: Makings
+    state: Progress
+
+    @property
+    def graph(self) -> Graph:
+        return self.dance.graph
+
+    # --- Making ---
+
+    def make_pieces(self) -> Pending:
+        """Every container that is missing; what is made so far is kept when one fails."""
+        made = self.state
+        for form in self.makings.pieces[len(made.pieces) :]:
+            found = self._made(form, made)
+            if isinstance(found, Pending):
+                return found
+            made = replace(made, pieces=[*made.pieces, found], misses=0)
+        return made.later(made.wait)
+
+    def make_whole(self, state: Progress) -> Pending:
+        assert self.makings.whole is not None, "only carousels have a container around their items"
+        found = self._made(self.makings.whole | {"children": ",".join(state.pieces)}, state)
+        if isinstance(found, Pending):
+            return found
+        fresh = replace(state, whole=found, wait=FIRST_WAIT, misses=0)
+        return fresh.later(fresh.wait)
+
+    def _made(self, form: Form, state: Progress) -> str | Pending:
+        """The container's id, or a wait before the next try; ApiError when no try is left."""
+        try:
+            reply = self.graph.ask(self.up, "POST", self._edge(self.dance.make), data=form)
+            if reply.ok:
+                return self.graph.id_of(self.up, "make", reply)
+            error = self.graph.refused(self.up, "make", reply)
+            passing = error.outcome is Outcome.NOT_SENT or self.graph.name("make", reply) in self.dance.again
+        except ApiError as lost:
+            error, passing = lost, lost.code == "platform_unavailable"
+        limit = MISSES_MAX if error.code == "platform_unavailable" else 1
+        if not passing or state.misses >= limit:
+            raise error
+        return replace(state, misses=state.misses + 1).later(MISS_WAIT)
+
+    def _edge(self, edge: str) -> str:
+        return f"{self.up.account.platform_account_id}/{edge}"
+
+    # --- Asking ---
+
+    def ask_pieces(self) -> Pending:
+        """Ask about the items that are not finished; when all are, make the carousel."""
+        done = list(self.state.done)
+        for piece in self.state.pieces:
+            if piece in done:
+                continue
+            found = self._asked(piece)
+            if isinstance(found, Pending):
+                return found
+            if found == "FINISHED":
+                done.append(piece)
+        state = replace(self.state, done=done, misses=0)
+        return self.make_whole(state) if len(done) == len(state.pieces) else self._wait(state)
+
+    def ask_whole(self) -> Ready | Pending:
+        """Ask about the post's container; PUBLISHED, when an earlier attempt got through after all."""
+        container = self.state.whole or self.state.pieces[0]
+        found = self._asked(container)
+        if isinstance(found, Pending):
+            return found
+        if found == "PUBLISHED":
+            return self._ready(container, published=True)
+        state = replace(self.state, misses=0)
+        if found != "FINISHED":
+            return self._wait(state)
+        if self.dance.pause and not state.paused:
+            return replace(state, paused=True).later(self.dance.pause)
+        return self._ready(container)
+
+    def _ready(self, container: str, **more: Any) -> Ready:
+        notes = (warning("daily_cap_near", self.state.near),) if self.state.near else ()
+        return Ready(self.makings.plan | {"container": container} | more, notes)
+
+    def _asked(self, container: str) -> str | Pending:
+        """A container's status; a wait when it could not be read or must be made anew."""
+        try:
+            reply = ask(self.dance, self.up, container)
+        except ApiError as error:
+            if error.code == AUTH or self.state.misses >= MISSES_MAX:
+                raise
+            return replace(self.state, misses=self.state.misses + 1).later(MISS_WAIT)
+        status = text_of(reply.record().get(self.dance.status))
+        return self._failed(reply, status) if status in ("ERROR", "EXPIRED") else status
+
+    def _failed(self, reply: Reply, status: str) -> Pending:
+        """A container that comes to nothing: everything is made anew once, where that may help."""
+        why = _why(self.dance, reply)
+        if (status == "EXPIRED" or why in self.dance.again) and self.state.rebuilt < REBUILDS_MAX:
+            return Progress(rebuilt=self.state.rebuilt + 1, near=self.state.near).later(MISS_WAIT)
+        said = {"status": reply.status, "body": reply.record()}
+        if status == "EXPIRED":
+            raise self.graph.ruled(self.up, "container.expired", Outcome.NOT_SENT, said=said)
+        raise self._broken(why, said, text_of(reply.record().get(self.dance.detail)))
+
+    def _broken(self, why: str, said: Json, words: str) -> ApiError:
+        rows = self.graph.replies
+        found = rows.get(("container", 200, why), rows["container", 200, None])
+        if found.rule:
+            return self.graph.ruled(self.up, found.rule.partition(".")[2], found.outcome, words[:300], said)
+        label = self.graph.platform.label
+        return self.graph.unavailable(self.up, f"{label} could not take the media: {words[:300]}", found.outcome, said)
+
+    def _wait(self, state: Progress) -> Pending:
+        if state.waited + state.wait > self.makings.patience:
+            minutes = int(self.makings.patience // 60)
+            message = f"{self.graph.platform.label} has not finished processing the media within {minutes} minutes."
+            raise self.graph.unavailable(self.up, message, Outcome.NOT_SENT)
+        longer = min(state.wait * GROWTH, LONGEST_WAIT)
+        return replace(state, waited=state.waited + state.wait, wait=longer).later(state.wait)
+
+
+def ask(dance: Dance, up: Upstream, container: str) -> Reply:
+    """A container's status, as answered; ApiError when it has none."""
+    fields = f"{dance.status},{dance.detail}"
+    reply = dance.graph.call(up, "status", "GET", container, params={"fields": fields})
+    if not text_of(reply.record().get(dance.status)):
+        raise dance.graph.unusable(up, "status", reply)
+    return reply
+
+
+def _why(dance: Dance, reply: Reply) -> str:
+    """The name of a container's error: Threads gives a word, Instagram a sentence with a number in it."""
+    words = text_of(reply.record().get(dance.detail))
+    number = re.search(r"\b(22\d{5})\b", words)
+    return number[1] if number else words
+
+
+# --- Publishing ----------------------------------------------------------------------------------------------------
+
+
+def send(dance: Dance, up: Upstream, plan: Json) -> Published:
+    """Publish the container, unless it is known to be published already."""
+    if plan.get("published"):
+        return _bound(dance, up, plan, plan["since"])
+    path = f"{up.account.platform_account_id}/{dance.publish}"
+    reply = dance.graph.call(up, "publish", "POST", path, mutating=True, data={"creation_id": plan["container"]})
+    post = dance.graph.id_of(up, "publish", reply, mutating=True)
+    return _shown(dance, up, {"id": post} | _details(dance, up, post))
+
+
+def settle(dance: Dance, up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
+    """Ask the container, and look for the post where it must be there."""
+    try:
+        reply = ask(dance, up, plan["container"])
+    except ApiError as error:
+        # Reading a status sometimes breaks for a published container (Graph 100/33): the post itself still tells.
+        return _found(dance, up, plan, since_ms) or Unknown({"error": error.message, "answer": error.platform_response})
+    status, evidence = text_of(reply.record().get(dance.status)), {"status": reply.status, "body": reply.record()}
+    if status == "PUBLISHED":
+        return _bound(dance, up, plan, since_ms)
+    if status == "FINISHED":
+        return Absent(evidence)
+    if status in ("ERROR", "EXPIRED"):
+        return _found(dance, up, plan, since_ms) or Unknown(evidence, final=True)
+    return Unknown(evidence)
+
+
+def _bound(dance: Dance, up: Upstream, plan: Json, since_ms: int) -> Published:
+    """The post of a published container; without an address when it is not certain which one it is."""
+    return _found(dance, up, plan, since_ms) or Published(f"container:{plan['container']}")
+
+
+def _found(dance: Dance, up: Upstream, plan: Json, since_ms: int) -> Published | None:
+    """The one post that is ours: same account, text and kind, young enough, and no other post of ours."""
+    edge = f"{up.account.platform_account_id}/{plan.get('list', dance.posts)}"
+    try:
+        listed = recent(dance.graph, up, edge, dance.post_fields, "timestamp", since_ms)
+    except ApiError:
+        return None
+    ours = [post for post in listed.posts if _is_ours(dance, up, plan, post)]
+    return _shown(dance, up, ours[0]) if len(ours) == 1 and listed.complete else None
+
+
+def _is_ours(dance: Dance, up: Upstream, plan: Json, post: Json) -> bool:
+    id = text_of(post.get("id"))
+    return (
+        bool(id)
+        and id not in up.bound
+        and post.get("media_type") in plan["types"]
+        and _same(plan["text"], post.get(dance.text))
+    )
+
+
+def _same(sent: str, got: object) -> bool:
+    # Instagram takes the @ out of captions that it shows to weaker roles.
+    return normal(sent).replace("@", "") == normal(got).replace("@", "")
+
+
+def _details(dance: Dance, up: Upstream, post: str) -> Json:
+    """What is told of a fresh post; nothing when it cannot be read, for it is published all the same."""
+    try:
+        return dance.graph.call(up, "look", "GET", post, params={"fields": "permalink,shortcode"}).record()
+    except ApiError:
+        return {}
+
+
+def _shown(dance: Dance, up: Upstream, post: Json) -> Published:
+    url = text_of(post.get("permalink")) or dance.page(up, post)
+    return Published(text_of(post["id"]), url or None, None, url or None)
+
+
+def verdicts(names: Sequence[str], found: Verdict, step: str = "*") -> dict[tuple[str, int, str | None], Verdict]:
+    """Rows of REPLIES for several names of Graph errors."""
+    return {(step, 200 if step == "container" else 400, name): found for name in names}

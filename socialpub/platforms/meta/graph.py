@@ -1,0 +1,353 @@
+"""How Meta's Graph APIs are spoken to, shared by the three platforms on them: calls, errors, lists.
+
+Meta's HTTP statuses say little; the error's numbers decide. So an answer with a Graph error is looked up in REPLIES as
+status 400 under its names ("4/2207051", "2207051", "4"), and one that Meta calls transient as status 503. A row names a
+number, not its place: the same one comes as `code` from one edge and as `error_subcode` from another.
+Sources: developers.facebook.com/docs/graph-api/guides/error-handling and /overview/rate-limiting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import Reply
+from socialpub.platforms.contract import Json, Replies, ScopedSite, Site, Tokens, Upstream, Verdict, verdict
+from socialpub.platforms.kit import oauth
+from socialpub.platforms.kit.refusals import Refusals, clean, secrets_of, text_of
+from socialpub.platforms.kit.text import composed
+
+Method = Literal["GET", "POST", "DELETE"]
+AUTH = "platform_auth_failed"
+SKEW_MS = 120_000  # between Meta's clock and ours (reliability: a match is exact within two minutes)
+PAGE = 25
+PAGES_MAX = 20
+
+
+class MetaSite(ScopedSite):
+    """The settings that the platforms on a Graph API have in common."""
+
+    appsecret_proof: bool = False
+    """Whether calls carry `appsecret_proof`, for apps of which Meta wants it ("Require App Secret")."""
+
+
+# --- What an answer means ----------------------------------------------------------------------------------------
+
+_RECONNECT = Verdict(Outcome.REJECTED, AUTH, remediation="Reconnect the account.", token_refused=True)
+_CHECKPOINT = Verdict(
+    Outcome.REJECTED,
+    AUTH,
+    remediation="Log in on the platform itself and do what it asks, then reconnect the account.",
+    token_refused=True,
+)
+_ROLE = Verdict(
+    Outcome.REJECTED,
+    AUTH,
+    remediation="Have the role on the Page restored first, then reconnect the account.",
+    token_refused=True,
+)
+_PERMISSION = Verdict(
+    Outcome.REJECTED,
+    AUTH,
+    remediation="Reconnect the account and leave every permission that is asked for switched on.",
+)
+THROTTLED = Verdict(Outcome.THROTTLED, "platform_unavailable")
+AGAIN = Verdict(Outcome.NOT_SENT, "platform_unavailable")
+
+SHARED: Replies = {
+    ("*", 400, "190"): _RECONNECT,
+    ("*", 400, "102"): _RECONNECT,
+    ("*", 400, "459"): _CHECKPOINT,
+    ("*", 400, "464"): _CHECKPOINT,
+    ("*", 400, "492"): _ROLE,
+    ("*", 400, "permission"): _PERMISSION,
+    ("*", 400, "app_secret"): Verdict(
+        Outcome.REJECTED,
+        "platform_not_enabled",
+        remediation="The operator sets the platform's client_secret and switches appsecret_proof on.",
+    ),
+    ("*", 401, None): _RECONNECT,
+    ("*", 400, "100"): Verdict(Outcome.REJECTED),
+    # Reading sometimes fails this way for what is there (100/33).
+    **{(step, 400, "100"): AGAIN for step in ("status", "settle")},
+    # A throttled call is refused before it does anything (graph-api/overview/rate-limiting).
+    **{("*", 400, name): THROTTLED for name in ("4", "17", "32", "341", "613", "80001", "80002")},
+}
+"""What every Graph API answers alike; a platform's own rows are added to these."""
+
+_PASSING = frozenset({1, 2, 6001, 1363047, 1609010, -1, -2})
+_PERMISSIONS = frozenset({3, 10, *range(200, 300)})
+
+
+_PHRASES = {"appsecret_proof": "app_secret"}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A Graph error; both numbers are None where the answer holds none."""
+
+    code: int | None = None
+    subcode: int | None = None
+    message: str = ""  # for people
+    words: str = ""  # everything that was said, in lower case
+    transient: bool = False
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Its subcode and its code, as far as it has them."""
+        return tuple(number for number in (self.subcode, self.code) if number is not None)
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether its numbers say that another try may do."""
+        return not _PASSING.isdisjoint(self.numbers)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it may be called in REPLIES, the most telling name first."""
+        pair = (f"{self.code}/{self.subcode}",) if len(self.numbers) == 2 else ()
+        group = ("permission",) if self.code in _PERMISSIONS else ()
+        return (*pair, *map(str, self.numbers), *group)
+
+
+def fault_of(reply: Reply) -> Fault:
+    """The error in an answer, in the shape of Graph or of the token endpoints."""
+    body = reply.record()
+    error = body.get("error")
+    if isinstance(error, dict):
+        texts = [str(error.get(key) or "") for key in ("error_user_msg", "message", "error_user_title")]
+        more = error.get("error_data")
+        return Fault(
+            _number(error.get("code")),
+            _number(error.get("error_subcode")),
+            texts[0] or texts[1],
+            "\n".join(texts).lower(),
+            error.get("is_transient") is True,
+            more if isinstance(more, dict) else {},
+        )
+    return Fault(message=str(body.get("error_message") or ""))
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+# --- One of the APIs ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Graph(Refusals):
+    """One of the Graph APIs: its platform, its table of answers, and how its steps are called.
+
+    `phrases`: pieces of messages (in lower case) by which an error is known whose code says too little, and its name.
+    """
+
+    phrases: Mapping[str, str] = field(default_factory=dict)
+
+    def address(self, site: Site, path: str) -> str:
+        return f"{site.api_base}/{self.platform.pinned(site)}/{path}"
+
+    def call(
+        self,
+        up: Upstream,
+        step: str,
+        method: Method,
+        path: str,
+        *,
+        token: str | None = None,
+        mutating: bool = False,
+        **sent: Any,
+    ) -> Reply:
+        """The 2xx answer to a call; every other answer is raised as REPLIES sorts it."""
+        reply = self.ask(up, method, path, token=token, **sent)
+        if reply.ok:
+            return reply
+        raise self.refused(up, step, reply, mutating=mutating)
+
+    def ask(self, up: Upstream, method: Method, path: str, *, token: str | None = None, **sent: Any) -> Reply:
+        """Any answer. `path` is under the version, or a whole address; the token goes in a header, never in the URL."""
+        url = path if "://" in path else self.address(up.site, path)
+        bearer = token or up.tokens.access
+        headers = {"Authorization": f"Bearer {bearer}"} | dict(sent.pop("headers", {}))
+        params = dict(sent.pop("params", None) or {}) | proof(up.site, bearer)
+        return up.http.request(method, url, headers=headers, params=params or None, **sent)
+
+    def name(self, step: str, reply: Reply) -> str | None:
+        """What the answer's error is called in REPLIES, at this step; None when nothing there fits."""
+        fault = fault_of(reply)
+        phrases = {**self.phrases, **_PHRASES}
+        phrase = next((name for words, name in phrases.items() if words in fault.words), None)
+        names = (phrase, *fault.names) if phrase else fault.names
+        rows = self.replies
+        return next((name for name in names if (step, 400, name) in rows or ("*", 400, name) in rows), None)
+
+    def verdict(self, step: str, reply: Reply, *, mutating: bool) -> Verdict:
+        """What an answer that is no success means."""
+        fault, name = fault_of(reply), self.name(step, reply)
+        found = verdict(self.replies, step, 400 if name else reply.status, name, mutating=mutating)
+        settled = name is not None and (found.outcome is not Outcome.REJECTED or found.code == AUTH)
+        if settled or not (fault.transient or (name is None and fault.is_passing)):
+            return found
+        return verdict(self.replies, step, 503, None, mutating=mutating)
+
+    def refused(self, up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
+        """The error of an answer, without any secret in it."""
+        shown = clean(up, reply)
+        found = self.verdict(step, reply, mutating=mutating)
+        error = self.told(up, step, found, shown, fault_of(shown).message)
+        # Graph looks at the token and its permissions before it does anything.
+        error.absent = mutating and error.code == AUTH
+        if error.code == "platform_unavailable":
+            error.retry_after = error.retry_after or regain_seconds(reply)
+        return error
+
+    def ruled(self, up: Upstream, suffix: str, outcome: Outcome, found: str = "", said: Any = None) -> ApiError:
+        """The error of a rule row that something else than an error answer broke."""
+        error = super().ruled(up, suffix, outcome, found, said)
+        # A row that is checked here before anything is sent can be broken in the platform's own eyes, too.
+        upstream = error.code == "preflight_failed"
+        return replace(error, code="platform_rejected", status=0) if upstream else error
+
+    def id_of(self, up: Upstream, step: str, reply: Reply, *, mutating: bool = False, key: str = "id") -> str:
+        """The id in an answer (Meta gives them as text or number)."""
+        found = text_of(reply.record().get(key))
+        if not found:
+            raise self.unusable(up, step, reply, mutating=mutating)
+        return found
+
+
+def proof(site: Site, token: str) -> dict[str, str]:
+    """What shows that a call with this token comes from the app itself; empty where it is switched off or unknown.
+
+    Apps with "Require App Secret" are refused every call without it (graph-api/guides/secure-requests).
+    """
+    if not (isinstance(site, MetaSite) and site.appsecret_proof and site.client_secret):
+        return {}
+    return {"appsecret_proof": hmac.new(site.client_secret.encode(), token.encode(), hashlib.sha256).hexdigest()}
+
+
+def regain_seconds(reply: Reply) -> int | None:
+    """When calls are taken again, by the usage headers; None when they say nothing.
+
+    They tell it in minutes. Where the app's own calls are used up they tell no time: those of an hour are counted.
+    """
+    app = _usage(reply, "x-app-usage")
+    rows = [app, *(row for each in _usage(reply, "x-business-use-case-usage").values() for row in _rows(each))]
+    minutes = [row.get("estimated_time_to_regain_access") for row in rows]
+    longest = max((value for value in minutes if isinstance(value, int)), default=0)
+    used_up = any(isinstance(app.get(name), int) and app[name] >= 100 for name in _APP_COUNTS)
+    return longest * 60 or (_APP_WINDOW if used_up else None)
+
+
+_APP_COUNTS = ("call_count", "total_time", "total_cputime")
+_APP_WINDOW = 3600
+
+
+def _usage(reply: Reply, header: str) -> Json:
+    try:
+        found = json.loads(reply.headers.get(header, ""))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _rows(value: object) -> Iterator[Json]:
+    yield from (row for row in (value if isinstance(value, list) else []) if isinstance(row, dict))
+
+
+# --- Looking ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Posts of a list that are young enough. `complete`: the list was read back to where older ones begin."""
+
+    posts: tuple[Json, ...]
+    complete: bool
+
+
+def recent(graph: Graph, up: Upstream, edge: str, fields: str, time_field: str, since_ms: int) -> Listed:
+    """The posts of a list since a moment (and a little before it); ApiError when a page cannot be read."""
+    found: list[Json] = []
+    params = {"fields": fields, "limit": str(PAGE), "since": str((since_ms - SKEW_MS) // 1000)}
+    for _ in range(PAGES_MAX):
+        reply = graph.call(up, "settle", "GET", edge, params=params)
+        posts = reply.record().get("data")
+        if not isinstance(posts, list):
+            raise graph.unusable(up, "settle", reply)
+        young = [post for post in posts if isinstance(post, dict) and _is_young(post.get(time_field), since_ms)]
+        found += young
+        after = cursor(reply.record())
+        if not after or len(young) < len(posts):
+            return Listed(tuple(found), True)
+        params = params | {"after": after}
+    return Listed(tuple(found), False)
+
+
+def _is_young(time: object, since_ms: int) -> bool:
+    at = moment_ms(time)
+    return at is not None and at >= since_ms - SKEW_MS
+
+
+def cursor(body: Json) -> str:
+    """Where the next page of a list begins; empty at its end. Its whole address is not used: it holds the token."""
+    paging = body.get("paging")
+    if not isinstance(paging, dict) or not paging.get("next"):
+        return ""
+    cursors = paging.get("cursors")
+    return text_of(cursors.get("after")) if isinstance(cursors, dict) else ""
+
+
+def moment_ms(text: object) -> int | None:
+    """An instant as Graph writes it (2026-11-20T12:00:00+0000); None when it is none."""
+    try:
+        return int(datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%S%z").timestamp() * 1000)
+    except ValueError:
+        return None
+
+
+def normal(text: object) -> str:
+    """A text so that what Meta gives back can be compared with what it got."""
+    return composed(str(text or "").replace("\r\n", "\n").replace("\r", "\n")).strip()
+
+
+# --- Tokens ----------------------------------------------------------------------------------------------------------
+
+
+def exchanged(graph: Graph, up: Upstream, url: str, params: Mapping[str, str], now_ms: int) -> Tokens:
+    """Tokens by one of Meta's exchanges, which take everything in the query; the scopes stay as they were."""
+    reply = up.http.request("GET", url, params=params, headers={"Accept": "application/json"})
+    hide = [*secrets_of(up), *params.values()]
+    found = oauth.tokens(graph.platform, reply, now_ms, held=up.tokens, hide=hide)
+    # What renews it is the token itself, so it stands in both places.
+    return replace(found, refresh=found.access)
+
+
+def renewed(graph: Graph, up: Upstream, params: Mapping[str, str], now_ms: int) -> Tokens:
+    """A long-lived token in place of another. One that is refused but still works is only too young to be renewed."""
+    try:
+        return exchanged(graph, up, f"{up.site.api_base}/refresh_access_token", params, now_ms)
+    except ApiError as error:
+        if error.code != AUTH or not graph.ask(up, "GET", "me", params={"fields": "id"}).ok:
+            raise
+        message = f"{graph.platform.label} does not renew this token yet."
+        raise graph.unavailable(up, message, Outcome.NOT_SENT, error.platform_response) from error
+
+
+def stand_in(values: Any, **paths: str) -> Any:
+    """Settings in which the other addresses follow `api_base`, where that is set and they are not (labs use it)."""
+    if isinstance(values, dict) and values.get("api_base"):
+        return {name: f"{values['api_base']}{path}" for name, path in paths.items()} | values
+    return values
+
+
+def data_of(reply: Reply) -> Iterator[Json]:
+    """The objects of an answer's `data`."""
+    yield from _rows(reply.record().get("data"))

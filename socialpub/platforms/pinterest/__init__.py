@@ -1,0 +1,1 @@
+"""Pinterest, over API v5."""

@@ -1,0 +1,80 @@
+"""Calls of Pinterest's API v5: the token in its header, errors by REPLIES, lists page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import Reply
+from socialpub.platforms.contract import Json, Upstream, Verdict, verdict
+from socialpub.platforms.kit.refusals import Refusals, clean, text_of
+from socialpub.platforms.pinterest.declaration import PHRASES, PLATFORM, REPLIES, STEPS
+
+_RESET_MAX = 86_400
+_ERRORS = Refusals(PLATFORM, REPLIES, STEPS)
+ruled, unusable = _ERRORS.ruled, _ERRORS.unusable
+
+
+def ask(up: Upstream, method: Literal["GET", "POST"], path: str, **sent: Any) -> Reply:
+    """Any answer; `path` is under the version."""
+    headers = {"Authorization": f"Bearer {up.tokens.access}"} | dict(sent.pop("headers", {}))
+    url = f"{up.site.api_base}/{PLATFORM.pinned(up.site)}/{path}"
+    return up.http.request(method, url, headers=headers, **sent)
+
+
+def call(
+    up: Upstream, step: str, method: Literal["GET", "POST"], path: str, *, mutating: bool = False, **sent: Any
+) -> Reply:
+    """The 2xx answer; every other one is raised as REPLIES sorts it."""
+    reply = ask(up, method, path, **sent)
+    if not reply.ok:
+        raise refused(up, step, reply, mutating=mutating)
+    return reply
+
+
+def pages(up: Upstream, step: str, path: str, params: Mapping[str, str], limit: int) -> Iterator[list[Json] | None]:
+    """The items of a list, a page at a time; None at the end when there are more than `limit` pages."""
+    mark = ""
+    for _ in range(limit):
+        reply = call(up, step, "GET", path, params={**params, **({"bookmark": mark} if mark else {})})
+        items = reply.record().get("items")
+        if not isinstance(items, list):
+            raise unusable(up, step, reply)
+        yield [item for item in items if isinstance(item, dict)]
+        mark = text_of(reply.record().get("bookmark"))
+        if not mark:
+            return
+    yield None
+
+
+# --- Errors --------------------------------------------------------------------------------------------------------
+
+
+def name_of(step: str, reply: Reply) -> str | None:
+    """What an error is called in REPLIES at this step: by its words, else by its code."""
+    body = reply.record()
+    words = f"{body.get('message', '')} {body.get('message_detail', '')}".lower()
+    names = [name for name, pieces in PHRASES.items() if any(piece in words for piece in pieces)]
+    known = [*names, text_of(body.get("code"))]
+    return next(
+        (name for name in known if {(step, reply.status, name), ("*", reply.status, name)} & set(REPLIES)), None
+    )
+
+
+def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
+    """The error of an answer that is no success, without any secret in it."""
+    found = verdict(REPLIES, step, reply.status, name_of(step, reply), mutating=mutating)
+    shown = clean(up, reply)
+    body = shown.record()
+    said = text_of(body.get("message_detail")) or text_of(body.get("message"))
+    error = _ERRORS.told(up, step, found, shown, said)
+    error.retry_after = error.retry_after or _reset(reply, found)
+    return error
+
+
+def _reset(reply: Reply, found: Verdict) -> int | None:
+    """Seconds until calls are taken again, by the header that Pinterest has in place of Retry-After."""
+    text = reply.headers.get("x-ratelimit-reset", "").strip()
+    seconds = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return seconds if found.outcome is Outcome.THROTTLED and 0 < seconds <= _RESET_MAX else None

@@ -1,0 +1,188 @@
+"""Pinterest pins through API v5: a video is uploaded first, and then one call creates the pin.
+
+There is no key: what was sent without an answer is looked for on the board, among the account's own pins.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import CALL_SECONDS, UPLOAD_SECONDS
+from socialpub.platforms.contract import (
+    Absent,
+    Board,
+    Connected,
+    Draft,
+    Identity,
+    Json,
+    Pending,
+    Published,
+    Ready,
+    Tokens,
+    Unknown,
+    Upstream,
+)
+from socialpub.platforms.kit import oauth
+from socialpub.platforms.kit.refusals import text_of
+from socialpub.platforms.kit.text import composed
+from socialpub.platforms.pinterest.api import call, pages, ruled, unusable
+from socialpub.platforms.pinterest.declaration import PLATFORM, REPLIES
+from socialpub.platforms.pinterest.media import images, length, pieces, stream, video
+
+__all__ = ["PLATFORM", "REPLIES", "boards", "identify", "prepare", "refresh", "send", "settle"]
+
+_WEB = "https://www.pinterest.com/pin"
+_WORDS = ("title", "description", "link", "alt_text")
+_SKEW_MS = 120_000  # between Pinterest's clock and ours
+_PAGE, _PAGES_MAX = 25, 20
+_BOARDS_PAGE, _BOARDS_PAGES_MAX = 250, 20
+_STEPS = {
+    "image_base64": ("pin", "REGULAR"),
+    "image_url": ("fetched", "REGULAR"),
+    "multiple_image_base64": ("several", "CAROUSEL"),
+    "multiple_image_urls": ("several_fetched", "CAROUSEL"),
+    "video_id": ("video", "VIDEO"),
+}
+"""By the kind of a media source: the step in REPLIES, and what Pinterest calls such a pin."""
+
+
+# --- Publishing ----------------------------------------------------------------------------------------------------
+
+
+def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
+    """Upload a video; images travel with the pin itself."""
+    pin = _pin(up, draft)
+    if draft.items[0].kind == "image":
+        return Ready({"pin": pin, "source": images(draft.items)})
+    found = video(up, draft, saved)
+    if isinstance(found, Pending):
+        return found
+    return Ready({"pin": pin, "source": {"source_type": "video_id", "media_id": found} | _cover(draft)})
+
+
+def _pin(up: Upstream, draft: Draft) -> Json:
+    board = draft.options.get("boardId") or up.account.extra.get("defaultBoardId")
+    if not board:
+        raise ruled(up, "board.required", Outcome.REJECTED)
+    words = {
+        "title": draft.options.get("title"),
+        "description": draft.text,
+        "link": draft.options.get("destinationUrl"),
+        "alt_text": draft.items[0].alt_text,
+    }
+    return {"board_id": board} | {name: text for name, text in words.items() if text}
+
+
+def _cover(draft: Draft) -> Json:
+    """Every video needs a cover: the given one, else its first frame."""
+    url = draft.options.get("coverImageUrl")
+    return {"cover_image_url": url} if url else {"cover_image_key_frame_time": 0}
+
+
+def send(up: Upstream, plan: Json) -> Published:
+    """Create the pin."""
+    source, body = plan["source"], pieces(plan["pin"], plan["source"])
+    step = "covered" if "cover_image_url" in source else _STEPS[source["source_type"]][0]
+    headers = {"Content-Type": "application/json", "Content-Length": str(length(body))}
+    deadline = UPLOAD_SECONDS if "files" in source else CALL_SECONDS
+    reply = call(up, step, "POST", "pins", mutating=True, headers=headers, content=stream(body), deadline=deadline)
+    pin = text_of(reply.record().get("id"))
+    if not pin:
+        raise unusable(up, step, reply, mutating=True)
+    return _shown(pin)
+
+
+def _shown(pin: str) -> Published:
+    # The pin's own `link` is where it leads to, not where it is.
+    url = f"{_WEB}/{pin}/"
+    return Published(pin, url, None, url)
+
+
+# --- Settling ------------------------------------------------------------------------------------------------------
+
+
+def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
+    """The one pin on the board that is the account's own, says the same and is young enough."""
+    try:
+        young, complete = _young(up, plan["pin"]["board_id"], since_ms)
+    except ApiError as error:
+        return Unknown({"error": error.message, "answer": error.platform_response})
+    ours = [pin for pin in young if _is_ours(up, plan, pin)]
+    evidence = {"looked": len(young), "alike": len(ours)}
+    if not ours:
+        return Absent(evidence) if complete else Unknown(evidence)
+    # A pin without any words is like every other one without them.
+    if len(ours) > 1 or not complete or not any(name in plan["pin"] for name in _WORDS):
+        return Unknown(evidence)
+    return _shown(text_of(ours[0]["id"]))
+
+
+def _young(up: Upstream, board: str, since_ms: int) -> tuple[list[Json], bool]:
+    """The board's pins since then, and whether the list was read to where older ones begin."""
+    found: list[Json] = []
+    for page in pages(up, "look", f"boards/{board}/pins", {"page_size": str(_PAGE)}, _PAGES_MAX):
+        if page is None:
+            return found, False
+        young = [pin for pin in page if _created_ms(pin) >= since_ms - _SKEW_MS]
+        found += young
+        if page and not young:
+            break
+    return found, True
+
+
+def _is_ours(up: Upstream, plan: Json, pin: Json) -> bool:
+    kind = _STEPS[plan["source"]["source_type"]][1]
+    return (
+        text_of(pin.get("id")) not in {"", *up.bound}
+        and pin.get("is_owner") is True
+        and not pin.get("parent_pin_id")  # saved from another pin
+        and (pin.get("creative_type") or kind) == kind
+        and all(_normal(pin.get(name)) == _normal(plan["pin"].get(name)) for name in _WORDS)
+    )
+
+
+def _created_ms(pin: Json) -> int:
+    """When a pin was made; -1 when it does not say. Without a zone Pinterest means UTC."""
+    try:
+        at = datetime.fromisoformat(text_of(pin.get("created_at")))
+    except ValueError:
+        return -1
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _normal(text: object) -> str:
+    return composed(text_of(text).replace("\r\n", "\n").replace("\r", "\n")).strip()
+
+
+# --- Connecting ----------------------------------------------------------------------------------------------------
+
+
+def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
+    """The one account of a login."""
+    reply = call(up, "identify", "GET", "user_account")
+    found = reply.record()
+    name = text_of(found.get("username"))
+    id = text_of(found.get("id")) or name
+    if not id:
+        raise unusable(up, "identify", reply)
+    shown = text_of(found.get("business_name")) or name or None
+    return (Connected(Identity(id, shown), up.tokens, text_of(found.get("account_type")).lower()),)
+
+
+def refresh(up: Upstream, now_ms: int) -> Tokens:
+    """The next pair; the refresh token before it is used up."""
+    return oauth.refresh(PLATFORM, up, now_ms)
+
+
+def boards(up: Upstream) -> tuple[Board, ...]:
+    """Every board that the account owns or may pin to; one for advertisements only takes no pins."""
+    found: list[Board] = []
+    for page in pages(up, "boards", "boards", {"page_size": str(_BOARDS_PAGE)}, _BOARDS_PAGES_MAX):
+        found += [_board(board) for board in page or () if text_of(board.get("id"))]
+    return tuple(found)
+
+
+def _board(board: Json) -> Board:
+    privacy = text_of(board.get("privacy")) or "PUBLIC"
+    return Board(text_of(board["id"]), text_of(board.get("name")), privacy, board.get("is_ads_only") is not True)

@@ -1,0 +1,187 @@
+"""What Pinterest is: settings, options, declaration, and what its API's answers mean."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import model_validator
+
+from socialpub.base.errors import Outcome
+from socialpub.platforms.contract import (
+    NO_KEY,
+    Account,
+    Cap,
+    Counter,
+    Draft,
+    Notice,
+    OAuth,
+    Platform,
+    Replies,
+    Site,
+    Upkeep,
+    Verdict,
+)
+from socialpub.platforms.kit.options import AbsoluteUrl, Options
+from socialpub.platforms.kit.rules import ignored_option
+from socialpub.platforms.kit.text import graphemes
+from socialpub.platforms.pinterest.rules import RULES, TEXT_MAX
+
+SCOPES = ("user_accounts:read", "boards:read", "boards:write", "pins:read", "pins:write")
+
+
+class PinterestSite(Site):
+    """The hosts of Pinterest; with Trial access `api_base` is https://api-sandbox.pinterest.com."""
+
+    api_base: str = "https://api.pinterest.com"
+    """Where the API is: a bare origin. The other two follow it where they are not set."""
+    authorize_url: str = "https://www.pinterest.com/oauth/"
+    """Where people allow this server to act for them."""
+    token_url: str = "https://api.pinterest.com/v5/oauth/token"
+    """Where codes and refresh tokens become access tokens."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _follow(cls, values: Any) -> Any:
+        """The sandbox has its own tokens, but no page of its own where people are asked; a lab has both."""
+        if not isinstance(values, dict) or not values.get("api_base"):
+            return values
+        base = str(values["api_base"])
+        asked = {} if _is_pinterest(base) else {"authorize_url": f"{base}/oauth/"}
+        return {"token_url": f"{base}/v5/oauth/token"} | asked | values
+
+
+def _is_pinterest(origin: str) -> bool:
+    return (urlsplit(origin).hostname or "").split(".")[-2:] == ["pinterest", "com"]
+
+
+class PinterestOptions(Options):
+    """The board, where the pin leads, its title, and the cover of a video."""
+
+    platform: Literal["pinterest"] = "pinterest"
+    board_id: str = ""
+    destination_url: str = ""
+    title: str = ""
+    cover_image_url: AbsoluteUrl = ""
+
+
+def _count(draft: Draft, _: Account) -> Counter:
+    return Counter(graphemes(draft.text), TEXT_MAX, "graphemes")
+
+
+def _no_video(draft: Draft) -> bool:
+    return all(item.kind != "video" for item in draft.items)
+
+
+def _later_alt_texts(draft: Draft) -> bool:
+    return any(item.alt_text for item in draft.items[1:])
+
+
+PLATFORM = Platform(
+    name="pinterest",
+    label="Pinterest",
+    send_class=NO_KEY,
+    options=PinterestOptions,
+    rules=RULES,
+    caps=(Cap(1_000, 86_400),),
+    count=_count,
+    site=PinterestSite,
+    version="v5",
+    notices=(
+        ignored_option("coverImageUrl", "only a video has a cover", _no_video),
+        Notice("alt_text_ignored", "A pin has one, that of its first item.", _later_alt_texts),
+    ),
+    media={
+        "images": 5,
+        "videos": 1,
+        "mixed": False,
+        "types": ("image/jpeg", "image/png", "image/webp", "image/gif", "video/mp4", "video/quicktime"),
+    },
+    unreachable={"image": "pinterest.image_url.reachable", "video": "pinterest.video.reachable"},
+    defaults={"boardId": "defaultBoardId"},
+    account_block=("defaultBoardId", "defaultBoardName"),
+    oauth=OAuth(
+        scopes=SCOPES,
+        required=SCOPES,
+        separator=",",
+        basic=True,
+        # Apps from before 2025-09-25 get a refresh token that can be renewed only if they ask for it.
+        token_extra={"continuous_refresh": "true"},
+    ),
+    connects=True,
+    # Access lives 30 days, the refresh token 60 from its last use, and it works once.
+    upkeep=Upkeep(refresh_before=7 * 86_400, keep_alive=7 * 86_400, rotates=True),
+)
+
+
+# --- Answers -------------------------------------------------------------------------------------------------------
+# Source: github.com/pinterest/api-description v5/openapi.json (examples of errors) and pinterest/api-quickstart.
+
+AUTH = "platform_auth_failed"
+STEPS = {
+    "pin": "take the pin",
+    "fetched": "take the pin",
+    "several": "take the pin with several images",
+    "several_fetched": "take the pin with several images",
+    "video": "take the video pin",
+    "covered": "take the video pin",
+    "register": "open an upload for the video",
+    "upload": "take the video's bytes",
+    "status": "say what became of the video",
+    "look": "list the board's pins",
+    "boards": "list the boards",
+    "identify": "say whose account this is",
+}
+"""What each step asks for. The first six are the ways in which a pin is created."""
+
+PUBLIC = ("pin", "fetched", "several", "several_fetched", "video", "covered")
+
+PHRASES = {
+    "trial": ("trial access", "access tier", "standard access", "consumer type"),
+    "spam": ("spam",),
+    "unreachable": ("unable to reach", "unable to fetch", "could not fetch"),
+    "cover": ("cover_image",),
+    "source": ("multiple_image", "carousel", "media_source", "source_type"),
+    "board": ("board not found",),
+}
+"""Pieces of messages (in lower case) by which an error is known whose code says too little, and its name in REPLIES."""
+
+_RECONNECT = Verdict(Outcome.REJECTED, AUTH, remediation="Reconnect the account.", stale_token=True)
+_PERMISSION = Verdict(
+    Outcome.REJECTED,
+    AUTH,
+    remediation="Reconnect the account and leave every permission that is asked for switched on.",
+)
+_REJECTED = Verdict(Outcome.REJECTED)
+
+
+def _ruled(suffix: str, code: str = "platform_rejected") -> Verdict:
+    return Verdict(Outcome.REJECTED, code, f"pinterest.{suffix}")
+
+
+REPLIES: Replies = {
+    ("*", 400, None): _REJECTED,
+    ("*", 401, None): _RECONNECT,
+    ("*", 401, "3"): _PERMISSION,
+    ("*", 403, None): _REJECTED,
+    ("*", 403, "3"): _PERMISSION,
+    ("*", 403, "29"): _PERMISSION,
+    ("*", 401, "trial"): _ruled("access.trial"),
+    ("*", 403, "trial"): _ruled("access.trial"),
+    ("*", 404, None): _REJECTED,
+    ("*", 409, None): Verdict(Outcome.AMBIGUOUS, "platform_unavailable"),
+    ("*", 413, None): _REJECTED,
+    ("*", 429, None): Verdict(Outcome.THROTTLED, "platform_unavailable"),
+    ("*", 429, "spam"): _ruled("account.spam_blocked"),
+    **{(step, 401, "7"): _ruled("board.not_writable") for step in PUBLIC},
+    **{(step, 404, name): _ruled("board.unknown") for step in PUBLIC for name in ("40", "board")},
+    # Pinterest fetches at once, and what it could not fetch may be there a little later.
+    **{
+        (step, 400, "unreachable"): _ruled("image_url.reachable", "platform_unavailable")
+        for step in ("fetched", "several_fetched")
+    },
+    **{(step, 400, "source"): _ruled("media.single_only") for step in ("several", "several_fetched")},
+    ("video", 400, "cover"): _ruled("video.cover_required"),
+    ("covered", 400, "cover"): _ruled("cover_image_url.reachable"),
+    ("covered", 400, "unreachable"): _ruled("cover_image_url.reachable"),
+}

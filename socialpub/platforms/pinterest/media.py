@@ -1,0 +1,176 @@
+"""Pictures and videos on their way to Pinterest, streamed from their files.
+
+Images travel in the call that creates the pin, as base64, so that Pinterest needs to reach nobody; only what its bytes
+may not be (WebP, GIF) is named by its address. A video is uploaded first, by a form that Pinterest has signed
+(api-description v5, POST /media).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
+from socialpub.platforms.kit.refusals import text_of
+from socialpub.platforms.kit.uploads import form, whole
+from socialpub.platforms.pinterest.api import call, ruled, unusable
+
+INLINE = ("image/jpeg", "image/png")
+PATIENCE = 600.0
+FIRST_WAIT, GROWTH, LONGEST_WAIT = 2.0, 1.25, 5.0
+MISS_WAIT = 5.0
+MISSES_MAX = 3
+_CHUNK = 3 * (1 << 16)  # whole groups of three bytes, so that pieces of base64 can be joined
+
+
+# --- Images --------------------------------------------------------------------------------------------------------
+
+
+def images(items: Sequence[Item]) -> Json:
+    """The media source of one image or of several, as it is kept in a plan: files by their paths."""
+    inline = all(item.content_type in INLINE for item in items)
+    if inline:
+        files = [{"path": str(item.file), "content_type": item.content_type} for item in items]
+        return {"source_type": "image_base64" if len(files) == 1 else "multiple_image_base64", "files": files}
+    urls = [{"url": item.url} for item in items]
+    return {"source_type": "image_url", **urls[0]} if len(urls) == 1 else _several("multiple_image_urls", urls)
+
+
+def _several(kind: str, urls: list[dict[str, str | None]]) -> Json:
+    return {"source_type": kind, "items": urls}
+
+
+Piece = str | Path
+
+
+def pieces(pin: Json, source: Json) -> list[Piece]:
+    """The body of the call that creates a pin: texts as they are, files to be sent as base64 where they stand."""
+    if "files" not in source:
+        return [json.dumps(pin | {"media_source": source})]
+    head = json.dumps(pin)[:-1] + ', "media_source": {"source_type": ' + json.dumps(source["source_type"]) + ", "
+    files = source["files"]
+    if len(files) == 1:
+        return [head, *_inline(files[0]), "}}"]
+    joined: list[Piece] = [head + '"items": [']
+    for place, file in enumerate(files):
+        joined += [", {" if place else "{", *_inline(file), "}"]
+    return [*joined, "]}}"]
+
+
+def _inline(file: Json) -> list[Piece]:
+    return [f'"content_type": {json.dumps(file["content_type"])}, "data": "', Path(file["path"]), '"']
+
+
+def length(body: Sequence[Piece]) -> int:
+    """How many bytes `stream` will give."""
+    return sum(len(piece) if isinstance(piece, str) else -(-piece.stat().st_size // 3) * 4 for piece in body)
+
+
+def stream(body: Sequence[Piece]) -> Iterator[bytes]:
+    for piece in body:
+        if isinstance(piece, str):
+            yield piece.encode("ascii")
+            continue
+        with piece.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                yield base64.b64encode(chunk)
+
+
+# --- Videos --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A video on its way. `media` is set once its bytes are there; the signed form is never kept."""
+
+    media: str = ""
+    waited: float = 0.0
+    wait: float = FIRST_WAIT
+    misses: int = 0
+
+    def later(self, seconds: float) -> Pending:
+        return Pending(asdict(self), seconds)
+
+
+def video(up: Upstream, draft: Draft, saved: Json | None) -> str | Pending:
+    """The id of a video that Pinterest has processed; `Pending` while it has not."""
+    state = Progress(**saved) if saved else Progress()
+    return _processed(up, state) if state.media else _uploaded(up, draft, state)
+
+
+def _uploaded(up: Upstream, draft: Draft, state: Progress) -> Pending:
+    """Open an upload and send the file. An upload that came to nothing is begun anew: nobody ever sees it."""
+    try:
+        opened = _opened(up)
+        _put(up, draft, opened)
+    except ApiError as error:
+        if error.code != "platform_unavailable" or error.outcome is Outcome.THROTTLED or state.misses >= MISSES_MAX:
+            raise
+        return replace(state, misses=state.misses + 1).later(MISS_WAIT)
+    return Progress(text_of(opened["media_id"])).later(FIRST_WAIT)
+
+
+def _opened(up: Upstream) -> Json:
+    try:
+        reply = call(up, "register", "POST", "media", json={"media_type": "video"})
+    except ApiError as error:
+        if error.rule or error.code == "platform_auth_failed" or error.outcome is Outcome.THROTTLED:
+            raise
+        raise ruled(up, "media.register_failed", Outcome.NOT_SENT, error.message, error.platform_response) from error
+    found = reply.record()
+    form = found.get("upload_parameters")
+    if not (text_of(found.get("media_id")) and text_of(found.get("upload_url")) and isinstance(form, dict)):
+        raise ruled(up, "media.register_failed", Outcome.NOT_SENT, unusable(up, "register", reply).message)
+    return found
+
+
+def _put(up: Upstream, draft: Draft, opened: Json) -> None:
+    """Send the signed form with the file as its last field; the store behind it takes no token of ours."""
+    item, fields, url = draft.items[0], opened["upload_parameters"], opened["upload_url"]
+    headers, content = form(fields, "file", whole(item), item.content_type, draft.nonce, filename="video")
+    try:
+        reply = up.guarded.request("POST", url, headers=headers, content=content, deadline=UPLOAD_SECONDS)
+    except ApiError as error:
+        raise ruled(up, "video.upload_failed", Outcome.NOT_SENT, error.message) from error
+    if not reply.ok:
+        # The store answers in XML, and may repeat the signature that it was given.
+        raise ruled(up, "video.upload_failed", Outcome.NOT_SENT, _store_said(reply), {"status": reply.status})
+
+
+def _store_said(reply: Reply) -> str:
+    code = reply.content.partition(b"<Code>")[2].partition(b"</Code>")[0][:100].decode("ascii", "replace")
+    return f"The store answered {reply.status} {code}.".replace(" .", ".")
+
+
+def _processed(up: Upstream, state: Progress) -> str | Pending:
+    """The video's id once it is processed, by its status."""
+    try:
+        reply = call(up, "status", "GET", f"media/{state.media}")
+    except ApiError as error:
+        return _missed(up, state, error)
+    status = text_of(reply.record().get("status"))
+    if status == "succeeded":
+        return state.media
+    if status == "failed":
+        said = {"status": reply.status, "body": reply.record()}
+        raise ruled(up, "video.transcode_failed", Outcome.REJECTED, said=said)
+    if status not in ("registered", "processing"):
+        return _missed(up, state, unusable(up, "status", reply))
+    if state.waited + state.wait > PATIENCE:
+        raise ruled(up, "video.transcode_timeout", Outcome.NOT_SENT)
+    longer = min(state.wait * GROWTH, LONGEST_WAIT)
+    return replace(state, waited=state.waited + state.wait, wait=longer, misses=0).later(state.wait)
+
+
+def _missed(up: Upstream, state: Progress, error: ApiError) -> Pending:
+    if error.code == "platform_auth_failed" or error.rule:
+        raise error
+    if state.misses >= MISSES_MAX:
+        said = error.platform_response
+        raise ruled(up, "media.status_unavailable", Outcome.NOT_SENT, error.message, said) from error
+    return replace(state, misses=state.misses + 1).later(error.retry_after or MISS_WAIT)

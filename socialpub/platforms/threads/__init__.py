@@ -1,0 +1,1 @@
+"""Threads, over Meta's Threads API."""

@@ -1,0 +1,244 @@
+"""Threads profiles through Meta's Threads API: containers, whose media Threads fetches itself, then one public call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from pydantic import model_validator
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.platforms.contract import (
+    CONTAINER,
+    Absent,
+    Account,
+    Cap,
+    Connected,
+    Counter,
+    Draft,
+    Identity,
+    Item,
+    Json,
+    OAuth,
+    Pending,
+    Platform,
+    Published,
+    Ready,
+    Replies,
+    Tokens,
+    Unknown,
+    Upkeep,
+    Upstream,
+    Verdict,
+)
+from socialpub.platforms.kit import oauth
+from socialpub.platforms.kit.options import DigitId, Options
+from socialpub.platforms.kit.refusals import text_of
+from socialpub.platforms.meta import containers
+from socialpub.platforms.meta.containers import PATIENCE, VIDEO_PATIENCE, Dance, Form, Makings, verdicts
+from socialpub.platforms.meta.graph import AGAIN, SHARED, Graph, MetaSite, exchanged, renewed, stand_in
+from socialpub.platforms.threads.rules import RULES, TEXT_MAX, threads_length
+
+__all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "settle"]
+
+
+class ThreadsSite(MetaSite):
+    """The hosts of the Threads API."""
+
+    api_base: str = "https://graph.threads.net"
+    """Where the API is: a bare origin. A lab's stands in for the other two, too, where they are not set."""
+    authorize_url: str = "https://threads.com/oauth/authorize"
+    """Where people allow this server to act for them."""
+    token_url: str = "https://graph.threads.net/oauth/access_token"
+    """Where codes become access tokens."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _stand_in(cls, values: Any) -> Any:
+        return stand_in(values, authorize_url="/oauth/authorize", token_url="/oauth/access_token")
+
+
+class ThreadsOptions(Options):
+    """`replyToId`: the post that this one answers."""
+
+    platform: Literal["threads"] = "threads"
+    reply_to_id: DigitId = ""
+
+
+def _count(draft: Draft, _: Account) -> Counter:
+    return Counter(threads_length(draft.text), TEXT_MAX, "characters")
+
+
+PLATFORM = Platform(
+    name="threads",
+    label="Threads",
+    send_class=CONTAINER,
+    options=ThreadsOptions,
+    rules=RULES,
+    caps=(Cap(250, 86_400),),
+    count=_count,
+    site=ThreadsSite,
+    version="v1.0",
+    oauth=OAuth(
+        scopes=("threads_basic", "threads_content_publish", "threads_manage_replies"),
+        required=("threads_basic", "threads_content_publish"),
+        separator=",",
+    ),
+    upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
+    connects=True,
+    media={
+        "images": 20,
+        "videos": 20,
+        "mixed": True,
+        "types": ("image/jpeg", "image/png", "video/mp4", "video/quicktime"),
+    },
+)
+
+
+# --- What an answer means ----------------------------------------------------------------------------------------
+
+_RESTRICTED = Verdict(Outcome.REJECTED, rule="threads.account.restricted")
+_UNREACHABLE = Verdict(Outcome.REJECTED, rule="threads.media.reachable")
+_BROKEN = Verdict(Outcome.REJECTED, rule="threads.container.error")
+
+REPLIES: Replies = {
+    **SHARED,
+    **verdicts(("4279013", "2207051", "368"), _RESTRICTED),
+    # No code is documented for a used-up quota; Instagram's is taken to mean the same here.
+    **verdicts(("2207042",), Verdict(Outcome.REJECTED, rule="threads.account.daily_cap")),
+    **verdicts(("link_limit",), Verdict(Outcome.REJECTED, rule="threads.text.link_max")),
+    **verdicts(("too_long",), Verdict(Outcome.REJECTED, rule="threads.text.max_graphemes")),
+    **verdicts(("unreachable",), _UNREACHABLE),
+    # "Media Not Found" while publishing is not here: the container was not ready, whatever its status said, and is
+    # asked again and then published again (fbsamples/threads_api#70).
+    **verdicts(("4279009",), AGAIN, "make"),
+    **verdicts(("FAILED_DOWNLOADING_VIDEO",), _UNREACHABLE, "container"),
+    ("container", 200, None): _BROKEN,
+}
+
+GRAPH = Graph(
+    PLATFORM,
+    REPLIES,
+    words={
+        "make": "take the content",
+        "status": "say how far it is",
+        "publish": "publish the post",
+        "look": "show the post",
+        "settle": "list the posts",
+        "identify": "say whose account this is",
+    },
+    phrases={
+        "threads_api__link_limit_exceeded": "link_limit",
+        "at most 500 characters": "too_long",
+        "could not be fetched from this uri": "unreachable",
+    },
+)
+
+
+def _page(up: Upstream, post: Json) -> str | None:
+    name, code = up.account.extra.get("username"), text_of(post.get("shortcode"))
+    return f"https://www.threads.com/@{name}/post/{code}" if name and code else None
+
+
+DANCE = Dance(
+    GRAPH,
+    make="threads",
+    publish="threads_publish",
+    limit="threads_publishing_limit",
+    status="status",
+    detail="error_message",
+    posts="threads",
+    text="text",
+    post_fields="id,text,media_type,permalink,shortcode,timestamp",
+    page=_page,
+    again=frozenset({"unreachable", "FAILED_DOWNLOADING_VIDEO", "UNKNOWN"}),
+    pause=3.0,  # right after FINISHED a container is often not found yet
+)
+_REPLY_DANCE = replace(DANCE, quota_fields="reply_quota_usage,reply_config")
+_TYPES = {"TEXT": ("TEXT_POST",), "IMAGE": ("IMAGE",), "VIDEO": ("VIDEO",), "CAROUSEL": ("CAROUSEL_ALBUM",)}
+
+
+# --- Publishing --------------------------------------------------------------------------------------------------
+
+
+def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
+    """Make the post's container and wait for it."""
+    dance = _REPLY_DANCE if draft.options.get("replyToId") else DANCE
+    return containers.prepare(dance, up, _makings(draft), saved)
+
+
+def send(up: Upstream, plan: Json) -> Published:
+    """Publish the container."""
+    return containers.send(DANCE, up, plan)
+
+
+def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
+    """Ask the container; find its post in the account's own list."""
+    return containers.settle(DANCE, up, plan, since_ms)
+
+
+def _makings(draft: Draft) -> Makings:
+    said: Form = {"text": draft.text} if draft.text else {}
+    answers = draft.options.get("replyToId")
+    head = said | ({"reply_to_id": str(answers)} if answers else {})
+    kind = "TEXT" if not draft.items else draft.items[0].kind.upper() if len(draft.items) == 1 else "CAROUSEL"
+    plan = {
+        "text": draft.text,
+        "types": list(_TYPES[kind]),
+        "since": draft.now_ms,
+        "list": "replies" if answers else "threads",
+    }
+    patience = VIDEO_PATIENCE if any(item.kind == "video" for item in draft.items) else PATIENCE
+    if kind == "CAROUSEL":
+        pieces = tuple(_piece(item) | {"is_carousel_item": "true"} for item in draft.items)
+        return Makings(pieces, {"media_type": "CAROUSEL", **head}, plan, patience)
+    piece = _piece(draft.items[0]) if draft.items else {"media_type": "TEXT"}
+    return Makings((piece | head,), None, plan, patience)
+
+
+def _piece(item: Item) -> Form:
+    kind = item.kind
+    alt = {"alt_text": item.alt_text} if item.alt_text else {}
+    return {"media_type": kind.upper(), f"{kind}_url": item.url or "", **alt}
+
+
+# --- Connecting --------------------------------------------------------------------------------------------------
+
+
+def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
+    """The one profile of a login, with a token for 60 days."""
+    params = {
+        "grant_type": "th_exchange_token",
+        "client_secret": up.site.client_secret,
+        "access_token": up.tokens.access,
+    }
+    tokens = exchanged(GRAPH, up, f"{up.site.api_base}/access_token", params, now_ms)
+    if granted := _granted(up, tokens.access):
+        oauth.require(PLATFORM, granted, up.site)
+        tokens = replace(tokens, private={**tokens.private, "scopes": granted})
+    reply = GRAPH.call(up, "identify", "GET", "me", token=tokens.access, params={"fields": "id,username,name"})
+    who = reply.record()
+    name = text_of(who.get("username"))
+    shown = text_of(who.get("name")) or name or None
+    return (Connected(Identity(GRAPH.id_of(up, "identify", reply), shown, {"username": name}), tokens, "person"),)
+
+
+def _granted(up: Upstream, token: str) -> list[str]:
+    """The scopes that the owner left switched on; none where Threads does not say, which must not stop anybody.
+
+    It need only say so of its testers' tokens: developers.facebook.com/documentation/threads/troubleshooting/
+    debug-access-token.
+    """
+    try:
+        reply = GRAPH.ask(up, "GET", "debug_token", token=token, params={"input_token": token})
+    except ApiError:
+        return []
+    data = reply.record().get("data") if reply.ok else None
+    scopes = data.get("scopes") if isinstance(data, dict) else None
+    return [scope for scope in scopes if isinstance(scope, str)] if isinstance(scopes, list) else []
+
+
+def refresh(up: Upstream, now_ms: int) -> Tokens:
+    """A token for another 60 days; Threads renews one that is a day old and not over."""
+    params = {"grant_type": "th_refresh_token", "access_token": up.tokens.access}
+    return renewed(GRAPH, up, params, now_ms)

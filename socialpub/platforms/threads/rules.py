@@ -1,0 +1,243 @@
+"""The rows of Threads."""
+
+from __future__ import annotations
+
+import regex
+
+from socialpub.platforms.contract import Rule
+from socialpub.platforms.kit.checks import (
+    alt_texts,
+    at_most,
+    has_media,
+    max_characters,
+    media_count,
+    not_blank,
+    url_public,
+)
+from socialpub.platforms.kit.checks_media import (
+    GIB,
+    MIB,
+    aspect_ratio,
+    bit_rate_max,
+    codecs,
+    duration_max,
+    every_file,
+    files,
+    frame_rate,
+    size_max,
+    types,
+    width_max,
+)
+from socialpub.platforms.kit.rules import fetch_row
+from socialpub.platforms.kit.text import clusters, links, utf8_bytes
+
+_POSTS = "developers.facebook.com/documentation/threads/posts"
+_OVERVIEW = "developers.facebook.com/documentation/threads/overview"
+_PUBLISHING = "developers.facebook.com/docs/threads/reference/publishing"
+_ERRORS = "developers.facebook.com/docs/threads/troubleshooting"
+_VIDEOS = files("video")
+TEXT_MAX = 500
+_EMOJI_CLUSTER = regex.compile(r"\p{Emoji_Presentation}|\p{Emoji}\ufe0f|\u20e3|\p{Regional_Indicator}")
+
+
+def threads_length(text: str) -> int:
+    """Threads' own count: a cluster that is an emoji counts its UTF-8 bytes, any other one.
+
+    Source: developers.facebook.com/documentation/threads/posts ("emojis are counted as the number of UTF-8 bytes").
+    """
+    return sum(utf8_bytes(part) if _EMOJI_CLUSTER.search(part) else 1 for part in clusters(text))
+
+
+def threads_length_strict(text: str) -> int:
+    """The same with every code point of the other clusters counted: the page does not say which is meant."""
+    return sum(utf8_bytes(part) if _EMOJI_CLUSTER.search(part) else len(part) for part in clusters(text))
+
+
+def _different_links(text: str) -> int:
+    return len(set(links(text)))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "threads.text.required",
+        "cheap",
+        "A Threads post without media needs a text.",
+        "Write a text, or add an image or a video.",
+        _PUBLISHING,
+        not_blank(unless=has_media),
+    ),
+    Rule(
+        "threads.text.max_graphemes",
+        "cheap",
+        "A Threads post has at most {limit} characters; an emoji counts as many as it has bytes in UTF-8.",
+        "Shorten the text for this target, or use fewer emoji.",
+        _POSTS,
+        at_most(threads_length, strict=threads_length_strict),
+        TEXT_MAX,
+        "characters",
+    ),
+    Rule(
+        "threads.text.link_max",
+        "cheap",
+        "A Threads post has at most {limit} different links.",
+        "Remove links.",
+        _POSTS,
+        at_most(_different_links),
+        5,
+        "links",
+    ),
+    Rule(
+        "threads.media.count_max",
+        "cheap",
+        "A Threads post has at most {limit} images and videos.",
+        "Remove media.",
+        _POSTS,
+        media_count("media item"),
+        20,
+        "items",
+    ),
+    Rule(
+        "threads.media.alt_text_max_graphemes",
+        "cheap",
+        "An alt text on Threads has at most {limit} characters.",
+        "Shorten the alt text.",
+        _PUBLISHING,
+        max_characters(alt_texts("image", "video")),
+        1_000,
+        "graphemes",
+    ),
+    Rule(
+        "threads.media.url_public",
+        "cheap",
+        "Threads fetches media itself, from a public https URL in ASCII.",
+        "Give a public https URL, or ask the operator of this server for a public https `server.base_url`.",
+        _POSTS,
+        url_public,
+    ),
+    Rule(
+        "threads.media.mime_allowed",
+        "deep",
+        "Threads takes JPEG and PNG images, and MP4 and QuickTime videos.",
+        "Convert the image to JPEG or PNG, the video to MP4.",
+        _OVERVIEW,
+        types(every_file),
+        ("image/jpeg", "image/png", "video/mp4", "video/quicktime"),
+    ),
+    Rule(
+        "threads.media.image_size_max",
+        "deep",
+        "An image on Threads has at most {limit} bytes (8 MB).",
+        "Scale the image down or compress it more.",
+        _OVERVIEW,
+        size_max(files("image"), decimal=8_000_000),
+        8 * MIB,
+        "bytes",
+    ),
+    Rule(
+        "threads.media.aspect_ratio",
+        "deep",
+        "An image on Threads is between {limit} (width to height).",
+        "Crop the image.",
+        _OVERVIEW,
+        aspect_ratio(files("image"), 1 / 10, 10),
+        "1:10 and 10:1",
+    ),
+    Rule(
+        "threads.media.video_size_max",
+        "deep",
+        "A video on Threads has at most {limit} bytes (1 GB).",
+        "Compress the video more or shorten it.",
+        _OVERVIEW,
+        size_max(_VIDEOS, decimal=1_000_000_000),
+        GIB,
+        "bytes",
+    ),
+    Rule(
+        "threads.video.too_long",
+        "deep",
+        "A video on Threads lasts at most {limit} seconds.",
+        "Shorten the video.",
+        _OVERVIEW,
+        duration_max(_VIDEOS),
+        300,
+        "seconds",
+    ),
+    Rule(
+        "threads.video.codec",
+        "deep",
+        "A video on Threads is H.264 or HEVC with AAC sound or none.",
+        "Encode the video anew as H.264 with AAC.",
+        _OVERVIEW,
+        codecs(_VIDEOS, sound=True),
+        ("h264", "hevc", "aac"),
+    ),
+    Rule(
+        "threads.video.frame_rate",
+        "deep",
+        "A video on Threads has {limit} frames a second.",
+        "Encode the video anew with 30 frames a second.",
+        _OVERVIEW,
+        frame_rate(_VIDEOS, 23, 60),
+        "23 to 60",
+        "frames/s",
+    ),
+    Rule(
+        "threads.video.width_max",
+        "deep",
+        "A video on Threads is at most {limit} pixels wide.",
+        "Scale the video down.",
+        _OVERVIEW,
+        width_max(_VIDEOS),
+        1_920,
+        "pixels",
+    ),
+    Rule(
+        "threads.video.bitrate_max",
+        "deep",
+        "A video on Threads has at most {limit} bits a second.",
+        "Encode the video anew with a lower bit rate.",
+        _OVERVIEW,
+        bit_rate_max(_VIDEOS),
+        100_000_000,
+        "bits/s",
+    ),
+    Rule(
+        "threads.video.aspect_ratio",
+        "deep",
+        "A video on Threads is between {limit} (width to height).",
+        "Crop the video; 9:16 is advised.",
+        _OVERVIEW,
+        aspect_ratio(_VIDEOS, 0.01, 10),
+        "0.01:1 and 10:1",
+    ),
+    fetch_row("threads.media.reachable"),
+    Rule(
+        "threads.container.error",
+        "upstream",
+        "Threads could not process the media.",
+        "Read what Threads said in `platformResponse`; usually another encoding helps.",
+        _ERRORS,
+    ),
+    Rule(
+        "threads.container.expired",
+        "upstream",
+        "The upload was not published within 24 hours, and Threads has dropped it.",
+        "Publish the post again.",
+        _ERRORS,
+        code="platform_unavailable",
+    ),
+    Rule(
+        "threads.account.restricted",
+        "upstream",
+        "Threads has restricted the account.",
+        "Open the Threads app with this account and do what it asks.",
+        _ERRORS,
+    ),
+    Rule(
+        "threads.account.daily_cap",
+        "upstream",
+        "The account has published as often as Threads allows in 24 hours (250 posts, 1,000 replies).",
+        "Publish the post tomorrow.",
+        _OVERVIEW,
+    ),
+)

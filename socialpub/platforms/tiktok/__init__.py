@@ -1,0 +1,1 @@
+"""TikTok, over the Content Posting API."""

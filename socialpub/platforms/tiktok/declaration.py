@@ -1,0 +1,202 @@
+"""What TikTok is: settings, options, declaration, and what its API's answers mean."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import model_validator
+
+from socialpub.base.errors import Outcome
+from socialpub.platforms.contract import (
+    CONTAINER,
+    NO_KEY,
+    Account,
+    Counter,
+    Draft,
+    Notice,
+    OAuth,
+    Platform,
+    Replies,
+    Site,
+    Upkeep,
+    Verdict,
+)
+from socialpub.platforms.kit.options import Options
+from socialpub.platforms.kit.rules import ignored_option
+from socialpub.platforms.kit.text import utf16_units
+from socialpub.platforms.tiktok.rules import RULES, TEXT_MAX
+
+_SETTINGS = (
+    "privacy",
+    "disableComment",
+    "disableDuet",
+    "disableStitch",
+    "brandContentToggle",
+    "brandOrganicToggle",
+)
+PROFILE_SCOPE = "user.info.profile"
+
+
+class TiktokSite(Site):
+    """The hosts of TikTok; off until its approval is there."""
+
+    enabled: bool = False
+    """Set this once TikTok has approved the app; until then nobody can connect."""
+    api_base: str = "https://open.tiktokapis.com"
+    """Where the API is: a bare origin. A lab's stands in for the other two, too, where they are not set."""
+    authorize_url: str = "https://www.tiktok.com/v2/auth/authorize/"
+    """Where people allow this server to act for them."""
+    token_url: str = "https://open.tiktokapis.com/v2/oauth/token/"
+    """Where codes and refresh tokens become access tokens."""
+    verified_url_prefixes: tuple[str, ...] = ()
+    """The URL prefixes verified with TikTok, from which it fetches photos; empty: not checked."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _follow(cls, values: Any) -> Any:
+        base = str(values.get("api_base") or "") if isinstance(values, dict) else ""
+        if not base or is_tiktok(base):
+            return values
+        return {"authorize_url": f"{base}/v2/auth/authorize/", "token_url": f"{base}/v2/oauth/token/"} | values
+
+
+def is_tiktok(url: str) -> bool:
+    """Whether an address is one of TikTok's own API hosts (uploads go to regional ones)."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" and f".{parts.hostname or ''}".endswith(".tiktokapis.com")
+
+
+class TiktokOptions(Options):
+    """Post settings (the inbox cannot carry them), and the title of photos."""
+
+    platform: Literal["tiktok"] = "tiktok"
+    privacy: Literal["public_to_everyone", "mutual_follow_friend", "self_only"] = "public_to_everyone"
+    disable_comment: bool = False
+    disable_duet: bool = False
+    disable_stitch: bool = False
+    brand_content_toggle: bool = False
+    brand_organic_toggle: bool = False
+    title: str = ""
+
+
+def has_video(draft: Draft) -> bool:
+    return any(item.kind == "video" for item in draft.items)
+
+
+def _count(draft: Draft, _: Account) -> Counter:
+    return Counter(utf16_units(draft.text), None if has_video(draft) else TEXT_MAX, "utf16")
+
+
+def _has_settings(draft: Draft) -> bool:
+    return any(name in draft.options for name in _SETTINGS)
+
+
+PLATFORM = Platform(
+    name="tiktok",
+    label="TikTok",
+    send_class=CONTAINER,
+    options=TiktokOptions,
+    rules=RULES,
+    count=_count,
+    site=TiktokSite,
+    state="pending",
+    version="v2",
+    alt_text=(),
+    notices=(
+        Notice(
+            "tiktok_inbox_options_ignored",
+            "The post settings are left to the creator, who chooses them when confirming the draft.",
+            _has_settings,
+        ),
+        Notice(
+            "tiktok_inbox_options_ignored",
+            "The text of a video stays here; the creator writes it when confirming the draft.",
+            lambda draft: has_video(draft) and draft.text != "",
+        ),
+        ignored_option("title", "only photos have a title", has_video),
+    ),
+    media={
+        "images": 35,
+        "videos": 1,
+        "mixed": False,
+        "types": ("image/jpeg", "image/webp", "video/mp4", "video/quicktime", "video/webm"),
+    },
+    unreachable={"image": "tiktok.photo.reachable", "video": "tiktok.video.reachable"},
+    oauth=OAuth(
+        scopes=("user.info.basic", PROFILE_SCOPE, "video.upload"),
+        required=("user.info.basic", "video.upload"),
+        separator=",",
+        client_id_name="client_key",
+    ),
+    connects=True,
+    # Photos are delivered by the call that names their draft; all else goes by that name.
+    plan_class=lambda plan: NO_KEY if "photos" in plan else CONTAINER,
+    look="Look into the creator's TikTok inbox.",
+    delivers=lambda saved: bool(saved["publish"]) and saved["sent"] >= saved["size"],
+    # Access lives hours; the refresh token half a year (a year before 2026), and may be another after each use.
+    upkeep=Upkeep(refresh_before=900, keep_alive=7 * 86_400, rotates=True),
+)
+
+
+# --- Answers -------------------------------------------------------------------------------------------------------
+# Sources: developers.tiktok.com/doc/content-posting-api-reference-upload-video, -photo-post and -get-video-status.
+# TikTok's errors are known by their name, whatever the HTTP status, so rows of names stand under 400.
+
+AUTH = "platform_auth_failed"
+BUSY = "platform_unavailable"
+STEPS = {
+    "video": "open an upload for the video",
+    "photos": "take the photos",
+    "upload": "take a part of the video",
+    "status": "say what became of the draft",
+    "failed": "take the draft",
+    "identify": "say whose account this is",
+}
+"""What each step asks for."""
+
+_LATE = "Look into the creator's TikTok inbox; if the draft is not there, publish the post again as a new one."
+# Tokens say nothing about a draft that is on its way: what was prepared is kept (NOT_SENT), never prepared anew.
+_STALE = Verdict(Outcome.NOT_SENT, AUTH, stale_token=True)
+_SCOPES = Verdict(
+    Outcome.NOT_SENT,
+    AUTH,
+    remediation="Connect the account again and leave every permission that is asked for switched on.",
+)
+_THROTTLED = Verdict(Outcome.THROTTLED, BUSY, "tiktok.rate_limited")
+_BLOCKED = Verdict(Outcome.REJECTED, rule="tiktok.account.blocked")
+_UNKNOWN_ID = Verdict(Outcome.NOT_SENT, rule="tiktok.publish.failed", remediation=_LATE)
+_INIT = Verdict(Outcome.REJECTED, rule="tiktok.upload.init_failed")
+_CHUNK = Verdict(Outcome.REJECTED, rule="tiktok.upload.chunk_failed")
+_OUT_OF_STEP = Verdict(Outcome.NOT_SENT, BUSY, "tiktok.upload.chunk_failed")
+_FAILED = Verdict(Outcome.REJECTED, rule="tiktok.publish.failed")
+
+REPLIES: Replies = {
+    ("*", 401, None): _STALE,
+    ("*", 400, "access_token_invalid"): _STALE,
+    ("*", 400, "scope_not_authorized"): _SCOPES,
+    ("*", 400, "scope_permission_missed"): _SCOPES,
+    ("*", 429, None): _THROTTLED,
+    ("*", 400, "rate_limit_exceeded"): _THROTTLED,
+    ("*", 400, "spam_risk"): _BLOCKED,
+    ("*", 400, "spam_risk_too_many_pending_share"): Verdict(Outcome.REJECTED, rule="tiktok.inbox.pending_limit"),
+    ("*", 400, "reached_active_user_cap"): Verdict(Outcome.REJECTED, BUSY, "tiktok.active_user_cap"),
+    ("*", 400, "app_version_check_failed"): Verdict(Outcome.REJECTED, rule="tiktok.app_version.too_old"),
+    ("*", 400, "url_ownership_unverified"): Verdict(Outcome.REJECTED, rule="tiktok.photo.url_verified"),
+    ("video", 400, "invalid_param"): _INIT,
+    ("video", 400, "invalid_params"): _INIT,
+    ("photos", 400, "invalid_param"): _INIT,
+    ("photos", 400, "invalid_params"): _INIT,
+    ("status", 400, "invalid_publish_id"): _UNKNOWN_ID,
+    ("status", 400, "token_not_authorized_for_specified_publish_id"): _UNKNOWN_ID,
+    ("upload", 400, None): _CHUNK,
+    **{("upload", status, None): _OUT_OF_STEP for status in (401, 403, 404, 416)},
+    ("failed", 400, "file_format_check_failed"): Verdict(Outcome.REJECTED, rule="tiktok.file_format.invalid"),
+    ("failed", 400, "frame_rate_check_failed"): Verdict(Outcome.REJECTED, rule="tiktok.video.frame_rate"),
+    ("failed", 400, "video_pull_failed"): Verdict(Outcome.REJECTED, BUSY, "tiktok.video.reachable"),
+    ("failed", 400, "photo_pull_failed"): Verdict(Outcome.REJECTED, BUSY, "tiktok.photo.reachable"),
+    ("failed", 400, "internal"): Verdict(Outcome.REJECTED, BUSY, "tiktok.publish.failed"),
+    ("failed", 400, "auth_removed"): Verdict(Outcome.REJECTED, AUTH, token_refused=True),
+    ("failed", 400, "spam_risk"): _BLOCKED,
+    ("failed", 400, None): _FAILED,
+}

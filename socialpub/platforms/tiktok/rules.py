@@ -1,0 +1,323 @@
+"""The rows of TikTok (upload of drafts to the creator's inbox)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from socialpub.platforms.contract import Hit, Rule, Subject
+from socialpub.platforms.kit.checks import (
+    Piece,
+    has_images,
+    has_video,
+    max_utf16,
+    media_count,
+    media_required,
+    not_mixed,
+    number,
+    option,
+    post_text,
+    pulled_url,
+)
+from socialpub.platforms.kit.checks_media import (
+    GIB,
+    MIB,
+    Box,
+    aspect_ratio,
+    codecs,
+    duration_max,
+    duration_min,
+    every_file,
+    files,
+    frame_rate,
+    measured,
+    size_in_pixels,
+    size_max,
+    types,
+    within,
+)
+from socialpub.platforms.kit.rules import fetch_row
+
+_PHOTO = "developers.tiktok.com/doc/content-posting-api-reference-photo-post"
+_VIDEO = "developers.tiktok.com/doc/content-posting-api-reference-upload-video"
+_MEDIA = "developers.tiktok.com/doc/content-posting-api-media-transfer-guide"
+_STATUS = "developers.tiktok.com/doc/content-posting-api-reference-get-video-status"
+_VIDEOS = files("video")
+_SIDES = (360, 4_096)
+TEXT_MAX = 4_000
+
+
+def _description(subject: Subject) -> list[Piece[str]]:
+    return list(post_text(subject)) if has_images(subject) else []
+
+
+def _pasted(subject: Subject) -> list[Piece[str]]:
+    return list(post_text(subject)) if has_video(subject) else []
+
+
+def _url_verified(_: Rule, subject: Subject) -> Iterator[Hit]:
+    for index, item in enumerate(subject.draft.items):
+        url = pulled_url(item, subject.around)
+        secure = url.lower().startswith("https://") or subject.around.allow_private_networks
+        if item.kind == "image" and not (secure and _under_verified(subject, item.url, url)):
+            yield Hit(f"Media item {index + 1} would be fetched from {url[:200]!r}.", index)
+
+
+def _under_verified(subject: Subject, own: str | None, url: str) -> bool:
+    """A file that has no address yet gets one somewhere under our origin, so there the origin decides."""
+    prefixes = tuple(subject.site.verified_url_prefixes)
+    if not prefixes or url.startswith(prefixes):
+        return True
+    return not own and any(prefix.startswith(f"{url}/") for prefix in prefixes)
+
+
+def _pending(rule: Rule, subject: Subject) -> Iterator[Hit]:
+    if subject.around.recent_posts >= number(rule):
+        yield Hit(f"This server has sent {subject.around.recent_posts}.")
+
+
+def _sides_fit(_: Rule, box: Box) -> bool:
+    return all(_SIDES[0] <= side <= _SIDES[1] for side in (box.width, box.height))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "tiktok.media.required",
+        "cheap",
+        "TikTok publishes nothing without photos or a video.",
+        "Add photos or a video.",
+        _VIDEO,
+        media_required,
+    ),
+    Rule(
+        "tiktok.media.image_video_exclusive",
+        "cheap",
+        "A TikTok post has photos or a video, not both.",
+        "Remove the photos or the video.",
+        _PHOTO,
+        not_mixed,
+    ),
+    Rule(
+        "tiktok.media.count_max",
+        "cheap",
+        "A TikTok post has at most {limit} photos, or 1 video.",
+        "Remove media.",
+        _PHOTO,
+        media_count("image", videos=1),
+        35,
+        "items",
+    ),
+    Rule(
+        "tiktok.text.max_chars",
+        "cheap",
+        "The description of TikTok photos (the text) has at most {limit} UTF-16 units.",
+        "Shorten the text for this target.",
+        _PHOTO,
+        max_utf16(_description),
+        TEXT_MAX,
+        "utf16",
+    ),
+    Rule(
+        "tiktok.title.max_chars",
+        "cheap",
+        "The title of TikTok photos has at most {limit} UTF-16 units.",
+        "Shorten `options.title`.",
+        _PHOTO,
+        max_utf16(option("title", when=has_images)),
+        90,
+        "utf16",
+    ),
+    Rule(
+        "tiktok.photo.url_verified",
+        "cheap",
+        "TikTok fetches photos itself, from an https URL under an address that the app's owner has verified.",
+        "Upload the photo to this server, or have the operator verify the address with TikTok and add it to "
+        "`platforms.tiktok.verified_url_prefixes`.",
+        _MEDIA,
+        _url_verified,
+    ),
+    Rule(
+        "tiktok.text.chars_advised",
+        "cheap",
+        "A creator can paste at most {limit} UTF-16 units as the text of a video.",
+        "Shorten the text for this target.",
+        _VIDEO,
+        max_utf16(_pasted),
+        2_200,
+        "utf16",
+        severity="warning",
+    ),
+    Rule(
+        "tiktok.inbox.pending_limit",
+        "cheap",
+        "TikTok keeps at most {limit} unconfirmed drafts in 24 hours for one creator.",
+        "Have the creator confirm or discard the drafts in the TikTok app first.",
+        _VIDEO,
+        _pending,
+        5,
+        "drafts",
+        severity="warning",
+    ),
+    Rule(
+        "tiktok.file_format.invalid",
+        "deep",
+        "TikTok takes JPEG and WebP photos (no PNG), and MP4, QuickTime and WebM videos.",
+        "Convert the photo to JPEG, the video to MP4.",
+        _MEDIA,
+        types(every_file),
+        ("image/jpeg", "image/webp", "video/mp4", "video/quicktime", "video/webm"),
+    ),
+    Rule(
+        "tiktok.media.image_size_max",
+        "deep",
+        "A photo on TikTok has at most {limit} bytes (20 MB).",
+        "Scale the photo down or compress it more.",
+        _MEDIA,
+        size_max(files("image"), decimal=20_000_000),
+        20 * MIB,
+        "bytes",
+    ),
+    Rule(
+        "tiktok.photo.resolution_advised",
+        "deep",
+        "TikTok names 1080p for photos: {limit} pixels, either way round.",
+        "Scale the photo down.",
+        _MEDIA,
+        within(files("image"), 1_920, 1_080, turned=True),
+        "1,920 × 1,080",
+        "pixels",
+        severity="warning",
+    ),
+    Rule(
+        "tiktok.video.size_max",
+        "deep",
+        "A video on TikTok has at most {limit} bytes (4 GB).",
+        "Compress the video more or shorten it.",
+        _MEDIA,
+        size_max(_VIDEOS, decimal=4_000_000_000),
+        4 * GIB,
+        "bytes",
+    ),
+    Rule(
+        "tiktok.video.too_long",
+        "deep",
+        "A video on TikTok lasts at most {limit} seconds.",
+        "Shorten the video.",
+        _MEDIA,
+        duration_max(_VIDEOS),
+        600,
+        "seconds",
+    ),
+    Rule(
+        "tiktok.video.too_short",
+        "deep",
+        "A video on TikTok should last at least {limit} seconds.",
+        "Use a longer video.",
+        "no official number; common practice",
+        duration_min(_VIDEOS),
+        3,
+        "seconds",
+        severity="warning",
+    ),
+    Rule(
+        "tiktok.video.codec",
+        "deep",
+        "A video on TikTok is H.264, H.265, VP8 or VP9.",
+        "Encode the video anew as H.264.",
+        _MEDIA,
+        codecs(_VIDEOS),
+        ("h264", "hevc", "vp8", "vp9"),
+    ),
+    Rule(
+        "tiktok.video.frame_rate",
+        "deep",
+        "A video on TikTok has {limit} frames a second.",
+        "Encode the video anew with 30 frames a second.",
+        _MEDIA,
+        frame_rate(_VIDEOS, 23, 60),
+        "23 to 60",
+        "frames/s",
+    ),
+    Rule(
+        "tiktok.resolution.unsupported",
+        "deep",
+        "Each side of a video on TikTok has {limit} pixels.",
+        "Scale the video.",
+        _MEDIA,
+        measured(_VIDEOS, "dimensions of {}", size_in_pixels, _sides_fit),
+        "360 to 4,096",
+        "pixels",
+    ),
+    Rule(
+        "tiktok.video.aspect_unusual",
+        "deep",
+        "A video on TikTok is usually between {limit} (width to height).",
+        "Crop the video; 9:16 fills the screen.",
+        "no official number; common practice",
+        aspect_ratio(_VIDEOS, 9 / 16, 16 / 9),
+        "9:16 and 16:9",
+        severity="warning",
+    ),
+    fetch_row("tiktok.video.reachable"),
+    fetch_row("tiktok.photo.reachable"),
+    Rule(
+        "tiktok.upload.init_failed",
+        "upstream",
+        "TikTok did not open an upload.",
+        "Read what TikTok said in `platformResponse`.",
+        _VIDEO,
+    ),
+    Rule(
+        "tiktok.upload.chunk_failed",
+        "upstream",
+        "TikTok refused a part of the video.",
+        "Publish the post again.",
+        _MEDIA,
+    ),
+    Rule(
+        "tiktok.publish.failed",
+        "upstream",
+        "TikTok could not process the draft.",
+        "Read what TikTok said in `platformResponse`; usually another encoding helps.",
+        _STATUS,
+    ),
+    Rule(
+        "tiktok.publish.pending",
+        "upstream",
+        "TikTok did not finish processing the draft within {limit} minutes.",
+        "Look into the creator's TikTok inbox before publishing again.",
+        _STATUS,
+        limit=30,
+        unit="minutes",
+        code="platform_unavailable",
+    ),
+    Rule(
+        "tiktok.rate_limited",
+        "upstream",
+        "TikTok takes no more requests for this creator at the moment.",
+        "Publish the post again later.",
+        _VIDEO,
+        code="platform_unavailable",
+    ),
+    Rule(
+        "tiktok.active_user_cap",
+        "upstream",
+        "TikTok lets this server's app publish for only a few creators a day until it is audited.",
+        "Publish the post tomorrow, or ask the operator to have the app audited.",
+        _VIDEO,
+        code="platform_unavailable",
+    ),
+    Rule(
+        "tiktok.app_version.too_old",
+        "upstream",
+        "The creator's TikTok app is too old to receive drafts.",
+        "Have the creator update the TikTok app.",
+        _VIDEO,
+    ),
+    Rule(
+        "tiktok.account.blocked",
+        "upstream",
+        "TikTok has stopped the creator from posting for a time.",
+        "Have the creator look for notices in the TikTok app, and wait.",
+        _VIDEO,
+    ),
+)

@@ -1,0 +1,156 @@
+"""A video on its way to TikTok: cut by TikTok's rule, sent in order, streamed from its file, resumed where it stopped.
+
+Source: developers.tiktok.com/doc/content-posting-api-media-transfer-guide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from urllib.parse import urlsplit
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.platforms.contract import Item, Pending, Upstream
+from socialpub.platforms.kit.uploads import Part, whole
+from socialpub.platforms.tiktok.api import ask, data_of, refused, ruled, unusable
+from socialpub.platforms.tiktok.declaration import is_tiktok
+
+WHOLE_MAX = 64_000_000  # TikTok does not say whether its MB are decimal; this is inside both readings
+CHUNK = 10_000_000
+FIRST_WAIT, MISS_WAIT = 1.0, 5.0
+MISSES_MAX = 3  # failures that may pass, one after the other
+_GONE = (401, 403, 404)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A draft on its way: kept between the calls of `prepare`. `sent`: the bytes that TikTok has confirmed."""
+
+    publish: str = ""
+    url: str = field(default="", repr=False)
+    size: int = 0
+    chunk: int = 0
+    sent: int = 0
+    unsure: bool = False  # a part's answer was lost or a refusal: TikTok is asked how far it is
+    gone: bool = False  # the upload's address is over
+    waited: float = 0.0
+    wait: float = FIRST_WAIT
+    misses: int = 0
+    rebuilt: int = 0
+
+    def later(self, seconds: float) -> Pending:
+        return Pending(asdict(self), seconds)
+
+    def missed(self) -> Pending:
+        return replace(self, misses=self.misses + 1).later(MISS_WAIT)
+
+
+def cut(size: int) -> tuple[int, int]:
+    """The size and number of the parts. The last one also takes what is left over: the number is rounded down."""
+    chunk = size if size <= WHOLE_MAX else CHUNK
+    return chunk, size // chunk
+
+
+def opened(up: Upstream, item: Item, state: Progress, reply: Reply) -> Progress:
+    """The state with the upload that an answer opened."""
+    data = data_of(up, "video", reply)
+    publish, url = data.get("publish_id"), data.get("upload_url")
+    size = whole(item).size
+    if not (isinstance(publish, str) and publish and isinstance(url, str) and _is_theirs(up, url)):
+        raise unusable(up, "video", reply)
+    return Progress(publish, url, size, cut(size)[0], misses=state.misses, rebuilt=state.rebuilt)
+
+
+def go_on(up: Upstream, item: Item, state: Progress) -> Progress | Pending:
+    """The state once every byte is with TikTok; `Pending` to go on after a failure."""
+    while state.sent < state.size:
+        found = _recovered(up, state) if state.unsure else _part(up, item, state)
+        if isinstance(found, Pending):
+            return found
+        state = found
+    return state
+
+
+def _is_theirs(up: Upstream, url: str) -> bool:
+    """Bytes go to TikTok's own hosts, or to the one that is set in its place."""
+    ours, given = urlsplit(up.site.api_base), urlsplit(url)
+    return is_tiktok(url) or (ours.scheme, ours.netloc) == (given.scheme, given.netloc)
+
+
+# --- One part --------------------------------------------------------------------------------------------------------
+
+
+def _part(up: Upstream, item: Item, state: Progress) -> Progress | Pending:
+    """The state after one more part, or after a failure that may pass."""
+    end = _end(state)
+    try:
+        reply = _put(up, item, state, end)
+    except ApiError as lost:
+        return _lost(state, lost)
+    if reply.status in (201, 206):
+        return replace(state, sent=end, misses=0)
+    error = refused(up, "upload", reply)
+    if reply.status in _GONE:
+        return _lost(replace(state, gone=True), error)
+    if reply.status == 416 or reply.status >= 500 or error.outcome is Outcome.THROTTLED:
+        return _lost(state, error)
+    raise error
+
+
+def _end(state: Progress) -> int:
+    end = state.sent + state.chunk
+    return state.size if state.size - end < state.chunk else end
+
+
+def _put(up: Upstream, item: Item, state: Progress, end: int) -> Reply:
+    part = Part(item.file, state.sent, end)
+    headers = {
+        "Content-Type": item.content_type,
+        "Content-Length": str(part.size),
+        "Content-Range": f"bytes {state.sent}-{end - 1}/{state.size}",
+    }
+    return up.http.request("PUT", state.url, headers=headers, content=part, deadline=UPLOAD_SECONDS)
+
+
+# --- After a failure -------------------------------------------------------------------------------------------------
+
+
+def _lost(state: Progress, error: ApiError) -> Pending:
+    if state.misses >= MISSES_MAX:
+        raise replace(error, outcome=Outcome.NOT_SENT) from error
+    return replace(state, unsure=True).missed()
+
+
+def _recovered(up: Upstream, state: Progress) -> Progress | Pending:
+    """Where TikTok says that the upload is. Another one is opened only while this one cannot become a draft."""
+    try:
+        data = status(up, state.publish).record()["data"]
+    except ApiError as error:
+        if error.code != "platform_unavailable":
+            raise
+        return _lost(state, error)
+    if data.get("status") != "PROCESSING_UPLOAD":
+        return replace(state, sent=state.size, unsure=False, gone=False)
+    told = data.get("uploaded_bytes")
+    has = told if isinstance(told, int) and 0 <= told <= state.size else None
+    sent = state.sent if has is None else has
+    if state.gone and sent < state.size:
+        return _anew(up, state, safe=has is not None)
+    # Parts begin at multiples of their size, whatever of one has arrived.
+    whole = sent if sent == state.size else min(sent // state.chunk, cut(state.size)[1] - 1) * state.chunk
+    return replace(state, sent=whole, unsure=False)
+
+
+def _anew(up: Upstream, state: Progress, *, safe: bool) -> Pending:
+    """Another upload, once. `safe`: this one lacks bytes for certain, so that it never becomes a draft."""
+    if not safe or state.rebuilt:
+        found = "The address for the upload is over."
+        raise ruled(up, "upload.chunk_failed", Outcome.NOT_SENT, found)
+    return Progress(rebuilt=state.rebuilt + 1).later(MISS_WAIT)
+
+
+def status(up: Upstream, publish: str) -> Reply:
+    """What became of a draft, as answered; asking is harmless."""
+    reply = ask(up, "POST", "post/publish/status/fetch/", json={"publish_id": publish})
+    data_of(up, "status", reply)
+    return reply

@@ -1,0 +1,1 @@
+"""X, formerly Twitter, over API v2."""

@@ -1,0 +1,192 @@
+"""How X's API v2 is spoken to: one door for calls, its two layouts of problems, and the table that sorts them.
+
+Sources: docs.x.com/x-api/fundamentals/response-codes-and-errors and /rate-limits, and the OpenAPI description 2.167.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import Reply
+from socialpub.platforms.contract import Json, Replies, Upstream, Verdict, verdict
+from socialpub.platforms.kit.refusals import Refusals, clean
+from socialpub.platforms.twitter.declaration import PLATFORM
+
+Method = Literal["GET", "POST"]
+Step = Literal["upload", "append", "finalize", "status", "metadata", "send", "settle", "identify"]
+
+_WORDS: Mapping[str, str] = {
+    "upload": "take the media",
+    "append": "take a part of the media",
+    "finalize": "take the whole media",
+    "status": "say how far the media is",
+    "metadata": "take the alt text",
+    "send": "publish the post",
+    "settle": "list the posts",
+    "identify": "say whose account this is",
+}
+
+
+# --- What an answer means ----------------------------------------------------------------------------------------
+
+
+def _rule(suffix: str, code: str = "platform_rejected") -> Verdict:
+    return Verdict(Outcome.REJECTED, code, f"twitter.{suffix}")
+
+
+def _auth(remediation: str) -> Verdict:
+    return Verdict(Outcome.REJECTED, "platform_auth_failed", remediation=remediation)
+
+
+_CREDITS = _rule("credits.exhausted", "platform_unavailable")
+_NOT_ENROLLED = _rule("app.not_enrolled", "platform_unavailable")
+_SUSPENDED = _rule("account.suspended", "platform_auth_failed")
+_LOCKED = _auth("Sign in on x.com and do what it asks there, then reconnect the account.")
+_REFUSED = Verdict(Outcome.REJECTED, remediation="Check the text, its mentions, and the account on x.com.")
+
+REPLIES: Replies = {
+    ("*", 401, None): Verdict(
+        Outcome.REJECTED, "platform_auth_failed", remediation="Reconnect the account.", stale_token=True
+    ),
+    # X counts calls before it does anything for them.
+    ("*", 429, None): Verdict(Outcome.THROTTLED, "platform_unavailable"),
+    ("*", 402, None): _CREDITS,
+    **{("*", status, "usage-capped"): _CREDITS for status in (403, 429)},
+    ("*", 403, "unsupported-authentication"): _auth("Reconnect the account."),
+    ("*", 403, "client-forbidden"): _NOT_ENROLLED,
+    ("*", 403, "suspended"): _SUSPENDED,
+    ("*", 401, "suspended"): _SUSPENDED,
+    ("*", 403, "locked"): _LOCKED,
+    ("*", 401, "locked"): _LOCKED,
+    ("send", 403, "duplicate"): replace(_rule("post.duplicate"), duplicate=True),
+    ("send", 403, "reply"): _rule("reply.not_allowed"),
+    ("send", 403, "quoting"): _rule("quote.not_allowed"),
+    **{("*", status, "video_length"): _rule("video.too_long") for status in (400, 403)},
+    **{("send", status, "text_length"): _rule("text.max_graphemes") for status in (400, 403)},
+    **{("send", status, "cashtag"): _rule("text.cashtag_max") for status in (400, 403)},
+    # What was uploaded has run out: preparing again uploads it anew.
+    ("send", 400, "media_gone"): Verdict(Outcome.NOT_SENT, "platform_unavailable"),
+    # X's own words; what a proxy says under these statuses is not here.
+    **{("*", status, "said"): _REFUSED for status in (400, 403, 404)},
+}
+
+_ERRORS = Refusals(PLATFORM, REPLIES, _WORDS)
+ruled, unusable = _ERRORS.ruled, _ERRORS.unusable
+_RETRY_NEVER = frozenset({"twitter.credits.exhausted", "twitter.app.not_enrolled"})
+_PHRASES: tuple[tuple[str, str], ...] = (
+    ("duplicate content", "duplicate"),
+    ("reply to this conversation", "reply"),
+    ("mentioned or otherwise engaged", "reply"),
+    ("deleted or not visible", "reply"),
+    ("video longer than", "video_length"),
+    ("text is too long", "text_length"),
+    ("exceeds maximum length", "text_length"),
+    ("cashtag", "cashtag"),
+    ("media ids are invalid", "media_gone"),
+    ("your account is suspended", "suspended"),
+    ("user-suspended", "suspended"),
+    ("temporarily locked", "locked"),
+)
+_SAID_FIELDS = ("title", "detail", "message", "reason", "error_description")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A problem as X tells it, at the top of the answer or in its `errors`."""
+
+    message: str = ""
+    names: tuple[str, ...] = ()  # what it may be called in REPLIES, the most telling name first
+
+
+def fault_of(reply: Reply) -> Fault:
+    """The problem in an answer; without names when it holds none."""
+    layers = list(_layers(reply.record()))
+    words = "\n".join(str(layer.get(key) or "") for layer in layers for key in _SAID_FIELDS).lower()
+    kinds = [str(layer.get("type") or "").rpartition("/")[2] for layer in layers]
+    words += "\n" + "\n".join(kinds)
+    found = [name for phrase, name in _PHRASES if phrase in words]
+    said = ["said"] if words.strip() else []
+    return Fault(_message(layers), tuple(dict.fromkeys([*found, *filter(None, kinds), *said])))
+
+
+def _layers(body: Json) -> Iterator[Json]:
+    """The problem itself and those in it; the inner ones say more."""
+    errors = body.get("errors")
+    yield from (each for each in (errors if isinstance(errors, list) else []) if isinstance(each, dict))
+    yield body
+
+
+def _message(layers: Iterable[Json]) -> str:
+    texts = (layer.get(key) for layer in layers for key in ("message", "detail", "error_description", "title"))
+    return next((text for text in texts if isinstance(text, str) and text), "")[:300]
+
+
+# --- Calls ---------------------------------------------------------------------------------------------------------
+
+
+def call(
+    up: Upstream,
+    step: Step,
+    method: Method,
+    path: str,
+    *,
+    mutating: bool = False,
+    also: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    **sent: Any,
+) -> Reply:
+    """The 2xx answer to a call; every other answer is raised as REPLIES sorts it. `also`: one more name for it."""
+    whole = {"Authorization": f"Bearer {up.tokens.access}"} | dict(headers or {})
+    reply = up.http.request(method, f"{up.site.api_base}{path}", headers=whole, **sent)
+    if reply.ok:
+        return reply
+    raise _refused(up, step, reply, also, mutating=mutating)
+
+
+def _refused(up: Upstream, step: Step, reply: Reply, also: str | None, *, mutating: bool) -> ApiError:
+    """The error of an answer, without any secret in it."""
+    shown = clean(up, reply)
+    fault = fault_of(shown)
+    found = verdict(REPLIES, step, reply.status, _name(step, reply.status, fault, also), mutating=mutating)
+    error = _ERRORS.told(up, step, found, shown, fault.message)
+    error.retry_after = error.retry_after or reset_seconds(reply)
+    error.retryable = found.rule not in _RETRY_NEVER
+    return error
+
+
+def _name(step: Step, status: int, fault: Fault, also: str | None) -> str | None:
+    names = [name for name in fault.names if name != "said"] + ([also] if also and fault.names else [])
+    return next((name for name in [*names, *fault.names] if _has_row(step, status, name)), None)
+
+
+def _has_row(step: Step, status: int, name: str) -> bool:
+    return (step, status, name) in REPLIES or ("*", status, name) in REPLIES
+
+
+def reset_seconds(reply: Reply) -> int | None:
+    """When calls are taken again, by the windows that are used up and the answer's own date; None: it says nothing."""
+    try:
+        now = parsedate_to_datetime(reply.headers.get("date", "")).timestamp()
+    except ValueError:
+        return None
+    windows = ("x-rate-limit", "x-app-limit-24hour", "x-user-limit-24hour")
+    used_up = (name for name in windows if reply.headers.get(f"{name}-remaining") == "0")
+    ends = [reply.headers.get(f"{name}-reset", "") for name in used_up]
+    waits = [int(end) - int(now) for end in ends if end.isascii() and end.isdigit() and len(end) < 12]
+    return max(max(waits), 1) if waits else None
+
+
+def data_of(reply: Reply) -> Json:
+    """The object under `data`, or an empty one."""
+    data = reply.record().get("data")
+    return data if isinstance(data, dict) else {}
+
+
+def id_of(data: Json) -> str:
+    """An id as X gives it; empty when there is none."""
+    found = data.get("id")
+    return found if isinstance(found, str) and found.isascii() and found.isdigit() else ""

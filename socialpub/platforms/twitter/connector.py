@@ -1,0 +1,117 @@
+"""X (formerly Twitter) through API v2: media first, then one public call without any key.
+
+There is nothing to send a post twice by, so a lost answer is settled by looking into the account's own list.
+"""
+
+from __future__ import annotations
+
+from socialpub.base.errors import ApiError
+from socialpub.platforms.contract import (
+    Absent,
+    Connected,
+    Draft,
+    Identity,
+    Json,
+    Pending,
+    Published,
+    Ready,
+    Tokens,
+    Unknown,
+    Upstream,
+)
+from socialpub.platforms.kit import oauth
+from socialpub.platforms.twitter import look
+from socialpub.platforms.twitter import media as twitter_media
+from socialpub.platforms.twitter.api import REPLIES, call, data_of, id_of, unusable
+from socialpub.platforms.twitter.declaration import PLATFORM
+
+__all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
+
+_WEB = "https://x.com"
+
+
+# --- Publishing --------------------------------------------------------------------------------------------------
+
+
+def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
+    """Upload the media and build the post; `Pending` while a video is being processed."""
+    media = twitter_media.uploaded(up, draft, saved)
+    if isinstance(media, Pending):
+        return media
+    body = _body(draft, [id for id, _ in media])
+    return Ready({"body": body, "keys": [key for _, key in media if key]})
+
+
+def _body(draft: Draft, ids: list[str]) -> Json:
+    answered, quoted = draft.options.get("replyToTweetId"), draft.options.get("quoteTweetId")
+    body: Json = {"text": draft.text} if draft.text else {}
+    if ids:
+        body["media"] = {"media_ids": ids}
+    if answered:
+        body["reply"] = {"in_reply_to_tweet_id": answered}
+    if quoted:
+        body["quote_tweet_id"] = quoted
+    return body
+
+
+def send(up: Upstream, plan: Json) -> Published:
+    """Publish the post."""
+    also = "quoting" if "quote_tweet_id" in plan["body"] else None
+    reply = call(up, "send", "POST", "/2/tweets", json=plan["body"], mutating=True, also=also)
+    id = id_of(data_of(reply))
+    if not id:
+        raise unusable(up, "send", reply, mutating=True)
+    return _published(up, id)
+
+
+def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
+    """Look into the account's own list, where a new post shows after some seconds."""
+    try:
+        return _found(up, plan, since_ms - look.SKEW_MS)
+    except ApiError as error:
+        answer = error.platform_response
+        if error.stale_token or not isinstance(answer, dict) or answer.get("status") != 403:
+            raise
+        return Unknown({"error": error.message, "answer": answer}, final=True)
+
+
+def _found(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
+    listed = look.recent(up, since_ms)
+    ids = [post["id"] for post in listed.posts if post["id"] not in up.bound and look.matches(post, plan)]
+    if len(ids) == 1:
+        return _published(up, ids[0])
+    if ids:
+        return Unknown({"alike": ids})
+    evidence = {"posts": len(listed.posts)}
+    return Absent(evidence) if listed.complete else Unknown(evidence)
+
+
+def _published(up: Upstream, id: str) -> Published:
+    name = up.account.extra.get("username")
+    url = f"{_WEB}/{name}/status/{id}" if name else f"{_WEB}/i/web/status/{id}"
+    return Published(id, url, None, url)
+
+
+# --- Connecting --------------------------------------------------------------------------------------------------
+
+
+def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
+    """The one account of a login; its subscription decides how long its posts may be."""
+    params = {"user.fields": "name,subscription_type,username"}
+    reply = call(up, "identify", "GET", "/2/users/me", params=params)
+    who = data_of(reply)
+    id, name = id_of(who), who.get("username")
+    if not id or not isinstance(name, str) or not name:
+        raise unusable(up, "identify", reply)
+    extra = {"username": name, "subscriptionType": str(who.get("subscription_type") or "None")}
+    return (Connected(Identity(id, f"@{name}", extra), up.tokens, "person"),)
+
+
+def refresh(up: Upstream, now_ms: int) -> Tokens:
+    """A new pair of tokens; the old refresh token is used up by it, and using it again ends the connection."""
+    return oauth.refresh(PLATFORM, up, now_ms)
+
+
+def revoke(up: Upstream) -> None:
+    """End both tokens at X."""
+    oauth.revoke(PLATFORM, up, f"{up.site.api_base}/2/oauth2/revoke")

@@ -1,0 +1,83 @@
+"""X, declared: its hosts, its options, its rows, how accounts connect."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import model_validator
+
+from socialpub.platforms.contract import NO_KEY, Account, Cap, Counter, Draft, OAuth, Platform, Site, Upkeep
+from socialpub.platforms.kit.options import DigitId, Options
+from socialpub.platforms.twitter.rules import RULES, text_max
+from socialpub.platforms.twitter.text import weighted_length
+
+SCOPES = ("tweet.read", "tweet.write", "users.read", "media.write", "offline.access")
+_LAB_PATHS = {"authorize_url": "/i/oauth2/authorize", "token_url": "/2/oauth2/token"}
+
+
+class TwitterSite(Site):
+    """The hosts of X."""
+
+    api_base: str = "https://api.x.com"
+    """Where the API is: a bare origin. A lab's stands in for the other two, too, where they are not set."""
+    authorize_url: str = "https://x.com/i/oauth2/authorize"
+    """Where people allow this server to act for them."""
+    token_url: str = "https://api.x.com/2/oauth2/token"
+    """Where codes and refresh tokens become access tokens."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _stand_in(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("api_base"):
+            return {name: f"{values['api_base']}{path}" for name, path in _LAB_PATHS.items()} | values
+        return values
+
+
+class TwitterOptions(Options):
+    """The post that this one answers, or the one that it quotes."""
+
+    platform: Literal["twitter"] = "twitter"
+    reply_to_tweet_id: DigitId = ""
+    quote_tweet_id: DigitId = ""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if {"reply_to_tweet_id", "quote_tweet_id"} <= self.model_fields_set:
+            raise ValueError("replyToTweetId and quoteTweetId exclude each other")
+        return self
+
+
+def _count(draft: Draft, account: Account) -> Counter:
+    return Counter(weighted_length(draft.text), text_max(account), "weighted")
+
+
+PLATFORM = Platform(
+    name="twitter",
+    label="X",
+    send_class=NO_KEY,
+    options=TwitterOptions,
+    rules=RULES,
+    caps=(Cap(100, 900), Cap(10_000, 86_400, shared=True)),
+    count=_count,
+    site=TwitterSite,
+    version="v2",
+    alt_text=("image",),
+    oauth=OAuth(scopes=SCOPES, required=SCOPES, pkce=True, basic=True),
+    # Refresh tokens are said to last half a year unused; X itself does not say.
+    upkeep=Upkeep(keep_alive=7 * 86_400, rotates=True),
+    connects=True,
+    media={
+        "images": 4,
+        "videos": 1,
+        "mixed": False,
+        "types": (
+            "image/jpeg",
+            "image/png",
+            "image/webp",
+            "image/gif",
+            "video/mp4",
+            "video/quicktime",
+            "video/webm",
+        ),
+    },
+)

@@ -1,0 +1,196 @@
+"""Images and videos on their way to X: uploaded as bytes before the post, streamed from their files.
+
+Images go up in one call, animations and videos in segments (docs.x.com/x-api/media/quickstart). Nothing of it is
+public, and every step may be repeated; a `Progress` says which one comes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
+from socialpub.platforms.kit.uploads import Part, form, whole
+from socialpub.platforms.twitter.api import Step, call, data_of, id_of, ruled, unusable
+
+MIB = 1 << 20
+SEGMENTS_MAX = 1000
+TOTAL_WAIT = 1800.0
+_WAIT_MIN, _WAIT_MAX, _WAIT_UNSAID = 1.0, 30.0, 5.0
+_MISSES_MAX = 3
+_MISS_WAIT = 2.0
+_BEGINS_MAX = 2
+_UPLOAD = "/2/media/upload"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the media of a post are: those done as (media id, media key), and the next step of the one after them."""
+
+    done: tuple[tuple[str, str], ...] = ()
+    phase: str = "begin"
+    id: str = ""
+    key: str = ""
+    sent: int = 0  # segments
+    waited: float = 0.0
+    begun: int = 0
+    misses: int = 0
+
+    @classmethod
+    def of(cls, saved: Json | None) -> Progress:
+        known = dict(saved or {})
+        return cls(**known | {"done": tuple((id, key) for id, key in known.get("done", ()))})
+
+
+def uploaded(up: Upstream, draft: Draft, saved: Json | None) -> tuple[tuple[str, str], ...] | Pending:
+    """(media id, media key) of every item, once they are ready; `Pending` to go on later."""
+    state = Progress.of(saved)
+    while len(state.done) < len(draft.items):
+        try:
+            found = _PHASES[state.phase](up, draft, state)
+        except ApiError as error:
+            found = _missed(state, error)
+        if isinstance(found, Pending):
+            return found
+        state = found
+    return state.done
+
+
+def segment_size(total: int) -> int:
+    """Bytes of a segment: 1 MiB, or as many more as it takes to need at most a thousand."""
+    least = -(-total // SEGMENTS_MAX)
+    return max(1, -(-least // MIB)) * MIB
+
+
+# --- The steps -------------------------------------------------------------------------------------------------------
+
+
+def _begin(up: Upstream, draft: Draft, state: Progress) -> Progress | Pending:
+    item = draft.items[len(state.done)]
+    if _category(item) == "tweet_image":
+        fields = {"media_category": "tweet_image"}
+        reply = _posted(up, "upload", _UPLOAD, fields, whole(item), item.content_type, draft)
+        return _processed(up, _named(up, state, reply), reply)
+    body = {"media_type": item.content_type, "total_bytes": whole(item).size, "media_category": _category(item)}
+    reply = call(up, "upload", "POST", f"{_UPLOAD}/initialize", json=body)
+    return _to(_named(up, state, reply), "append")
+
+
+def _append(up: Upstream, draft: Draft, state: Progress) -> Progress:
+    item = draft.items[len(state.done)]
+    total = whole(item).size
+    size = segment_size(total)
+    start = state.sent * size
+    if start >= total:
+        return _to(state, "finalize")
+    part, fields = Part(item.file, start, min(start + size, total)), {"segment_index": str(state.sent)}
+    _posted(up, "append", f"{_UPLOAD}/{state.id}/append", fields, part, item.content_type, draft)
+    return replace(state, sent=state.sent + 1, misses=0)
+
+
+def _finalize(up: Upstream, draft: Draft, state: Progress) -> Progress | Pending:
+    reply = call(up, "finalize", "POST", f"{_UPLOAD}/{state.id}/finalize")
+    return _processed(up, state, reply)
+
+
+def _wait(up: Upstream, draft: Draft, state: Progress) -> Progress | Pending:
+    params = {"command": "STATUS", "media_id": state.id}
+    reply = call(up, "status", "GET", _UPLOAD, params=params)
+    return _processed(up, state, reply)
+
+
+def _describe(up: Upstream, draft: Draft, state: Progress) -> Progress:
+    item = draft.items[len(state.done)]
+    if item.alt_text and item.kind == "image":
+        body = {"id": state.id, "metadata": {"alt_text": {"text": item.alt_text}}}
+        call(up, "metadata", "POST", "/2/media/metadata", json=body)
+    return Progress((*state.done, (state.id, state.key)))
+
+
+_PHASES: Mapping[str, Callable[[Upstream, Draft, Progress], Progress | Pending]] = {
+    "begin": _begin,
+    "append": _append,
+    "finalize": _finalize,
+    "wait": _wait,
+    "describe": _describe,
+}
+
+
+# --- What comes of a step ----------------------------------------------------------------------------------------
+
+
+def _named(up: Upstream, state: Progress, reply: Reply) -> Progress:
+    data = data_of(reply)
+    id, key = id_of(data), data.get("media_key")
+    if not id:
+        raise unusable(up, "upload", reply)
+    return replace(state, id=id, key=key if isinstance(key, str) else "", sent=0, begun=state.begun + 1, waited=0.0)
+
+
+def _processed(up: Upstream, state: Progress, reply: Reply) -> Progress | Pending:
+    """On to the alt text when X has processed the media; without `processing_info` there is nothing to wait for."""
+    data = data_of(reply)
+    if id_of(data) != state.id:
+        raise unusable(up, "status", reply)
+    key = data.get("media_key")
+    state = replace(state, key=key if isinstance(key, str) and key else state.key)
+    info = data.get("processing_info")
+    if not isinstance(info, dict) or info.get("state") == "succeeded":
+        return _to(state, "describe")
+    if info.get("state") == "failed":
+        said = {"status": reply.status, "body": reply.json()}
+        raise ruled(up, "media.video_processing_failed", Outcome.REJECTED, _reason(info), said)
+    return _later(up, state, info.get("check_after_secs"))
+
+
+def _reason(info: Json) -> str:
+    # Not in the description of v2, which the older version had; still seen.
+    error = info.get("error")
+    told = error.get("message") or error.get("name") if isinstance(error, dict) else None
+    return str(told)[:300] if told else ""
+
+
+def _later(up: Upstream, state: Progress, seconds: object) -> Pending:
+    asked = float(seconds) if isinstance(seconds, int) and not isinstance(seconds, bool) else _WAIT_UNSAID
+    wait = min(max(asked, _WAIT_MIN), _WAIT_MAX)
+    if state.waited + wait > TOTAL_WAIT:
+        raise ruled(up, "media.processing_timeout", Outcome.NOT_SENT)
+    return Pending(asdict(replace(_to(state, "wait"), waited=state.waited + wait)), wait)
+
+
+def _missed(state: Progress, error: ApiError) -> Progress | Pending:
+    """How to go on after a step that failed: begin anew, try it again, or not at all."""
+    if _is_gone(state, error):
+        return Progress(state.done, begun=state.begun)
+    passing = error.code == "platform_unavailable" and error.rule is None and error.outcome is not Outcome.THROTTLED
+    if not passing or state.misses >= _MISSES_MAX:
+        raise error
+    return Pending(asdict(replace(state, misses=state.misses + 1)), _MISS_WAIT)
+
+
+def _is_gone(state: Progress, error: ApiError) -> bool:
+    """Whether X knows the upload no more (it keeps one for a day), or has lost a part of it."""
+    answer = error.platform_response
+    status = answer.get("status") if isinstance(answer, dict) else None
+    under_way = state.phase in ("append", "finalize", "wait") and state.begun < _BEGINS_MAX
+    return under_way and error.code == "platform_rejected" and error.rule is None and status in (400, 404)
+
+
+def _to(state: Progress, phase: str) -> Progress:
+    return replace(state, phase=phase, misses=0)
+
+
+# --- Files and forms ---------------------------------------------------------------------------------------------
+
+
+def _posted(up: Upstream, step: Step, path: str, fields: Json, part: Part, kind: str, draft: Draft) -> Reply:
+    headers, content = form(fields, "media", part, kind, draft.nonce)
+    return call(up, step, "POST", path, headers=headers, content=content, deadline=UPLOAD_SECONDS)
+
+
+def _category(item: Item) -> str:
+    if item.kind == "video":
+        return "tweet_video"
+    return "tweet_gif" if item.facts and item.facts.animated else "tweet_image"

@@ -1,0 +1,301 @@
+"""GET /openapi.json: OpenAPI 3.1 of the route table and the pydantic models; nothing is written down twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from socialpub import __version__
+from socialpub.base.config import Limits
+from socialpub.base.error_codes import ERRORS
+from socialpub.base.service_rules import SERVICE_RULES
+from socialpub.domain.core.events import EVENTS
+from socialpub.domain.core.service import Service
+from socialpub.domain.shapes import schemas
+from socialpub.web import samples
+from socialpub.web.edge import cookie_name
+from socialpub.web.http import Route, dumps
+from socialpub.web.openapi.parts import (
+    DELIVERY_HEADERS,
+    KEY_HEADER,
+    PREFER_HEADER,
+    RATE,
+    RATE_MAYBE,
+    RETRY_AFTER,
+    components,
+    headers_of,
+    ref,
+)
+from socialpub.web.openapi.schemas import event_schema, model_name, parameters_of
+from socialpub.web.operations import ABOUT, OPERATIONS, TAGS, Operation
+
+Json = dict[str, Any]
+WRITES = ("POST", "PATCH", "PUT", "DELETE")
+
+
+class Reference:
+    """The OpenAPI document of this server, made when it is first asked for."""
+
+    def __init__(self, routes: Sequence[Route], service: Service) -> None:
+        self._routes, self._service = routes, service
+
+    @cached_property
+    def document(self) -> Json:
+        return document(
+            self._routes,
+            self._service.base_url,
+            self._service.runtime.settings.limits,
+            cookie_name(self._service),
+        )
+
+    @cached_property
+    def text(self) -> str:
+        return dumps(self.document)
+
+
+def document(routes: Sequence[Route], base_url: str, limits: Limits, cookie: str) -> Json:
+    """The whole document."""
+    documented = [route for route in routes if route.answers]
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "socialpub",
+            "version": __version__,
+            "summary": "Publish one piece of content to up to 25 social accounts.",
+            "description": ABOUT,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": base_url}],
+        "externalDocs": {"description": "The same for people", "url": f"{base_url}/docs/reference"},
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "paths": _paths(documented, limits),
+        "webhooks": {name: _webhook(name, text) for name, text in EVENTS.items()},
+        "components": components(documented, cookie),
+    }
+
+
+# --- Operations --------------------------------------------------------------------------------------------------
+
+
+def _paths(routes: Sequence[Route], limits: Limits) -> Json:
+    paths: Json = {}
+    for route in routes:
+        paths.setdefault(public_path(route.path), {})[route.method.lower()] = _operation(route, limits)
+    return paths
+
+
+def public_path(path: str) -> str:
+    """A route's path as callers know it: `/v1/posts/<post_id:str>` is `/v1/posts/{id}`."""
+    return "/".join(_public_part(part) for part in path.split("/"))
+
+
+def _public_part(part: str) -> str:
+    if not part.startswith("<"):
+        return part
+    name = part[1:-1].partition(":")[0]
+    return "{id}" if name.endswith("_id") else f"{{{name}}}"
+
+
+def operation_of(route: Route) -> Operation:
+    """What is said about a route; KeyError when nothing is."""
+    return OPERATIONS[f"{route.method} {public_path(route.path)}"]
+
+
+def _operation(route: Route, limits: Limits) -> Json:
+    said = operation_of(route)
+    operation: Json = {
+        "operationId": said.name,
+        "summary": said.summary,
+        "description": f"{said.about} {_ceiling(route, limits)}".strip(),
+        "tags": [said.tag],
+        "security": _security(route),
+    }
+    if parameters := list(_parameters(route)):
+        operation["parameters"] = parameters
+    if route.body is not None:
+        operation["requestBody"] = _request_body(route, said)
+    elif route.receive is not None:
+        operation["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": _upload(route)}}}
+    operation["responses"] = _successes(route, said) | _failures(route) | {"default": ref("responses", "Failure")}
+    return operation
+
+
+def _ceiling(route: Route, limits: Limits) -> str:
+    if not route.api:
+        return ""
+    who = "client address" if route.guard == "open" else "key"
+    return f"At most {getattr(limits, route.limit):,} requests a minute for one {who}."
+
+
+def _security(route: Route) -> list[Json]:
+    key: Json = {"apiKey": []}
+    session: Json = {"session": []}
+    return {
+        "key": [key],
+        "read": [key, session],
+        "session": [session | ({"csrf": []} if route.method in WRITES else {})],
+        "open": [],
+    }[route.guard]
+
+
+def _parameters(route: Route) -> Iterator[Json]:
+    for part in public_path(route.path).split("/"):
+        if part.startswith("{"):
+            yield {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
+    yield from parameters_of(route.query)
+    if takes_key(route):
+        yield ref("parameters", KEY_HEADER)
+    if route.waits:
+        yield ref("parameters", PREFER_HEADER)
+
+
+def takes_key(route: Route) -> bool:
+    """Whether the operation takes an Idempotency-Key."""
+    return route.api and route.method in WRITES
+
+
+def _request_body(route: Route, said: Operation) -> Json:
+    assert route.body is not None
+    content: Json = {"schema": ref("schemas", model_name(route.body))}
+    if said.requests:
+        content["examples"] = {name: {"value": value} for name, value in said.requests.items()}
+    required = any(info.is_required() for info in route.body.model_fields.values())
+    return {"required": required, "content": {"application/json": content}}
+
+
+def _upload(route: Route) -> Json:
+    """The parts of an upload: its file, and what may also stand in the query."""
+    fields = {parameter["name"]: parameter["schema"] for parameter in parameters_of(route.query)}
+    file: Json = {"type": "string", "format": "binary"}
+    return {
+        "type": "object",
+        "required": ["file"],
+        "additionalProperties": False,
+        "properties": {"file": file} | fields,
+    }
+
+
+# --- Answers -----------------------------------------------------------------------------------------------------
+
+
+def _successes(route: Route, said: Operation) -> Json:
+    return {str(status): _success(route, said, status) for status in route.answers}
+
+
+def _success(route: Route, said: Operation, status: int) -> Json:
+    headers = headers_of("requestId", *(("rateCeiling", *RATE) if route.api else ()))
+    if takes_key(route):
+        headers |= headers_of("replayed")
+    if route.waits:
+        headers |= headers_of("location", "applied")
+    content: Json = {"schema": ref("schemas", model_name(route.answers[status]))}
+    if status in said.answers:
+        content["example"] = said.answers[status]
+    answer = {
+        "description": said.outcomes.get(status, "Done."),
+        "headers": headers,
+        "content": {"application/json": content},
+    }
+    return answer | ({"links": {name: _link(name, at) for name, at in said.links.items()}} if said.links else {})
+
+
+def _link(operation: str, pointer: str) -> Json:
+    return {"operationId": operation, "parameters": {"id": f"$response.body#{pointer}"}}
+
+
+def refusals(route: Route) -> dict[int, list[str]]:
+    """By status, the rules and (where no rule is named) codes that a route may answer: its own, and what follows from
+    who may call it, how often, and with what body."""
+    found: dict[int, list[str]] = {}
+    for name in (*_implied(route), *route.errors):
+        names = found.setdefault(status_of(name), [])
+        if name not in names:
+            names.append(name)
+    return dict(sorted(found.items()))
+
+
+def _implied(route: Route) -> Iterator[str]:
+    if route.body is not None:
+        yield from ("validation_failed", "body.json", "http.request")
+    elif route.query is not schemas.NoQuery:
+        yield from ("validation_failed", "http.request")
+    if route.query is schemas.Narrowing:
+        yield from ("not_found", "api_key.profile_scope")
+    if route.guard != "open":
+        yield "unauthenticated"
+    if route.guard == "session":
+        yield from ("unauthorized", "csrf")
+    if route.api:
+        yield "rate_limited"
+    if takes_key(route):
+        yield from ("idempotency_key.length", "idempotency_key.body_mismatch", "idempotency_key.in_progress")
+        yield from ("http.body_size", "storage.unavailable")
+
+
+def status_of(name: str) -> int:
+    """The HTTP status of a service rule or error code."""
+    rule = SERVICE_RULES.get(name)
+    if rule is None:
+        return ERRORS[name].status
+    return rule.status or ERRORS[rule.code].status
+
+
+def code_of(name: str) -> str:
+    """The error code of a service rule, or the code itself."""
+    return SERVICE_RULES[name].code if name in SERVICE_RULES else name
+
+
+def _failures(route: Route) -> Json:
+    return {str(status): _failure(route, status, names) for status, names in refusals(route).items()}
+
+
+def _failure(route: Route, status: int, names: Sequence[str]) -> Json:
+    # A request whose line could not be read has no route, so its answer has no ceiling: `http.request`.
+    ceiling = "rateCeilingMaybe" if "http.request" in names else "rateCeiling"
+    headers = headers_of("requestId", *((ceiling, *RATE_MAYBE) if route.api else ()))
+    if status in RETRY_AFTER:
+        headers |= headers_of("retryAfter")
+    return {
+        "description": "\n".join(_explained(name) for name in names),
+        "headers": headers,
+        "content": {"application/json": {"schema": ref("schemas", "ErrorEnvelope")}},
+        "x-errors": [_named_error(name) for name in names],
+    }
+
+
+def _named_error(name: str) -> Json:
+    """The code, and the rule where there is one, for programs that read this document."""
+    return {"code": code_of(name)} | ({"rule": name} if name in SERVICE_RULES else {})
+
+
+def _explained(name: str) -> str:
+    if name in SERVICE_RULES:
+        return f"- `{code_of(name)}`, rule `{name}`: {SERVICE_RULES[name].message}"
+    return f"- `{name}`: {ERRORS[name].message}"
+
+
+# --- Events ------------------------------------------------------------------------------------------------------
+
+
+def _webhook(event: str, text: str) -> Json:
+    return {
+        "post": {
+            "operationId": f"on {event}",
+            "summary": text,
+            "tags": ["Events"],
+            "security": [],
+            "parameters": [ref("parameters", name) for name in DELIVERY_HEADERS],
+            "requestBody": {"required": True, "content": {"application/json": _event_content(event)}},
+            "responses": {
+                "2XX": {"description": "Delivered."},
+                "3XX": {"description": "Not followed: a permanent failure."},
+                "4XX": {"description": "A permanent failure; it is not tried again."},
+                "5XX": {"description": "Tried again: 8 attempts in all, after 5, 10, 20, 40, 80, 160 and 320 s."},
+            },
+        }
+    }
+
+
+def _event_content(event: str) -> Json:
+    return {"schema": event_schema(event), "example": samples.event(event)}

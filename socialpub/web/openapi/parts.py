@@ -1,0 +1,165 @@
+"""What the operations of the OpenAPI document share: headers, parameters, the default failure, security schemes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from socialpub.domain.people.limits import KEY_MAX
+from socialpub.web.http import Route
+from socialpub.web.openapi.schemas import component_schemas
+from socialpub.web.prefer import WAIT_MAX
+
+Json = dict[str, Any]
+KEY_HEADER = "idempotencyKey"
+PREFER_HEADER = "prefer"
+
+RATE = ("windowLimit", "windowRemaining", "windowReset", "windowPolicy", "window")
+RATE_MAYBE = tuple(f"{name}Maybe" for name in RATE)
+RETRY_AFTER = (409, 429, 503)
+
+
+def ref(kind: str, name: str) -> Json:
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def headers_of(*names: str) -> Json:
+    return {HEADERS[name][0]: ref("headers", name) for name in names}
+
+
+_COUNT = {"type": "integer", "minimum": 0}
+_WINDOW: dict[str, tuple[str, str, Json]] = {
+    "windowLimit": ("RateLimit-Limit", "Requests that fit into a window of 60 s.", {"type": "integer", "minimum": 1}),
+    "windowRemaining": ("RateLimit-Remaining", "Requests that are left in the window.", _COUNT),
+    "windowReset": ("RateLimit-Reset", "Seconds until the oldest request leaves the window.", _COUNT),
+    "windowPolicy": (
+        "RateLimit-Policy",
+        "The window in the words of the newer draft.",
+        {"type": "string", "examples": ['"default";q=120;w=60']},
+    ),
+    "window": (
+        "RateLimit",
+        "Where you stand in it, in the words of the newer draft.",
+        {"type": "string", "examples": ['"default";r=119;t=60']},
+    ),
+}
+_CEILING: tuple[str, str, Json] = (
+    "X-RateLimit-Limit",
+    "The ceiling of this route, a minute.",
+    {"type": "integer", "minimum": 1},
+)
+# Component: (header, description, schema, always there).
+HEADERS: dict[str, tuple[str, str, Json, bool]] = {
+    "requestId": (
+        "X-Request-Id",
+        "The caller's own id when it is well-formed, else a new one.",
+        {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"},
+        True,
+    ),
+    "rateCeiling": (*_CEILING, True),
+    "rateCeilingMaybe": (*_CEILING, False),
+    **{name: (*row, True) for name, row in _WINDOW.items()},
+    **{f"{name}Maybe": (*row, False) for name, row in _WINDOW.items()},
+    "replayed": (
+        "Idempotency-Replayed",
+        "There when this is the kept answer of an earlier request with the same Idempotency-Key.",
+        {"type": "string", "const": "true"},
+        False,
+    ),
+    "retryAfter": ("Retry-After", "Seconds to wait.", _COUNT, False),
+    "location": (
+        "Location",
+        "Where the posts of the batch are listed, with what has become of each.",
+        {"type": "string", "examples": ["/v1/posts?batchId=01999c41-7e30-7c68-a1f5-3b8d07e4c952"]},
+        True,
+    ),
+    "applied": (
+        "Preference-Applied",
+        "There when a preference of the request was followed, and which.",
+        {"type": "string", "examples": ["respond-async", "wait=10"]},
+        False,
+    ),
+}
+
+DELIVERY_HEADERS: dict[str, tuple[str, str, bool]] = {
+    "signature": (
+        "X-Service-Signature",
+        "`sha256=` and the hex HMAC-SHA256 of the raw body, keyed with the endpoint's secret.",
+        True,
+    ),
+    "eventType": ("X-Service-Event", "The event's type.", True),
+    "eventId": ("X-Service-Event-Id", "The event's id; the same in every delivery of the event.", True),
+    "deliveryId": ("X-Service-Delivery-Id", "This attempt's id.", True),
+    "causedBy": ("X-Service-Request-Id", "The id of the request that caused the event, if one did.", False),
+    "webhookId": ("webhook-id", "The event's id (Standard Webhooks).", True),
+    "webhookTimestamp": ("webhook-timestamp", "Seconds since 1970 (Standard Webhooks).", True),
+    "webhookSignature": ("webhook-signature", "`v1,` and the base64 signature (Standard Webhooks).", True),
+}
+
+
+def components(routes: Sequence[Route], cookie: str) -> Json:
+    key = {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": False,
+        "description": "Makes the write safe to repeat: the same key and body get the same answer for 24 hours, and "
+        "the work is done once. The same key with another body is refused.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MAX, "pattern": "^[ -~]+$"},
+        "example": "3f8a1c1e-launch-post",
+    }
+    prefer = {
+        "name": "Prefer",
+        "in": "header",
+        "required": False,
+        "description": f"How long to wait for targets that are published now (RFC 7240): `wait=N`, 1 to {WAIT_MAX} "
+        "seconds, or `respond-async` for not at all. What is malformed or out of range is ignored.",
+        "schema": {"type": "string"},
+        "example": "wait=10",
+    }
+    return {
+        "schemas": component_schemas(routes),
+        "parameters": {KEY_HEADER: key, PREFER_HEADER: prefer}
+        | {name: _delivery_header(name) for name in DELIVERY_HEADERS},
+        "headers": {name: _header(name) for name in HEADERS},
+        "responses": {"Failure": _default_failure()},
+        "securitySchemes": _security_schemes(cookie),
+    }
+
+
+def _header(name: str) -> Json:
+    _, description, schema, always = HEADERS[name]
+    return {"description": description, "required": always, "schema": schema}
+
+
+def _delivery_header(name: str) -> Json:
+    header, description, always = DELIVERY_HEADERS[name]
+    return {
+        "name": header,
+        "in": "header",
+        "required": always,
+        "description": description,
+        "schema": {"type": "string"},
+    }
+
+
+def _default_failure() -> Json:
+    return {
+        "description": "Any other failure has the same body: 405 (rule `http.method`, with `Allow`), 408 "
+        "(`http.timeout`), 413 (`http.body_size`), 421 (`http.host`), 500 (`internal_error`), 503 "
+        "(`storage.unavailable` or `http.busy`, with `Retry-After`).",
+        "headers": headers_of("requestId", "retryAfter"),
+        "content": {"application/json": {"schema": ref("schemas", "ErrorEnvelope")}},
+    }
+
+
+def _security_schemes(cookie: str) -> Json:
+    return {
+        "apiKey": {"type": "http", "scheme": "bearer", "description": "An API key: `svc_live_…` or `svc_test_…`."},
+        "session": {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": cookie,
+            "description": "A signed-in browser; reads only.",
+        },
+        "csrf": {"type": "apiKey", "in": "header", "name": "X-CSRF-Token", "description": "With the session cookie."},
+    }

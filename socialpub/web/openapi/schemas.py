@@ -1,0 +1,151 @@
+"""From pydantic models to the schemas of the OpenAPI document: true ones, without noise, with named enumerations."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core import core_schema
+
+from socialpub import platforms
+from socialpub.base.error_codes import ERRORS
+from socialpub.domain.core.events import EVENTS
+from socialpub.domain.shapes.answers import ErrorEnvelope
+from socialpub.domain.shapes.events import EVENT_DATA, EventBody
+from socialpub.domain.shapes.schemas import MediaEntry, Options, PostStatus
+from socialpub.web.http import Route
+
+Json = dict[str, Any]
+TEMPLATE = "#/components/schemas/{model}"
+
+ENUMS: dict[str, tuple[str, ...]] = {
+    "Platform": tuple(platforms.PLATFORMS),
+    "PostStatus": get_args(PostStatus),
+    "ErrorCode": tuple(ERRORS),
+    "EventType": tuple(EVENTS),
+}
+UNIONS: dict[str, Any] = {"MediaEntry": MediaEntry, "Options": Options}
+"""What a field may be one of; by these names code generators make one type of each."""
+
+
+class _Generator(GenerateJsonSchema):
+    """pydantic's generator without the defaults that stand for "absent"."""
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        made = super().default_schema(schema)
+        if not made.get("default"):
+            made.pop("default", None)
+        return made
+
+
+def model_name(model: type[BaseModel]) -> str:
+    """A model's name in the document: `PostBody` is `Post`."""
+    return _renamed(model.__name__)
+
+
+def component_schemas(routes: Sequence[Route]) -> Json:
+    """Every schema that the routes and events use, by name."""
+    bodies = {route.body for route in routes if route.body}
+    answers = {model for route in routes for model in route.answers.values()}
+    answers |= {ErrorEnvelope, EventBody, *EVENT_DATA.values()}
+    found = _generate(bodies, "validation")
+    for name, schema in _generate(answers, "serialization").items():
+        schema.pop("additionalProperties", None)  # an answer may gain fields
+        found[name] = schema
+    unions = {name: {key: _clean(value) for key, value in schema.items()} for name, schema in _unions().items()}
+    enums = {name: {"type": "string", "enum": list(values)} for name, values in ENUMS.items()}
+    return dict(sorted((found | enums | unions).items()))
+
+
+@functools.cache
+def _unions() -> dict[str, Json]:
+    made = {name: TypeAdapter(union).json_schema(ref_template=TEMPLATE) for name, union in UNIONS.items()}
+    return {name: {key: value for key, value in union.items() if key != "$defs"} for name, union in made.items()}
+
+
+def _generate(models: Iterable[type[BaseModel]], mode: Any) -> Json:
+    ordered = sorted(models, key=lambda model: model.__name__)
+    _, made = models_json_schema(
+        [(model, mode) for model in ordered], ref_template=TEMPLATE, schema_generator=_Generator
+    )
+    return {_renamed(name): _clean(schema) for name, schema in made.get("$defs", {}).items()}
+
+
+def _renamed(name: str) -> str:
+    return name.removesuffix("Body")
+
+
+def _clean(schema: Any) -> Any:
+    """A schema as we show it: no generated titles, our enumerations and unions by name, tags required."""
+    if isinstance(schema, list):
+        return [_clean(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if (name := _enum_name(schema) or _union_name(schema)) is not None:
+        return _named(name, schema)
+    shown = {key: _clean(value) for key, value in schema.items() if key not in ("title", "properties", "$ref")}
+    if "$ref" in schema:
+        prefix, _, name = schema["$ref"].rpartition("/")
+        shown["$ref"] = f"{prefix}/{_renamed(name)}"
+    if "properties" in schema:
+        shown["properties"] = {name: _clean(value) for name, value in schema["properties"].items()}
+        _require_tags(shown)
+    if "description" in shown:
+        shown["description"] = " ".join(str(shown["description"]).split())
+    return shown
+
+
+def _enum_name(schema: Json) -> str | None:
+    values = tuple(schema.get("enum", ()))
+    return next((name for name, known in ENUMS.items() if values == known), None)
+
+
+def _union_name(schema: Json) -> str | None:
+    choices = schema.get("oneOf")
+    return next((name for name, known in _unions().items() if choices == known["oneOf"]), None) if choices else None
+
+
+def _named(name: str, schema: Json) -> Json:
+    ref = {"$ref": TEMPLATE.format(model=name)}
+    return ref | ({"description": schema["description"]} if "description" in schema else {})
+
+
+def _require_tags(schema: Json) -> None:
+    """A property with one possible value is a tag: the union that it decides asks for it."""
+    for name, value in schema["properties"].items():
+        if "const" in value:
+            value.pop("default", None)
+            if name not in schema.setdefault("required", []):
+                schema["required"].insert(0, name)
+
+
+def parameters_of(model: type[BaseModel]) -> Iterator[Json]:
+    """The query parameters of a model; lists may be repeated."""
+    schema = _clean(model.model_json_schema(schema_generator=_Generator, ref_template=TEMPLATE))
+    for name, value in schema.get("properties", {}).items():
+        description = value.pop("description", "")
+        parameter: Json = {"name": name, "in": "query", "required": name in schema.get("required", []), "schema": value}
+        if value.get("type") == "array":
+            parameter |= {"style": "form", "explode": True}
+            description = f"{description} Repeat it, or separate values by commas, for any of several.".strip()
+        yield parameter | ({"description": description} if description else {})
+
+
+def event_schema(event: str) -> Json:
+    """The envelope of one type of event."""
+    return {
+        "allOf": [
+            {"$ref": TEMPLATE.format(model=model_name(EventBody))},
+            {
+                "type": "object",
+                "properties": {
+                    "type": {"const": event},
+                    "data": {"$ref": TEMPLATE.format(model=EVENT_DATA[event].__name__)},
+                },
+                "required": ["type", "data"],
+            },
+        ]
+    }
