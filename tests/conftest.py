@@ -15,15 +15,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from httpx._transports import default
-from sanic_routing import route, router
-from sanic_routing.utils import path_to_parts
 
 from socialpub.simulator.server import SimulatorThread
+from tests import routing
 from tests.kit import Clock, Person, Server
 
 Tell = Callable[[str], None]
@@ -35,18 +33,15 @@ os.umask(0o077)  # settings files with secrets in them are theirs alone, or they
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+MEMORY, MEMORY_ROOM = Path("/dev/shm"), 2 << 30
+
 # What servers leave outside their data folders.
 os.environ["XDG_STATE_HOME"] = str(Path(tempfile.gettempdir(), f"socialpub-tests-{os.getuid()}"))
 
 # Nearly every test makes clients, for plain HTTP on loopback, and each would load all certificates anew (15 ms).
 default.create_ssl_context = functools.cache(default.create_ssl_context)
 
-# Thousands of servers have the same routes: a third of a start went into compiling the same text, by way of its syntax
-# tree, which is read by nobody (and which Python 3.11 may not build in two threads at once).
-_text = SimpleNamespace(parse=str, unparse=str, fix_missing_locations=str)
-vars(router).update(ast=_text, compile=functools.cache(compile))
-for _module in (router, route):
-    vars(_module)["path_to_parts"] = functools.cache(path_to_parts)
+routing.remember()  # thousands of servers have the same routes
 
 
 # --- Runs in several processes -------------------------------------------------------------------------------------
@@ -59,8 +54,19 @@ def tell(record_property: Callable[[str, object], None]) -> Tell:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.option.markexpr != "slow":  # those kill processes, and look at what is left on a disk
+        _keep_no_disk_waiting()
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Told(config))
+
+
+def _keep_no_disk_waiting() -> None:
+    """Tests have their files in memory where there is room: each server waits for the disk a dozen times, and for the
+    other tests that do; that is most of the time it takes."""
+    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
+        there = os.statvfs(MEMORY)
+        if there.f_bavail * there.f_frsize >= MEMORY_ROOM and not there.f_flag & os.ST_NOEXEC:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 def pytest_collection_finish() -> None:
