@@ -3,11 +3,13 @@ answer against the contract (`check_answer`)."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import functools
 import json
 import re
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -317,6 +319,28 @@ class Server:
         self.clock.skip(seconds)
         self.service.jobs.bell.ring()
 
+    @contextlib.contextmanager
+    def hurried(self) -> Iterator[None]:
+        """While the block runs nobody waits for a time to come: once all posts that are being published only do that,
+        it has come, here and at the platforms."""
+        with concurrent.futures.ThreadPoolExecutor(1, "hurry") as pool:
+            over = threading.Event()
+            hurrying = pool.submit(self._hurry, over)
+            try:
+                yield
+            finally:
+                over.set()
+            hurrying.result()
+
+    def _hurry(self, over: threading.Event) -> None:
+        assert isinstance(self.lab.lab.clock, Clock), "a lab whose clock a test moves"
+        while not over.wait(0.01):
+            jobs, now = self.service.read(_being_published).result(), self.service.now_ms
+            if jobs and all(epoch is None and at > now for at, epoch in jobs):
+                seconds = (min(at for at, _ in jobs) - now) / 1000
+                self.lab.lab.clock.skip(seconds)
+                self.skip(seconds)
+
     # --- Furniture ---
 
     def person(self, name: str, *, organization: str | None = None, bound: bool = False) -> Person:
@@ -404,6 +428,12 @@ class Server:
 
     def jobs(self) -> list[dict[str, Any]]:
         return self.rows(Job)
+
+
+def _being_published() -> list[tuple[int, int | None]]:
+    """The jobs of the posts that are: when each rings, and who works on it."""
+    jobs = Job.select(Job.visible_at, Job.epoch).join(Post, on=(Post.id == Job.key))
+    return list(jobs.where(Post.status == "publishing").tuples())
 
 
 def breathe() -> None:

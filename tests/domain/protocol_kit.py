@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,9 @@ SEND = {"bluesky": "com.atproto.repo.putRecord", "crate": "publish", "plain": "p
 
 @dataclass
 class Protocol(Server):
-    """`alice` has an account of each class."""
+    """`alice` has an account of each class. `late`: what was planned takes its own time, which nothing can hurry."""
+
+    late: bool = False
 
     def settings(self, port: int) -> Settings:
         given = super().settings(port)
@@ -37,11 +40,17 @@ class Protocol(Server):
         """Play a fault on the one public call of a platform, once unless told otherwise."""
         line = {"fault": kind, "platform": platform, "operation": f"*{SEND[platform]}", "times": 1}
         self.lab.lab.faults.add([line | more])
+        self.late |= kind.startswith("late_effect")
+
+    def pace(self) -> contextlib.AbstractContextManager[None]:
+        """Looks and new attempts do not wait for their times, unless what they look for takes time itself."""
+        return contextlib.nullcontext() if self.late else self.hurried()
 
     def publish(self, platform: str, text: str, **more: Any) -> dict[str, Any]:
         """The result of an immediate post to one platform."""
         target = {"accountId": self.alice.accounts[platform]["id"]}
-        answer = self.alice.api.publish({"text": text, "targets": [target], **more})
+        with self.pace():
+            answer = self.alice.api.publish({"text": text, "targets": [target], **more})
         assert answer.status_code in (200, 202), answer.text
         return dict(answer.json()["results"][0])
 
@@ -62,7 +71,8 @@ class Protocol(Server):
     def ended(self, post: str, seconds: float = 20) -> dict[str, Any]:
         """The row once it has come to its end."""
         ends = ("published", "failed", "rejected", "canceled")
-        assert wait_for(lambda: self.post(post)["status"] in ends, seconds), self.post(post)
+        with self.pace():
+            assert wait_for(lambda: self.post(post)["status"] in ends, seconds), self.post(post)
         return self.post(post)
 
 

@@ -131,7 +131,8 @@ def test_the_list_is_paged_beyond_the_time_of_the_intent(server: Protocol) -> No
     others = [f"other {number}" for number in range(7)]
     target = server.alice.accounts["plain"]
     body = [{"accountId": target["id"], "text": text} for text in ("first", *others)]
-    results = server.alice.api.publish({"targets": body}).json()["results"]
+    with server.pace():
+        results = server.alice.api.publish({"targets": body}).json()["results"]
     assert [result["status"] for result in results] == ["published"] * 8
     assert server.ledger("first") == [results[0]["uri"]]
 
@@ -156,7 +157,8 @@ def test_twins_whose_answers_were_both_lost_are_not_told_apart_by_guessing(serve
     server.fault("plain", "reset_before")
     server.fault("plain", "reset_after")
     target = {"accountId": server.alice.accounts["plain"]["id"]}
-    answer = server.alice.api.publish({"text": "twins", "targets": [target, target]}).json()
+    with server.pace():
+        answer = server.alice.api.publish({"text": "twins", "targets": [target, target]}).json()
     assert [result["error"]["rule"] for result in answer["results"]] == [UNKNOWN, UNKNOWN]
     assert len(server.ledger("twins")) == 1
 
@@ -253,7 +255,10 @@ def test_an_unknown_outcome_of_a_scheduled_post_is_not_tried_again(server: Proto
 
 
 @pytest.mark.parametrize("platform", CLASSES)
-def test_a_result_is_kept_until_it_can_be_written(server: Protocol, platform: str) -> None:
+def test_a_result_is_kept_until_it_can_be_written(
+    server: Protocol, platform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publish, "RECORD_WAITS", (0.1, 0.1, 0.2, 0.3))
     server.fault(platform, "delay:1")
     post = schedule(server, platform, "full disk")
     assert wait_for(lambda: server.sends(platform) == 1, 10, 0.01)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -26,8 +26,10 @@ def site(lab: SimulatorThread) -> dict[str, Any]:
 
 
 @pytest.fixture
-def server(make_server: Callable[..., Server], site: dict[str, Any]) -> Server:
-    return make_server(platforms={"linkedin": site})
+def server(make_server: Callable[..., Server], site: dict[str, Any]) -> Iterator[Server]:
+    server = make_server(platforms={"linkedin": site})
+    with server.hurried():
+        yield server
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -20,8 +20,10 @@ NAMES = ("facebook", "instagram", "threads")
 
 
 @pytest.fixture
-def server(make_server: Callable[..., Server], lab: SimulatorThread) -> Server:
-    return make_server(platforms={name: {"api_base": lab.origin(name)} for name in NAMES})
+def server(make_server: Callable[..., Server], lab: SimulatorThread) -> Iterator[Server]:
+    server = make_server(platforms={name: {"api_base": lab.origin(name)} for name in NAMES})
+    with server.hurried():
+        yield server
 
 
 def connect(server: Server, person: Person, name: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -25,8 +25,10 @@ def site(lab: SimulatorThread) -> dict[str, Any]:
 
 
 @pytest.fixture
-def server(make_server: Callable[..., Server], site: dict[str, Any]) -> Server:
-    return make_server(platforms={"pinterest": site})
+def server(make_server: Callable[..., Server], site: dict[str, Any]) -> Iterator[Server]:
+    server = make_server(platforms={"pinterest": site})
+    with server.hurried():
+        yield server
 
 
 @pytest.fixture

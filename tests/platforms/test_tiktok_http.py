@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -23,11 +23,13 @@ CREATOR = {"privacy": "self_only", "disableComment": True}
 
 
 @pytest.fixture
-def server(make_server: Callable[..., Server], lab: SimulatorThread) -> Server:
+def server(make_server: Callable[..., Server], lab: SimulatorThread) -> Iterator[Server]:
     app = {"enabled": True, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
-    return make_server(
+    server = make_server(
         platforms={"tiktok": {"api_base": lab.origin("tiktok"), **app}}, publishing={"settle_horizon": 1}
     )
+    with server.hurried():
+        yield server
 
 
 def connect(server: Server, person: Person) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -20,8 +20,10 @@ APP = {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
 
 
 @pytest.fixture
-def server(make_server: Callable[..., Server], lab: SimulatorThread) -> Server:
-    return make_server(platforms={"twitter": {"api_base": lab.origin("twitter"), **APP}})
+def server(make_server: Callable[..., Server], lab: SimulatorThread) -> Iterator[Server]:
+    server = make_server(platforms={"twitter": {"api_base": lab.origin("twitter"), **APP}})
+    with server.hurried():
+        yield server
 
 
 @pytest.fixture
