@@ -33,6 +33,7 @@ from socialpub.store import db
 from socialpub.store.models import TABLES, Event, Job, Post
 from socialpub.web.app import build_app
 from socialpub.web.server import in_thread
+from tests import routing
 from tests.canaries import Watch, WatchedVault
 
 UNKNOWN_ID = "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071"
@@ -287,6 +288,7 @@ class Server:
             api.close()
         self._apis.clear()
         self._running.close()
+        routing.forget()
         leaks = self.watch.leaks(self.home)
         assert not leaks, f"secrets in the clear: {leaks}"
 

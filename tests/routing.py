@@ -29,6 +29,12 @@ def remember() -> None:
     route.Route.segments = property(_segments)  # type: ignore[assignment,method-assign]
 
 
+def forget() -> None:
+    """What Sanic remembers of requests holds the servers they were for, a thousand of them, which are gone."""
+    sanic.router.Router.get.cache_clear()
+    sanic.router.Router.find_route_by_view_name.cache_clear()
+
+
 _finders: dict[Any, tuple[Any, Any]] = {}
 _render_anew, _tree = router.BaseRouter._render, router.BaseRouter._generate_tree
 
