@@ -14,6 +14,7 @@ import pytest
 
 from socialpub.base.config import shipped
 from socialpub.store import db
+from socialpub.store.locks import StartError
 from socialpub.store.models import TABLES
 
 MIGRATIONS = sorted(path.stem for path in shipped("migrations").glob("*.py"))
@@ -97,7 +98,7 @@ def test_a_database_of_a_newer_version_is_refused_and_not_touched(tmp_path: Path
         connection.execute("INSERT INTO schema_migration (name, applied) VALUES ('9999_from_the_future', '2030-01-01')")
         connection.commit()
     before = path.read_bytes()
-    with pytest.raises(db.StartError, match="9999_from_the_future"):
+    with pytest.raises(StartError, match="9999_from_the_future"):
         db.migrate(path)
     assert path.read_bytes() == before
 

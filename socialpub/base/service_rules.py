@@ -148,6 +148,13 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
         status=503,
     ),
     ServiceRule(
+        "http.deadline",
+        "internal_error",
+        "Reading what was asked for took too long and was stopped.",
+        "Ask for less at once, for example with a smaller `limit` or a narrower search, or again in a few seconds.",
+        status=503,
+    ),
+    ServiceRule(
         "http.host",
         _V,
         "The request is for another host.",

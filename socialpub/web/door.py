@@ -14,13 +14,14 @@ from typing import Any
 from sanic import HTTPResponse, Request
 
 from socialpub.base.errors import ApiError, refuse
-from socialpub.base.fair import Share
+from socialpub.base.fair import ANYBODY, Share
 from socialpub.domain import act
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.jobs import Engine
 from socialpub.domain.media import files
 from socialpub.domain.people import limits, tenancy
 from socialpub.domain.people.tenancy import Scope
+from socialpub.store.db import asker
 from socialpub.web import bodies, edge, forms, http
 from socialpub.web.http import Call, Reply, Route
 from socialpub.web.pages import people
@@ -49,6 +50,7 @@ class Door:
 
         async def answer(request: Request, **_: str) -> HTTPResponse:
             request.ctx.route = route
+            asker.set(ANYBODY)
             try:
                 scope = await self._who(request, route)
             except ApiError as error:
@@ -56,6 +58,7 @@ class Door:
                     raise
                 return people.sign_in_first(request.method, request.path, request.query_string).response()
             scope = request.ctx.scope = replace(scope, needs=route.needs)
+            asker.set(Share(owner=scope.organization) if scope.organization else ANYBODY)
             self._rate(request, route, scope)
             self._open(route)
             threads = self.service.reading.of(Share(owner=scope.organization))

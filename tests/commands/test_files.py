@@ -14,10 +14,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import peewee
 import pytest
 
 from socialpub.base import faults, troubles
-from socialpub.store import db
 from tests.commands.conftest import Ended, Process, Run, environment
 from tests.commands.test_admin import TOKENS, Ask
 from tests.commands.test_process import address
@@ -215,4 +215,4 @@ def test_sqlites_codes_in_words(code: int, words: str | None) -> None:
     error = sqlite3.OperationalError("as SQLite says it")
     error.sqlite_errorcode = code
     assert troubles.why(error) == words
-    assert troubles.why(db.peewee.OperationalError(error, "as SQLite says it")) == words
+    assert troubles.why(peewee.OperationalError(error, "as SQLite says it")) == words

@@ -17,7 +17,7 @@ from socialpub.base import faults
 from socialpub.commands import cli
 from socialpub.domain.core import instance
 from socialpub.domain.engine import jobs, recovery
-from socialpub.store import db
+from socialpub.store.locks import StartError
 from socialpub.store.models import Idempotency, Instance, Job
 from tests.kit import Clock, Person, Server, error_of, iso
 from tests.soak.world import wait_for
@@ -297,7 +297,7 @@ def test_a_database_that_lost_its_log_starts_paused(server: Server, alice: Perso
     for path, content in copy.items():
         path.write_bytes(content)
         path.with_name("socialpub.db-wal").unlink(missing_ok=True)
-    with contextlib.suppress(db.StartError):
+    with contextlib.suppress(StartError):
         server.start()
         assert not server.rows() or paused(server) == "restored"
 

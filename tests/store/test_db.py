@@ -268,7 +268,7 @@ def test_a_writer_beside_us_is_waited_for(database: Database, path: Path, monkey
 def test_a_writer_beside_us_that_does_not_end_is_told_as_503(
     database: Database, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(db, "LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(locks, "LOCK_SECONDS", 0.2)
     with _held_by_another(path):
         with pytest.raises(ApiError) as refused:
             database.write(insert("one")).result(10)

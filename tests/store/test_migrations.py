@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from socialpub.base.config import shipped
 from socialpub.store import db
 from socialpub.store.locks import StartError
 
@@ -84,14 +85,14 @@ def _schemas(folder: Path) -> list[set[str]]:
         for source in _files()[:number]:
             (part / source.name).write_text(source.read_text())
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(db, "shipped", lambda name, part=part: part)
+            patched.setattr("socialpub.store.migrate.shipped", lambda name, part=part: part)
             db.migrate(part / "socialpub.db")
         found.append(tables(part / "socialpub.db"))
     return found
 
 
 def _files() -> list[Path]:
-    return sorted(db.shipped("migrations").glob("[0-9]*.py"))
+    return sorted(shipped("migrations").glob("[0-9]*.py"))
 
 
 def test_a_second_migration_finds_nothing_to_do(tmp_path: Path) -> None:
@@ -108,6 +109,6 @@ def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path, mon
     older.mkdir()
     for source in _files()[:-1]:
         (older / source.name).write_text(source.read_text())
-    monkeypatch.setattr(db, "shipped", lambda name: older)
+    monkeypatch.setattr("socialpub.store.migrate.shipped", lambda name: older)
     with pytest.raises(StartError, match="newer socialpub"):
         db.migrate(path)

@@ -106,6 +106,7 @@ ELSEWHERE = {
     "cursor": "domain/test_postlog.py",
     "csrf": "web/test_scoping.py",
     "http.busy": "walls/test_limits_before_work.py",
+    "http.deadline": "walls/test_readers.py",
     "http.host": "walls/test_edge.py",
     "http.request": "web/test_bad_input.py",
     "http.timeout": "web/test_bad_input.py",

@@ -125,10 +125,13 @@ class Service:
     def read(self, run: Callable[[], T]) -> Answer[T]:
         return self.db.read(run)
 
+    def look_up(self, run: Callable[[], T]) -> Answer[T]:
+        return self.db.look_up(run)
+
 
 def open_service(runtime: Runtime) -> Service:
     """A service over the configured, already migrated database; close it with `close_service`."""
-    db = Database(runtime.settings.database_path).open()
+    db = Database(runtime.settings.database_path, runtime.clock).open()
     publishing = runtime.settings.publishing
     breakers = Breakers(runtime.clock.monotonic)
     jobs = Jobs(db, runtime.clock, Shares(publishing.workers, breakers.narrow))

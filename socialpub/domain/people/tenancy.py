@@ -52,7 +52,7 @@ async def authenticate_key(service: Service, presented: str) -> Scope:
     if not crypto.key_is_well_formed(presented, key_prefixes(service)):
         raise ApiError("unauthenticated")
     digest = crypto.digest(presented)
-    row = await service.read(lambda: _find_key(digest))
+    row = await service.look_up(lambda: _find_key(digest))
     if row is None:
         raise ApiError("unauthenticated")
     key, organization, profile, used = row
@@ -77,7 +77,7 @@ def key_is_valid(key: str) -> bool:
 async def authenticate_session(service: Service, cookie: str) -> Scope:
     """The scope of a signed-in browser; ApiError `unauthenticated` when the session is unknown, idle or over."""
     now, digest = service.now_ms, crypto.digest(cookie)
-    row = await service.read(lambda: _find_session(digest, now))
+    row = await service.look_up(lambda: _find_session(digest, now))
     if row is None:
         raise ApiError("unauthenticated")
     user, organization, role, csrf, seen = row

@@ -146,7 +146,7 @@ def _default_failure() -> Json:
     return {
         "description": "Any other failure has the same body: 405 (rule `http.method`, with `Allow`), 408 "
         "(`http.timeout`), 413 (`http.body_size`), 421 (`http.host`), 500 (`internal_error`), 503 "
-        "(`storage.unavailable` or `http.busy`, with `Retry-After`).",
+        "(`storage.unavailable`, `http.busy` or `http.deadline`, with `Retry-After`).",
         "headers": headers_of("requestId", "retryAfter"),
         "content": {"application/json": {"schema": ref("schemas", "ErrorEnvelope")}},
     }

@@ -1,0 +1,96 @@
+"""How a connection to the database is made, and how it is answered where one does not work."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import sqlite3
+import threading
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import peewee
+
+from socialpub.base.errors import ApiError, refuse
+from socialpub.store.locks import LOCK_SECONDS
+
+T = TypeVar("T")
+STORAGE_RETRY_SECONDS = 5
+
+_PRAGMAS = {
+    "journal_mode": "wal",
+    "synchronous": "full",  # an acknowledged write survives a power cut
+    "foreign_keys": 1,
+    "busy_timeout": int(LOCK_SECONDS * 1000),
+    "journal_size_limit": 16 * 1024 * 1024,
+    "temp_store": "memory",
+    "trusted_schema": 0,
+    "fullfsync": 1,  # macOS; ignored elsewhere
+}
+
+proxy = peewee.DatabaseProxy()
+
+
+class BaseModel(peewee.Model):  # type: ignore[misc]
+    """A table bound to the database of this process."""
+
+    class Meta:
+        database = proxy
+        legacy_table_names = False
+
+
+class Limits(threading.local):
+    """What is asked, in this thread, before each statement; it raises where no more may be read."""
+
+    check: Callable[[], None] | None = None
+
+
+limits = Limits()
+
+
+class _Sqlite(peewee.SqliteDatabase):  # type: ignore[misc]
+    def execute_sql(self, sql: str, params: Any = None) -> Any:
+        if limits.check is not None:
+            limits.check()
+        return super().execute_sql(sql, params)
+
+
+def peewee_database(path: Path) -> peewee.SqliteDatabase:
+    return _Sqlite(str(path), pragmas=_PRAGMAS, lock_type="IMMEDIATE", autoconnect=False, timeout=LOCK_SECONDS)
+
+
+class Answer(Generic[T]):
+    """The result of a read or write to come: `await` it on the loop, or `.result()` in a thread.
+
+    Awaiting is shielded: a client that goes away does not undo what was asked for.
+    """
+
+    def __init__(self, future: concurrent.futures.Future[T]) -> None:
+        self._future = future
+
+    def result(self, timeout: float | None = None) -> T:
+        return self._future.result(timeout)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return asyncio.shield(asyncio.wrap_future(self._future)).__await__()
+
+
+def failed(error: Exception) -> Answer[Any]:
+    """The answer to what could not even be asked."""
+    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    future.set_exception(error)
+    return Answer(future)
+
+
+def is_storage(error: BaseException) -> bool:
+    """Whether it is the disk or the file (full, locked, damaged), and not a mistake in the statement or its values."""
+    if isinstance(error, peewee.OperationalError | sqlite3.OperationalError):
+        return True
+    exact = (peewee.DatabaseError, sqlite3.DatabaseError)  # what a damaged page raises; its subclasses are others
+    return type(error) in exact or isinstance(error, OSError)
+
+
+def unavailable(why: str | None = None) -> ApiError:
+    message = f"Nothing can be written at the moment: {why}." if why else None
+    return refuse("storage.unavailable", message, retry_after=STORAGE_RETRY_SECONDS)

@@ -1,0 +1,207 @@
+"""The one thread that writes: group commit, each function in a savepoint, answered after the commit."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import peewee
+
+from socialpub.base import faults, troubles
+from socialpub.base.errors import ApiError
+from socialpub.store.connections import Answer, failed, is_storage, peewee_database, proxy, unavailable
+from socialpub.store.locks import StartError, held, open_lock, unusable, write_lock_path
+from socialpub.store.place import LOST, LostError, Place
+
+log = logging.getLogger("socialpub.store")
+
+T = TypeVar("T")
+GROUP_MAX = 256
+
+_abandoned: list[sqlite3.Connection] = []  # kept open until the process ends
+
+
+class FencedError(Exception):
+    """Another server has taken over this database; this process must not write any more."""
+
+
+class Tx:
+    """One write function's transaction: what it wants done only once it is durable."""
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[], None]] = []
+
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        """Run `callback` in the writer thread after the commit; it must be short and must not raise."""
+        self._callbacks.append(callback)
+
+    def committed(self) -> None:
+        for callback in self._callbacks:
+            try:
+                callback()
+            except Exception:  # noqa: BLE001 - it is durable already; the writer thread must live on
+                log.exception("a callback after a commit failed")
+
+
+class _Write(Generic[T]):
+    def __init__(self, run: Callable[[Tx], T]) -> None:
+        self.run, self.tx = run, Tx()
+        self.future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self.value: T | None = None
+
+    def succeed(self) -> None:
+        self.tx.committed()
+        self.future.set_result(self.value)  # type: ignore[arg-type]
+
+
+class Writer:
+    """The writing connection of this process; `place` is what it has open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.place = path, Place(path)
+        self.guard: Callable[[], None] | None = None  # runs first in each transaction; FencedError stops all writing
+        self.failing = ""  # why the last change could not be written
+        self.fenced = threading.Event()  # set once another server has taken over: nothing is written any more
+        self._inbox: queue.SimpleQueue[_Write[Any] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write_loop, name="db-writer", daemon=True)
+        self._lock_file = open_lock(write_lock_path(path))
+        self._opened: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._closed, self._closing = False, threading.Lock()
+
+    def open(self) -> None:
+        """Connect and start the thread; StartError when the file cannot be used."""
+        proxy.initialize(peewee_database(self.path))
+        self._thread.start()
+        self._opened.result()
+
+    def refuse_more(self) -> None:
+        """From now on nothing is taken."""
+        with self._closing:
+            self._closed = True
+
+    def close(self) -> None:
+        """Finish what was asked for, then close the connection."""
+        self._inbox.put(None)
+        self._thread.join()
+        self.place.close()
+        self._lock_file.close()
+
+    def write(self, run: Callable[[Tx], T]) -> Answer[T]:
+        """Run a function in the next transaction."""
+        item = _Write(run)
+        with self._closing:  # nothing may be put behind the last of the inbox: nobody would answer it
+            if self._closed:
+                return failed(unavailable())
+            self._inbox.put(item)
+        return Answer(item.future)
+
+    def _write_loop(self) -> None:
+        try:
+            self._open_writer()
+        except (peewee.PeeweeException, sqlite3.Error, OSError, StartError) as error:
+            self._opened.set_exception(error if isinstance(error, StartError) else unusable(self.path, error))
+            return
+        self._opened.set_result(None)
+        while (first := self._inbox.get()) is not None:
+            self._commit(self._gather(first))
+        with held(self._lock_file):
+            if self.place.is_overwritten:
+                _abandoned.append(proxy.connection())  # to close it would bring the log into what is there now
+            else:
+                proxy.close()
+
+    def _open_writer(self) -> None:
+        with held(self._lock_file):
+            proxy.connect()
+            proxy.connection().execute("BEGIN IMMEDIATE")
+            proxy.connection().execute("COMMIT")
+            self.place.remember()
+
+    def _gather(self, first: _Write[Any]) -> list[_Write[Any]]:
+        group = [first]
+        while len(group) < GROUP_MAX:
+            try:
+                item = self._inbox.get_nowait()
+            except queue.Empty:
+                break
+            if item is None:
+                self._inbox.put(None)
+                break
+            group.append(item)
+        return group
+
+    def _commit(self, group: list[_Write[Any]]) -> None:
+        """Run a group in one transaction and answer it."""
+        group = [item for item in group if item.future.set_running_or_notify_cancel()]
+        try:
+            with held(self._lock_file):
+                done = self._transaction(group)
+        except FencedError as error:
+            self.failing = str(error)
+            log.critical("%s", error)
+            self.fenced.set()
+            _fail(group, unavailable())
+        except LostError:  # the log has it from whoever saw it first
+            _fail(group, unavailable(LOST))
+        except (peewee.PeeweeException, sqlite3.Error, OSError) as error:
+            _fail(group, self._refused(error))
+        except Exception:  # noqa: BLE001 - whatever it was, the writer thread must live on and every caller be told
+            log.exception("a transaction on %s stopped", self.path)
+            _fail(group, unavailable())
+        else:
+            for item in done:
+                item.succeed()
+
+    def _refused(self, error: BaseException) -> ApiError:
+        self.failing = troubles.why(error) or str(error)
+        log.error("nothing can be written to %s: %s", self.path, self.failing)
+        return unavailable(troubles.why(error))
+
+    def _transaction(self, group: list[_Write[Any]]) -> list[_Write[Any]]:
+        connection: sqlite3.Connection = proxy.connection()
+        self.place.look()
+        before = connection.total_changes
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if self.guard:
+                self.guard()
+            done = [item for item in group if self._run_one(connection, item)]
+            faults.hit("db.commit")
+            self.place.look()
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        self.place.wrote()
+        self.failing = self.failing if connection.total_changes == before else ""
+        return done
+
+    def _run_one(self, connection: sqlite3.Connection, item: _Write[Any]) -> bool:
+        connection.execute("SAVEPOINT one")
+        try:
+            item.value = item.run(item.tx)
+        except Exception as error:  # noqa: BLE001 - handed to whoever asked for the write
+            # A full disk makes SQLite roll the whole transaction back by itself.
+            if not connection.in_transaction:
+                raise peewee.OperationalError(str(error)) from error
+            connection.execute("ROLLBACK TO one")
+            connection.execute("RELEASE one")
+            if is_storage(error):
+                error = self._refused(error)
+            item.future.set_exception(error)
+            return False
+        connection.execute("RELEASE one")
+        return True
+
+
+def _fail(group: list[_Write[Any]], error: Exception) -> None:
+    for item in group:
+        if not item.future.done():
+            item.future.set_exception(error)
