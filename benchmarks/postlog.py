@@ -25,7 +25,7 @@ from socialpub.domain.core import cursors
 from socialpub.domain.core.service import Service, close_service, open_service
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts import postlog, postlog_query
-from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.posts import PostsQuery
 
 SMALL_ROWS = 10_000
 LIMIT = 200  # the largest page, so the dearest
@@ -172,7 +172,7 @@ def _serve(pipe: Connection, home: Path, rows: int) -> None:
 
 def _asking(service: Service, case: Case, rows: int) -> Callable[[], dict[str, Any]]:
     given = {name: value for name, value in case.query.items() if name not in ("after", "before")}
-    query = schemas.PostsQuery.model_validate(given | {"limit": LIMIT})
+    query = PostsQuery.model_validate(given | {"limit": LIMIT})
     bounds: Query = {
         name: dataset.START_MS + int(case.query[name] * rows * dataset.STEP_MS)
         for name in ("after", "before")
@@ -185,7 +185,7 @@ def _asking(service: Service, case: Case, rows: int) -> Callable[[], dict[str, A
     return lambda: service.read(lambda: postlog.page(service, scope, query)).result()
 
 
-def _deep(service: Service, scope: Scope, query: schemas.PostsQuery, page: int) -> str | None:
+def _deep(service: Service, scope: Scope, query: PostsQuery, page: int) -> str | None:
     """The cursor of that page, or of the last one."""
     count = (page - 1) * query.limit
     hits = service.read(lambda: postlog_query.newest(postlog.filter_of(service, scope, query), count)).result()

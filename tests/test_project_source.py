@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import functools
 import graphlib
+import importlib
+import pkgutil
 import re
 import sys
 import tomllib
@@ -17,7 +19,7 @@ from pydantic import BaseModel
 
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.domain.shapes import schemas
+from socialpub.domain import shapes
 from socialpub.platforms import CATALOGUE, PLATFORMS
 from tests.laws import all_hold
 
@@ -28,9 +30,11 @@ OUTSIDE_PLATFORMS = [name for name in MODULES if not name.startswith(("platforms
 OUTSIDE_BASE = [name for name in MODULES if not name.startswith("base/")]
 IN_PLATFORMS = [name for name in MODULES if name.startswith("platforms/")]
 
+SHAPES = [importlib.import_module(f"{shapes.__name__}.{part.name}") for part in pkgutil.iter_modules(shapes.__path__)]
 FIELDS = {
     field.alias or name
-    for model in vars(schemas).values()
+    for shape in SHAPES
+    for model in vars(shape).values()
     if isinstance(model, type) and issubclass(model, BaseModel)
     for name, field in model.model_fields.items()
 }
@@ -44,7 +48,7 @@ SPELT_OUT = {
     "GET /v1/accounts/{id}/pinterest/boards",
     "PATCH /v1/accounts/{id}/pinterest/default-board",
 }
-ACCOUNT_BLOCKS = {"domain/shapes/answers.py": {"pinterest", "instagram", "PinterestBlock", "InstagramBlock"}}
+ACCOUNT_BLOCKS = {"domain/shapes/accounts.py": {"pinterest", "instagram", "PinterestBlock", "InstagramBlock"}}
 
 SAMPLES = {"web/samples.py"}  # what the reference shows as examples; like a template, read by people only
 
@@ -271,7 +275,7 @@ def test_every_package_that_is_imported_is_declared_and_the_other_way_round() ->
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {re.split(r"[<>=!~\[; ]", line)[0].lower() for line in project["dependencies"]}
     distributions = packages_distributions()
-    imported = {COMES_WITH.get(name) or distributions[name][0].lower() for name in _third_parties()}
+    imported = {COMES_WITH.get(name) or distributions[name][0].lower().replace("_", "-") for name in _third_parties()}
     assert imported == declared
 
 

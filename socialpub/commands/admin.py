@@ -18,7 +18,9 @@ from socialpub.commands.serve import make_private, settings_of, start_service
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service, close_service
 from socialpub.domain.people import audit, tenancy, users
-from socialpub.domain.shapes import issues, schemas
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.accounts import AccountsQuery
+from socialpub.domain.shapes.common import Instant
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.store import db
 from socialpub.store.db import Tx
@@ -132,7 +134,7 @@ class TokensInput(BaseModel):
 
     access_token: str = Field(min_length=1)
     refresh_token: str | None = None
-    expires_at: schemas.Instant | None = None
+    expires_at: Instant | None = None
     extra: dict[str, Any] = {}
 
 
@@ -152,7 +154,7 @@ def account_list(options: argparse.Namespace) -> list[dict[str, Any]]:
     wanted = {"profileId": options.profile, "platform": options.platform, "status": options.status}
     listed = ("platform", "status")
     given = {name: [value] if name in listed else value for name, value in wanted.items() if value is not None}
-    query = schemas.AccountsQuery.model_validate(given)
+    query = AccountsQuery.model_validate(given)
     return _read(options, lambda: accounts.list_everywhere(_known(options.org), query))
 
 

@@ -19,7 +19,7 @@ from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
 from socialpub.commands import admin, demo, example, resume, serve, trail
 from socialpub.domain.people import users
-from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.accounts import AccountStatus
 from socialpub.store.locks import StartError
 
 ONE_ORG = "the organization's id; may be left out where there is one only"
@@ -179,7 +179,7 @@ def _administration(commands: Any) -> None:
     command.add_argument("--org", help=ALL_ORGS)
     command.add_argument("--profile")
     command.add_argument("--platform", choices=sorted(platforms.PLATFORMS))
-    command.add_argument("--status", choices=get_args(schemas.AccountStatus))
+    command.add_argument("--status", choices=get_args(AccountStatus))
     connect = _group(account, "connect", "connect an account by its credentials; the secret on standard input")
     for platform in platforms.PLATFORMS.values():
         if platform.credentials:

@@ -26,7 +26,7 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.jobs import Engine
 from socialpub.domain.people import tenancy, users
-from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.common import parse_instant
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator import server as simulator_server
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, server_of
@@ -145,7 +145,7 @@ def _credentials(service: Service, name: str, made: dict[str, Any]) -> tuple[Ide
     if "appPassword" in made:
         return accounts.login(service, name, {"handle": made["handle"], "password": made["appPassword"]})
     identity = Identity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
-    ends = schemas.parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
+    ends = parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
     return identity, Tokens(made["accessToken"], made.get("refreshToken"), ends)
 
 

@@ -23,7 +23,8 @@ from socialpub.domain.engine.jobs import Engine
 from socialpub.domain.media.files import Arriving
 from socialpub.domain.people import limits
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.shapes import issues, schemas
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.common import Narrowing, NoQuery
 from socialpub.store.db import Answer, Tx
 from socialpub.web.bodies import FORM_MAX, LIGHT_MAX, SMALL_MAX, Arrived, aside
 from socialpub.web.parts import FilePart
@@ -58,8 +59,8 @@ class Route:
     guard: Guard = "open"
     limit: Literal["posts", "media", "writes", "reads"] = "reads"
     body: type[BaseModel] | None = None
-    query: type[BaseModel] = schemas.NoQuery
-    answers: Mapping[int, type[BaseModel]] = field(default_factory=dict)
+    query: type[BaseModel] = NoQuery
+    answers: Mapping[int, Any] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
     before: Callable[[Service, Mapping[str, str]], object] = lambda service, parts: None
     receive: Callable[[Call], Awaitable[Any]] | None = None
@@ -119,7 +120,7 @@ class Call:
     @property
     def narrowed(self) -> Scope:
         """The scope, narrowed to the profile that the query names; `not_found` for a profile out of scope."""
-        profile = self.scope.narrowed(self.query(schemas.Narrowing).profile_id)
+        profile = self.scope.narrowed(self.query(Narrowing).profile_id)
         return replace(self.scope, profile=profile)
 
     def path_value(self, name: str) -> str:

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from socialpub.base.errors import ApiError, refuse
 from socialpub.domain.media.files import Arriving
 from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.schemas import MEDIA_MAX, TARGETS_MAX, TEXT_MAX
+from socialpub.domain.shapes.common import TEXT_MAX
+from socialpub.domain.shapes.posts import MEDIA_MAX, TARGETS_MAX
 
 DEPTH_MAX = 32
 PARTS_MAX = 30_000  # 25 targets with all that they may have come to half of it

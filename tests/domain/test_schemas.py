@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
-from socialpub.domain.shapes import issues, schemas
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.common import parse_instant, parse_upper
+from socialpub.domain.shapes.posts import PublishRequest
 
 LAST = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 MINUTES = st.integers(-23 * 60 - 59, 23 * 60 + 59)
@@ -21,7 +23,7 @@ MINUTES = st.integers(-23 * 60 - 59, 23 * 60 + 59)
 
 @given(st.integers(0, LAST))
 def test_an_instant_is_read_as_it_is_written(ms: int) -> None:
-    assert schemas.parse_instant(str(iso(ms))) == ms
+    assert parse_instant(str(iso(ms))) == ms
 
 
 @given(st.datetimes(datetime(1971, 1, 1), datetime(9998, 1, 1)), MINUTES)
@@ -30,7 +32,7 @@ def test_an_offset_moves_the_clock_and_not_the_instant(moment: datetime, minutes
     sign = "-" if minutes < 0 else "+"
     text = f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond:06d}{sign}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
     exact = (there - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-    assert schemas.parse_instant(text) == exact
+    assert parse_instant(text) == exact
 
 
 @given(st.datetimes(datetime(1901, 1, 1), datetime(9998, 1, 1)), st.integers(0, 9), st.data())
@@ -42,7 +44,7 @@ def test_a_bound_holds_for_whole_milliseconds_as_it_holds_for_the_instant(
     text = f"{second:%Y-%m-%dT%H:%M:%S}" + (f".{fraction}" if fraction else "") + "Z"
     whole = (second.replace(microsecond=0, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
     exact = whole + Fraction(int(fraction or 0), 10**digits)
-    lower, upper = schemas.parse_instant(text), schemas.parse_upper(text)
+    lower, upper = parse_instant(text), parse_upper(text)
     for ms in range(lower - 1, upper + 2):
         assert (ms > lower) == (Fraction(ms, 1000) > exact)
         assert (ms < upper) == (Fraction(ms, 1000) < exact)
@@ -69,7 +71,7 @@ REQUESTS = st.fixed_dictionaries(
 
 @given(REQUESTS)
 def test_what_stands_across_fields_is_found_alike_in_what_was_sent_and_in_what_was_read(request: Any) -> None:
-    read = issues.parse_body(schemas.PublishRequest, json.dumps(request).encode())
+    read = issues.parse_body(PublishRequest, json.dumps(request).encode())
     assert issues.shape_issues(read.model_dump(by_alias=True, exclude_unset=True)) == issues.shape_issues(request)
 
 
@@ -77,6 +79,6 @@ def test_what_stands_across_fields_is_found_alike_in_what_was_sent_and_in_what_w
 def test_an_issue_of_one_field_hides_none_across_fields(request: Any) -> None:
     broken = json.dumps(request | {"publishNow": "yes"}).encode()
     with pytest.raises(ApiError) as refused:
-        issues.parse_body(schemas.PublishRequest, broken)
+        issues.parse_body(PublishRequest, broken)
     assert refused.value.rule == "publishNow"
     assert refused.value.platform_response[1:] == issues.shape_issues(request)

@@ -27,7 +27,7 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import close_service, open_service
 from socialpub.domain.people import tenancy
-from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.common import parse_instant
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store import db
@@ -262,7 +262,7 @@ class World:
             return Identity(made["id"], made["id"]), Tokens(made["accessToken"])
         kind = {"kind": "organization"} if platform == "linkedin" and number % 2 else {}  # members and pages
         made = self.lab.post("/lab/accounts", {"platform": platform, "handle": name, **kind})
-        ends = schemas.parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
+        ends = parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
         identity = Identity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
         return identity, Tokens(made["accessToken"], made.get("refreshToken"), ends)
 

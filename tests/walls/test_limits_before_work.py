@@ -17,7 +17,9 @@ from socialpub.base.errors import ApiError
 from socialpub.base.fair import Pool, Share
 from socialpub.domain.core.service import CHECKED_AT_ONCE, MEASURING
 from socialpub.domain.posts.preflight import LIGHT
-from socialpub.domain.shapes import issues, schemas
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.common import TEXT_MAX
+from socialpub.domain.shapes.posts import MEDIA_MAX
 from socialpub.platforms import PLATFORMS
 from socialpub.platforms.contract import Account, Draft
 from socialpub.platforms.kit import rules, text
@@ -54,7 +56,7 @@ def test_targets_are_counted_before_they_are_looked_at(world: World) -> None:
 
 
 def test_media_are_counted_before_they_are_looked_at(world: World) -> None:
-    most = schemas.MEDIA_MAX
+    most = MEDIA_MAX
     for count, entry in ((most + 1, "med_x"), (900, 0), (2000, "med_x")):
         error = refused(world, json.dumps(world.body(media=[entry] * count)))
         assert error["rule"] == "media"
@@ -112,7 +114,7 @@ def test_all_ids_of_a_request_are_looked_up_at_once(world: World, caplog: pytest
             assert answer.status_code in (200, 202), answer.text
             assert len(read_from(caplog, "media")) <= queries
         caplog.clear()
-        unknown = [f"med_{n:022}" for n in range(schemas.MEDIA_MAX)]
+        unknown = [f"med_{n:022}" for n in range(MEDIA_MAX)]
         many = [world.target(media=unknown[n:] + unknown[:n]) for n in range(25)]
         error = error_of(world.alice.api.post("/v1/posts/validate", json=world.body(targets=many)))
         assert error["rule"] == "media.unknown"
@@ -148,13 +150,13 @@ def test_what_is_far_too_long_is_not_measured(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(text, name, lambda value, plain=plain: measured.append(len(value)) or plain(value))
     account = Account("")
     for platform in PLATFORMS.values():
-        most, long = measured_max(platform), "x" * schemas.TEXT_MAX
+        most, long = measured_max(platform), "x" * TEXT_MAX
         found = findings(platform, platform.site(), Draft(long), account).errors
         assert found[0].rule.id.startswith(f"{platform.name}.text."), platform.name
-        if most < schemas.TEXT_MAX:
+        if most < TEXT_MAX:
             assert [error.rule.id for error in found] == [found[0].rule.id]
             assert "100,000" in found[0].message
-            assert rules.count(platform, Draft(long), account).length == schemas.TEXT_MAX
+            assert rules.count(platform, Draft(long), account).length == TEXT_MAX
     assert not [length for length in measured if length > 12 * 4086]
 
 
@@ -210,7 +212,7 @@ def test_others_need_not_wait_for_all_that_an_organization_asks(world: World) ->
 
 
 def test_a_text_that_is_far_too_long_is_refused_by_its_rule(world: World) -> None:
-    long, comment = "x" * schemas.TEXT_MAX, {"text": "y" * 50_000}
+    long, comment = "x" * TEXT_MAX, {"text": "y" * 50_000}
     answer = world.alice.api.post("/v1/posts/validate", json=world.body(text=long, firstComment=comment))
     (result,) = answer.json()["results"]
     assert [found["rule"] for found in result["errors"]] == [

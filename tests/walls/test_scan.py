@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError
 from socialpub.domain.media import files
-from socialpub.domain.shapes.schemas import MEDIA_MAX, TEXT_MAX
+from socialpub.domain.shapes.common import TEXT_MAX
+from socialpub.domain.shapes.posts import MEDIA_MAX
 from socialpub.web.scan import DEPTH_MAX, ENTRIES_MAX, FIELDS_MAX, NOTHING, PARTS_MAX, Scan
 
 Open = Callable[[], files.Arriving]

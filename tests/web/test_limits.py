@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from socialpub.domain.people.limits import Windows
-from socialpub.domain.shapes.schemas import parse_instant
+from socialpub.domain.shapes.common import parse_instant
 from socialpub.store.models import Event, Organization, Post, Usage
 from tests.kit import UNKNOWN_ID, Clock, Person, Server, error_of, iso, untouched
 from tests.web.world import World

@@ -19,8 +19,8 @@ from socialpub.base.config import Limits
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.core.events import EVENTS
-from socialpub.domain.shapes import schemas
 from socialpub.domain.shapes.events import EVENT_DATA
+from socialpub.domain.shapes.posts import PostStatus
 from socialpub.web import samples
 from socialpub.web.app import ROUTES
 from socialpub.web.http import Route
@@ -105,7 +105,7 @@ def test_every_request_rule_of_posts_and_limits_is_documented_where_it_arises() 
 def test_enumerations_are_named_and_used_by_reference() -> None:
     enums = DOCUMENT["components"]["schemas"]
     assert enums["Platform"] == {"type": "string", "enum": list(platforms.PLATFORMS)}
-    assert enums["PostStatus"] == {"type": "string", "enum": list(typing.get_args(schemas.PostStatus))}
+    assert enums["PostStatus"] == {"type": "string", "enum": list(typing.get_args(PostStatus))}
     assert enums["ErrorCode"] == {"type": "string", "enum": list(ERRORS)}
     inline = [part for part in walk(DOCUMENT["paths"]) if part.get("enum") == list(platforms.PLATFORMS)]
     assert inline == []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain.shapes.schemas import parse_instant
+from socialpub.domain.shapes.common import parse_instant
 from socialpub.store.models import Post
 from tests.kit import Api, Person, Server, breathe, iso
 from tests.web.world import World

@@ -16,7 +16,7 @@ from socialpub.domain.accounts.tokens import columns, line
 from socialpub.domain.core import moves
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.shapes.schemas import AccountsQuery
+from socialpub.domain.shapes.accounts import AccountsQuery
 from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import Identity, Login, Platform, Tokens
 from socialpub.store.db import Tx

@@ -24,7 +24,7 @@ from socialpub.domain.media.fetched import Fetched as Fetched
 from socialpub.domain.media.files import file_of
 from socialpub.domain.people import tenancy
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.media import MediaQuery
 from socialpub.platforms.contract import Draft, Facts, Item, Kind
 from socialpub.platforms.kit.rules import unreachable
 from socialpub.store.db import Tx
@@ -193,7 +193,7 @@ def body(service: Service, row: Row) -> Row:
     }
 
 
-def page(service: Service, scope: Scope, query: schemas.MediaQuery) -> Row:
+def page(service: Service, scope: Scope, query: MediaQuery) -> Row:
     """One page of the media that the scope (and profile) may use, newest first.
 
     ApiError `not_found` for a profile out of scope, `cursor` for a cursor that this list did not make.

@@ -20,7 +20,7 @@ from socialpub.domain.people import audit, limits
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts import batches, preflight, unheard
 from socialpub.domain.posts.targets import Aim, check_batch, check_future, resolve
-from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.posts import PublishRequest
 from socialpub.platforms.contract import Facts, Warning
 from socialpub.platforms.kit.rules import once
 from socialpub.store import search
@@ -55,7 +55,7 @@ class _Order:
     """Everything that one transaction needs to write the batch."""
 
     scope: Scope
-    request: schemas.PublishRequest
+    request: PublishRequest
     key: limits.Key | None
     ear: unheard.Ear | None
     act: audit.Act
@@ -71,7 +71,7 @@ class _Order:
 async def accept(
     service: Service,
     scope: Scope,
-    request: schemas.PublishRequest,
+    request: PublishRequest,
     key: limits.Key | None,
     ear: unheard.Ear | None,
     act: audit.Act,
@@ -97,7 +97,7 @@ async def accept(
     return accepted
 
 
-def _resolved(service: Service, scope: Scope, request: schemas.PublishRequest) -> tuple[list[Aim], list[int]]:
+def _resolved(service: Service, scope: Scope, request: PublishRequest) -> tuple[list[Aim], list[int]]:
     """On one read snapshot: the targets, and the recent posts of each account."""
     if request.scheduled_at is None and Instance.select(Instance.paused).where(Instance.id == 1).scalar():
         raise refuse("service.paused", retry_after=PAUSED_RETRY_SECONDS)
@@ -105,7 +105,7 @@ def _resolved(service: Service, scope: Scope, request: schemas.PublishRequest) -
     return aims, preflight.recent_posts(service, aims)
 
 
-def _admit(service: Service, request: schemas.PublishRequest, aims: Sequence[Aim]) -> None:
+def _admit(service: Service, request: PublishRequest, aims: Sequence[Aim]) -> None:
     """ApiError `http.busy` when too much waits to be published now. What is accepted is never refused after this."""
     shares = [] if request.scheduled_at is not None else [upstreams.share_of(service, aim.account) for aim in aims]
     for threads in {upstreams.threads(service, share) for share in shares}:
@@ -115,7 +115,7 @@ def _admit(service: Service, request: schemas.PublishRequest, aims: Sequence[Aim
 def _noted(
     service: Service,
     scope: Scope,
-    request: schemas.PublishRequest,
+    request: PublishRequest,
     aims: Sequence[Aim],
     checked: Sequence[preflight.Checked],
 ) -> list[_Target]:

@@ -13,7 +13,7 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts.targets import check_future
 from socialpub.domain.publishing import records
-from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.posts import SettleRequest
 from socialpub.store.db import Tx
 from socialpub.store.models import Intent, Post
 
@@ -94,7 +94,7 @@ def retry(service: Service, tx: Tx, scope: Scope, post: str, at_ms: int | None, 
     service.jobs.put(tx, "publish", post, due, account, upstreams.share(service, account))
 
 
-def settle(service: Service, tx: Tx, scope: Scope, post: str, request: schemas.SettleRequest, request_id: str) -> None:
+def settle(service: Service, tx: Tx, scope: Scope, post: str, request: SettleRequest, request_id: str) -> None:
     """Record what a person found out about an unknown outcome; 409 `post.settle.status` where nothing is unknown."""
     row = find(scope, post)
     error = json.loads(row["error"]) if row["error"] else {}

@@ -14,7 +14,7 @@ from socialpub.domain.people import tenancy
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts import changes, postlog_query
 from socialpub.domain.posts.postlog_query import Filter
-from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.posts import PostsQuery
 from socialpub.store.models import Account, Attempt, Post
 
 Row = dict[str, Any]
@@ -67,7 +67,7 @@ def detail(scope: Scope, post: str) -> Row:
     return one(scope, post) | {"firstComment": comment, "attempts": [_attempt(found) for found in attempts]}
 
 
-def page(service: Service, scope: Scope, query: schemas.PostsQuery) -> Row:
+def page(service: Service, scope: Scope, query: PostsQuery) -> Row:
     """One page of the post log, newest first.
 
     ApiError `not_found` for a profile out of scope, `cursor` for a cursor that this list did not make.
@@ -79,7 +79,7 @@ def page(service: Service, scope: Scope, query: schemas.PostsQuery) -> Row:
     return {"data": _bodies([hit.number for hit in shown]), "nextCursor": cursor}
 
 
-def filter_of(service: Service, scope: Scope, query: schemas.PostsQuery) -> Filter:
+def filter_of(service: Service, scope: Scope, query: PostsQuery) -> Filter:
     """What the query asks for within the scope."""
     profile = scope.narrowed(query.profile_id)
     if query.profile_id is not None and not tenancy.profile_exists(scope, query.profile_id):
@@ -97,7 +97,7 @@ def filter_of(service: Service, scope: Scope, query: schemas.PostsQuery) -> Filt
     )
 
 
-def _below(service: Service, scope: Scope, query: schemas.PostsQuery) -> tuple[int, str] | None:
+def _below(service: Service, scope: Scope, query: PostsQuery) -> tuple[int, str] | None:
     """The lower of the two upper bounds: `before`, and the row that the cursor continues after."""
     places = []
     if query.before is not None:

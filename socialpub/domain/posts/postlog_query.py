@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from socialpub import platforms
-from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.posts import PostStatus
 from socialpub.store import search
 from socialpub.store.db import proxy
 from socialpub.store.search import Condition, Hit, Sought, among, every
 
 PROBES = 56  # in one statement: each platform with each status
 FEW = 20_000  # posts that are read through rather than searched
-_STATUSES: tuple[str, ...] = get_args(schemas.PostStatus)
+_STATUSES: tuple[str, ...] = get_args(PostStatus)
 _PLACE = "post.created_at, post.id, post.number"
 
 

@@ -23,7 +23,7 @@ from socialpub.domain.media import library
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts.targets import Aim, check_batch, resolve
 from socialpub.domain.publishing import publish
-from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.posts import PublishRequest, ValidateRequest
 from socialpub.platforms.contract import Cap, Draft, Facts, Item, Warning
 from socialpub.platforms.kit.rules import Findings, findings, once, warning
 from socialpub.platforms.kit.rules import count as measured
@@ -175,7 +175,7 @@ def _notes(service: Service, aim: Aim, at_ms: int | None, seen: Mapping[tuple[st
         yield warning("token_expires_before_schedule", "Reconnect it before then.")
 
 
-def check_duplicates(service: Service, request: schemas.PublishRequest, aims: Sequence[Aim]) -> None:
+def check_duplicates(service: Service, request: PublishRequest, aims: Sequence[Aim]) -> None:
     """ApiError `post.duplicate` for texts that their accounts had before, where the request or the server refuses them.
 
     In the transaction that writes the posts it is the last word.
@@ -289,7 +289,7 @@ class Looked:
     deep: bool  # whether the bytes are wanted too
 
 
-async def look(service: Service, scope: Scope, request: schemas.ValidateRequest, inline: library.InlineFiles) -> Looked:
+async def look(service: Service, scope: Scope, request: ValidateRequest, inline: library.InlineFiles) -> Looked:
     """The first half of validating. ApiError as `accept` for what refuses the request itself."""
     check_batch(service, request, scope, inline)
     aims, noted, recent = await service.read(lambda: _looked_up(service, scope, request))
@@ -315,7 +315,7 @@ async def validate(
 
 
 def _looked_up(
-    service: Service, scope: Scope, request: schemas.ValidateRequest
+    service: Service, scope: Scope, request: ValidateRequest
 ) -> tuple[list[Aim], list[tuple[Warning, ...]], list[int]]:
     """On one read snapshot: the targets, what the log says of each, and its recent posts."""
     aims = resolve(service, scope, request)

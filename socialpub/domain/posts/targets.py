@@ -15,7 +15,8 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
 from socialpub.domain.people import tenancy
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.shapes import issues, schemas
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.posts import TARGETS_MAX, MediaItem, PublishRequest, Target
 from socialpub.platforms.contract import Draft, Item
 
 Row = dict[str, Any]
@@ -40,12 +41,12 @@ class Aim:
 # --- The rules of the batch ----------------------------------------------------------------------------------------
 
 
-def check_batch(service: Service, request: schemas.PublishRequest, scope: Scope, inline: library.InlineFiles) -> None:
+def check_batch(service: Service, request: PublishRequest, scope: Scope, inline: library.InlineFiles) -> None:
     """The rules that need no look at the database, in their documented order."""
     _check_shape(request, inline)
     if not request.targets:
         raise refuse("targets.required")
-    if len(request.targets) > schemas.TARGETS_MAX:
+    if len(request.targets) > TARGETS_MAX:
         raise refuse("targets.max")
     if request.publish_now and request.scheduled_at is not None:
         raise refuse("mode_conflict")
@@ -60,31 +61,31 @@ def check_batch(service: Service, request: schemas.PublishRequest, scope: Scope,
         raise refuse("profile.scope_mismatch")
 
 
-def _check_shape(request: schemas.PublishRequest, inline: library.InlineFiles) -> None:
+def _check_shape(request: PublishRequest, inline: library.InlineFiles) -> None:
     """What the schema asks across fields, and of each media item one source."""
     found = issues.shape_issues(request.model_dump(by_alias=True, exclude_unset=True))
     if found:
         raise issues.schema_error(found)
     for path, entries in _media_lists(request):
         for index, entry in enumerate(entries):
-            if isinstance(entry, schemas.MediaItem):
+            if isinstance(entry, MediaItem):
                 _check_source(f"{path}.{index}", entry, inline)
 
 
-def _media_lists(request: schemas.PublishRequest) -> Iterator[tuple[str, Sequence[Any]]]:
+def _media_lists(request: PublishRequest) -> Iterator[tuple[str, Sequence[Any]]]:
     yield "media", request.media or []
     for index, target in enumerate(request.targets):
         yield f"targets.{index}.media", target.media or []
 
 
-def _check_source(path: str, item: schemas.MediaItem, inline: library.InlineFiles) -> None:
+def _check_source(path: str, item: MediaItem, inline: library.InlineFiles) -> None:
     if item.sources != 1:
         raise refuse("media.source", f"{path} names {item.sources} sources.")
     if item.bytes_base64 is not None and item.bytes_base64 not in inline:
         raise refuse("media.base64_invalid")
 
 
-def _check_scheduled(service: Service, request: schemas.PublishRequest) -> None:
+def _check_scheduled(service: Service, request: PublishRequest) -> None:
     check_future(service, request.scheduled_at)
     if request.first_comment or any(target.first_comment for target in request.targets):
         raise refuse("scheduledAt.no_first_comment")
@@ -111,7 +112,7 @@ def check_future(service: Service, at_ms: int | None) -> None:
 # --- Resolving -----------------------------------------------------------------------------------------------------
 
 
-def resolve(service: Service, scope: Scope, request: schemas.PublishRequest) -> list[Aim]:
+def resolve(service: Service, scope: Scope, request: PublishRequest) -> list[Aim]:
     """The targets' accounts and contents, in request order (on a read snapshot)."""
     if request.profile_id is not None and not tenancy.profile_exists(scope, request.profile_id):
         raise ApiError("not_found", "The organization has no profile with this id.")
@@ -122,19 +123,19 @@ def resolve(service: Service, scope: Scope, request: schemas.PublishRequest) -> 
     return [_aim(service, held, request, index, found[0]) for index, found in enumerate(candidates)]
 
 
-def _media_ids(request: schemas.PublishRequest) -> set[str]:
+def _media_ids(request: PublishRequest) -> set[str]:
     entries = itertools.chain.from_iterable(entries for _, entries in _media_lists(request))
     ids = (entry if isinstance(entry, str) else entry.media_id for entry in entries)
     return {media_id for media_id in ids if media_id is not None}
 
 
-def _candidates(connected: Sequence[Row], target: schemas.Target) -> list[Row]:
+def _candidates(connected: Sequence[Row], target: Target) -> list[Row]:
     if target.account_id is not None:
         return [row for row in connected if row["id"] == target.account_id]
     return [row for row in connected if row["platform"] == target.platform]
 
 
-def _check_found(targets: Sequence[schemas.Target], candidates: Sequence[list[Row]]) -> None:
+def _check_found(targets: Sequence[Target], candidates: Sequence[list[Row]]) -> None:
     """The rules of resolving, in their documented order: each over all targets before the next."""
     pairs = list(zip(targets, candidates, strict=True))
     for index, (target, found) in enumerate(pairs):
@@ -162,7 +163,7 @@ def _mismatch(rule: str, index: int, field: str, said: str, account: Row) -> Api
     return refuse(rule, message)
 
 
-def _ambiguous(index: int, target: schemas.Target, found: Sequence[Row]) -> ApiError:
+def _ambiguous(index: int, target: Target, found: Sequence[Row]) -> ApiError:
     ids = ", ".join(f"{row['id']} ({row['display_name'] or row['platform_account_id']})" for row in found)
     return refuse(
         "target.account.ambiguous",
@@ -172,7 +173,7 @@ def _ambiguous(index: int, target: schemas.Target, found: Sequence[Row]) -> ApiE
     )
 
 
-def _aim(service: Service, held: Mapping[str, Row], request: schemas.PublishRequest, index: int, account: Row) -> Aim:
+def _aim(service: Service, held: Mapping[str, Row], request: PublishRequest, index: int, account: Row) -> Aim:
     target = request.targets[index]
     entries = request.media if target.media is None else target.media
     refs, assets = _media(held, account, entries or [])

@@ -1,14 +1,17 @@
-"""What the answers of the catalogue look like (platforms, rules, codes), and those about the server's health."""
+"""The catalogue: platforms, rules, error codes."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from socialpub.domain.shapes.answers import Answer, Severity, Unit
-from socialpub.domain.shapes.schemas import ErrorCode, Maybe, PlatformName, absent
+from typing_extensions import TypedDict
+
+from socialpub.domain.shapes.common import ErrorCode, PlatformName, Unit
+
+Severity = Literal["error", "warning"]
 
 
-class TextLimit(Answer):
+class TextLimit(TypedDict):
     """How long a text may be, in the platform's own unit."""
 
     limit: int | None
@@ -16,7 +19,7 @@ class TextLimit(Answer):
     unit: Unit
 
 
-class MediaLimit(Answer):
+class MediaLimit(TypedDict):
     """What media one post may carry."""
 
     images: int
@@ -29,7 +32,7 @@ class MediaLimit(Answer):
     """The content types that the platform takes."""
 
 
-class PlatformInfo(Answer):
+class PlatformInfo(TypedDict):
     """One platform and its limits in short; its rules say all of them."""
 
     platform: PlatformName
@@ -37,23 +40,23 @@ class PlatformInfo(Answer):
     """The name for people."""
     state: Literal["stable", "trial", "pending"]
     """`pending`: the platform has to approve this server's app first."""
-    api_version: str
+    apiVersion: str
     """The version of the platform's API that this server calls."""
-    sunset_at: str | None
+    sunsetAt: str | None
     """When the platform ends that version, where it has said so."""
     text: TextLimit
     media: MediaLimit
-    first_comment: bool
+    firstComment: bool
     """Whether `firstComment` is posted; elsewhere it is ignored, with a warning."""
 
 
-class PlatformList(Answer):
+class PlatformList(TypedDict):
     """Every platform, those that this server does not publish to included."""
 
     data: list[PlatformInfo]
 
 
-class RuleInfo(Answer):
+class RuleInfo(TypedDict):
     """One rule, as the code checks it."""
 
     rule: str
@@ -69,16 +72,16 @@ class RuleInfo(Answer):
     remediation: str
     source: str
     """Where the limit is documented."""
-    rule_url: str
+    ruleUrl: str
 
 
-class RuleList(Answer):
+class RuleList(TypedDict):
     """Every rule of the service and of every platform."""
 
     data: list[RuleInfo]
 
 
-class CodeInfo(Answer):
+class CodeInfo(TypedDict):
     """One error code."""
 
     code: ErrorCode
@@ -86,33 +89,10 @@ class CodeInfo(Answer):
     """The HTTP status of an answer with this code, unless its rule has another."""
     message: str
     remediation: str
-    doc_url: str
+    docUrl: str
 
 
-class CodeList(Answer):
+class CodeList(TypedDict):
     """Every error code."""
 
     data: list[CodeInfo]
-
-
-# --- Health ------------------------------------------------------------------------------------------------------
-
-
-class HealthBody(Answer):
-    """The process answers."""
-
-    status: Literal["ok"]
-
-
-class ReadyBody(Answer):
-    """The server can do its work."""
-
-    status: Literal["ok"]
-    publishing: Literal["active", "paused"]
-    """`paused`: posts are accepted for later, none is published."""
-    reason: Literal["clock", "restored"] | None = None
-    """Why, while it is paused."""
-    canceling: Maybe[int] = absent()
-    """Posts of disconnected accounts that are still to be canceled, while there are any."""
-    silent: Maybe[list[str]] = absent()
-    """Platforms that have not answered the last calls, while there are any: their posts wait until they do."""

@@ -2,170 +2,170 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
-from pydantic import Field
+from typing_extensions import TypedDict
 
-from socialpub.domain.shapes.answers import Answer, ErrorBody, WarningBody
-from socialpub.domain.shapes.schemas import DateTime, Maybe, PlatformName, absent
+from socialpub.domain.shapes.common import DateTime, PlatformName
+from socialpub.domain.shapes.errors import ErrorBody, WarningBody
 
 Tier = Literal["free", "pro", "business", "enterprise", "self_host"]
 
 
-class EventBody(Answer):
+class EventBody(TypedDict):
     """One event, as it is delivered. The same event is always the same bytes."""
 
     id: str
     """Begins with `evt_`; the same in every delivery of the event: drop what you have seen."""
     type: str
-    created_at: DateTime
-    organization_id: str
+    createdAt: DateTime
+    organizationId: str
     data: dict[str, Any]
 
 
-# --- Posts -------------------------------------------------------------------------------------------------------
+# --- Posts ---------------------------------------------------------------------------------------------------------
 
 
-class PostEvent(Answer):
+class PostEvent(TypedDict):
     """What the data of every post event has."""
 
     id: str
     """The post's id."""
-    batch_id: str
+    batchId: str
     platform: PlatformName
-    account_id: str
-    profile_id: str
-    scheduled_at: DateTime | None
+    accountId: str
+    profileId: str
+    scheduledAt: DateTime | None
     """Null for an immediate post."""
 
 
 class PostQueued(PostEvent):
     """A post that waits for its time."""
 
-    queued_at: DateTime
+    queuedAt: DateTime
 
 
 class PostValidated(PostEvent):
     """A post that passed preflight."""
 
-    validated_at: DateTime
+    validatedAt: DateTime
 
 
 class PostPublished(PostEvent):
     """A post that is on its platform."""
 
-    published_at: DateTime
+    publishedAt: DateTime
     uri: str | None
     cid: str | None
     url: str | None
-    first_comment_uri: Maybe[str] = absent()
-    first_comment_cid: Maybe[str] = absent()
-    warnings: Maybe[list[WarningBody]] = absent()
+    firstCommentUri: NotRequired[str]
+    firstCommentCid: NotRequired[str]
+    warnings: NotRequired[list[WarningBody]]
 
 
 class PostRejected(PostEvent):
     """A post that was refused; it is not tried again."""
 
-    rejected_at: DateTime
+    rejectedAt: DateTime
     error: ErrorBody
 
 
 class PostFailed(PostEvent):
     """A post that could not be published."""
 
-    failed_at: DateTime
+    failedAt: DateTime
     error: ErrorBody
-    will_retry: bool
-    next_attempt_at: DateTime | None
+    willRetry: bool
+    nextAttemptAt: DateTime | None
     """When it is tried again; null when it is not."""
 
 
 class PostCanceled(PostEvent):
     """A post that was canceled before its time; `scheduledAt` is when it would have been published."""
 
-    canceled_at: DateTime
+    canceledAt: DateTime
 
 
 class PostRescheduled(PostEvent):
     """A post that was moved; `scheduledAt` is the new time."""
 
-    previous_scheduled_at: DateTime
+    previousScheduledAt: DateTime
 
 
-# --- Accounts and versions ---------------------------------------------------------------------------------------
+# --- Accounts and versions -----------------------------------------------------------------------------------------
 
 
-class TokenEvent(Answer):
+class TokenEvent(TypedDict):
     """What the data of every token event has."""
 
-    account_id: str
+    accountId: str
     platform: PlatformName
-    profile_id: str
-    platform_account_id: str
-    display_name: str | None
+    profileId: str
+    platformAccountId: str
+    displayName: str | None
 
 
 class TokenExpiring(TokenEvent):
     """A token that ends soon and cannot be refreshed by itself: reconnect the account."""
 
-    expires_at: DateTime
-    days_until_expiry: int
+    expiresAt: DateTime
+    daysUntilExpiry: int
 
 
 class TokenRevoked(TokenEvent):
     """A token that the platform refused: reconnect the account."""
 
-    revoked_at: DateTime
+    revokedAt: DateTime
     reason: str
 
 
-class VersionDeprecated(Answer):
+class VersionDeprecated(TypedDict):
     """A platform ends the version of its API that this server calls."""
 
     platform: PlatformName
-    current_pin: str
-    next_pin: str | None
-    sunset_at: str | None
+    currentPin: str
+    nextPin: str | None
+    sunsetAt: str | None
 
 
-# --- Money -------------------------------------------------------------------------------------------------------
+# --- Money ---------------------------------------------------------------------------------------------------------
 
 
-class SubscriptionActivated(Answer):
+class SubscriptionActivated(TypedDict):
     """A subscription that began."""
 
     tier: Tier
-    previous_tier: Tier
-    period_start: DateTime
-    period_end: DateTime
+    previousTier: Tier
+    periodStart: DateTime
+    periodEnd: DateTime
 
 
-class SubscriptionCancelled(Answer):
+class SubscriptionCancelled(TypedDict):
     """A subscription that was cancelled, and when that takes effect."""
 
     tier: Tier
-    cancel_at_period_end: bool
-    cancelled_at: DateTime
-    effective_at: DateTime
+    cancelAtPeriodEnd: bool
+    cancelledAt: DateTime
+    effectiveAt: DateTime
 
 
-class SubscriptionTierChanged(Answer):
+class SubscriptionTierChanged(TypedDict):
     """A subscription that moved to another tier."""
 
-    previous_tier: Tier
+    previousTier: Tier
     tier: Tier
-    period_start: DateTime
-    period_end: DateTime
+    periodStart: DateTime
+    periodEnd: DateTime
 
 
-class QuotaExceeded(Answer):
+class QuotaExceeded(TypedDict):
     """The month's posts are used up."""
 
     period: str
     """The month, `YYYY-MM`, in UTC."""
-    posts_count: int
+    postsCount: int
     quota: int
-    reset_at: DateTime
+    resetAt: DateTime
 
 
 class QuotaWarning(QuotaExceeded):
@@ -175,31 +175,31 @@ class QuotaWarning(QuotaExceeded):
     """Between 0 and 1."""
 
 
-class PaymentFailed(Answer):
+class PaymentFailed(TypedDict):
     """A payment that failed."""
 
-    ls_subscription_id: str = Field(alias="ls_subscription_id")
-    failed_at: DateTime
+    ls_subscription_id: str
+    failedAt: DateTime
     tier: Tier
 
 
-class Delinquent(Answer):
+class Delinquent(TypedDict):
     """A subscription that is past due; the organization is in tier `free` now."""
 
-    ls_subscription_id: str = Field(alias="ls_subscription_id")
+    ls_subscription_id: str
     since: DateTime
     tier: Tier
 
 
-class Recovered(Answer):
+class Recovered(TypedDict):
     """A failed payment that was made good."""
 
-    ls_subscription_id: str = Field(alias="ls_subscription_id")
-    recovered_at: DateTime
+    ls_subscription_id: str
+    recoveredAt: DateTime
     tier: Tier
 
 
-EVENT_DATA: dict[str, type[Answer]] = {
+EVENT_DATA: dict[str, Any] = {
     "post.queued": PostQueued,
     "post.validated": PostValidated,
     "post.published": PostPublished,
@@ -219,4 +219,4 @@ EVENT_DATA: dict[str, type[Answer]] = {
     "billing.delinquent": Delinquent,
     "billing.recovered": Recovered,
 }
-"""The model of `data` for each type of `events.EVENTS`."""
+"""The type of `data` for each type of `core.events.EVENTS`."""

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 from socialpub import platforms
 from socialpub.base.errors import ApiError, refuse
 from socialpub.domain.shapes import hints
-from socialpub.domain.shapes.schemas import MEDIA_ID_PATTERN, UUID_PATTERN, PublishRequest
+from socialpub.domain.shapes.common import MEDIA_ID_PATTERN, UUID_PATTERN
+from socialpub.domain.shapes.posts import PublishRequest
 
 M = TypeVar("M", bound=BaseModel)
 ISSUES_MAX = 100  # shown of a request that is nothing but issues

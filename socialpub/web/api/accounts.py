@@ -10,8 +10,8 @@ from socialpub.domain.accounts import accounts, boards, connect
 from socialpub.domain.accounts.connect import Invited, Offer
 from socialpub.domain.core import upstreams
 from socialpub.domain.core.service import Service
-from socialpub.domain.shapes import schemas
-from socialpub.domain.shapes.connecting import (
+from socialpub.domain.shapes.accounts import (
+    AccountsQuery,
     BoardRequest,
     CompleteRequest,
     Completing,
@@ -27,7 +27,7 @@ from socialpub.web.http import Call, Reply
 
 async def listing(call: Call) -> Reply:
     """GET /v1/accounts."""
-    query = call.query(schemas.AccountsQuery)
+    query = call.query(AccountsQuery)
     return Reply({"data": await call.service.read(lambda: accounts.list_bodies(call.scope, query))})
 
 

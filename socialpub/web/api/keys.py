@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from socialpub.domain.people import tenancy
-from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.store.db import Tx
 from socialpub.web.api.writes import commit
 from socialpub.web.http import Call, Reply
@@ -19,13 +19,13 @@ async def listing(call: Call) -> Reply:
 async def mint(call: Call) -> Reply:
     """POST /v1/api-keys: the key itself is in this answer and never again."""
 
-    def write(tx: Tx, request: schemas.KeyRequest) -> tuple[int, Any]:
+    def write(tx: Tx, request: KeyRequest) -> tuple[int, Any]:
         label = tenancy.label_of(call.service, request.prefix)
         return 201, tenancy.mint_key(
             call.service, tx, call.scope.organization, profile=request.profile_id, name=request.name, label=label
         )
 
-    return await commit(call, schemas.KeyRequest, write, secret=True)
+    return await commit(call, KeyRequest, write, secret=True)
 
 
 async def revoke(call: Call) -> Reply:

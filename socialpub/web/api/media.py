@@ -18,7 +18,8 @@ from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
 from socialpub.domain.media import files, library
 from socialpub.domain.people import limits
-from socialpub.domain.shapes import issues, schemas
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.media import MediaFields, MediaQuery
 from socialpub.platforms.contract import Facts
 from socialpub.store.db import Tx
 from socialpub.web import trail
@@ -49,7 +50,7 @@ class Upload:
     """A file that has arrived whole, not yet kept; gone again when the block ends."""
 
     arriving: files.Arriving
-    fields: schemas.MediaFields
+    fields: MediaFields
 
     def __enter__(self) -> Self:
         return self
@@ -87,9 +88,9 @@ async def receive(call: Call) -> Upload:
         raise
 
 
-def _fields(call: Call, form: Form) -> schemas.MediaFields:
-    given = query_values(call.request.query_string, schemas.MediaFields) | form.fields
-    return issues.parse_object(schemas.MediaFields, given)
+def _fields(call: Call, form: Form) -> MediaFields:
+    given = query_values(call.request.query_string, MediaFields) | form.fields
+    return issues.parse_object(MediaFields, given)
 
 
 async def _blocks(call: Call) -> AsyncIterator[bytes]:
@@ -177,7 +178,7 @@ def _insert(call: Call, tx: Tx, upload: Upload, facts: Facts, key: limits.Key | 
 
 async def listing(call: Call) -> Reply:
     """GET /v1/media."""
-    query = call.query(schemas.MediaQuery)
+    query = call.query(MediaQuery)
     return Reply(await call.service.read(lambda: library.page(call.service, call.scope, query)))
 
 

@@ -9,7 +9,14 @@ from typing import Any
 from socialpub.base import faults
 from socialpub.domain.people import limits
 from socialpub.domain.posts import accept, batches, changes, postlog, preflight, unheard
-from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.posts import (
+    PostsQuery,
+    PublishRequest,
+    RescheduleRequest,
+    RetryRequest,
+    SettleRequest,
+    ValidateRequest,
+)
 from socialpub.store.db import Tx
 from socialpub.web import prefer, trail
 from socialpub.web.api.writes import commit
@@ -72,7 +79,7 @@ async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.K
     """Accept a batch, or say why not. Once it is accepted, the answer is the batch, whatever happens here."""
     service, key = call.service, call.key
     async with call.turn():
-        request = await call.parsed(schemas.PublishRequest)
+        request = await call.parsed(PublishRequest)
         accepted = await accept.accept(service, call.scope, request, key, ear, trail.act(call), call.inline)
     if not accepted.claims:
         return batches.answer_of(accepted.body)
@@ -86,14 +93,14 @@ async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.K
 async def validate(call: Call) -> Reply:
     """POST /v1/posts/validate."""
     async with call.turn():
-        request = await call.parsed(schemas.ValidateRequest)
+        request = await call.parsed(ValidateRequest)
         looked = await preflight.look(call.service, call.scope, request, call.inline)
     return Reply(await preflight.validate(call.service, call.engine.fetched, call.scope, looked, call.inline))
 
 
 async def listing(call: Call) -> Reply:
     """GET /v1/posts."""
-    query = call.query(schemas.PostsQuery)
+    query = call.query(PostsQuery)
     return Reply(await call.service.read(lambda: postlog.page(call.service, call.scope, query)))
 
 
@@ -106,11 +113,11 @@ async def reschedule(call: Call) -> Reply:
     """PATCH /v1/posts/{id}."""
     post = call.path_value("post_id")
 
-    def move(tx: Tx, request: schemas.RescheduleRequest) -> tuple[int, Any]:
+    def move(tx: Tx, request: RescheduleRequest) -> tuple[int, Any]:
         changes.reschedule(call.service, tx, call.narrowed, post, request.scheduled_at, call.request_id)
         return 200, postlog.one(call.narrowed, post)
 
-    reply = await commit(call, schemas.RescheduleRequest, move)
+    reply = await commit(call, RescheduleRequest, move)
     faults.hit("resched.after_commit")
     return reply
 
@@ -131,19 +138,19 @@ async def retry(call: Call) -> Reply:
     """POST /v1/posts/{id}/retry."""
     post = call.path_value("post_id")
 
-    def again(tx: Tx, request: schemas.RetryRequest) -> tuple[int, Any]:
+    def again(tx: Tx, request: RetryRequest) -> tuple[int, Any]:
         changes.retry(call.service, tx, call.narrowed, post, request.scheduled_at, call.request_id)
         return 202, postlog.one(call.narrowed, post)
 
-    return await commit(call, schemas.RetryRequest, again)
+    return await commit(call, RetryRequest, again)
 
 
 async def settle(call: Call) -> Reply:
     """POST /v1/posts/{id}/settle."""
     post = call.path_value("post_id")
 
-    def decide(tx: Tx, request: schemas.SettleRequest) -> tuple[int, Any]:
+    def decide(tx: Tx, request: SettleRequest) -> tuple[int, Any]:
         changes.settle(call.service, tx, call.narrowed, post, request, call.request_id)
         return 200, postlog.one(call.narrowed, post)
 
-    return await commit(call, schemas.SettleRequest, decide)
+    return await commit(call, SettleRequest, decide)

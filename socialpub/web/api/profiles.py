@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from socialpub.domain.people import tenancy
-from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.profiles import ProfileRequest
 from socialpub.store.db import Tx
 from socialpub.web.api.writes import commit
 from socialpub.web.http import Call, Reply
@@ -19,20 +19,20 @@ async def listing(call: Call) -> Reply:
 async def create(call: Call) -> Reply:
     """POST /v1/profiles."""
 
-    def write(tx: Tx, request: schemas.ProfileRequest) -> tuple[int, Any]:
+    def write(tx: Tx, request: ProfileRequest) -> tuple[int, Any]:
         return 201, tenancy.create_profile(call.service, tx, call.scope.organization, request.name)
 
-    return await commit(call, schemas.ProfileRequest, write)
+    return await commit(call, ProfileRequest, write)
 
 
 async def rename(call: Call) -> Reply:
     """PATCH /v1/profiles/{id}."""
     profile = call.path_value("profile_id")
 
-    def write(tx: Tx, request: schemas.ProfileRequest) -> tuple[int, Any]:
+    def write(tx: Tx, request: ProfileRequest) -> tuple[int, Any]:
         return 200, tenancy.rename_profile(call.service, tx, call.narrowed, profile, request.name)
 
-    return await commit(call, schemas.ProfileRequest, write)
+    return await commit(call, ProfileRequest, write)
 
 
 async def delete(call: Call) -> Reply:

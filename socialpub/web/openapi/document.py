@@ -12,7 +12,7 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.core.events import EVENTS
 from socialpub.domain.core.service import Service
-from socialpub.domain.shapes import schemas
+from socialpub.domain.shapes.common import Narrowing, NoQuery
 from socialpub.web import samples
 from socialpub.web.edge import cookie_name
 from socialpub.web.http import Route, dumps
@@ -218,9 +218,9 @@ def refusals(route: Route) -> dict[int, list[str]]:
 def _implied(route: Route) -> Iterator[str]:
     if route.body is not None:
         yield from ("validation_failed", "body.json", "http.request")
-    elif route.query is not schemas.NoQuery:
+    elif route.query is not NoQuery:
         yield from ("validation_failed", "http.request")
-    if route.query is schemas.Narrowing:
+    if route.query is Narrowing:
         yield from ("not_found", "api_key.profile_scope")
     if route.guard != "open":
         yield "unauthenticated"

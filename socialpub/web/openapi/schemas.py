@@ -1,4 +1,4 @@
-"""From pydantic models to the schemas of the OpenAPI document: true ones, without noise, with named enumerations."""
+"""From models and TypedDicts to the schemas of the OpenAPI document: true, without noise, with named enumerations."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 from pydantic_core import core_schema
+from typing_extensions import get_original_bases, is_typeddict
 
 from socialpub import platforms
 from socialpub.base.error_codes import ERRORS
 from socialpub.domain.core.events import EVENTS
-from socialpub.domain.shapes.answers import ErrorEnvelope
+from socialpub.domain.shapes.errors import ErrorEnvelope
 from socialpub.domain.shapes.events import EVENT_DATA, EventBody
-from socialpub.domain.shapes.schemas import MediaEntry, Options, PostStatus
+from socialpub.domain.shapes.posts import MediaEntry, Options, PostStatus
 from socialpub.web.http import Route
 
 Json = dict[str, Any]
@@ -40,24 +41,28 @@ class _Generator(GenerateJsonSchema):
             made.pop("default", None)
         return made
 
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
+        """pydantic reads the docstrings in the class itself, not those of the fields that it has of another."""
+        made = super().typed_dict_schema(schema)
+        for base in filter(is_typeddict, get_original_bases(schema["cls"])):
+            for name, text in _descriptions(base).items():
+                made["properties"][name].setdefault("description", text)
+        return made
 
-def model_name(model: type[BaseModel]) -> str:
-    """A model's name in the document: `PostBody` is `Post`."""
-    return _renamed(model.__name__)
+
+def model_name(shape: Any) -> str:
+    """The name in the document of a model or of an answer's type: `PostBody` is `Post`."""
+    return _renamed(str(shape.__name__))
 
 
 def component_schemas(routes: Sequence[Route]) -> Json:
     """Every schema that the routes and events use, by name."""
     bodies = {route.body for route in routes if route.body}
-    answers = {model for route in routes for model in route.answers.values()}
-    answers |= {ErrorEnvelope, EventBody, *EVENT_DATA.values()}
-    found = _generate(bodies, "validation")
-    for name, schema in _generate(answers, "serialization").items():
-        schema.pop("additionalProperties", None)  # an answer may gain fields
-        found[name] = schema
+    answers = [shape for route in routes for shape in route.answers.values()]
+    answers += [ErrorEnvelope, EventBody, *EVENT_DATA.values()]
     unions = {name: {key: _clean(value) for key, value in schema.items()} for name, schema in _unions().items()}
     enums = {name: {"type": "string", "enum": list(values)} for name, values in ENUMS.items()}
-    return dict(sorted((found | enums | unions).items()))
+    return dict(sorted((_of_requests(bodies) | _of_answers(answers) | enums | unions).items()))
 
 
 @functools.cache
@@ -66,12 +71,33 @@ def _unions() -> dict[str, Json]:
     return {name: {key: value for key, value in union.items() if key != "$defs"} for name, union in made.items()}
 
 
-def _generate(models: Iterable[type[BaseModel]], mode: Any) -> Json:
+def _of_requests(models: Iterable[type[BaseModel]]) -> Json:
     ordered = sorted(models, key=lambda model: model.__name__)
     _, made = models_json_schema(
-        [(model, mode) for model in ordered], ref_template=TEMPLATE, schema_generator=_Generator
+        [(model, "validation") for model in ordered], ref_template=TEMPLATE, schema_generator=_Generator
     )
     return {_renamed(name): _clean(schema) for name, schema in made.get("$defs", {}).items()}
+
+
+def _of_answers(shapes: Iterable[Any]) -> Json:
+    """The schemas of TypedDicts and of what they are made of. They are open: an answer may gain fields."""
+    return {_renamed(name): _clean(schema) for name, schema in _typed_dicts(shapes).items()}
+
+
+def _typed_dicts(shapes: Iterable[Any]) -> Json:
+    fields: Any = {shape.__name__: (shape, ...) for shape in sorted(shapes, key=lambda shape: str(shape.__name__))}
+    # One model holds them all, so that its setting is theirs: they have none of their own.
+    together = create_model("Answers", __config__=ConfigDict(use_attribute_docstrings=True), **fields)
+    made: Json = together.model_json_schema(mode="serialization", ref_template=TEMPLATE, schema_generator=_Generator)[
+        "$defs"
+    ]
+    return made
+
+
+@functools.cache
+def _descriptions(base: Any) -> dict[str, str]:
+    properties = _typed_dicts([base])[base.__name__]["properties"]
+    return {name: value["description"] for name, value in properties.items() if "description" in value}
 
 
 def _renamed(name: str) -> str:
@@ -143,7 +169,7 @@ def event_schema(event: str) -> Json:
                 "type": "object",
                 "properties": {
                     "type": {"const": event},
-                    "data": {"$ref": TEMPLATE.format(model=EVENT_DATA[event].__name__)},
+                    "data": {"$ref": TEMPLATE.format(model=model_name(EVENT_DATA[event]))},
                 },
                 "required": ["type", "data"],
             },

@@ -1,16 +1,40 @@
-"""What requests about accounts carry and what they answer: connecting, disconnecting, boards."""
+"""Accounts: what requests about them carry and what they answer; connecting, disconnecting, boards."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import RootModel, create_model
+from pydantic import Field, create_model
+from typing_extensions import TypeAliasType, TypedDict
 
 from socialpub import platforms
-from socialpub.domain.shapes.answers import AccountBody, Answer
+from socialpub.domain.shapes.common import (
+    FILTER_MAX,
+    DateTime,
+    ErrorCode,
+    Maybe,
+    PlatformName,
+    Request,
+    Short,
+    Uuid,
+    absent,
+)
 from socialpub.domain.shapes.issues import issue, schema_error
-from socialpub.domain.shapes.schemas import Maybe, PlatformName, Request, Short, Uuid, absent
 from socialpub.platforms.contract import Platform
+
+AccountStatus = Literal["active", "expiring", "revoked"]
+
+
+# --- Requests ------------------------------------------------------------------------------------------------------
+
+
+class AccountsQuery(Request):
+    """The query of GET /v1/accounts; lists are repeated or comma-separated."""
+
+    profile_id: Maybe[str] = absent()
+    """Accounts of this profile; an unknown, malformed or empty one has none."""
+    platform: Maybe[Annotated[list[PlatformName], Field(max_length=FILTER_MAX)]] = absent()
+    status: Maybe[Annotated[list[AccountStatus], Field(max_length=FILTER_MAX)]] = absent()
 
 
 class ConnectRequest(Request):
@@ -69,10 +93,67 @@ def _need(values: dict[str, str | None]) -> None:
         raise schema_error([issue("missing", [name], "Field required", "a value", "nothing") for name in missing])
 
 
-# --- Answers -----------------------------------------------------------------------------------------------------
+class BoardRequest(Request):
+    """The board to use where a post names none."""
+
+    board_id: Short
 
 
-class FieldBody(Answer):
+# --- Answers -------------------------------------------------------------------------------------------------------
+
+
+class PinterestBlock(TypedDict):
+    """What only Pinterest accounts have."""
+
+    defaultBoardId: str | None
+    """The board of targets that name none."""
+    defaultBoardName: str | None
+
+
+class InstagramBlock(TypedDict):
+    """What only Instagram accounts have, as the platform reports it."""
+
+    kind: str | None
+    accountType: str | None
+    grantedScopes: list[str] | None
+
+
+class Attention(TypedDict):
+    """What the platform refuses the account although its token is good: a missing permission, a suspension."""
+
+    code: ErrorCode
+    message: str
+    """What is wrong and what the platform says of it, for people."""
+    at: DateTime
+
+
+class AccountBody(TypedDict):
+    """A connected account; never its secrets."""
+
+    id: str
+    profileId: str
+    platform: PlatformName
+    platformAccountId: str
+    """The platform's own id of the account."""
+    displayName: str | None
+    status: AccountStatus
+    """`expiring`: the token ends soon and cannot be refreshed by itself. `revoked`: reconnect the account."""
+    createdAt: DateTime
+    updatedAt: DateTime
+    tokenExpiresAt: DateTime | None
+    attention: NotRequired[Attention]
+    """Why the platform refused a post of this account; absent when all is well, and again once a post succeeds."""
+    pinterest: NotRequired[PinterestBlock]
+    instagram: NotRequired[InstagramBlock]
+
+
+class AccountList(TypedDict):
+    """The connected accounts, oldest first."""
+
+    data: list[AccountBody]
+
+
+class FieldBody(TypedDict):
     """A field to fill in."""
 
     name: str
@@ -80,21 +161,21 @@ class FieldBody(Answer):
     secret: bool
 
 
-class OAuthDescriptor(Answer):
+class OAuthDescriptor(TypedDict):
     """Send the browser to this address."""
 
     type: Literal["oauth"]
-    authorize_url: str
+    authorizeUrl: str
 
 
-class CredentialsDescriptor(Answer):
+class CredentialsDescriptor(TypedDict):
     """Ask for these fields."""
 
     type: Literal["credentials"]
     fields: list[FieldBody]
 
 
-class ConnectBody(Answer):
+class ConnectBody(TypedDict):
     """How to connect an account."""
 
     platform: PlatformName
@@ -102,27 +183,32 @@ class ConnectBody(Answer):
     descriptor: OAuthDescriptor | CredentialsDescriptor
 
 
-class ChoiceBody(Answer):
+class ChoiceBody(TypedDict):
     """An account that the login offers."""
 
     id: str
-    platform_account_id: str
-    display_name: str | None
+    platformAccountId: str
+    displayName: str | None
     kind: str
     """What it is: `page`, `person`, `organization`."""
 
 
-class ChoicesBody(Answer):
+class ChoicesBody(TypedDict):
     """Several accounts: send `state` and `choiceId`, for each one that is wanted."""
 
     choices: list[ChoiceBody]
 
 
-class CompletedBody(RootModel[AccountBody | ChoicesBody]):
-    """The account, which was connected before; or the accounts to choose from."""
+CompletedBody = TypeAliasType(
+    "CompletedBody",
+    Annotated[
+        AccountBody | ChoicesBody,
+        Field(description="The account, which was connected before; or the accounts to choose from."),
+    ],
+)
 
 
-class BoardBody(Answer):
+class BoardBody(TypedDict):
     """A board of an account."""
 
     id: str
@@ -130,22 +216,16 @@ class BoardBody(Answer):
     privacy: str
 
 
-class BoardList(Answer):
+class BoardList(TypedDict):
     """The boards of an account."""
 
     data: list[BoardBody]
-    default_board_id: str | None
+    defaultBoardId: str | None
 
 
-class BoardRequest(Request):
-    """The board to use where a post names none."""
-
-    board_id: Short
-
-
-class DefaultBoardBody(Answer):
+class DefaultBoardBody(TypedDict):
     """The account's default board."""
 
     id: str
-    default_board_id: str
-    default_board_name: str
+    defaultBoardId: str
+    defaultBoardName: str

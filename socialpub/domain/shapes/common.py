@@ -1,0 +1,151 @@
+"""What the shapes of every resource are made of: scalars, what may be absent, what a request and its query are."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, Union
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
+
+from socialpub import platforms
+from socialpub.base.error_codes import ERRORS
+
+T = TypeVar("T")
+TEXT_MAX = 100_000
+FILTER_MAX = 50  # values of one filter
+UUID_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+MEDIA_ID_PATTERN = r"^med_[0-9A-Za-z]{22}$"
+
+# `Maybe[str]` may be left out but not be null: for the type checker it is Optional, for pydantic it is str.
+if TYPE_CHECKING:
+    Maybe: TypeAlias = Union[T, None]
+else:
+
+    class Maybe:
+        def __class_getitem__(cls, item: Any) -> Any:
+            return item
+
+
+def absent() -> Any:
+    """The default of a `Maybe` field."""
+    return Field(default_factory=lambda: None)
+
+
+# --- Scalars -------------------------------------------------------------------------------------------------------
+
+_INSTANT = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d\d):(\d\d))", re.ASCII
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NANOS = 1_000_000  # in a millisecond
+
+
+def parse_instant(value: object) -> int:
+    """Epoch milliseconds, rounded down, of an RFC 3339 date-time with an offset; ValueError says what is wrong."""
+    return _nanoseconds(value) // NANOS
+
+
+def parse_upper(value: object) -> int:
+    """The same rounded up: what is before the instant is before this, for it is there in whole milliseconds."""
+    return -(-_nanoseconds(value) // NANOS)
+
+
+def _nanoseconds(value: object) -> int:
+    if not isinstance(value, str):
+        raise PydanticCustomError("datetime_type", "Input should be a date-time string with a time zone")
+    match = _INSTANT.fullmatch(value)
+    if match is None:
+        raise PydanticCustomError(
+            "datetime_format", "Input should be an RFC 3339 date-time with a time zone, such as 2026-05-04T15:30:00Z"
+        )
+    try:
+        seconds = (_moment(match) - _EPOCH) // timedelta(seconds=1)
+    except (ValueError, OverflowError) as error:
+        raise PydanticCustomError("datetime_value", "Input is not a date-time that exists") from error
+    return seconds * 1000 * NANOS + int((match[7] or "").ljust(9, "0"))
+
+
+def _moment(match: re.Match[str]) -> datetime:
+    """The whole second."""
+    year, month, day, hour, minute, second = (int(match[i]) for i in range(1, 7))
+    zone = UTC
+    if match[9]:
+        if int(match[11]) > 59:
+            raise ValueError("minutes of an offset")
+        offset = timedelta(hours=int(match[10]), minutes=int(match[11]))
+        zone = timezone(-offset if match[9] == "-" else offset)
+    return datetime(year, month, day, hour, minute, second, tzinfo=zone).astimezone(UTC)
+
+
+LINK = "^(https://|at://|urn:)[!-~]+$"  # what may be shown as an address: never a script, nor anything that is hidden
+
+
+def _no_nul(text: str) -> str:
+    if "\0" in text:
+        raise PydanticCustomError("string_nul", "Text must not contain U+0000")
+    return text
+
+
+_DATE_TIME = WithJsonSchema({"type": "string", "format": "date-time"})
+Instant = Annotated[int, BeforeValidator(parse_instant), _DATE_TIME]
+Upper = Annotated[int, BeforeValidator(parse_upper), _DATE_TIME]
+Uuid = Annotated[
+    str, StringConstraints(pattern=UUID_PATTERN, to_lower=True), WithJsonSchema({"type": "string", "format": "uuid"})
+]
+MediaId = Annotated[str, StringConstraints(pattern=MEDIA_ID_PATTERN)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_MAX), AfterValidator(_no_nul)]
+Short = Annotated[str, StringConstraints(min_length=1, max_length=10_000), AfterValidator(_no_nul)]  # for 64 KiB bodies
+Name = Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(_no_nul)]
+AltText = Annotated[str, StringConstraints(max_length=TEXT_MAX), AfterValidator(_no_nul)]
+Address = Annotated[str, StringConstraints(min_length=1, max_length=2048), AfterValidator(_no_nul)]
+Link = Annotated[str, StringConstraints(pattern=LINK, max_length=2048), AfterValidator(_no_nul)]
+if TYPE_CHECKING:
+    PlatformName = str
+    ErrorCode = str
+else:
+    PlatformName = Literal[tuple(platforms.PLATFORMS)]
+    ErrorCode = Literal[tuple(ERRORS)]
+DateTime = Annotated[str, _DATE_TIME]
+Unit = Literal["graphemes", "weighted", "utf16", "characters"]
+
+
+# --- Requests ------------------------------------------------------------------------------------------------------
+
+
+class Request(BaseModel):
+    """A closed body: an unknown field is an error, nothing is coerced, null is not a value."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=False,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+    )
+
+
+class NoQuery(Request):
+    """A route without query parameters."""
+
+
+class Narrowing(Request):
+    """The query of a route of one resource."""
+
+    profile_id: Maybe[Uuid] = absent()
+    """Look in this profile only: what belongs to another is not found."""
+
+
+# --- Answers -------------------------------------------------------------------------------------------------------
+
+
+class DeletedBody(TypedDict):
+    """Something that is gone."""
+
+    id: str
+    deleted: Literal[True]
