@@ -6,7 +6,6 @@ import ast
 import functools
 import graphlib
 import importlib
-import pkgutil
 import re
 import sys
 import tomllib
@@ -19,7 +18,6 @@ from pydantic import BaseModel
 
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.domain import shapes
 from socialpub.platforms import CATALOGUE, PLATFORMS
 from tests.laws import all_hold
 
@@ -30,7 +28,9 @@ OUTSIDE_PLATFORMS = [name for name in MODULES if not name.startswith(("platforms
 OUTSIDE_BASE = [name for name in MODULES if not name.startswith("base/")]
 IN_PLATFORMS = [name for name in MODULES if name.startswith("platforms/")]
 
-SHAPES = [importlib.import_module(f"{shapes.__name__}.{part.name}") for part in pkgutil.iter_modules(shapes.__path__)]
+SHAPES = [
+    importlib.import_module(f"socialpub.domain.shapes.{path.stem}") for path in (PACKAGE / "domain/shapes").glob("*.py")
+]
 FIELDS = {
     field.alias or name
     for shape in SHAPES
