@@ -131,3 +131,26 @@ def test_an_account_that_is_revoked_while_a_post_is_prepared_is_not_asked_to_pub
     (row,) = holder.publish()
     assert (row["status"], json.loads(row["error"])["rule"]) == ("rejected", "account.reconnect_required")
     assert calls(holder) == []
+
+
+# --- Connected again meanwhile -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["linkedin", "pinterest"], indirect=True)
+def test_a_refusal_of_tokens_that_were_replaced_meanwhile_ends_the_post_and_not_the_account(
+    holder: Holder, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(faults._ACTIONS, "raise", lambda: connected_again(holder))
+    answers(holder, TOKENS[way])
+    faults.plan("pub.before_result=raise@1")
+    (row,) = holder.publish()
+    assert (row["status"], json.loads(row["error"])["rule"]) == ("rejected", "account.reconnect_required")
+    assert (holder.status(), holder.told()) == ("active", [])
+    holder.server.lab.lab.faults.clear()
+    assert holder.outcome() == "published"
+
+
+def connected_again(holder: Holder) -> None:
+    before = holder.row()["secret"]
+    holder.reconnect()
+    assert holder.row()["secret"] != before

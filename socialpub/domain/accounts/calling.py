@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from socialpub import platforms
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.domain.accounts import accounts
-from socialpub.domain.accounts.tokens import MARGIN_MS, line, open_tokens, renewed, scrub
+from socialpub.domain.accounts.tokens import MARGIN_MS, digest_of, line, open_tokens, renewed, scrub
 from socialpub.domain.core.service import Service
 from socialpub.platforms.contract import Connector, Platform, Tokens, Upstream
 
@@ -98,4 +98,8 @@ class Caller:
     def _over_a_line(self, step: Callable[[Upstream], T], tokens: Tokens, bound: frozenset[str]) -> T:
         account = accounts.who(self.account)
         with line(self.service, self.platform.name, account, tokens) as up:
-            return step(replace(up, bound=bound))
+            try:
+                return step(replace(up, bound=bound))
+            except ApiError as error:
+                error.used = digest_of(tokens)
+                raise

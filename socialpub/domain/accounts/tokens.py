@@ -342,6 +342,30 @@ def mark_revoked(service: Service, tx: Tx, account: str, reason: str, *, secret:
         tell(service, account, "token.revoked", {"revokedAt": iso(now), "reason": reason})
 
 
+def refused(service: Service, tx: Tx, before: Row, error: ApiError) -> None:
+    """The platform refused the tokens of a call: the account is over, unless its owner has connected it again since.
+
+    `before`: its row when the run began, whose tokens are meant where no call was made.
+    """
+    row = _row(before["id"])
+    if row is None or row["secret"] is None:
+        return
+    if _holds(service, row, error.used) if error.used else row["secret"] == before["secret"]:
+        mark_revoked(service, tx, row["id"], error.message, secret=row["secret"])
+
+
+def _holds(service: Service, row: Row, used: str) -> bool:
+    try:
+        return digest_of(open_tokens(service, row["id"], row["secret"])) == used
+    except ApiError:
+        return False  # tokens that cannot be read: whoever uses them says so
+
+
+def digest_of(tokens: Tokens) -> str:
+    """What tells these tokens from others; "" for nobody's."""
+    return crypto.digest(tokens.access) if tokens.access else ""
+
+
 def tell(service: Service, account: str, type_: str, data: dict[str, Any]) -> None:
     """Write one token event: what both have, and `data`."""
     row = Account.select().where(Account.id == account).dicts().get()

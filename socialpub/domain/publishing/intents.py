@@ -161,6 +161,7 @@ REFUSAL = (
     "outcome",
     "retryable",
     "token_refused",
+    "used",
 )
 
 

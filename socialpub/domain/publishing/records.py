@@ -219,7 +219,7 @@ def failed(
     post, wait = snapshot.post, _retry_wait(service, snapshot.post, error)
     tries = post["tries"] - error.held_back
     if error.rule == "account.reconnect_required":
-        tokens.mark_revoked(service, tx, snapshot.account["id"], error.message)
+        tokens.refused(service, tx, snapshot.account, error)
     elif attention.is_meant(error):
         attention.keep(service, snapshot.account["id"], error)
     if wait is None and not error.absent and moves.goes_on(post):
