@@ -11,8 +11,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import peewee
 import pytest
@@ -170,6 +172,59 @@ def small_disk(used: Path) -> Iterator[Path]:
     faults.plan("")
     if mounted == 0:
         subprocess.run(["umount", disk], check=True)
+
+
+def ended_as(folder: Path, command: tuple[str, ...], *before: str) -> Ended:
+    """The command as a process of its own in the folder, behind the words `before`."""
+    done = subprocess.run(
+        [*before, sys.executable, "-m", "socialpub", *command],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def needs(*command: str, **more: Any) -> None:
+    """Skip, with the reason, where this machine does not let us set the stage."""
+    try:
+        tried = subprocess.run(command, capture_output=True, text=True, check=False, **more)
+    except OSError as error:
+        pytest.skip(f"{command[0]}: {error}")
+    if tried.returncode:
+        pytest.skip(f"{command[0]}: {tried.stderr.strip()}")
+
+
+@both
+def test_a_folder_that_was_mounted_read_only_is_called_read_only(used: Path, command: tuple[str, ...]) -> None:
+    alone = ("unshare", "--mount", "sh", "-c", 'mount --bind -o ro "$PWD" "$PWD" && cd "$PWD" && exec "$@"', "sh")
+    needs(*alone, "true", cwd=used)
+    before = {path.name: path.read_bytes() for path in used.iterdir() if path.is_file()}
+    says(ended_as(used, command, *alone), "socialpub.db", "read-only")
+    assert {path.name: path.read_bytes() for path in used.iterdir() if path.is_file()} == before
+
+
+@pytest.fixture
+def roots(used: Path) -> Iterator[Path]:
+    """The used folder where every user gets to it, though it is root's."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, "data")
+        shutil.copytree(used, place)
+        for path in (Path(folder), place):
+            path.chmod(0o755)
+        yield place
+
+
+@both
+def test_a_folder_of_another_user_is_said_to_be_that(roots: Path, command: tuple[str, ...]) -> None:
+    nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+    needs(*nobody, sys.executable, "-c", "import socialpub.commands.cli", cwd=roots, env=environment())
+    before = {path.name: path.read_bytes() for path in roots.iterdir() if path.is_file()}
+    says(ended_as(roots, command, *nobody), "socialpub.db", "user")
+    assert {path.name: path.read_bytes() for path in roots.iterdir() if path.is_file()} == before
 
 
 @both
