@@ -172,7 +172,7 @@ def test_the_api_its_description_and_the_pages_know_it(api: httpx.Client) -> Non
         ("/docs", "Ninth"),
         ("/docs/settings", "platforms.ninth"),
         ("/docs/reference", "NinthOptions"),
-        ("/docs/rules/ninth.text.max_graphemes", "A Ninth post has at most 500 characters"),
+        ("/docs/rules/ninth.text.max_graphemes", "A Ninth post can have at most 500 characters"),
     ):
         assert words in api.get(path).text
 

@@ -63,15 +63,15 @@ class Server(Section):
     host: str = "127.0.0.1"
     """The address to listen on. Leave it on loopback behind a reverse proxy that does TLS."""
     port: int = Field(8080, ge=0, le=65535)
-    """The port to listen on; 0: any that is free."""
+    """The port to listen on; 0: any free port."""
     base_url: str = ""
     """The public address of this server, as users and platforms see it; empty: http://{host}:{port}.
-    Once it is set, requests for any other host are refused; those of loopback for loopback, and health checks, are not.
+    Once it is set, requests for any other host are refused, except health checks and calls from this machine to itself.
     """
     trusted_proxies: list[str] = ["127.0.0.1", "::1"]
     """Addresses and networks (10.0.0.0/8) whose X-Forwarded-For is believed."""
     metrics_token: str = ""
-    """Bearer token for GET /metrics from other than loopback; empty: loopback only."""
+    """Bearer token for GET /metrics for callers that are not on loopback; empty: loopback only."""
 
     @field_validator("trusted_proxies")
     @classmethod
@@ -89,7 +89,7 @@ class Server(Section):
 
 class DatabaseSection(Section):
     url: str = "socialpub.db"
-    """The SQLite file. (postgresql://… is planned and refused today.)"""
+    """The SQLite file. (postgresql://… is planned, and refused today.)"""
 
 
 class Storage(Section):
@@ -110,23 +110,23 @@ class Security(Section):
 
 class Limits(Section):
     posts: int = Field(120, ge=1)
-    """POST /v1/posts a minute and key."""
+    """POST /v1/posts per minute and key."""
     media: int = Field(60, ge=1)
-    """POST /v1/media a minute and key."""
+    """POST /v1/media per minute and key."""
     writes: int = Field(120, ge=1)
-    """Other writes a minute, key and route."""
+    """Other writes per minute, key and route."""
     reads: int = Field(600, ge=1)
-    """Reads a minute, key and route."""
+    """Reads per minute, key and route."""
     failed_logins: int = Field(20, ge=1)
-    """Failed authentications a minute and client address."""
+    """Failed authentications per minute and client address."""
 
 
 class Media(Section):
     max_bytes: int = Field(512 * 1024 * 1024, ge=1)
     """The largest file taken by upload or fetched by URL."""
     organization_bytes: int = Field(0, ge=0)
-    """What the media of one organization may take in all, each asset counted; 0: no quota, as fits a server whose
-    organizations trust each other. Set it where they do not, so that none fills the disk of the others.
+    """How many bytes the media of one organization may take in total; 0: no quota. Set it if the organizations on
+    this server do not trust each other, so that none of them can fill the disk.
     """
 
 
@@ -138,11 +138,11 @@ class Tokens(Section):
 class Publishing(Section):
     immediate_wait: Duration = Field(25.0, ge=0.1, le=55)
     """How long an immediate POST /v1/posts waits for its targets (at most 55 s); `Prefer: wait=N` asks otherwise.
-    What is not settled by then is answered with 202 and goes on. Tools that call often give up after 30 s.
+    Whatever is not finished by then goes on, and the answer is 202. Many tools give up after 30 s.
     """
     join_undelivered: bool = True
-    """A request without an Idempotency-Key whose client was gone before the answer, sent again with the same bytes
-    within 5 minutes, gets the answer of the first, and nothing is published again.
+    """If the client of a request without an Idempotency-Key is gone before the answer, and the same bytes are sent
+    again within 5 minutes, the second request gets the answer to the first, and nothing is published twice.
     """
     refuse_duplicates: bool = False
     """Refuse the same text on the same account within 24 hours, unless the request says `"onDuplicate": "warn"`."""
@@ -153,30 +153,30 @@ class Publishing(Section):
     retry_waits: list[Duration] = [30.0, 120.0, 480.0]
     """Waits before a scheduled post is tried again after platform_unavailable."""
     settle_horizon: Duration = Field(180.0, ge=1)
-    """How long a lost answer is looked for on platforms that have no idempotency key."""
+    """How long to look for a post whose answer was lost, on platforms without idempotency keys."""
 
 
 class Scheduling(Section):
     overdue_grace: Duration = 3600.0
-    """A post is published at most this late, whatever held it up; later it becomes failed. Never below 5 seconds."""
+    """A post is published at most this late, whatever delayed it; after that it fails. Never less than 5 seconds."""
     overdue_spacing: Duration = 2.0
     """Pause between two overdue posts of one account."""
 
 
 class Billing(Section):
     free: int = 50
-    """Posts a calendar month (UTC) in tier free."""
+    """Posts per calendar month (UTC) in the tier `free`."""
     pro: int = 5_000
-    """The same in tier pro."""
+    """The same in the tier `pro`."""
     business: int = 25_000
-    """The same in tier business."""
+    """The same in the tier `business`."""
 
 
 class Retention(Section):
     idempotency: Duration = seconds("24h")
     """How long an Idempotency-Key replays its answer."""
     audit: Duration = seconds("365d")
-    """How long it is kept who did what, on what, when and from where."""
+    """How long the audit trail is kept: who did what, when and from where."""
 
 
 class Settings(BaseSettings):

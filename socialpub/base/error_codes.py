@@ -74,7 +74,7 @@ ERRORS: dict[str, ErrorRow] = _rows(
     ErrorRow(
         "unauthorized",
         403,
-        "The caller is known but may not do this.",
+        "The caller is known, but not allowed to do this.",
         "Use the dashboard, or a user whose role allows it.",
     ),
     ErrorRow(

@@ -40,7 +40,7 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
     ServiceRule(
         "mode_conflict",
         _V,
-        "`publishNow` and `scheduledAt` exclude each other.",
+        "`publishNow` and `scheduledAt` cannot be used together.",
         "Send `scheduledAt` to schedule, or `publishNow: true` to publish now, not both.",
     ),
     ServiceRule(
@@ -71,7 +71,7 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
     ServiceRule(
         "profile.scope_mismatch",
         _V,
-        "The batch names another profile than the key is bound to.",
+        "The batch names a profile other than the one that the key is bound to.",
         "Leave `profileId` out, or use a key of that profile.",
     ),
     ServiceRule(
@@ -123,7 +123,7 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
     ServiceRule(
         "http.method",
         _V,
-        "This address does not take this method.",
+        "This address does not support this method.",
         "Use one of the methods that `Allow` names.",
         status=405,
     ),
@@ -143,7 +143,7 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
     ServiceRule(
         "http.busy",
         "internal_error",
-        "Too much is being sent to this server at the moment.",
+        "This server has too much to do at the moment.",
         "Send the request again in a few seconds.",
         status=503,
     ),
@@ -164,7 +164,7 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
     ServiceRule(
         "http.timeout",
         _V,
-        "The request was not complete in time.",
+        "The request did not arrive completely in time.",
         "Send headers and body without pauses.",
         status=408,
     ),
@@ -199,7 +199,7 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
     ServiceRule(
         "post.retry.unsettled",
         _V,
-        "It is not known whether this post is live, so it is not sent again.",
+        "It is not known whether this post is live, so it will not be sent again.",
         "Look at the account, then say what you found with POST /v1/posts/{id}/settle.",
         status=409,
     ),
@@ -207,7 +207,7 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
         "post.duplicate",
         _V,
         "The same text went to the same account within the last 24 hours.",
-        'Look at the earlier post. To publish it again all the same, send `"onDuplicate": "warn"`.',
+        'Look at the earlier post. To publish it again anyway, send `"onDuplicate": "warn"`.',
         status=409,
     ),
     ServiceRule(
@@ -260,8 +260,8 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
     ServiceRule(
         "media.source",
         _V,
-        "A media item names none or more than one of `mediaId`, `url`, `bytesBase64`.",
-        "Give exactly one of `mediaId`, `url`, `bytesBase64`.",
+        "A media item must name exactly one of `mediaId`, `url`, `bytesBase64`.",
+        "Remove all but one of them, or add one.",
     ),
     ServiceRule(
         "media.base64_invalid",
@@ -272,34 +272,34 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
     ServiceRule(
         "media.unknown",
         "not_found",
-        "The scope holds no media with this id.",
+        "There is no media with this id in the scope of this request.",
         "Upload the file first, or use an id of this profile.",
     ),
     ServiceRule(
         "media.kind_mismatch",
         "preflight_failed",
-        "`kind` disagrees with what the bytes are.",
+        "`kind` does not match the file.",
         "Correct `kind`.",
         stage="deep",
     ),
     ServiceRule(
         "media.url.disallowed",
         "preflight_failed",
-        "The media URL is not one this server fetches: https, no credentials in it, a public address.",
+        "This server cannot fetch this media URL: it must be https, without credentials, at a public address.",
         "Use a public https URL, or upload the file.",
         stage="deep",
     ),
     ServiceRule(
         "media.type_unsupported",
         _V,
-        "The file is none of JPEG, PNG, WebP, GIF, MP4, QuickTime, WebM.",
+        "The file is not a JPEG, PNG, WebP, GIF, MP4, QuickTime or WebM file.",
         "Convert the file first.",
     ),
     ServiceRule(
         "media.type_mismatch",
         _V,
-        "The declared content type is another than the bytes'.",
-        "Declare the type that the file has, or none.",
+        "The declared content type does not match the file.",
+        "Declare the file's actual type, or none.",
     ),
     ServiceRule(
         "media.size_max",
@@ -311,8 +311,8 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
     ServiceRule(
         "media.quota",
         _V,
-        "The organization's media would take more than this server gives it.",
-        "Delete media that are not needed any more.",
+        "The organization's media would exceed its quota on this server.",
+        "Delete media that you no longer need.",
         status=413,
     ),
     ServiceRule(
@@ -324,18 +324,18 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
     ServiceRule(
         "media.unreadable",
         _V,
-        "The file begins like its type but cannot be read.",
+        "The file cannot be read, although it starts like a file of its type.",
         "Check the file; it may be cut short.",
     ),
     ServiceRule("media.content_type", _V, "The body is not multipart/form-data.", "Send the file as a part `file`."),
     ServiceRule("media.parse_failed", _V, "The multipart body is broken.", "Let an HTTP library build the body."),
     ServiceRule("media.missing_file", _V, "The multipart body has no part `file`.", "Send the file as a part `file`."),
     ServiceRule("media.empty_body", _V, "The file has 0 bytes.", "Send a file with content."),
-    ServiceRule("media.single_file", _V, "The multipart body has more than one file.", "Send one file a request."),
+    ServiceRule("media.single_file", _V, "The multipart body has more than one file.", "Send one file per request."),
     ServiceRule(
         "media.in_use",
         _V,
-        "A queued post needs this media.",
+        "A queued post uses this media.",
         "Cancel or reschedule the post first.",
         status=409,
     ),
@@ -378,7 +378,7 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
     ServiceRule(
         "schedule.overdue",
         "internal_error",
-        "The post could not be sent when it was due, nor within the grace time after it.",
+        "The post could not be sent when it was due, or within the grace period after that.",
         "Publish it now with POST /v1/posts/{id}/retry, or leave it.",
         stage="publish",
     ),

@@ -9,7 +9,7 @@ import sqlite3
 _OF_THE_SYSTEM = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the quota of this user on the disk is used up",
-    errno.EFBIG: "it may not grow any more",
+    errno.EFBIG: "it cannot grow any further",
     errno.EROFS: "the disk is read-only",
     errno.EACCES: "this user may not use it",
     errno.EPERM: "this user may not use it",
@@ -19,7 +19,7 @@ _OF_THE_SYSTEM = {
     errno.ENOENT: "it is not there",
     errno.ELOOP: "its link leads nowhere",
     errno.EIO: "the disk cannot be read or written",
-    errno.ESTALE: "the disk is not mounted any more",
+    errno.ESTALE: "the disk is no longer mounted",
     errno.EMFILE: "too many files are open",
     errno.ENFILE: "too many files are open",
 }

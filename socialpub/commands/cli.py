@@ -22,8 +22,8 @@ from socialpub.domain.people import users
 from socialpub.domain.shapes.accounts import AccountStatus
 from socialpub.store.locks import StartError
 
-ONE_ORG = "the organization's id; may be left out where there is one only"
-ALL_ORGS = "of this organization only"
+ONE_ORG = "the organization's id; optional where there is only one"
+ALL_ORGS = "only those of this organization"
 DONE, FAILED, USAGE, REFUSED, AUTHENTICATION = 0, 1, 2, 3, 4
 
 
@@ -116,11 +116,11 @@ def parser() -> argparse.ArgumentParser:
     command = _add(commands, "migrate", admin.migrate, "bring the database to the newest schema")
     _act(command, "migrate", done="applied")
 
-    command = _add(
-        commands, "resume", resume.resume, "publishing starts again after a pause; says first what is overdue"
-    )
+    command = _add(commands, "resume", resume.resume, "resume publishing after a pause; shows first what is overdue")
     _act(command, "resume", done="was")
-    command.add_argument("--after-restore", action="store_true", help="yes, also though the database was restored")
+    command.add_argument(
+        "--after-restore", action="store_true", help="confirm that the restored database is the one to go on with"
+    )
     command.add_argument("--skip-overdue", action="store_true", help="fail every overdue post instead of publishing it")
     config = _group(commands, "config", "the settings file")
     _add(config, "example", example.show, "print socialpub.toml.example: every setting with its default")
@@ -149,7 +149,7 @@ def _administration(commands: Any) -> None:
     command.add_argument("--org", help=ONE_ORG)
     command.add_argument("--profile")
     command.add_argument("--name", default="command line")
-    command.add_argument("--test", action="store_true", help="label the key as a test key; it does the same")
+    command.add_argument("--test", action="store_true", help="label it as a test key; it works like any other")
     command = _add(key, "revoke", admin.key_revoke, "revoke an API key")
     _act(command, "key revoke")
     command.add_argument("id")
@@ -157,19 +157,19 @@ def _administration(commands: Any) -> None:
     command.add_argument("--org", help=ALL_ORGS)
 
     user = _group(commands, "user", "people who sign in")
-    command = _add(user, "create", admin.user_create, "a new user; the password on standard input")
+    command = _add(user, "create", admin.user_create, "a new user; the password is read from standard input")
     _act(command, "user create")
     command.add_argument("--org", help=ONE_ORG)
     command.add_argument("--email", required=True)
     command.add_argument("--role", required=True, choices=users.ROLES)
-    command = _add(user, "set-password", admin.user_set_password, "another password, on standard input")
+    command = _add(user, "set-password", admin.user_set_password, "set a new password, read from standard input")
     _act(command, "user set-password")
     command.add_argument("--email", required=True)
-    command = _add(user, "list", admin.user_list, "who signs in")
+    command = _add(user, "list", admin.user_list, "the users who can sign in")
     command.add_argument("--org", help=ALL_ORGS)
 
     account = _group(commands, "account", "connected accounts")
-    command = _add(account, "add", admin.account_add, "an account from tokens: JSON on standard input")
+    command = _add(account, "add", admin.account_add, "add an account from its tokens (JSON on standard input)")
     _act(command, "account add")
     command.add_argument("--profile", required=True)
     command.add_argument("--platform", required=True, choices=sorted(platforms.PLATFORMS))
@@ -180,7 +180,9 @@ def _administration(commands: Any) -> None:
     command.add_argument("--profile")
     command.add_argument("--platform", choices=sorted(platforms.PLATFORMS))
     command.add_argument("--status", choices=get_args(AccountStatus))
-    connect = _group(account, "connect", "connect an account by its credentials; the secret on standard input")
+    connect = _group(
+        account, "connect", "connect an account by its credentials; the secret is read from standard input"
+    )
     for platform in platforms.PLATFORMS.values():
         if platform.credentials:
             command = _add(connect, platform.name, admin.account_connect, f"connect a {platform.label} account")

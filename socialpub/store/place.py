@@ -110,6 +110,6 @@ class Place:
 
 LOST = "files of the database were removed or replaced while the server has them open"
 _LINE = (
-    "{path} {what} while the server has it open: nothing is accepted or published any more. "
+    "{path} {what} while the server has it open: nothing more is accepted or published. "
     "Put the file back, or stop the server, look at its files and start it again."
 )

@@ -40,7 +40,7 @@ TAGS: dict[str, str] = {
     "Profiles": "The parts of an organization; each owns its accounts.",
     "API keys": "Made, listed and revoked by signed-in people only: a key cannot make keys.",
     "Catalogue": "Every platform, rule and error code, from the tables that the code checks with. No key is needed.",
-    "Health": "For whatever watches the server. No key is needed.",
+    "Health": "For monitoring. No key is needed.",
     "Events": "What a webhook endpoint is sent: signed, at least once, in no promised order.",
 }
 

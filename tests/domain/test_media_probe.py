@@ -225,7 +225,10 @@ def test_a_reader_gets_nothing_of_the_servers_environment(tmp_path: Path, monkey
 def test_what_the_reader_says_beside_the_rule_is_shown(tmp_path: Path) -> None:
     with pytest.raises(ApiError) as caught:
         measured(tmp_path, FILES["JPEG and ZIP"][0]())
-    assert caught.value.message == "The file begins like its type but cannot be read. It is also a ZIP archive."
+    assert (
+        caught.value.message
+        == "The file cannot be read, although it starts like a file of its type. It is also a ZIP archive."
+    )
     with pytest.raises(ApiError) as caught:
         measured(tmp_path, png(10_000, 5_001))
     assert caught.value.message == "The image has more than 50,000,000 pixels. It has 10,000 × 5,001 pixels."

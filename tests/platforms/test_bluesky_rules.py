@@ -143,7 +143,7 @@ def test_the_counter_leaves_a_mark_before_the_text_out() -> None:
 
 
 def test_the_words_of_a_row_say_its_limit() -> None:
-    assert BY_ID["bluesky.text.max_bytes"].message == "A Bluesky post has at most 3,000 bytes in UTF-8."
+    assert BY_ID["bluesky.text.max_bytes"].message == "A Bluesky post can have at most 3,000 bytes in UTF-8."
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_every_failing_row_is_reported_in_the_order_of_the_rows() -> None:
 def test_a_finding_says_the_limit_and_what_was_found() -> None:
     (found,) = scene("a" * 281).judged("twitter").errors
     assert found.message == (
-        "A post on X has at most 280 characters as X counts them (25,000 with a paid subscription): "
+        "A post on X can have at most 280 characters as X counts them (25,000 with a paid subscription): "
         "emoji, Chinese, Japanese and Korean characters count 2, a link 23. This text has 281."
     )
     assert found.remediation == "Shorten the text for this target."
@@ -106,7 +106,9 @@ def test_a_finding_says_the_limit_and_what_was_found() -> None:
 def test_a_finding_names_the_media_item() -> None:
     (found,) = scene("", image(), image(jpeg(size=9 * 1024 * 1024))).judged("threads", "deep").errors
     assert found == Finding(CATALOGUE["threads.media.image_size_max"], "Media item 2 has 9,437,184 bytes.", 1)
-    assert found.message == "An image on Threads has at most 8,388,608 bytes (8 MB). Media item 2 has 9,437,184 bytes."
+    assert (
+        found.message == "An image on Threads can be at most 8,388,608 bytes (8 MB). Media item 2 has 9,437,184 bytes."
+    )
 
 
 def test_a_finding_becomes_the_error_that_the_api_shows() -> None:
@@ -114,7 +116,7 @@ def test_a_finding_becomes_the_error_that_the_api_shows() -> None:
     error = found.error("202609")
     assert error.body("https://s.example") == {
         "code": "preflight_failed",
-        "message": "A LinkedIn post without media needs a text.",
+        "message": "A LinkedIn post without media needs text.",
         "rule": "linkedin.text.non_empty",
         "platform": "linkedin",
         "platformVersion": "202609",
@@ -130,7 +132,7 @@ def test_a_finding_becomes_the_warning_of_a_scheduled_post() -> None:
     (found,) = photo(content_type="image/png").judged("instagram", "deep").errors
     assert found.warning() == Warning(
         "instagram.media.mime_allowed",
-        "Instagram takes JPEG images, and MP4 and QuickTime videos. Media item 1 has the type image/png.",
+        "Instagram accepts JPEG images, and MP4 and QuickTime videos. Media item 1 has the type image/png.",
     )
 
 

@@ -116,7 +116,7 @@ class _Heard:
 def _held_back(platform: str, seconds: float) -> ApiError:
     return ApiError(
         "platform_unavailable",
-        f"{platforms.platform(platform).label} has not answered the last calls, so it was not asked again yet.",
+        f"{platforms.platform(platform).label} did not answer the last calls, so it has not been called again yet.",
         outcome=Outcome.NOT_SENT,
         retry_after=max(1, math.ceil(seconds)),
         held_back=True,

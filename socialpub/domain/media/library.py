@@ -153,7 +153,7 @@ def find(scope: Scope, profile: str | None, media_id: str) -> Row:
     """The row of an asset that the scope (and profile) may use; ApiError `not_found`, rule `media.unknown`."""
     row = _usable(scope, profile or scope.profile).where(Media.id == media_id).dicts().first()
     if row is None:
-        raise refuse("media.unknown", f"The scope holds no media with the id {media_id}.")
+        raise refuse("media.unknown", f"There is no media {media_id} in the scope of this request.")
     return row  # type: ignore[no-any-return]
 
 
@@ -166,7 +166,7 @@ def usable(held: Mapping[str, Row], profile: str, media_id: str) -> Row:
     """The asset, where the profile may use it; ApiError as `find`."""
     row = held.get(media_id)
     if row is None or row["profile"] not in (None, profile):
-        raise refuse("media.unknown", f"The scope holds no media with the id {media_id}.")
+        raise refuse("media.unknown", f"There is no media {media_id} in the scope of this request.")
     return row
 
 
@@ -224,7 +224,7 @@ def delete(service: Service, tx: Tx, scope: Scope, media_id: str) -> Row:
     """
     row = find(scope, None, media_id)
     if scope.profile not in (None, row["profile"]):
-        raise refuse("media.unknown", f"The key's profile owns no media with the id {media_id}.")
+        raise refuse("media.unknown", f"The key's profile has no media {media_id}.")
     named = (fn.instr(Post.media, media_id) > 0) | (fn.instr(Post.options, media_id) > 0)
     post = Post.select(Post.id).where(Post.status.in_(NEEDING), named).limit(1).scalar()
     if post is not None:
@@ -308,7 +308,7 @@ def resolved(
     except ApiError as error:
         raise _deep_error(platform, item.kind, name, error) from error
     if facts.kind != item.kind and facts.content_type != probe.UNKNOWN:
-        raise _as_deep(refuse("media.kind_mismatch", f"{name} is said to be {item.kind}, it is {facts.kind}."))
+        raise _as_deep(refuse("media.kind_mismatch", f"{name} is declared as {item.kind}, but it is {facts.kind}."))
     return replace(item, facts=facts, path=path)
 
 

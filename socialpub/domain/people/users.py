@@ -115,14 +115,14 @@ async def set_up(
 ) -> SignedIn:
     """Make the organization and its owner, once, and sign the owner in."""
     if not setup_is_open(service, token):
-        raise ApiError("not_found", "This set-up link was used, or is of an earlier start of the server.")
+        raise ApiError("not_found", "This set-up link has been used, or belongs to an earlier start of the server.")
     if not organization.strip():
         raise _wrong("organization", "The organization needs a name.")
     hash_ = await asyncio.get_running_loop().run_in_executor(hashing, hashed, password)
 
     def make(tx: Tx) -> SignedIn:
         if User.select().exists():
-            raise ApiError("not_found", "This server is set up already.")
+            raise ApiError("not_found", "This server is already set up.")
         made = tenancy.create_organization(service, tx, organization.strip()[:200])
         user = create_user(service, tx, made["id"], email, "owner", hash_)
         audit.record(service, tx, replace(act, organization=made["id"], user=user["id"]), user["id"])

@@ -117,7 +117,9 @@ def settle(service: Service, tx: Tx, scope: Scope, post: str, request: SettleReq
             error_code=None,
         )
         return
-    plain = ApiError("platform_unavailable", "A person looked: the post is not there.", remediation="Retry the post.")
+    plain = ApiError(
+        "platform_unavailable", "A person looked, and the post is not there.", remediation="Retry the post."
+    )
     moves.move(
         service,
         tx,

@@ -106,7 +106,7 @@ def _media_error(service: Service, aim: Aim, index: int, ref: Row) -> ApiError |
     asset = aim.assets.get(ref.get("mediaId", ""))
     if asset and asset["kind"] != ref["kind"]:
         return refuse(
-            "media.kind_mismatch", f"Media item {index + 1} is said to be {ref['kind']}, it is {asset['kind']}."
+            "media.kind_mismatch", f"Media item {index + 1} is declared as {ref['kind']}, but it is {asset['kind']}."
         )
     return None
 
@@ -169,7 +169,7 @@ def _notes(service: Service, aim: Aim, at_ms: int | None, seen: Mapping[tuple[st
         yield warning("duplicate_content", f"See {twin}.")
     for cap in platforms.platform(aim.platform).caps:
         if _is_near(aim, cap, service.now_ms if at_ms is None else at_ms):
-            yield warning("daily_cap_near", f"It takes {cap.posts:,} in {_span(cap.seconds)}.")
+            yield warning("daily_cap_near", f"The limit is {cap.posts:,} in {_span(cap.seconds)}.")
             break
     if at_ms is not None and accounts.ends_before(aim.account, at_ms):
         yield warning("token_expires_before_schedule", "Reconnect it before then.")

@@ -140,12 +140,14 @@ def _check_found(targets: Sequence[Target], candidates: Sequence[list[Row]]) -> 
     pairs = list(zip(targets, candidates, strict=True))
     for index, (target, found) in enumerate(pairs):
         if target.account_id is not None and not found:
-            raise ApiError("not_found", f"The scope has no account {target.account_id} (target {index}).")
+            raise ApiError(
+                "not_found", f"There is no account {target.account_id} in the scope of this request (target {index})."
+            )
     for index, (target, found) in enumerate(pairs):
         if not found:
             raise refuse(
                 "target.account.not_connected",
-                f"No {target.platform} account is connected in the scope (target {index}).",
+                f"No {target.platform} account is connected in the scope of this request (target {index}).",
             )
     for index, (target, found) in enumerate(pairs):
         if len(found) > 1:

@@ -16,7 +16,7 @@ def not_there(platform: Platform) -> ApiError:
     """It was looked for as long as something could still come of it."""
     return ApiError(
         "platform_unavailable",
-        f"{platform.label} did not take the post; it was looked for afterwards and is not there.",
+        f"{platform.label} did not accept the post: a later look did not find it there.",
     )
 
 

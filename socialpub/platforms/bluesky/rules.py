@@ -103,15 +103,15 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.text.non_empty",
         "cheap",
-        "A Bluesky post without media needs a text.",
-        "Write a text, or add an image or a video.",
+        "A Bluesky post without media needs text.",
+        "Write some text, or add an image or a video.",
         _LEXICON + "feed/post.json",
         not_blank(_TEXT, unless=has_media),
     ),
     Rule(
         "bluesky.text.max_graphemes",
         "cheap",
-        "A Bluesky post has at most {limit} characters (grapheme clusters).",
+        "A Bluesky post can have at most {limit} characters (grapheme clusters).",
         "Shorten the text for this target.",
         _LEXICON + "feed/post.json",
         max_graphemes(_TEXT),
@@ -121,7 +121,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.text.max_bytes",
         "cheap",
-        "A Bluesky post has at most {limit} bytes in UTF-8.",
+        "A Bluesky post can have at most {limit} bytes in UTF-8.",
         "Shorten the text, or use fewer emoji.",
         _LEXICON + "feed/post.json",
         max_bytes(_TEXT),
@@ -139,7 +139,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.first_comment.max_graphemes",
         "cheap",
-        "A first comment on Bluesky has at most {limit} characters (grapheme clusters).",
+        "A first comment on Bluesky can have at most {limit} characters (grapheme clusters).",
         "Shorten the first comment.",
         _LEXICON + "feed/post.json",
         max_graphemes(_COMMENT),
@@ -149,7 +149,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.first_comment.max_bytes",
         "cheap",
-        "A first comment on Bluesky has at most {limit} bytes in UTF-8.",
+        "A first comment on Bluesky can have at most {limit} bytes in UTF-8.",
         "Shorten the first comment, or use fewer emoji.",
         _LEXICON + "feed/post.json",
         max_bytes(_COMMENT),
@@ -159,7 +159,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.langs.count_max",
         "cheap",
-        "A Bluesky post names at most {limit} languages.",
+        "A Bluesky post can name at most {limit} languages.",
         "Remove languages from `langs`.",
         _LEXICON + "feed/post.json",
         _langs_count,
@@ -169,7 +169,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.langs.format",
         "cheap",
-        "Each of `langs` is a BCP 47 language tag.",
+        "Each entry of `langs` must be a BCP 47 language tag.",
         "Use tags such as en, de-AT, zh-Hant.",
         _LEXICON + "feed/post.json",
         _langs_format,
@@ -177,7 +177,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.reply.refs",
         "cheap",
-        "A reply names the post it answers by its at:// URI and its CID.",
+        "A reply must name the post that it replies to by its at:// URI and CID.",
         "Copy `uri` and `cid` of the post as Bluesky's API gives them.",
         _LEXICON + "feed/post.json",
         _refs,
@@ -185,7 +185,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.media.image_video_exclusive",
         "cheap",
-        "A Bluesky post has images or a video, not both.",
+        "A Bluesky post can have images or a video, not both.",
         "Remove the images or the video.",
         _LEXICON + "feed/post.json",
         not_mixed,
@@ -193,7 +193,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.media.count_max",
         "cheap",
-        "A Bluesky post has at most 4 images (10 where this server's `platforms.bluesky.gallery` is on), or 1 video.",
+        "A Bluesky post can have at most 4 images (10 if `platforms.bluesky.gallery` is on here), or 1 video.",
         "Remove media.",
         _LEXICON + "embed/images.json",
         media_count(images=_images_max, videos=1),
@@ -203,7 +203,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.media.mime_allowed",
         "deep",
-        "Bluesky takes {limit}; QuickTime and WebM only through its video service.",
+        "Bluesky accepts {limit}; QuickTime and WebM only through its video service.",
         "Convert the file.",
         _LEXICON + "embed/images.json",
         _mime,
@@ -212,7 +212,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.media.image_size_max",
         "deep",
-        "An image on Bluesky has at most {limit} bytes.",
+        "An image on Bluesky can be at most {limit} bytes.",
         "Scale the image down or compress it more.",
         _LEXICON + "embed/images.json",
         size_max(_IMAGES),
@@ -222,7 +222,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.media.video_size_max",
         "deep",
-        "A video on Bluesky has at most {limit} bytes.",
+        "A video on Bluesky can be at most {limit} bytes.",
         "Compress the video more or shorten it.",
         _LEXICON + "embed/video.json",
         size_max(_VIDEOS),
@@ -233,13 +233,13 @@ RULES: tuple[Rule, ...] = (
         "bluesky.media.reachable",
         "deep",
         "The media URL could not be fetched.",
-        "Check that the URL answers anybody with the file itself, or upload the file.",
+        "Check that anyone can download the file from this URL, or upload the file.",
         "this server's own limits for fetching media",
     ),
     Rule(
         "bluesky.media.alt_text_max_graphemes",
         "cheap",
-        "Alt text above {limit} characters (1,000 for a video) is cut by Bluesky's older apps.",
+        "Bluesky's older apps cut alt text longer than {limit} characters (1,000 for a video).",
         "Shorten the alt text.",
         "github.com/bluesky-social/social-app src/lib/constants.ts",
         _alt_texts,
@@ -250,7 +250,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.hashtag.max_graphemes",
         "cheap",
-        "A hashtag above {limit} characters or 640 bytes is no hashtag on Bluesky.",
+        "Bluesky does not treat more than {limit} characters or 640 bytes as a hashtag.",
         "Shorten the hashtag.",
         _LEXICON + "richtext/facet.json",
         _hashtags,
@@ -261,7 +261,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.video.too_long",
         "deep",
-        "Bluesky's own app takes videos of at most {limit} seconds; longer ones may be refused.",
+        "Bluesky's own app accepts videos of up to {limit} seconds; longer ones may be refused.",
         "Shorten the video.",
         "github.com/bluesky-social/social-app src/lib/constants.ts",
         duration_max(_VIDEOS),
@@ -272,7 +272,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.video.email_unverified",
         "upstream",
-        "Bluesky takes videos only from accounts with a confirmed e-mail address.",
+        "Bluesky accepts videos only from accounts with a confirmed e-mail address.",
         "Confirm the account's e-mail address in the Bluesky app, then publish again.",
         "docs.bsky.app/docs/tutorials/video",
     ),
@@ -294,20 +294,20 @@ RULES: tuple[Rule, ...] = (
         "bluesky.video.job_failed",
         "upstream",
         "Bluesky's video service could not process the video.",
-        "Encode the video anew (H.264, AAC, MP4) and publish again.",
+        "Re-encode the video (H.264, AAC, MP4) and publish again.",
         _LEXICON + "video/defs.json",
     ),
     Rule(
         "bluesky.video.completed_without_blob",
         "upstream",
-        "Bluesky's video service finished without giving the video.",
+        "Bluesky's video service finished without delivering the video.",
         "Publish the video again.",
         _LEXICON + "video/defs.json",
     ),
     Rule(
         "bluesky.video.job_status_unavailable",
         "upstream",
-        "Bluesky's video service does not say what became of the video.",
+        "Bluesky's video service did not report what became of the video.",
         "Publish the video again later.",
         _LEXICON + "video/getJobStatus.json",
         code="platform_unavailable",
@@ -325,7 +325,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.record.invalid",
         "upstream",
-        "The account's server does not accept the post as it is.",
+        "The account's server did not accept the post.",
         "Read what the server said in `platformResponse`; an older server may have lower limits.",
         "github.com/bluesky-social/atproto packages/pds/src/api/com/atproto/repo/putRecord.ts",
     ),

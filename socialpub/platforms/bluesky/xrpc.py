@@ -87,7 +87,7 @@ REPLIES: Replies = {
     ("login", 401, None): _WRONG,
     ("login", 401, "AccountTakedown"): NOT_THERE,
     ("login", 401, "AuthFactorTokenRequired"): Verdict(
-        Outcome.REJECTED, _AUTH, remediation="Use an app password in place of the account's main password."
+        Outcome.REJECTED, _AUTH, remediation="Use an app password instead of the account's main password."
     ),
     ("refresh", 400, "ExpiredToken"): _RECONNECT,
     ("refresh", 400, "InvalidToken"): _RECONNECT,

@@ -61,7 +61,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.media.required",
         "cheap",
-        "Instagram publishes nothing without an image or a video.",
+        "An Instagram post needs an image or a video.",
         "Add an image or a video.",
         _GUIDE,
         media_required,
@@ -69,7 +69,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.text.max_graphemes",
         "cheap",
-        "An Instagram caption has at most {limit} characters.",
+        "An Instagram caption can have at most {limit} characters.",
         "Shorten the text for this target.",
         _MEDIA,
         max_characters(),
@@ -79,7 +79,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.text.hashtag_max",
         "cheap",
-        "An Instagram caption has at most {limit} hashtags.",
+        "An Instagram caption can have at most {limit} hashtags.",
         "Remove hashtags.",
         _MEDIA,
         at_most(_how_many(hashtags)),
@@ -89,7 +89,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.text.hashtag_advised",
         "cheap",
-        "Instagram announced in December 2025 that it takes about {limit} hashtags a post.",
+        "Instagram announced in December 2025 that it allows about {limit} hashtags per post.",
         "Keep the hashtags that matter most.",
         "Instagram's announcement of December 2025, by the trade press; the API's documentation still says 30",
         at_most(_how_many(hashtags), limit=_advised_hashtags),
@@ -100,7 +100,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.text.mention_max",
         "cheap",
-        "An Instagram caption mentions at most {limit} accounts.",
+        "An Instagram caption can mention at most {limit} accounts.",
         "Remove mentions.",
         _MEDIA,
         at_most(_how_many(mentions)),
@@ -110,7 +110,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.media.count_max",
         "cheap",
-        "An Instagram post has at most {limit} images and videos.",
+        "An Instagram post can have at most {limit} images and videos.",
         "Remove media.",
         _MEDIA,
         media_count("media item"),
@@ -120,7 +120,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.media.alt_text_max_graphemes",
         "cheap",
-        "An alt text on Instagram has at most {limit} characters.",
+        "An alt text on Instagram can have at most {limit} characters.",
         "Shorten the alt text.",
         _MEDIA,
         max_characters(alt_texts("image")),
@@ -130,15 +130,15 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.media.url_public",
         "cheap",
-        "Instagram fetches media itself, from a public https URL in ASCII.",
-        "Give a public https URL, or ask the operator of this server for a public https `server.base_url`.",
+        "Instagram fetches media itself, so the URL must be public, https and ASCII.",
+        "Use a public https URL, or ask the operator of this server for a public https `server.base_url`.",
         _MEDIA,
         url_public,
     ),
     Rule(
         "instagram.cover_image_url.http",
         "cheap",
-        "Instagram fetches the cover itself, from an absolute https URL in ASCII.",
+        "Instagram fetches the cover itself, so its URL must be absolute, https and ASCII.",
         "Give `options.coverUrl` as a public https URL.",
         _MEDIA,
         matches(_is_cover_url, option("coverUrl")),
@@ -146,7 +146,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.media.mime_allowed",
         "deep",
-        "Instagram takes JPEG images, and MP4 and QuickTime videos.",
+        "Instagram accepts JPEG images, and MP4 and QuickTime videos.",
         "Convert the image to JPEG, the video to MP4.",
         _MEDIA,
         types(every_file),
@@ -155,7 +155,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.media.image_size_max",
         "deep",
-        "An image on Instagram has at most {limit} bytes (8 MB).",
+        "An image on Instagram can be at most {limit} bytes (8 MB).",
         "Scale the image down or compress it more.",
         _MEDIA,
         size_max(files("image"), decimal=8_000_000),
@@ -165,7 +165,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.media.aspect_ratio",
         "deep",
-        "A single image on Instagram is between {limit} (width to height).",
+        "A single image on Instagram must be between {limit} (width to height).",
         "Crop the image, or add a border.",
         _MEDIA,
         aspect_ratio(files("image", only=True), 4 / 5, 1.91),
@@ -183,7 +183,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.media.video_size_max",
         "deep",
-        "A video on Instagram has at most {limit} bytes (300 MB).",
+        "A video on Instagram can be at most {limit} bytes (300 MB).",
         "Compress the video more or shorten it.",
         _MEDIA,
         size_max(files("video"), decimal=300_000_000),
@@ -193,7 +193,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.video.too_short",
         "deep",
-        "A video on Instagram lasts at least {limit} seconds.",
+        "A video on Instagram must last at least {limit} seconds.",
         "Use a longer video.",
         _MEDIA,
         duration_min(_REEL),
@@ -203,7 +203,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.video.too_long",
         "deep",
-        "A video on Instagram lasts at most {limit} seconds.",
+        "A video on Instagram can last at most {limit} seconds.",
         "Shorten the video.",
         _MEDIA,
         duration_max(_REEL),
@@ -213,8 +213,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.video.codec",
         "deep",
-        "A video on Instagram is H.264 or HEVC with AAC sound or none.",
-        "Encode the video anew as H.264 with AAC.",
+        "A video on Instagram must be H.264 or HEVC, with AAC sound or none.",
+        "Re-encode the video as H.264 with AAC.",
         _MEDIA,
         codecs(files("video"), sound=True),
         ("h264", "hevc", "aac"),
@@ -222,8 +222,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.video.frame_rate",
         "deep",
-        "A video on Instagram has {limit} frames a second.",
-        "Encode the video anew with 30 frames a second.",
+        "A video on Instagram has {limit} frames per second.",
+        "Re-encode the video at 30 frames per second.",
         _MEDIA,
         frame_rate(_REEL, 23, 60),
         "23 to 60",
@@ -232,7 +232,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.video.width_max",
         "deep",
-        "A video on Instagram is at most {limit} pixels wide.",
+        "A video on Instagram can be at most {limit} pixels wide.",
         "Scale the video down.",
         _MEDIA,
         width_max(_REEL),
@@ -242,8 +242,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.video.bitrate_max",
         "deep",
-        "A video on Instagram has at most {limit} bits a second.",
-        "Encode the video anew with a lower bit rate.",
+        "A video on Instagram can have at most {limit} bits per second.",
+        "Re-encode the video at a lower bit rate.",
         _MEDIA,
         bit_rate_max(_REEL),
         25_000_000,
@@ -252,7 +252,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.video.aspect_ratio",
         "deep",
-        "A video on Instagram is between {limit} (width to height).",
+        "A video on Instagram must be between {limit} (width to height).",
         "Crop the video; 9:16 is advised.",
         _MEDIA,
         aspect_ratio(_REEL, 0.01, 10),
@@ -270,7 +270,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.cover_image.size_max",
         "deep",
-        "The cover of a video on Instagram has at most {limit} bytes (8 MB).",
+        "The cover of a video on Instagram can be at most {limit} bytes (8 MB).",
         "Scale the cover down or compress it more.",
         _MEDIA,
         size_max(_COVER, decimal=8_000_000),
@@ -310,7 +310,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.account.spam_suspected",
         "upstream",
-        "Instagram took the post, or how often the account posts, for spam.",
+        "Instagram considers the post, or how often the account posts, to be spam.",
         "Change the content and wait before publishing again.",
         _ERRORS,
     ),

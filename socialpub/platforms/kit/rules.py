@@ -176,22 +176,23 @@ def unreachable(platform: Platform, kind: Kind) -> Rule:
 
 WARNINGS: dict[str, str] = {
     "first_comment_ignored": "The first comment is ignored here.",
-    "first_comment_failed": "The post is published, its first comment is not.",
-    "still_publishing": "The request stopped waiting; publishing goes on. Read the post later, do not send it again.",
+    "first_comment_failed": "The post was published, but its first comment was not.",
+    "still_publishing": "The request stopped waiting, but publishing goes on. Look at the post later; "
+    "do not send it again.",
     "joined_undelivered_batch": "An identical request made this batch before, and its answer could not be delivered. "
     "Nothing was published again.",
     "tiktok_inbox_draft": "The draft is in the creator's inbox; the creator must confirm it in the platform's app.",
     "tiktok_inbox_options_ignored": "An upload to the creator's inbox cannot carry everything that was given.",
-    "alt_text_ignored": "The platform takes no alt text here.",
+    "alt_text_ignored": "The platform accepts no alt text here.",
     "option_ignored": "An option does nothing here.",
     "text_may_exceed_limit": "The platform does not say how it counts; by its strictest reading the text is too long.",
     "media_may_exceed_limit": "The platform does not say how it counts; by its strictest reading the file is too big.",
     "media_unmeasured": "A property of the file could not be read, so its limits were not checked.",
-    "animation_still": "The platform shows an animation as a still picture; publish a video where it is to move.",
-    "link_card_failed": "The page behind the first link gave no card; the post has none.",
+    "animation_still": "The platform shows an animation as a still picture; publish a video if it should move.",
+    "link_card_failed": "The page behind the first link offers no card, so the post has none.",
     "token_expires_before_schedule": "The account's authorization ends before the scheduled time.",
-    "duplicate_content": "This account had the same text within the last 24 hours.",
-    "daily_cap_near": "The account is close to the number of posts that the platform takes.",
+    "duplicate_content": "The same text was sent to this account within the last 24 hours.",
+    "daily_cap_near": "The account is close to the number of posts that the platform accepts.",
 }
 """Code → its words. Beside these a warning's code is the id of a row whose severity is warning."""
 

@@ -61,15 +61,15 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "linkedin.text.non_empty",
         "cheap",
-        "A LinkedIn post without media needs a text.",
-        "Write a text, or add an image or a video.",
+        "A LinkedIn post without media needs text.",
+        "Write some text, or add an image or a video.",
         _POSTS,
         not_blank(unless=has_media),
     ),
     Rule(
         "linkedin.text.max_graphemes",
         "cheap",
-        "LinkedIn takes at most {limit} characters; brackets and | @ # \\ * _ ~ count twice, a hashtag's # once.",
+        "LinkedIn accepts at most {limit} characters; brackets and | @ # \\ * _ ~ count twice, a hashtag's # once.",
         "Shorten the text for this target, or use fewer of these characters.",
         _DOCS + "little-text-format",
         at_most(text_length, strict=_strict_length),
@@ -87,7 +87,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "linkedin.visibility.enum",
         "cheap",
-        "A LinkedIn page posts for everybody: its visibility is {limit}.",
+        "The posts of a LinkedIn page are public: `options.visibility` can only be {limit}.",
         "Leave `options.visibility` out, or make it PUBLIC.",
         _POSTS,
         holds(_visible),
@@ -96,7 +96,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "linkedin.media.image_video_exclusive",
         "cheap",
-        "A LinkedIn post has images or a video, not both.",
+        "A LinkedIn post can have images or a video, not both.",
         "Remove the images or the video.",
         _POSTS,
         not_mixed,
@@ -104,7 +104,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "linkedin.media.count_max",
         "cheap",
-        "A LinkedIn post has at most {limit} images, or 1 video.",
+        "A LinkedIn post can have at most {limit} images, or 1 video.",
         "Remove media.",
         _DOCS + "multiimage-post-api",
         media_count("image", videos=1),
@@ -114,7 +114,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "linkedin.media.alt_text_max_graphemes",
         "cheap",
-        "An alt text on LinkedIn has at most {limit} characters.",
+        "An alt text on LinkedIn can have at most {limit} characters.",
         "Shorten the alt text.",
         _POSTS,
         max_characters(alt_texts("image")),
@@ -124,7 +124,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "linkedin.media.mime_allowed",
         "deep",
-        "LinkedIn takes JPEG, PNG and GIF images, and MP4 videos.",
+        "LinkedIn accepts JPEG, PNG and GIF images, and MP4 videos.",
         "Convert the image to JPEG or PNG, the video to MP4.",
         _IMAGES,
         types(every_file),
@@ -133,7 +133,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "linkedin.image.pixels_max",
         "deep",
-        "An image on LinkedIn has fewer than {limit} pixels.",
+        "An image on LinkedIn must have fewer than {limit} pixels.",
         "Scale the image down.",
         _IMAGES,
         measured(files("image"), "a pixel count of {:,}", area, lambda rule, found: found < number(rule)),
@@ -143,7 +143,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "linkedin.gif.frames_max",
         "deep",
-        "An animated GIF on LinkedIn has at most {limit} frames.",
+        "An animated GIF on LinkedIn can have at most {limit} frames.",
         "Shorten the animation.",
         _IMAGES,
         measured(files("image"), "a frame count of {:,}", animation(lambda facts: facts.frames), at_most_limit),
@@ -153,7 +153,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "linkedin.media.image_size_advised",
         "deep",
-        "LinkedIn names no number, but images above {limit} bytes may be refused.",
+        "LinkedIn documents no limit, but may refuse images above {limit} bytes.",
         "Scale the image down or compress it more.",
         "no official number",
         measured(files("image"), "a size of {:,} bytes", lambda facts: facts.size, at_most_limit),
@@ -164,7 +164,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "linkedin.video.too_short",
         "deep",
-        "A video on LinkedIn lasts at least {limit} seconds.",
+        "A video on LinkedIn must last at least {limit} seconds.",
         "Use a longer video.",
         _VIDEOS,
         duration_min(files("video")),
@@ -174,7 +174,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "linkedin.video.too_long",
         "deep",
-        "A video on LinkedIn lasts at most {limit} seconds.",
+        "A video on LinkedIn can last at most {limit} seconds.",
         "Shorten the video.",
         _VIDEOS,
         duration_max(files("video")),
@@ -184,7 +184,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "linkedin.media.video_size_max",
         "deep",
-        "A video on LinkedIn has at most {limit} bytes (5 GB).",
+        "A video on LinkedIn can be at most {limit} bytes (5 GB).",
         "Compress the video more or shorten it.",
         _VIDEOS,
         size_max(files("video"), decimal=5_000_000_000),
@@ -219,7 +219,7 @@ RULES: tuple[Rule, ...] = (
         "linkedin.media.processing_failed",
         "upstream",
         "LinkedIn could not process the media.",
-        "Check that the file opens, and encode it anew.",
+        "Check that the file opens, and re-encode it.",
         _VIDEOS,
     ),
     Rule(
@@ -233,7 +233,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "linkedin.page.role_missing",
         "upstream",
-        "The connected member has no role on this LinkedIn page that may publish.",
+        "The connected member has no role on this LinkedIn page that allows publishing.",
         "Have an administrator of the page give the member a content role, or connect as one.",
         _POSTS,
     ),

@@ -77,7 +77,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.board.format",
         "cheap",
-        "A board's id has digits only.",
+        "A board id consists of digits only.",
         "Copy the id from the account's list of boards.",
         _API,
         matches(_is_number, option("boardId")),
@@ -93,7 +93,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.media.image_video_exclusive",
         "cheap",
-        "A pin has images or a video, not both.",
+        "A pin can have images or a video, not both.",
         "Remove the images or the video.",
         _API,
         not_mixed,
@@ -101,7 +101,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.media.count_max",
         "cheap",
-        "A pin has at most {limit} images, or 1 video.",
+        "A pin can have at most {limit} images, or 1 video.",
         "Remove media.",
         _API,
         media_count("image", videos=1),
@@ -111,7 +111,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.text.max_graphemes",
         "cheap",
-        "A pin's description (the text) has at most {limit} characters.",
+        "A pin's description (the text) can have at most {limit} characters.",
         "Shorten the text for this target.",
         _API,
         max_characters(),
@@ -132,7 +132,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.title.max_graphemes",
         "cheap",
-        "A pin's title has at most {limit} characters.",
+        "A pin's title can have at most {limit} characters.",
         "Shorten `options.title`.",
         _API,
         max_characters(option("title")),
@@ -142,7 +142,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.destination_url.http",
         "cheap",
-        "A pin's link is an absolute http or https URL.",
+        "A pin's link must be an absolute http or https URL.",
         "Give `options.destinationUrl` as https://…",
         _API,
         matches(is_web_url, option("destinationUrl")),
@@ -150,7 +150,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.destination_url.max_chars",
         "cheap",
-        "A pin's link has at most {limit} characters.",
+        "A pin's link can have at most {limit} characters.",
         "Shorten `options.destinationUrl`.",
         _API,
         max_utf16(option("destinationUrl")),
@@ -160,7 +160,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.cover_image_url.http",
         "cheap",
-        "The cover of a video pin is an absolute http or https URL.",
+        "The cover of a video pin must be an absolute http or https URL.",
         "Give `options.coverImageUrl` as https://…",
         _API,
         matches(is_web_url, option("coverImageUrl")),
@@ -168,7 +168,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.media.alt_text_max_graphemes",
         "cheap",
-        "A pin's alt text (the first item's) has at most {limit} characters.",
+        "A pin's alt text (the first item's) can have at most {limit} characters.",
         "Shorten the alt text.",
         _API,
         max_characters(_first_alt_text),
@@ -178,7 +178,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.image.mime_allowed",
         "deep",
-        "Pinterest takes JPEG and PNG; WebP and GIF only from a public URL.",
+        "Pinterest accepts JPEG and PNG; WebP and GIF only from a public URL.",
         "Convert the image to JPEG or PNG, or give it by a public URL.",
         _API,
         _image_types,
@@ -187,7 +187,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.image.size_max",
         "deep",
-        "An image on Pinterest has at most {limit} bytes (20 MB).",
+        "An image on Pinterest can be at most {limit} bytes (20 MB).",
         "Scale the image down or compress it more.",
         _HELP,
         size_max(files("image"), decimal=20_000_000),
@@ -197,7 +197,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.image.aspect_unusual",
         "deep",
-        "Pinterest advises 2:3; an image outside {limit} is cut or shown small.",
+        "Pinterest advises 2:3; an image outside {limit} is cropped or shown small.",
         "Crop the image to 2:3, for example 1000 × 1500 pixels.",
         _HELP,
         aspect_ratio(files("image"), 1 / 3, 4 / 3),
@@ -216,7 +216,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.video.mime_allowed",
         "deep",
-        "Pinterest takes MP4 and QuickTime videos.",
+        "Pinterest accepts MP4 and QuickTime videos.",
         "Convert the video to MP4.",
         _HELP,
         types(files("video")),
@@ -225,7 +225,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.video.size_max",
         "deep",
-        "A video on Pinterest has at most {limit} bytes (2 GB).",
+        "A video on Pinterest can be at most {limit} bytes (2 GB).",
         "Compress the video more or shorten it.",
         _HELP,
         size_max(files("video"), decimal=2_000_000_000),
@@ -235,7 +235,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.video.too_short",
         "deep",
-        "A video on Pinterest lasts at least {limit} seconds.",
+        "A video on Pinterest must last at least {limit} seconds.",
         "Use a longer video.",
         _HELP,
         duration_min(files("video")),
@@ -245,7 +245,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.video.too_long",
         "deep",
-        "A video on Pinterest lasts at most {limit} seconds.",
+        "A video on Pinterest can last at most {limit} seconds.",
         "Shorten the video.",
         _HELP,
         duration_max(files("video")),
@@ -255,7 +255,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.video.aspect_ratio",
         "deep",
-        "A video on Pinterest is between {limit} (width to height).",
+        "A video on Pinterest must be between {limit} (width to height).",
         "Crop the video.",
         _HELP,
         aspect_ratio(files("video"), 1 / 2, 1.91),
@@ -281,13 +281,13 @@ RULES: tuple[Rule, ...] = (
         "pinterest.media.single_only",
         "upstream",
         "Pinterest refused a pin with several images.",
-        "Publish one image a pin.",
+        "Publish one image per pin.",
         _API,
     ),
     Rule(
         "pinterest.board.unknown",
         "upstream",
-        "Pinterest knows no such board of this account.",
+        "Pinterest knows no such board for this account.",
         "List the account's boards and use one of their ids.",
         _API,
     ),
@@ -308,7 +308,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.account.spam_blocked",
         "upstream",
-        "Pinterest took the account's pins for spam and has stopped it for a time.",
+        "Pinterest considers the account's pins spam and has blocked it for a while.",
         "Wait, then publish less often and with other links.",
         _API,
     ),
@@ -323,7 +323,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.media.status_unavailable",
         "upstream",
-        "Pinterest does not say what became of the video.",
+        "Pinterest did not report what became of the video.",
         "Publish the post again later.",
         _API,
         code="platform_unavailable",
@@ -350,7 +350,7 @@ RULES: tuple[Rule, ...] = (
         "pinterest.video.transcode_failed",
         "upstream",
         "Pinterest could not process the video.",
-        "Encode the video anew as H.264 in MP4.",
+        "Re-encode the video as H.264 in MP4.",
         _API,
     ),
 )

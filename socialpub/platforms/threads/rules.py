@@ -61,15 +61,15 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "threads.text.required",
         "cheap",
-        "A Threads post without media needs a text.",
-        "Write a text, or add an image or a video.",
+        "A Threads post without media needs text.",
+        "Write some text, or add an image or a video.",
         _PUBLISHING,
         not_blank(unless=has_media),
     ),
     Rule(
         "threads.text.max_graphemes",
         "cheap",
-        "A Threads post has at most {limit} characters; an emoji counts as many as it has bytes in UTF-8.",
+        "A Threads post can have at most {limit} characters; an emoji counts as its number of UTF-8 bytes.",
         "Shorten the text for this target, or use fewer emoji.",
         _POSTS,
         at_most(threads_length, strict=threads_length_strict),
@@ -79,7 +79,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "threads.text.link_max",
         "cheap",
-        "A Threads post has at most {limit} different links.",
+        "A Threads post can have at most {limit} different links.",
         "Remove links.",
         _POSTS,
         at_most(_different_links),
@@ -89,7 +89,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "threads.media.count_max",
         "cheap",
-        "A Threads post has at most {limit} images and videos.",
+        "A Threads post can have at most {limit} images and videos.",
         "Remove media.",
         _POSTS,
         media_count("media item"),
@@ -99,7 +99,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "threads.media.alt_text_max_graphemes",
         "cheap",
-        "An alt text on Threads has at most {limit} characters.",
+        "An alt text on Threads can have at most {limit} characters.",
         "Shorten the alt text.",
         _PUBLISHING,
         max_characters(alt_texts("image", "video")),
@@ -109,15 +109,15 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "threads.media.url_public",
         "cheap",
-        "Threads fetches media itself, from a public https URL in ASCII.",
-        "Give a public https URL, or ask the operator of this server for a public https `server.base_url`.",
+        "Threads fetches media itself, so the URL must be public, https and ASCII.",
+        "Use a public https URL, or ask the operator of this server for a public https `server.base_url`.",
         _POSTS,
         url_public,
     ),
     Rule(
         "threads.media.mime_allowed",
         "deep",
-        "Threads takes JPEG and PNG images, and MP4 and QuickTime videos.",
+        "Threads accepts JPEG and PNG images, and MP4 and QuickTime videos.",
         "Convert the image to JPEG or PNG, the video to MP4.",
         _OVERVIEW,
         types(every_file),
@@ -126,7 +126,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "threads.media.image_size_max",
         "deep",
-        "An image on Threads has at most {limit} bytes (8 MB).",
+        "An image on Threads can be at most {limit} bytes (8 MB).",
         "Scale the image down or compress it more.",
         _OVERVIEW,
         size_max(files("image"), decimal=8_000_000),
@@ -136,7 +136,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "threads.media.aspect_ratio",
         "deep",
-        "An image on Threads is between {limit} (width to height).",
+        "An image on Threads must be between {limit} (width to height).",
         "Crop the image.",
         _OVERVIEW,
         aspect_ratio(files("image"), 1 / 10, 10),
@@ -145,7 +145,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "threads.media.video_size_max",
         "deep",
-        "A video on Threads has at most {limit} bytes (1 GB).",
+        "A video on Threads can be at most {limit} bytes (1 GB).",
         "Compress the video more or shorten it.",
         _OVERVIEW,
         size_max(_VIDEOS, decimal=1_000_000_000),
@@ -155,7 +155,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "threads.video.too_long",
         "deep",
-        "A video on Threads lasts at most {limit} seconds.",
+        "A video on Threads can last at most {limit} seconds.",
         "Shorten the video.",
         _OVERVIEW,
         duration_max(_VIDEOS),
@@ -165,8 +165,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "threads.video.codec",
         "deep",
-        "A video on Threads is H.264 or HEVC with AAC sound or none.",
-        "Encode the video anew as H.264 with AAC.",
+        "A video on Threads must be H.264 or HEVC, with AAC sound or none.",
+        "Re-encode the video as H.264 with AAC.",
         _OVERVIEW,
         codecs(_VIDEOS, sound=True),
         ("h264", "hevc", "aac"),
@@ -174,8 +174,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "threads.video.frame_rate",
         "deep",
-        "A video on Threads has {limit} frames a second.",
-        "Encode the video anew with 30 frames a second.",
+        "A video on Threads has {limit} frames per second.",
+        "Re-encode the video at 30 frames per second.",
         _OVERVIEW,
         frame_rate(_VIDEOS, 23, 60),
         "23 to 60",
@@ -184,7 +184,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "threads.video.width_max",
         "deep",
-        "A video on Threads is at most {limit} pixels wide.",
+        "A video on Threads can be at most {limit} pixels wide.",
         "Scale the video down.",
         _OVERVIEW,
         width_max(_VIDEOS),
@@ -194,8 +194,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "threads.video.bitrate_max",
         "deep",
-        "A video on Threads has at most {limit} bits a second.",
-        "Encode the video anew with a lower bit rate.",
+        "A video on Threads can have at most {limit} bits per second.",
+        "Re-encode the video at a lower bit rate.",
         _OVERVIEW,
         bit_rate_max(_VIDEOS),
         100_000_000,
@@ -204,7 +204,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "threads.video.aspect_ratio",
         "deep",
-        "A video on Threads is between {limit} (width to height).",
+        "A video on Threads must be between {limit} (width to height).",
         "Crop the video; 9:16 is advised.",
         _OVERVIEW,
         aspect_ratio(_VIDEOS, 0.01, 10),

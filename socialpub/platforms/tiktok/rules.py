@@ -83,7 +83,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.media.required",
         "cheap",
-        "TikTok publishes nothing without photos or a video.",
+        "A TikTok post needs photos or a video.",
         "Add photos or a video.",
         _VIDEO,
         media_required,
@@ -91,7 +91,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.media.image_video_exclusive",
         "cheap",
-        "A TikTok post has photos or a video, not both.",
+        "A TikTok post can have photos or a video, not both.",
         "Remove the photos or the video.",
         _PHOTO,
         not_mixed,
@@ -99,7 +99,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.media.count_max",
         "cheap",
-        "A TikTok post has at most {limit} photos, or 1 video.",
+        "A TikTok post can have at most {limit} photos, or 1 video.",
         "Remove media.",
         _PHOTO,
         media_count("image", videos=1),
@@ -109,7 +109,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.text.max_chars",
         "cheap",
-        "The description of TikTok photos (the text) has at most {limit} UTF-16 units.",
+        "The description of TikTok photos (the text) can have at most {limit} UTF-16 units.",
         "Shorten the text for this target.",
         _PHOTO,
         max_utf16(_description),
@@ -119,7 +119,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.title.max_chars",
         "cheap",
-        "The title of TikTok photos has at most {limit} UTF-16 units.",
+        "The title of TikTok photos can have at most {limit} UTF-16 units.",
         "Shorten `options.title`.",
         _PHOTO,
         max_utf16(option("title", when=has_images)),
@@ -160,7 +160,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.file_format.invalid",
         "deep",
-        "TikTok takes JPEG and WebP photos (no PNG), and MP4, QuickTime and WebM videos.",
+        "TikTok accepts JPEG and WebP photos (no PNG), and MP4, QuickTime and WebM videos.",
         "Convert the photo to JPEG, the video to MP4.",
         _MEDIA,
         types(every_file),
@@ -169,7 +169,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.media.image_size_max",
         "deep",
-        "A photo on TikTok has at most {limit} bytes (20 MB).",
+        "A photo on TikTok can be at most {limit} bytes (20 MB).",
         "Scale the photo down or compress it more.",
         _MEDIA,
         size_max(files("image"), decimal=20_000_000),
@@ -179,7 +179,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.photo.resolution_advised",
         "deep",
-        "TikTok names 1080p for photos: {limit} pixels, either way round.",
+        "TikTok recommends 1080p for photos: {limit} pixels, in either orientation.",
         "Scale the photo down.",
         _MEDIA,
         within(files("image"), 1_920, 1_080, turned=True),
@@ -190,7 +190,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.video.size_max",
         "deep",
-        "A video on TikTok has at most {limit} bytes (4 GB).",
+        "A video on TikTok can be at most {limit} bytes (4 GB).",
         "Compress the video more or shorten it.",
         _MEDIA,
         size_max(_VIDEOS, decimal=4_000_000_000),
@@ -200,7 +200,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.video.too_long",
         "deep",
-        "A video on TikTok lasts at most {limit} seconds.",
+        "A video on TikTok can last at most {limit} seconds.",
         "Shorten the video.",
         _MEDIA,
         duration_max(_VIDEOS),
@@ -221,8 +221,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.video.codec",
         "deep",
-        "A video on TikTok is H.264, H.265, VP8 or VP9.",
-        "Encode the video anew as H.264.",
+        "A video on TikTok must be H.264, H.265, VP8 or VP9.",
+        "Re-encode the video as H.264.",
         _MEDIA,
         codecs(_VIDEOS),
         ("h264", "hevc", "vp8", "vp9"),
@@ -230,8 +230,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.video.frame_rate",
         "deep",
-        "A video on TikTok has {limit} frames a second.",
-        "Encode the video anew with 30 frames a second.",
+        "A video on TikTok has {limit} frames per second.",
+        "Re-encode the video at 30 frames per second.",
         _MEDIA,
         frame_rate(_VIDEOS, 23, 60),
         "23 to 60",
@@ -284,7 +284,7 @@ RULES: tuple[Rule, ...] = (
         "tiktok.publish.pending",
         "upstream",
         "TikTok did not finish processing the draft within {limit} minutes.",
-        "Look into the creator's TikTok inbox before publishing again.",
+        "Check the creator's TikTok inbox before publishing again.",
         _STATUS,
         limit=30,
         unit="minutes",
@@ -293,7 +293,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.rate_limited",
         "upstream",
-        "TikTok takes no more requests for this creator at the moment.",
+        "TikTok accepts no more requests for this creator at the moment.",
         "Publish the post again later.",
         _VIDEO,
         code="platform_unavailable",
@@ -316,7 +316,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.account.blocked",
         "upstream",
-        "TikTok has stopped the creator from posting for a time.",
+        "TikTok has stopped the creator from posting for a while.",
         "Have the creator look for notices in the TikTok app, and wait.",
         _VIDEO,
     ),

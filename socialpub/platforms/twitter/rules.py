@@ -95,15 +95,15 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.text.non_empty",
         "cheap",
-        "A post on X without media needs a text.",
-        "Write a text, or add an image or a video.",
+        "A post on X without media needs text.",
+        "Write some text, or add an image or a video.",
         _POSTS,
         not_blank(unless=has_media),
     ),
     Rule(
         "twitter.text.max_graphemes",
         "cheap",
-        "A post on X has at most {limit} characters as X counts them (25,000 with a paid subscription): "
+        "A post on X can have at most {limit} characters as X counts them (25,000 with a paid subscription): "
         "emoji, Chinese, Japanese and Korean characters count 2, a link 23.",
         "Shorten the text for this target.",
         _COUNTING,
@@ -114,7 +114,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.text.cashtag_max",
         "cheap",
-        "A post on X has at most {limit} cashtag.",
+        "A post on X can have at most {limit} cashtag.",
         "Remove all but one `$SYMBOL`.",
         _POSTS,
         at_most(lambda text: len(cashtags(text))),
@@ -133,7 +133,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.text.url_surcharge",
         "cheap",
-        "X bills 0.20 USD in place of 0.015 for a post with a link in its text.",
+        "X charges 0.20 USD instead of 0.015 for a post with a link in its text.",
         "Leave the link out where it is not needed.",
         _PRICES,
         holds(lambda subject: next(urls(subject.draft.text), None) is None),
@@ -142,7 +142,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.media.image_video_exclusive",
         "cheap",
-        "A post on X has images or a video, not both.",
+        "A post on X can have images or a video, not both.",
         "Remove the images or the video.",
         _MEDIA,
         not_mixed,
@@ -150,7 +150,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.media.count_max",
         "cheap",
-        "A post on X has at most {limit} images, or 1 video.",
+        "A post on X can have at most {limit} images, or 1 video.",
         "Remove media.",
         _MEDIA,
         media_count("image", videos=1),
@@ -160,7 +160,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.media.alt_text_max_graphemes",
         "cheap",
-        "An alt text on X has at most {limit} characters.",
+        "An alt text on X can have at most {limit} characters.",
         "Shorten the alt text.",
         _DOCS + "media/metadata-create",
         max_characters(alt_texts("image")),
@@ -170,7 +170,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.media.gif_exclusive",
         "deep",
-        "An animated GIF stands alone in a post on X.",
+        "An animated GIF must be the only media in a post on X.",
         "Publish the animated GIF in a post of its own.",
         _MEDIA,
         _gif_alone,
@@ -178,7 +178,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.media.mime_allowed",
         "deep",
-        "X takes JPEG, PNG, WebP and GIF images, and MP4, QuickTime and WebM videos.",
+        "X accepts JPEG, PNG, WebP and GIF images, and MP4, QuickTime and WebM videos.",
         "Convert the file.",
         _MEDIA,
         types(every_file),
@@ -187,7 +187,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.media.image_size_max",
         "deep",
-        "An image on X has at most {limit} bytes (5 MB).",
+        "An image on X can be at most {limit} bytes (5 MB).",
         "Scale the image down or compress it more.",
         _MEDIA,
         size_max(_stills, decimal=5_000_000),
@@ -197,7 +197,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.media.gif_size_max",
         "deep",
-        "An animated GIF on X has at most {limit} bytes (15 MB).",
+        "An animated GIF on X can be at most {limit} bytes (15 MB).",
         "Shorten the animation or scale it down.",
         _MEDIA,
         size_max(_gifs, decimal=15_000_000),
@@ -207,7 +207,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.gif.dimensions_max",
         "deep",
-        "An animated GIF on X has at most {limit} pixels.",
+        "An animated GIF on X can have at most {limit} pixels.",
         "Scale the animation down.",
         _MEDIA,
         within(_gifs, 1_280, 1_080),
@@ -217,7 +217,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.gif.frames_max",
         "deep",
-        "An animated GIF on X has at most {limit} frames.",
+        "An animated GIF on X can have at most {limit} frames.",
         "Shorten the animation.",
         _MEDIA,
         measured(_IMAGES, "a frame count of {:,}", _frames, at_most_limit),
@@ -227,7 +227,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.gif.pixels_max",
         "deep",
-        "An animated GIF on X has at most {limit} pixels over all its frames.",
+        "An animated GIF on X can have at most {limit} pixels over all its frames.",
         "Shorten the animation or scale it down.",
         _MEDIA,
         measured(_IMAGES, "a pixel count of {:,}", animation(_gif_pixels), at_most_limit),
@@ -237,7 +237,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.media.video_size_max",
         "deep",
-        "A video on X has at most {limit} bytes (16 GB).",
+        "A video on X can be at most {limit} bytes (16 GB).",
         "Compress the video more or shorten it.",
         _MEDIA,
         size_max(_VIDEOS, decimal=16_000_000_000),
@@ -247,7 +247,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.media.video_size_advised",
         "deep",
-        "An older page of X says {limit} bytes (512 MB) for a video.",
+        "An older page of X gives {limit} bytes (512 MB) as the limit for a video.",
         "Compress the video more to be safe.",
         _MEDIA,
         measured(_VIDEOS, "a size of {:,} bytes", lambda facts: facts.size, at_most_limit),
@@ -258,7 +258,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.video.too_short",
         "deep",
-        "A video on X lasts at least {limit} seconds.",
+        "A video on X must last at least {limit} seconds.",
         "Use a longer video.",
         _MEDIA,
         duration_min(_VIDEOS),
@@ -268,7 +268,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.video.too_long",
         "deep",
-        "A video on X lasts at most {limit} seconds, whatever the subscription.",
+        "A video on X can last at most {limit} seconds, with any subscription.",
         "Shorten the video.",
         _MEDIA,
         duration_max(_VIDEOS),
@@ -300,7 +300,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.video.aspect_ratio",
         "deep",
-        "A video on X is between {limit} (width to height).",
+        "A video on X must be between {limit} (width to height).",
         "Crop the video.",
         _MEDIA,
         aspect_ratio(_VIDEOS, 1 / 3, 3),
@@ -309,8 +309,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.video.frame_rate",
         "deep",
-        "A video on X has at most {limit} frames a second.",
-        "Encode the video anew with 30 frames a second.",
+        "A video on X can have at most {limit} frames per second.",
+        "Re-encode the video at 30 frames per second.",
         _MEDIA,
         frame_rate_max(_VIDEOS),
         60,
@@ -320,7 +320,7 @@ RULES: tuple[Rule, ...] = (
         "twitter.video.codec_advised",
         "deep",
         "X advises H.264 with AAC sound.",
-        "Encode the video anew as H.264 with AAC.",
+        "Re-encode the video as H.264 with AAC.",
         _MEDIA,
         codecs(_VIDEOS, sound=True),
         ("h264", "aac"),
@@ -337,8 +337,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "twitter.reply.not_allowed",
         "upstream",
-        "X does not let this account answer that post through its API.",
-        "Answer only posts that mention the account or that it wrote itself.",
+        "X does not let this account reply to that post through its API.",
+        "Reply only to posts that mention the account or that it wrote itself.",
         _POSTS,
     ),
     Rule(
@@ -368,7 +368,7 @@ RULES: tuple[Rule, ...] = (
         "twitter.account.suspended",
         "upstream",
         "X has suspended the account.",
-        "Sign in on x.com, settle it with X, then reconnect the account.",
+        "Sign in on x.com, resolve it with X, then reconnect the account.",
         _POSTS,
         code="platform_auth_failed",
     ),
@@ -376,7 +376,7 @@ RULES: tuple[Rule, ...] = (
         "twitter.media.video_processing_failed",
         "upstream",
         "X could not process the video.",
-        "Encode the video anew as H.264 with AAC in MP4.",
+        "Re-encode the video as H.264 with AAC in MP4.",
         _MEDIA,
     ),
     Rule(

@@ -31,7 +31,7 @@ STAGES = {
     "upstream": "By the platform.",
     "connect": "When an account is connected.",
     "publish": "While the post is published.",
-    "retired": "Nowhere any more: it is never emitted.",
+    "retired": "Nowhere: it is retired and never emitted.",
 }
 
 

@@ -112,7 +112,7 @@ def _cookies(call: Call, signed_in: SignedIn) -> tuple[str, str]:
 async def setup_form(call: Call) -> Reply:
     """GET /setup/{token}: once, as the console said."""
     if not users.setup_is_open(call.service, call.path_value("token")):
-        raise ApiError("not_found", "This set-up link was used, or is of an earlier start of the server.")
+        raise ApiError("not_found", "This set-up link has been used, or belongs to an earlier start of the server.")
     return _setup_page(call)
 
 
