@@ -445,7 +445,7 @@ def test_foreign_media_are_as_unknown_as_no_media(
             response = bob.api.request(method, f"/v1/media/{name}")
         assert response.status_code == 404
         if name.startswith("med_"):
-            assert error_of(response)["message"].replace(name, "") == "The scope holds no media with the id ."
+            assert error_of(response)["message"].replace(name, "") == "There is no media  in the scope of this request."
 
 
 def test_the_list_is_paged_newest_first_while_files_are_added(alice: Person, charlie: Person) -> None:
