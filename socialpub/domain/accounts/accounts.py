@@ -20,7 +20,7 @@ from socialpub.domain.shapes.accounts import AccountsQuery
 from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import Identity, Login, Platform, Tokens
 from socialpub.store.db import Tx
-from socialpub.store.models import Account, Post
+from socialpub.store.models import Account, Post, the_row
 from socialpub.store.queue import Claim, Job
 
 log = logging.getLogger("socialpub.jobs")
@@ -154,7 +154,7 @@ def connect(
             created_at=values["updated_at"],
             **values,
         ).execute()
-    return body(Account.select().where(Account.id == account).dicts().get()), known is None
+    return body(the_row(Account, account)), known is None
 
 
 def login(service: Service, platform: str, fields: Mapping[str, str]) -> tuple[Identity, Tokens]:

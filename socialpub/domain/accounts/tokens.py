@@ -27,7 +27,7 @@ from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import Mint, Tokens, Upkeep, Upstream
 from socialpub.platforms.kit import oauth
 from socialpub.store.db import Tx
-from socialpub.store.models import Account, Intent
+from socialpub.store.models import Account, Intent, row_of, the_row
 
 log = logging.getLogger("socialpub.tokens")
 
@@ -140,7 +140,7 @@ def renewed(service: Service, account: str, stale: Tokens) -> Tokens:
 
 
 def _row(account: str) -> Row | None:
-    return Account.select().where(Account.id == account).dicts().first()  # type: ignore[no-any-return]
+    return row_of(Account, account)
 
 
 def _renew(service: Service, row: Row, current: Tokens, flight: _Flight) -> Tokens:
@@ -368,7 +368,7 @@ def digest_of(tokens: Tokens) -> str:
 
 def tell(service: Service, account: str, type_: str, data: dict[str, Any]) -> None:
     """Write one token event: what both have, and `data`."""
-    row = Account.select().where(Account.id == account).dicts().get()
+    row = the_row(Account, account)
     common = {
         "accountId": row["id"],
         "platform": row["platform"],

@@ -15,7 +15,7 @@ from socialpub.base import faults
 from socialpub.domain.core import copies, disk
 from socialpub.domain.core.service import Service
 from socialpub.store.db import FencedError, Tx
-from socialpub.store.models import Account, Event, Instance, Post
+from socialpub.store.models import Account, Event, Instance, Post, the_row
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -28,7 +28,7 @@ BEAT_SECONDS = 3600.0
 def take_over(service: Service, tx: Tx) -> dict[str, Any]:
     """Become the owner: a new epoch, which fences every older writer. The instance row as it is now."""
     Instance.insert(id=1).on_conflict_ignore().execute()
-    row = Instance.select().where(Instance.id == 1).dicts().get()
+    row = the_row(Instance, 1)
     key = row["key_id"] or service.runtime.vault.key_id
     changes = {"epoch": row["epoch"] + 1, "key_id": key}
     copied = _copied(service, row) if row["paused"] in (None, CLOCK) else None
@@ -81,7 +81,7 @@ def beat(service: Service, *, seen: bool = True) -> None:
 
 
 def _count(service: Service, seen: bool) -> dict[str, Any]:
-    row = Instance.select().where(Instance.id == 1).dicts().get()
+    row = the_row(Instance, 1)
     counted = {
         "beat": row["beat"] + 1,
         "mark": service.runtime.entropy(8).hex(),

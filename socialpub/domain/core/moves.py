@@ -16,7 +16,7 @@ from socialpub.base.runtime import iso
 from socialpub.domain.core import events
 from socialpub.domain.core.service import Service
 from socialpub.store.db import Tx
-from socialpub.store.models import Batch, Post
+from socialpub.store.models import Batch, Post, the_row
 
 log = logging.getLogger("socialpub.posts")
 
@@ -81,7 +81,7 @@ def move(
     moved = Post.update(status=allowed.target, updated_at=service.now_ms, **columns).where(condition).execute()
     if not moved:
         return None
-    row = Post.select().where(Post.id == post).dicts().get()
+    row = the_row(Post, post)
     request_id = request_id or _request_of(row)
     for type_ in allowed.events:
         tell(service, type_, row, data or {}, request_id)
@@ -89,7 +89,7 @@ def move(
         tx.after_commit(lambda: _log(row, request_id))
     if row["status"] in TERMINAL:
         tx.after_commit(lambda: service.hub.ring(f"post:{post}"))
-    return row  # type: ignore[no-any-return]
+    return row
 
 
 def tell(service: Service, type_: str, row: Row, data: Mapping[str, Any], request_id: str | None = None) -> None:

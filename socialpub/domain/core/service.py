@@ -27,7 +27,7 @@ MEASURING = READING = 2  # threads: what they do is all computing
 WAITING = Waiting(1000, 4000)  # for an upstream: a batch may have 25
 STEERED_WAITING = Waiting(400, 1600)
 MEASURING_WAITING = Waiting(50, 200)
-CHECKED_AT_ONCE = 4  # requests of one organization: as many as two processors and a disk are kept busy by
+CHECKED_AT_ONCE = 2  # requests of one organization: one computes while the other waits for the disk
 
 
 class Hub:

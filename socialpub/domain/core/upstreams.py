@@ -15,14 +15,14 @@ from socialpub.base.fair import Pool, Share
 from socialpub.base.net import Http, Reply, Sink
 from socialpub.domain.core.service import Service
 from socialpub.platforms.contract import Account as Who
-from socialpub.store.models import Account
+from socialpub.store.models import Account, the_row
 
 Row = dict[str, Any]
 
 
 def share(service: Service, account: str) -> Share:
     """`share_of` by the account's id; inside a transaction or a read."""
-    return share_of(service, Account.select().where(Account.id == account).dicts().get())
+    return share_of(service, the_row(Account, account))
 
 
 def share_of(service: Service, account: Row) -> Share:

@@ -17,7 +17,7 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.people import limits
 from socialpub.platforms.kit.rules import warning
 from socialpub.store.db import Answer, Tx
-from socialpub.store.models import Batch, Post
+from socialpub.store.models import Batch, Post, the_row
 
 log = logging.getLogger("socialpub.batches")
 
@@ -28,7 +28,7 @@ AFTERWARDS_SECONDS = 2.0
 
 def batch_body(service: Service, batch: str) -> Row:
     """The batch envelope, from the rows as they are now."""
-    head = Batch.select().where(Batch.id == batch).dicts().get()
+    head = the_row(Batch, batch)
     rows = list(Post.select().where(Post.batch == batch).order_by(Post.position).dicts())
     body = {
         "id": batch,

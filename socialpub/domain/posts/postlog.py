@@ -15,7 +15,7 @@ from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts import changes, postlog_query
 from socialpub.domain.posts.postlog_query import Filter
 from socialpub.domain.shapes.posts import PostsQuery
-from socialpub.store.models import Account, Attempt, Post
+from socialpub.store.models import Account, Attempt, Post, the_row
 
 Row = dict[str, Any]
 LISTING = "posts"
@@ -54,7 +54,7 @@ def body(row: Row, account: Row) -> Row:
 def one(scope: Scope, post: str) -> Row:
     """The post alone, as PATCH answers it; ApiError `not_found`."""
     row = changes.find(scope, post)
-    return body(row, Account.select().where(Account.id == row["account"]).dicts().get())
+    return body(row, the_row(Account, row["account"]))
 
 
 def detail(scope: Scope, post: str) -> Row:

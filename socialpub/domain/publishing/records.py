@@ -29,7 +29,7 @@ from socialpub.domain.publishing.intents import (
 )
 from socialpub.platforms.contract import Pending, Published, Warning
 from socialpub.store.db import Tx
-from socialpub.store.models import Account, Attempt, Intent, Post
+from socialpub.store.models import Account, Attempt, Intent, Post, row_of, the_row
 from socialpub.store.queue import Claim
 
 RETRY_AFTER_MAX = 3600
@@ -39,11 +39,11 @@ def claim(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
     """Take a post to work on; None when there is nothing to do (its job is then gone)."""
     if not service.jobs.owns(claim):
         return None
-    post = Post.select().where(Post.id == claim.key).dicts().first()
+    post = row_of(Post, claim.key)
     if post is None or post["status"] in moves.TERMINAL:
         service.jobs.finish(tx, claim)
         return None
-    account = Account.select().where(Account.id == post["account"]).dicts().get()
+    account = the_row(Account, post["account"])
     refusal = _refusal(account) if post["status"] != "publishing" else None
     if refusal:
         _refuse(service, tx, claim, post, account, refusal)
@@ -128,7 +128,7 @@ def intend(
     service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning]
 ) -> Row | ApiError:
     """Write down what is about to be sent, or why it must not be any more: preparing may have taken long."""
-    account = Account.select().where(Account.id == snapshot.account["id"]).dicts().get()
+    account = the_row(Account, snapshot.account["id"])
     refused = _refusal(account) or overdue.refusal(service, snapshot.post, overdue.PREPARING_MS)
     return refused or intents.intend(service, tx, snapshot, step, plan, warnings)
 

@@ -1,0 +1,36 @@
+"""A row by its id is the row that peewee gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from socialpub.store.models import TABLES, Batch, Post, row_of, the_row
+from tests.media_kit import picture
+from tests.web.conftest import world, world_of
+from tests.web.world import World
+
+__all__ = ["world", "world_of"]
+
+
+def test_every_row_is_the_same_by_its_id(world: World) -> None:
+    assert world.alice.api.post("/v1/media", files={"file": ("a.jpg", picture(), "image/jpeg")}).status_code == 201
+    posted = world.alice.api.post("/v1/posts", json=world.body(), headers={"Idempotency-Key": "one"})
+    assert posted.status_code == 200
+    world.scheduled()
+    seen = set()
+    for model in TABLES:
+        if "id" not in model._meta.fields:
+            continue
+        for row in world.server.rows(model):
+            found = world.server.service.read(lambda model=model, id=row["id"]: row_of(model, id)).result()
+            assert found == row
+            assert [type(value) for value in found.values()] == [type(value) for value in row.values()]
+            seen.add(model._meta.table_name)
+    assert {"post", "batch", "account", "attempt", "intent", "event", "media", "instance"} <= seen
+
+
+def test_a_row_that_is_not_there(world: World) -> None:
+    read = world.server.service.read
+    assert read(lambda: row_of(Post, "none")).result() is None
+    with pytest.raises(Batch.DoesNotExist):
+        read(lambda: the_row(Batch, "none")).result()
