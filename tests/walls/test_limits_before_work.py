@@ -24,6 +24,7 @@ from socialpub.platforms import PLATFORMS
 from socialpub.platforms.contract import Account, Draft
 from socialpub.platforms.kit import rules, text
 from socialpub.platforms.kit.rules import findings, measured_max
+from socialpub.platforms.twitter import text as twitter_text
 from socialpub.store.models import Media
 from socialpub.web import bodies
 from socialpub.web.bodies import MIB, Budget, Budgets
@@ -150,14 +151,43 @@ def test_what_is_far_too_long_is_not_measured(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(text, name, lambda value, plain=plain: measured.append(len(value)) or plain(value))
     account = Account("")
     for platform in PLATFORMS.values():
-        most, long = measured_max(platform), "x" * TEXT_MAX
+        most, long = measured_max(platform, "text"), "x" * TEXT_MAX
+        measured.clear()
         found = findings(platform, platform.site(), Draft(long), account).errors
         assert found[0].rule.id.startswith(f"{platform.name}.text."), platform.name
         if most < TEXT_MAX:
             assert [error.rule.id for error in found] == [found[0].rule.id]
             assert "100,000" in found[0].message
             assert rules.count(platform, Draft(long), account).length == TEXT_MAX
-    assert not [length for length in measured if length > 12 * 4086]
+            assert not [length for length in measured if length > most]
+
+
+FAMILY = "👨🏽\u200d👩🏽\u200d👧🏽\u200d👦🏽"  # one grapheme
+
+
+@pytest.mark.parametrize("name", sorted(PLATFORMS))
+def test_no_text_is_refused_unmeasured_that_its_platform_may_take(name: str) -> None:
+    """As many families as there may be characters, and as many bytes or units as there may be."""
+    platform, account = PLATFORMS[name], Account("")
+    rows = [row for row in platform.rules if row.id.startswith(f"{name}.text.max_") and isinstance(row.limit, int)]
+    sizes = {"graphemes": len(FAMILY), "characters": len(FAMILY), "weighted": 1, "utf16": 1, "bytes": 1}
+    longest = min(row.limit * sizes[row.unit] for row in rows if isinstance(row.limit, int))
+    assert longest <= measured_max(platform, "text")
+    for content in (FAMILY * (longest // len(FAMILY)), "x" * longest):
+        errors = findings(platform, platform.site(), Draft(content), account).errors
+        assert f"It has {len(content):,}." not in {error.found for error in errors}
+    if name == "bluesky":
+        assert measured_max(platform, "text") == 3600
+
+
+def test_links_are_not_looked_for_beyond_what_anybody_may_post(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[object] = []
+    plain = twitter_text.urls
+    monkeypatch.setattr(twitter_text, "urls", lambda text: (found.append(url) or url for url in plain(text)))
+    assert twitter_text.weighted_length("x.co " * 1000) == 24_000
+    found.clear()
+    assert twitter_text.weighted_length("x.co " * 20_000) > twitter_text.TEXT_MAX_PAID
+    assert len(found) == twitter_text.TEXT_MAX_PAID // 24 + 1
 
 
 def test_nobody_waits_for_long_texts_to_be_measured(world: World) -> None:
@@ -255,7 +285,8 @@ def test_bodies_are_looked_through_in_turn(world: World, monkeypatch: pytest.Mon
     plain = Pool.submit_for
 
     def spy(pool: Pool, share: Share, *work: Any) -> Any:
-        shares.append(share)
+        if pool is world.server.service.reading:
+            shares.append(share)
         return plain(pool, share, *work)
 
     monkeypatch.setattr(Pool, "submit_for", spy)

@@ -92,36 +92,35 @@ def findings(
 
 def count(platform: Platform, draft: Draft, account: Account) -> Counter:
     """How long the text is as the platform counts; in characters where it is so long that it is not measured."""
-    if len(draft.text) <= measured_max(platform):
+    if len(draft.text) <= measured_max(platform, "text"):
         return platform.count(draft, account)
     return replace(platform.count(replace(draft, text=""), account), length=len(draft.text))
 
 
-def measured_max(platform: Platform) -> int:
-    """The characters of a text beyond which it breaks every limit of the platform, however these are counted.
+def measured_max(platform: Platform, name: str) -> int:
+    """The characters beyond which a text breaks its limit, however these are counted: it is refused unmeasured.
 
-    Where addresses count less than they are long, there is no such number.
+    Four times the limit would refuse posts that a platform takes: one grapheme may be an emoji of eleven characters. On
+    X there is no such number: it counts an address as 23, however long it is.
     """
-    rows = [row for row in platform.rules if any(part in row.id for part in TEXT_ROWS)]
-    limits = [row.limit for row in rows if isinstance(row.limit, int) and row.unit]
-    weighs = any(row.unit == "weighted" for row in platform.rules)
-    return sys.maxsize if weighs or not limits else MEASURED * max(limits)
+    row = _row_of_length(platform, name)
+    if row is None or not isinstance(row.limit, int) or row.unit == "weighted":
+        return sys.maxsize
+    return row.limit if row.unit in ("bytes", "utf16") else LONGEST_GRAPHEME * row.limit
 
 
-TEXT_ROWS = (".text.", ".first_comment.", ".title.", ".alt_text")
-MEASURED = 12  # times the longest limit: what people see as one character may be a family of eleven
+LONGEST_GRAPHEME = 12  # characters: a family of four with its skin tones and joiners has eleven
 
 
 def _beyond_measure(platform: Platform, draft: Draft) -> Iterator[Finding]:
     """The texts that are far too long: counting each of their characters would only take time."""
-    most = measured_max(platform)
     comment = draft.first_comment if platform.first_comment else None
     pieces: list[tuple[str, int | None, str | None]] = [("text", None, draft.text), ("first_comment", None, comment)]
     pieces += [("media.alt_text", index, item.alt_text) for index, item in enumerate(draft.items)]
     pieces += [(name, None, value) for name, value in draft.options.items() if isinstance(value, str)]
     for name, index, text in pieces:
         row = _row_of_length(platform, name)
-        if text and len(text) > most and row is not None:
+        if text and row is not None and len(text) > measured_max(platform, name):
             yield Finding(
                 row, f"{'Media item ' + str(index + 1) if index is not None else 'It'} has {len(text):,}.", index
             )

@@ -13,6 +13,8 @@ _BLANK = regex.compile(r"\p{White_Space}*")
 
 def graphemes(text: str) -> int:
     """Extended grapheme clusters (UAX #29): a family emoji, a flag and CRLF are one each."""
+    if text.isascii():
+        return len(text) - text.count("\r\n")
     return sum(1 for _ in CLUSTER.finditer(text))
 
 

@@ -37,7 +37,7 @@ from socialpub.platforms.kit.checks_media import (
     within,
 )
 from socialpub.platforms.kit.rules import fetch_row
-from socialpub.platforms.twitter.text import cashtags, urls, weighted_length
+from socialpub.platforms.twitter.text import TEXT_MAX_PAID, cashtags, urls, weighted_length
 
 _DOCS = "docs.x.com/x-api/"
 _MEDIA = _DOCS + "media/quickstart/best-practices"
@@ -48,7 +48,6 @@ _IMAGES, _VIDEOS = files("image"), files("video")
 _ODD = "\ufffe\ufeff\uffff"
 _VIDEO_LEAST = 32
 TEXT_MAX = 280
-TEXT_MAX_PAID = 25_000
 
 
 def is_paid(account: Account) -> bool:

@@ -15,6 +15,7 @@ import regex
 from socialpub.platforms.kit.text import composed
 from socialpub.platforms.kit.tlds import LONGEST, TLDS
 
+TEXT_MAX_PAID = 25_000
 URL_WEIGHT = 23
 _URL_CHARS_MAX = 4096
 _LABEL_MAX = 63  # RFC 1035, of the ASCII form
@@ -40,12 +41,17 @@ _EMOJI = regex.compile(
 
 @lru_cache(maxsize=64)  # the targets of a batch mostly share a text
 def weighted_length(text: str) -> int:
-    """The length that X counts: Latin and other light characters 1, the rest 2, an emoji 2, a link 23."""
+    """The length that X counts: Latin and other light characters 1, the rest 2, an emoji 2, a link 23.
+
+    Links are looked for until nobody may post what there is: of what comes after that each character is counted.
+    """
     text = composed(text)
     total, last = 0, 0
     for url in urls(text):
         total += _weight(text[last : url.start]) + URL_WEIGHT
         last = url.end
+        if total > TEXT_MAX_PAID:
+            break
     return total + _weight(text[last:])
 
 
@@ -194,7 +200,8 @@ def _tld_end(text: str, at: int, end: int) -> int | None:
     """Where a top-level domain that begins at `at` ends; None where there is none."""
     if punycode := _PUNYCODE.match(text, at, end):
         return int(punycode.end())
-    for size in range(min(LONGEST, end - at), 1, -1):
+    dot = text.find(".", at, end)  # there is none in a top-level domain
+    for size in range(min(LONGEST, (end if dot < 0 else dot) - at), 1, -1):
         after = text[at + size : at + size + 1]
         glued = after.isascii() and (after.isalnum() or after in "@+-") and after != ""
         if not glued and text[at : at + size].lower() in TLDS:
