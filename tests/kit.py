@@ -23,6 +23,7 @@ from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.host import Host
 from socialpub.base.runtime import Runtime, load_vault
+from socialpub.commands.serve import both
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service, open_service
 from socialpub.domain.engine.jobs import Engine
@@ -32,7 +33,7 @@ from socialpub.simulator.server import SimulatorThread
 from socialpub.store import db
 from socialpub.store.models import TABLES, Event, Job, Post
 from socialpub.web.app import build_app
-from socialpub.web.server import in_thread
+from socialpub.web.server import in_thread, running
 from tests import routing
 from tests.canaries import Watch, WatchedVault
 
@@ -274,7 +275,7 @@ class Server:
         self.engine = Engine(self.service)
         app = build_app(self.service, self.engine)
         app.config.update(config)
-        self._running.enter_context(in_thread(app, sock))
+        self._running.enter_context(in_thread(both(self.engine, running(app, sock))))
         self.url = settings.base_url
         return self
 

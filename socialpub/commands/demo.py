@@ -21,7 +21,7 @@ from PIL import Image
 from socialpub import platforms
 from socialpub.base.config import Settings
 from socialpub.base.host import Host
-from socialpub.commands.serve import bind, run, set_up_logging, settings_of, start_service
+from socialpub.commands.serve import bind, both, run, set_up_logging, settings_of, start_service
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.jobs import Engine
@@ -33,7 +33,7 @@ from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, server_of
 from socialpub.store.db import Tx
 from socialpub.store.locks import StartError
 from socialpub.web.app import build_app
-from socialpub.web.server import in_thread
+from socialpub.web.server import in_thread, running
 
 PORTS_HELP = (
     f"the first of {simulator_server.PORTS} ports in a row: the control page, then one for each platform (default 8090)"
@@ -72,7 +72,8 @@ def demo(options: argparse.Namespace) -> dict[str, Any] | None:
         service = start_service(settings, Host())  # which leaves nothing outside its folder
         shown = _furnish(service, lab)
         if options.once:
-            with in_thread(build_app(service, Engine(service)), sock):
+            engine = Engine(service)
+            with in_thread(both(engine, running(build_app(service, engine), sock))):
                 batch = _publish_once(shown)
             options.exit_code = 0 if batch.get("status") == "published" else 1
             return batch

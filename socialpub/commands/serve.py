@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from socialpub.domain.people import users
 from socialpub.store import db, models
 from socialpub.store.locks import ServeLock, StartError, all_files, check_names, damaged
 from socialpub.web.app import build_app
-from socialpub.web.server import serve as run_app
+from socialpub.web.server import Life, running, until_signal
 
 FAILED, REFUSED = 1, 3
 
@@ -76,7 +77,7 @@ def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> Non
     engine = Engine(service)
     engine.on_fenced = lambda: os.kill(os.getpid(), signal.SIGTERM)
     try:
-        run_app(build_app(service, engine), sock, ready)
+        until_signal(both(engine, running(build_app(service, engine), sock)), ready)
     except ApiError as error:
         if error.rule != "storage.unavailable":
             raise
@@ -90,6 +91,25 @@ def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> Non
         os._exit(REFUSED if lost else 0)
     if lost:
         raise RefusedError(f"{service.db.path}: {service.db.failing}")
+
+
+@contextlib.asynccontextmanager
+async def both(engine: Engine, web: Life) -> AsyncIterator[None]:
+    """The engine and the web over one open service, which is closed at the end.
+
+    The port opens once the engine has started. They are drained at the same time: a request may wait for a post.
+    """
+    await asyncio.to_thread(engine.start)
+    stopping: list[asyncio.Future[None]] = []
+    try:
+        async with web:
+            try:
+                yield
+            finally:
+                stopping.append(asyncio.ensure_future(asyncio.to_thread(engine.stop)))
+    finally:
+        await (stopping[0] if stopping else asyncio.to_thread(engine.stop))
+        await asyncio.to_thread(close_service, engine.service)
 
 
 def settings_of(options: argparse.Namespace, **overrides: Mapping[str, Any]) -> Settings:

@@ -1,8 +1,7 @@
-"""The application: the route table on one screen, what every answer carries, start and stop."""
+"""The application: the route table on one screen, what every answer carries, and how its requests are drained."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -11,7 +10,7 @@ from sanic import HTTPResponse, Request, Sanic
 from sanic.config import Config
 
 from socialpub.base.errors import refuse
-from socialpub.domain.core.service import Service, close_service
+from socialpub.domain.core.service import Service
 from socialpub.domain.engine.jobs import Engine
 from socialpub.domain.shapes.accounts import (
     AccountBody,
@@ -204,7 +203,7 @@ ANSWER_SECONDS = 2.0
 
 
 def build_app(service: Service, engine: Engine, name: str = "socialpub") -> Sanic:  # type: ignore[type-arg]
-    """The Sanic application over an open service; it starts and stops the engine."""
+    """The Sanic application over an open service. It starts nothing; whoever does has an engine beside it."""
     settings = service.runtime.settings
     config = Config(env_prefix=None)  # none of Sanic's settings come from the environment
     config.update(
@@ -225,7 +224,7 @@ def build_app(service: Service, engine: Engine, name: str = "socialpub") -> Sani
     door = Door(service, engine)
     _add_routes(app, door)
     _add_middleware(app, service)
-    _add_lifecycle(app, service, engine, door)
+    _drain_at_the_stop(app, service, door)
     return app
 
 
@@ -280,20 +279,10 @@ def _add_middleware(app: Sanic, service: Service) -> None:  # type: ignore[type-
         return errors.answer(service, request, error)
 
 
-def _add_lifecycle(app: Sanic, service: Service, engine: Engine, door: Door) -> None:  # type: ignore[type-arg]
-    @app.before_server_start
-    async def start(_: Sanic) -> None:  # type: ignore[type-arg]
-        await asyncio.to_thread(engine.start)
-
+def _drain_at_the_stop(app: Sanic, service: Service, door: Door) -> None:  # type: ignore[type-arg]
     @app.before_server_stop
-    async def stop(_: Sanic) -> None:  # type: ignore[type-arg]
+    async def drain(_: Sanic) -> None:  # type: ignore[type-arg]
         door.close()
-        stopping = asyncio.ensure_future(asyncio.to_thread(engine.stop, DRAIN_SECONDS))
         await door.drained(DRAIN_SECONDS)
         service.hub.close()  # who still waits is answered as if its time were over
         await door.drained(ANSWER_SECONDS)
-        await stopping
-
-    @app.after_server_stop
-    async def close(_: Sanic) -> None:  # type: ignore[type-arg]
-        await asyncio.to_thread(close_service, service)

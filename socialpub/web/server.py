@@ -1,4 +1,4 @@
-"""Running the application on a loop of our own: in the foreground until a signal, or for a while in a thread.
+"""Running on a loop of our own: the application, and whatever is entered, until a signal or for a while in a thread.
 
 Not Sanic's `run`: a signal in its first moments kills it or is lost, and its listeners may run twice.
 """
@@ -12,11 +12,14 @@ import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from sanic import Sanic
 from sanic.http import Stage
 from sanic.server.protocols.http_protocol import HttpProtocol
+
+Life = AbstractAsyncContextManager[None]  # what runs from a start to a stop
 
 START_SECONDS = 30.0
 CONNECTIONS_MOST = 20_000
@@ -27,14 +30,14 @@ SWITCH_SECONDS = 0.001  # for which a thread that computes may keep the loop wai
 BACKLOG = 1024  # connections that wait to be accepted; beyond it a client tries again after a second
 
 
-def serve(app: Sanic[Any, Any], sock: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
-    """Serve until SIGTERM or SIGINT, then drain and return; `ready` is called once the port answers."""
+def until_signal(life: Life, ready: Callable[[], None] = lambda: None) -> None:
+    """Enter `life` until SIGTERM or SIGINT, then leave it and return; `ready` is called once it was entered."""
 
     async def main() -> None:
         asked_to_stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, asked_to_stop.set)
-        async with running(app, sock):
+        async with life:
             ready()
             await asked_to_stop.wait()
 
@@ -177,15 +180,15 @@ async def running(app: Sanic[Any, Any], sock: socket.socket) -> AsyncIterator[No
 
 
 @contextlib.contextmanager
-def in_thread(app: Sanic[Any, Any], sock: socket.socket) -> Iterator[None]:
-    """The application, serving on a loop of its own thread while the block runs."""
+def in_thread(life: Life) -> Iterator[None]:
+    """`life`, entered on a loop of its own thread while the block runs."""
     ready = threading.Event()
     stops: list[Callable[[], None]] = []
     failures: list[BaseException] = []
 
     async def main() -> None:
         asked_to_stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        async with running(app, sock):
+        async with life:
             stops.append(lambda: loop.call_soon_threadsafe(asked_to_stop.set))  # type: ignore[arg-type]
             ready.set()
             await asked_to_stop.wait()

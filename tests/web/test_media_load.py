@@ -16,12 +16,13 @@ import pytest
 from socialpub.base import net
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
+from socialpub.commands.serve import both
 from socialpub.domain.core.service import open_service
 from socialpub.domain.engine.jobs import Engine
 from socialpub.domain.people import tenancy
 from socialpub.store import db
 from socialpub.web.app import build_app
-from socialpub.web.server import serve
+from socialpub.web.server import running, until_signal
 from tests.hostile_media import BOMBS, FILES
 from tests.media_kit import mp4
 
@@ -45,7 +46,9 @@ def run(home: str, told: Any) -> None:
         return str(tenancy.mint_key(service, tx, organization, profile=None, name="k", label="live")["key"])
 
     minted = service.write(key).result()
-    serve(build_app(service, Engine(service)), sock, lambda: told.put((settings.base_url, minted, os.getpid())))
+    engine = Engine(service)
+    life = both(engine, running(build_app(service, engine), sock))
+    until_signal(life, lambda: told.put((settings.base_url, minted, os.getpid())))
 
 
 @contextlib.contextmanager

@@ -9,12 +9,13 @@ import httpx
 
 from socialpub.base import net
 from socialpub.base.runtime import Runtime, load_vault
+from socialpub.commands.serve import both
 from socialpub.domain.core.service import open_service
 from socialpub.domain.engine.jobs import Engine
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import db
 from socialpub.web.app import build_app
-from socialpub.web.server import in_thread
+from socialpub.web.server import in_thread, running
 from tests.kit import Clock, Server
 
 
@@ -38,6 +39,6 @@ def test_the_port_opens_when_the_engine_has_started(tmp_path: Path, lab: Simulat
     db.migrate(settings.database_path)
     service = open_service(Runtime(settings, load_vault(settings), clock=wall))
     engine = Watched(service)
-    with in_thread(build_app(service, engine), sock):
+    with in_thread(both(engine, running(build_app(service, engine), sock))):
         assert httpx.get(f"{settings.base_url}/healthz", trust_env=False).status_code == 200
     assert not engine.met

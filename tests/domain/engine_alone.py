@@ -1,0 +1,90 @@
+"""The engine as a process of its own, without a web server: a post is scheduled, its time comes, and it goes out.
+
+Run with a folder, a Bluesky server's address, a handle and an app password; prints what became of the post.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from socialpub.base.config import Settings
+from socialpub.base.runtime import Runtime, SystemClock, iso, load_vault
+from socialpub.domain.accounts import accounts
+from socialpub.domain.core.service import Service, close_service, open_service
+from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.people import audit, tenancy
+from socialpub.domain.posts import accept, batches
+from socialpub.domain.shapes import posts
+from socialpub.store import db
+
+HOUR = 3600
+
+
+class Later(SystemClock):
+    """The real time, and so many seconds ahead."""
+
+    ahead = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead * 1000
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
+
+def main(folder: str, origin: str, handle: str, password: str) -> None:
+    clock = Later()
+    settings = Settings.model_validate(
+        {
+            "database": {"url": str(Path(folder) / "socialpub.db")},
+            "security": {"allow_private_networks": True},
+            "platforms": {"bluesky": {"api_base": origin}},
+        }
+    )
+    db.migrate(settings.database_path)
+    service = open_service(Runtime(settings, load_vault(settings), clock=clock))
+    engine = Engine(service)
+    engine.start()
+    batch = asyncio.run(_schedule(service, *_furnish(service, handle, password)))
+    clock.ahead = HOUR
+    service.jobs.bell.ring()
+    (result,) = asyncio.run(_ended(service, batch))["results"]
+    engine.stop()
+    close_service(service)
+    print(json.dumps({"status": result["status"], "web": sorted({"sanic", "socialpub.web"} & set(sys.modules))}))
+
+
+def _furnish(service: Service, handle: str, password: str) -> tuple[tenancy.Scope, str]:
+    """An organization with an account."""
+    identity, tokens = accounts.login(service, "bluesky", {"handle": handle, "password": password})
+
+    def write(tx: db.Tx) -> tuple[tenancy.Scope, str]:
+        scope = tenancy.Scope(tenancy.create_organization(service, tx, "Acme")["id"])
+        profile = tenancy.list_profiles(scope)[0]["id"]
+        row, _ = accounts.connect(service, tx, scope.organization, profile, "bluesky", identity, tokens)
+        return scope, row["id"]
+
+    return service.write(write).result()
+
+
+async def _schedule(service: Service, scope: tenancy.Scope, account: str) -> dict[str, Any]:
+    body = {
+        "text": "without a web server",
+        "targets": [{"accountId": account}],
+        "scheduledAt": iso(service.now_ms + HOUR * 1000),
+    }
+    request = posts.PublishRequest.model_validate(body)
+    accepted = await accept.accept(service, scope, request, None, None, audit.Act("posts.publish"), {})
+    return accepted.body
+
+
+async def _ended(service: Service, batch: dict[str, Any]) -> dict[str, Any]:
+    return await batches.as_known(service, {"id": batch["id"]}, 30)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
