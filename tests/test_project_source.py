@@ -45,12 +45,10 @@ SPELT_OUT = {
     "pinterest.board.unknown",
     "/v1/accounts/<account_id:str>/pinterest/boards",
     "/v1/accounts/<account_id:str>/pinterest/default-board",
-    "GET /v1/accounts/{id}/pinterest/boards",
-    "PATCH /v1/accounts/{id}/pinterest/default-board",
 }
 ACCOUNT_BLOCKS = {"domain/shapes/accounts.py": {"pinterest", "instagram", "PinterestBlock", "InstagramBlock"}}
 
-SAMPLES = {"web/samples.py"}  # what the reference shows as examples; like a template, read by people only
+SAMPLES = {"web/examples.py"}  # what the reference shows as examples; like a template, read by people only
 
 CLOCKS_AND_CHANCE = {
     "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep"},

@@ -12,38 +12,6 @@ from sanic.config import Config
 from socialpub.base.errors import refuse
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.jobs import Engine
-from socialpub.domain.shapes.accounts import (
-    AccountBody,
-    AccountList,
-    AccountsQuery,
-    BoardList,
-    BoardRequest,
-    CompletedBody,
-    CompleteRequest,
-    ConnectBody,
-    ConnectRequest,
-    DefaultBoardBody,
-)
-from socialpub.domain.shapes.catalogue import CodeList, PlatformList, RuleList
-from socialpub.domain.shapes.common import DeletedBody, Narrowing
-from socialpub.domain.shapes.health import HealthBody, ReadyBody
-from socialpub.domain.shapes.keys import KeyList, KeyRequest, MintedKeyBody, RevokedKeyBody
-from socialpub.domain.shapes.media import MediaBody, MediaFields, MediaPage, MediaQuery
-from socialpub.domain.shapes.posts import (
-    BatchBody,
-    CanceledBody,
-    PostBody,
-    PostDetail,
-    PostPage,
-    PostsQuery,
-    PublishRequest,
-    RescheduleRequest,
-    RetryRequest,
-    SettleRequest,
-    ValidateRequest,
-    ValidationBody,
-)
-from socialpub.domain.shapes.profiles import ProfileBody, ProfileList, ProfileRequest
 from socialpub.web import bodies, edge, errors, http, trail
 from socialpub.web.api import accounts, catalogue, keys, media, posts, profiles
 from socialpub.web.door import Door, rate_headers
@@ -55,111 +23,50 @@ from socialpub.web.server import connections_max
 Handler = Callable[..., Coroutine[Any, Any, HTTPResponse]]
 
 POST, GET, PATCH, DELETE = "POST", "GET", "PATCH", "DELETE"
-BATCH = (
-    "targets.required",
-    "targets.max",
-    "mode_conflict",
-    "scheduledAt.future",
-    "scheduledAt.no_first_comment",
-    "scheduledAt.no_bluesky_reply",
-    "profile.scope_mismatch",
-    "target.account.not_connected",
-    "target.account.ambiguous",
-    "targets.account.platform_mismatch",
-    "targets.options.platform_mismatch",
-    "media.source",
-    "media.base64_invalid",
-    "media.unknown",
-    "not_found",
-    "post.duplicate",
-    "preflight_failed",
-)
-UPLOAD = (
-    "media.content_type",
-    "media.parse_failed",
-    "media.empty_body",
-    "media.missing_file",
-    "media.single_file",
-    "media.size_max",
-    "media.type_unsupported",
-    "media.type_mismatch",
-    "media.pixels_max",
-    "media.unreadable",
-    "http.timeout",
-)
-WINDOW = ("not_found", "post.status", "post.scheduledAt.window", "scheduledAt.future")
-CONNECT = ("not_found", "platform_not_enabled")
 MANAGERS = ("owner", "admin")
-UPSTREAM = ("platform_auth_failed", "platform_rejected", "platform_unavailable")
-BOARDS = ("not_found", "account.platform", "platform_auth_failed", "platform_unavailable")
 
-# One line each: method, path, handler, who may, which rate limit; then what OpenAPI tells: body, query, answers, and
-# the codes and rules of its own. What follows from guard, limit and body is added there (`openapi.refusals`).
+# One line each: method, path, handler, who may, which rate limit, and what the reference says of it, which stands
+# beside the handler (`Operation`). What follows from guard, limit and body is added there (`openapi.refusals`).
 # fmt: off
 ROUTES: tuple[Route, ...] = (
-    Route(POST, "/v1/posts", posts.publish, "key", "posts",
-          body=PublishRequest, answers={200: BatchBody, 202: BatchBody}, waits=True,
-          errors=(*BATCH, "billing.posts.monthly_cap", "service.paused"), takes=bodies.INLINE_MAX),
-    Route(GET, "/v1/posts", posts.listing, "read", "reads",
-          query=PostsQuery, answers={200: PostPage}, errors=("cursor", "not_found", "api_key.profile_scope")),
-    Route(GET, "/v1/posts/<post_id:str>", posts.read, "read", "reads",
-          query=Narrowing, answers={200: PostDetail}, errors=("not_found",)),
-    Route(POST, "/v1/posts/validate", posts.validate, "key", "writes",
-          body=ValidateRequest, answers={200: ValidationBody}, errors=BATCH[:-1], takes=bodies.INLINE_MAX),
-    Route(PATCH, "/v1/posts/<post_id:str>", posts.reschedule, "key", "writes",
-          query=Narrowing, body=RescheduleRequest, answers={200: PostBody}, errors=WINDOW),
-    Route(DELETE, "/v1/posts/<post_id:str>", posts.cancel, "key", "writes",
-          query=Narrowing, answers={200: CanceledBody}, errors=WINDOW[:-1]),
-    Route(POST, "/v1/posts/<post_id:str>/retry", posts.retry, "key", "writes",
-          query=Narrowing, body=RetryRequest, answers={202: PostBody},
-          errors=("not_found", "post.retry.status", "post.retry.unsettled", "scheduledAt.future")),
-    Route(POST, "/v1/posts/<post_id:str>/settle", posts.settle, "key", "writes",
-          query=Narrowing, body=SettleRequest, answers={200: PostBody},
-          errors=("not_found", "post.settle.status")),
-    Route(GET, "/v1/accounts", accounts.listing, "read", "reads",
-          query=AccountsQuery, answers={200: AccountList}),
-    Route(GET, "/v1/accounts/<account_id:str>", accounts.read, "read", "reads",
-          query=Narrowing, answers={200: AccountBody}, errors=("not_found",)),
-    Route(POST, "/v1/accounts/connect/<platform:str>", accounts.start, "session", "writes",
-          body=ConnectRequest, answers={200: ConnectBody}, errors=(*CONNECT, *UPSTREAM), before=accounts.before,
-          needs=MANAGERS),
+    Route(POST, "/v1/posts", posts.publish, "key", "posts", posts.PUBLISH, takes=bodies.INLINE_MAX, waits=True),
+    Route(GET, "/v1/posts", posts.listing, "read", "reads", posts.LISTING),
+    Route(GET, "/v1/posts/<post_id:str>", posts.read, "read", "reads", posts.READ),
+    Route(POST, "/v1/posts/validate", posts.validate, "key", "writes", posts.VALIDATE, takes=bodies.INLINE_MAX),
+    Route(PATCH, "/v1/posts/<post_id:str>", posts.reschedule, "key", "writes", posts.RESCHEDULE),
+    Route(DELETE, "/v1/posts/<post_id:str>", posts.cancel, "key", "writes", posts.CANCEL),
+    Route(POST, "/v1/posts/<post_id:str>/retry", posts.retry, "key", "writes", posts.RETRY),
+    Route(POST, "/v1/posts/<post_id:str>/settle", posts.settle, "key", "writes", posts.SETTLE),
+    Route(GET, "/v1/accounts", accounts.listing, "read", "reads", accounts.LISTING),
+    Route(GET, "/v1/accounts/<account_id:str>", accounts.read, "read", "reads", accounts.READ),
+    Route(POST, "/v1/accounts/connect/<platform:str>", accounts.start, "session", "writes", accounts.START,
+          before=accounts.before, needs=MANAGERS),
     Route(POST, "/v1/accounts/connect/<platform:str>/complete", accounts.complete, "session", "writes",
-          body=CompleteRequest, answers={200: CompletedBody, 201: AccountBody}, before=accounts.before,
-          errors=(*CONNECT, "connect.state", *UPSTREAM), needs=MANAGERS),
-    Route(DELETE, "/v1/accounts/<account_id:str>", accounts.disconnect, "session", "writes",
-          query=Narrowing, answers={200: DeletedBody}, errors=("not_found",), needs=MANAGERS),
-    Route(GET, "/v1/accounts/<account_id:str>/pinterest/boards", accounts.list_boards, "read", "reads",
-          query=Narrowing, answers={200: BoardList}, errors=BOARDS),
-    Route(PATCH, "/v1/accounts/<account_id:str>/pinterest/default-board", accounts.choose_board, "key", "writes",
-          query=Narrowing, body=BoardRequest, answers={200: DefaultBoardBody},
-          errors=(*BOARDS, "pinterest.board.unknown")),
-    Route(POST, "/v1/media", media.upload, "key", "media", receive=media.receive,
-          query=MediaFields, answers={201: MediaBody}, errors=(*UPLOAD, "not_found", "profile.scope_mismatch")),
-    Route(GET, "/v1/media", media.listing, "read", "reads",
-          query=MediaQuery, answers={200: MediaPage}, errors=("cursor", "not_found", "api_key.profile_scope")),
-    Route(GET, "/v1/media/<media_id:str>", media.read, "read", "reads",
-          query=Narrowing, answers={200: MediaBody}, errors=("media.unknown",)),
-    Route(DELETE, "/v1/media/<media_id:str>", media.delete, "key", "writes",
-          query=Narrowing, answers={200: DeletedBody}, errors=("media.unknown", "media.in_use")),
-    Route(GET, "/v1/profiles", profiles.listing, "read", "reads", answers={200: ProfileList}),
-    Route(POST, "/v1/profiles", profiles.create, "session", "writes",
-          body=ProfileRequest, answers={201: ProfileBody}, errors=("profile.slug.unique",), needs=MANAGERS),
-    Route(PATCH, "/v1/profiles/<profile_id:str>", profiles.rename, "session", "writes",
-          query=Narrowing, body=ProfileRequest, answers={200: ProfileBody},
-          errors=("not_found", "profile.slug.unique"), needs=MANAGERS),
-    Route(DELETE, "/v1/profiles/<profile_id:str>", profiles.delete, "session", "writes",
-          query=Narrowing, answers={200: DeletedBody}, errors=("not_found", "profile.delete.not_empty"),
+          accounts.COMPLETE, before=accounts.before, needs=MANAGERS),
+    Route(DELETE, "/v1/accounts/<account_id:str>", accounts.disconnect, "session", "writes", accounts.DISCONNECT,
           needs=MANAGERS),
-    Route(GET, "/v1/api-keys", keys.listing, "session", "reads", answers={200: KeyList}, needs=MANAGERS),
-    Route(POST, "/v1/api-keys", keys.mint, "session", "writes",
-          body=KeyRequest, answers={201: MintedKeyBody}, errors=("not_found",), needs=MANAGERS),
-    Route(DELETE, "/v1/api-keys/<key_id:str>", keys.revoke, "session", "writes",
-          query=Narrowing, answers={200: RevokedKeyBody}, errors=("not_found",), needs=MANAGERS),
-    Route(GET, "/v1/platforms", catalogue.list_platforms, answers={200: PlatformList}),
-    Route(GET, "/v1/rules", catalogue.list_rules, answers={200: RuleList}),
-    Route(GET, "/v1/errors", catalogue.list_errors, answers={200: CodeList}),
-    Route(GET, "/healthz", health.healthz, answers={200: HealthBody}),
-    Route(GET, "/readyz", health.readyz, answers={200: ReadyBody}, errors=("storage.unavailable",)),
+    Route(GET, "/v1/accounts/<account_id:str>/pinterest/boards", accounts.list_boards, "read", "reads",
+          accounts.LIST_BOARDS),
+    Route(PATCH, "/v1/accounts/<account_id:str>/pinterest/default-board", accounts.choose_board, "key", "writes",
+          accounts.CHOOSE_BOARD),
+    Route(POST, "/v1/media", media.upload, "key", "media", media.UPLOAD, receive=media.receive),
+    Route(GET, "/v1/media", media.listing, "read", "reads", media.LISTING),
+    Route(GET, "/v1/media/<media_id:str>", media.read, "read", "reads", media.READ),
+    Route(DELETE, "/v1/media/<media_id:str>", media.delete, "key", "writes", media.DELETE),
+    Route(GET, "/v1/profiles", profiles.listing, "read", "reads", profiles.LISTING),
+    Route(POST, "/v1/profiles", profiles.create, "session", "writes", profiles.CREATE, needs=MANAGERS),
+    Route(PATCH, "/v1/profiles/<profile_id:str>", profiles.rename, "session", "writes", profiles.RENAME,
+          needs=MANAGERS),
+    Route(DELETE, "/v1/profiles/<profile_id:str>", profiles.delete, "session", "writes", profiles.DELETE,
+          needs=MANAGERS),
+    Route(GET, "/v1/api-keys", keys.listing, "session", "reads", keys.LISTING, needs=MANAGERS),
+    Route(POST, "/v1/api-keys", keys.mint, "session", "writes", keys.MINT, needs=MANAGERS),
+    Route(DELETE, "/v1/api-keys/<key_id:str>", keys.revoke, "session", "writes", keys.REVOKE, needs=MANAGERS),
+    Route(GET, "/v1/platforms", catalogue.list_platforms, says=catalogue.LIST_PLATFORMS),
+    Route(GET, "/v1/rules", catalogue.list_rules, says=catalogue.LIST_RULES),
+    Route(GET, "/v1/errors", catalogue.list_errors, says=catalogue.LIST_ERRORS),
+    Route(GET, "/healthz", health.healthz, says=health.HEALTHZ),
+    Route(GET, "/readyz", health.readyz, says=health.READYZ),
     Route(GET, "/", people.home, "page"),
     Route(GET, "/login", people.login_form),
     Route(POST, "/login", people.login),

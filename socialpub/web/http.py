@@ -27,6 +27,7 @@ from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.common import Narrowing, NoQuery
 from socialpub.store.db import Answer, Tx
 from socialpub.web.bodies import FORM_MAX, LIGHT_MAX, SMALL_MAX, Arrived, aside
+from socialpub.web.operation import Operation
 from socialpub.web.parts import FilePart
 
 M = TypeVar("M", bound=BaseModel)
@@ -40,11 +41,11 @@ _INDEXED = re.compile(r"(.+?)\[\d*\]")
 
 @dataclass(frozen=True)
 class Route:
-    """One line of the route table: address, who may, which rate limit, and the shapes for OpenAPI.
+    """One line of the route table: address, who may, which rate limit, and what the reference says of it.
 
     `guard`: "key" (a Bearer key only), "read" (key or session), "session" (session only, JSON),
     "page" (session only, a page or its form), "open" (anybody).
-    `errors`: ids of service rules, and codes without a rule. A route without `answers` is a page, or tells of others.
+    `says`: words, shapes and examples. A route without them is a page, or tells of others.
     `before`: what a session-only operation tells everybody who is known, before it says who may.
     `receive`: reads the body in place of the door, and what it answers is `Call.received`.
     `takes`: bytes of a body, where it is not what follows from the rest (`body_max`).
@@ -58,16 +59,21 @@ class Route:
     handler: Callable[[Call], Awaitable[Reply]]
     guard: Guard = "open"
     limit: Literal["posts", "media", "writes", "reads"] = "reads"
-    body: type[BaseModel] | None = None
-    query: type[BaseModel] = NoQuery
-    answers: Mapping[int, Any] = field(default_factory=dict)
-    errors: tuple[str, ...] = ()
+    says: Operation | None = None
     before: Callable[[Service, Mapping[str, str]], object] = lambda service, parts: None
     receive: Callable[[Call], Awaitable[Any]] | None = None
     takes: int | None = None
     constant: bool = False
     waits: bool = False
     needs: tuple[str, ...] = ()
+
+    @property
+    def body(self) -> type[BaseModel] | None:
+        return self.says.body if self.says else None
+
+    @property
+    def query(self) -> type[BaseModel]:
+        return self.says.query if self.says else NoQuery
 
     @property
     def body_max(self) -> int:

@@ -21,17 +21,23 @@ from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.core.events import EVENTS
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.domain.shapes.posts import PostStatus
-from socialpub.web import samples
 from socialpub.web.app import ROUTES
 from socialpub.web.http import Route
 from socialpub.web.openapi import document as openapi
-from socialpub.web.operations import OPERATIONS, TAGS
+from socialpub.web.openapi import events
+from socialpub.web.openapi.words import TAGS
+from socialpub.web.operation import Operation
 from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA
 
 Json = dict[str, Any]
 BASE = "https://social.example.org"
 DOCUMENT = openapi.document(ROUTES, BASE, Limits(), "__Host-socialpub_session")
-API_ROUTES = [route for route in ROUTES if route.answers]
+API_ROUTES = [route for route in ROUTES if route.says]
+
+
+def said_of(route: Route) -> Operation:
+    assert route.says
+    return route.says
 
 
 def name_of(route: Route) -> str:
@@ -67,22 +73,24 @@ def test_every_route_of_the_api_is_in_it_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("route", API_ROUTES, ids=name_of)
 def test_every_operation_has_words_and_an_example_of_each_answer(route: Route) -> None:
-    said = OPERATIONS[name_of(route)]
+    said = said_of(route)
     assert said.summary
     assert said.tag in TAGS
-    assert set(said.answers) == set(said.outcomes) == set(route.answers)
+    assert said.answers
+    assert all(success.says and success.example for success in said.answers.values())
     assert bool(said.requests) == (route.body is not None)
 
 
 def test_operation_ids_are_unique() -> None:
-    names = [said.name for said in OPERATIONS.values()]
+    names = [said_of(route).name for route in API_ROUTES]
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=name_of)
+@pytest.mark.parametrize("route", API_ROUTES, ids=name_of)
 def test_the_errors_of_a_route_are_rules_of_the_service_or_codes(route: Route) -> None:
-    assert [name for name in route.errors if name not in SERVICE_RULES and name not in ERRORS] == []
-    assert [name for name in route.errors if name in SERVICE_RULES and SERVICE_RULES[name].retired] == []
+    names = said_of(route).errors
+    assert [name for name in names if name not in SERVICE_RULES and name not in ERRORS] == []
+    assert [name for name in names if name in SERVICE_RULES and SERVICE_RULES[name].retired] == []
 
 
 def test_every_request_rule_of_posts_and_limits_is_documented_where_it_arises() -> None:
@@ -247,7 +255,10 @@ def test_a_nullable_field_says_so_and_no_other_does() -> None:
 @pytest.mark.parametrize("route", API_ROUTES, ids=name_of)
 def test_every_answer_has_its_headers_and_every_failure_the_envelope(route: Route) -> None:
     answers = operation(name_of(route))["responses"]
-    assert {int(status) for status in answers if status != "default"} == {*route.answers, *openapi.refusals(route)}
+    assert {int(status) for status in answers if status != "default"} == {
+        *said_of(route).answers,
+        *openapi.refusals(route),
+    }
     for status, answer in answers.items():
         answer = DOCUMENT["components"]["responses"]["Failure"] if status == "default" else answer
         assert "X-Request-Id" in answer["headers"]
@@ -305,10 +316,10 @@ def closed(document: Json) -> Json:
 
 
 def test_the_publish_examples_are_accepted_by_the_models() -> None:
-    for name, said in OPERATIONS.items():
-        route = next((route for route in ROUTES if name_of(route) == name), None)
-        for value in said.requests.values() if route and route.body else ():
-            route.body.model_validate_json(json.dumps(value))  # type: ignore[union-attr]
+    tried = [(said.body, value) for said in map(said_of, API_ROUTES) if said.body for value in said.requests.values()]
+    assert tried
+    for model, value in tried:
+        model.model_validate_json(json.dumps(value))
 
 
 def test_every_link_leads_to_an_operation_and_its_id_stands_in_the_example() -> None:
@@ -334,7 +345,7 @@ def test_every_link_leads_to_an_operation_and_its_id_stands_in_the_example() -> 
 
 
 def test_every_event_is_a_webhook_with_its_data_model_and_an_example() -> None:
-    assert set(DOCUMENT["webhooks"]) == set(EVENTS) == set(EVENT_DATA) == set(samples.EVENT_DATA)
+    assert set(DOCUMENT["webhooks"]) == set(EVENTS) == set(EVENT_DATA) == set(events.EXAMPLES)
 
 
 def test_a_delivery_names_its_headers() -> None:
@@ -354,4 +365,4 @@ def test_a_delivery_names_its_headers() -> None:
 
 def test_an_event_of_one_type_is_not_another() -> None:
     schema = DOCUMENT["webhooks"]["post.queued"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert errors_in(schema, samples.event("post.canceled")) != []
+    assert errors_in(schema, events.example_of("post.canceled")) != []

@@ -20,9 +20,8 @@ from socialpub.store.db import Tx
 from socialpub.store.models import Account, Instance, Organization, Post, Session, User
 from socialpub.web.app import ROUTES
 from socialpub.web.http import Route
-from socialpub.web.operations import OPERATIONS
 from tests.kit import UNKNOWN_ID, Api, Clock, Person, Server, iso
-from tests.web.test_openapi import API_ROUTES, closed, errors_in, name_of
+from tests.web.test_openapi import API_ROUTES, closed, errors_in, name_of, said_of
 
 Json = dict[str, Any]
 
@@ -118,7 +117,7 @@ def test_what_succeeds_is_what_the_document_says(
     judge(api.get(f"/v1/media/{media}"), status=200)
     judge(api.delete(f"/v1/media/{media}"), status=200)
     by_key = [route for route in API_ROUTES if route.guard != "session"]
-    assert {(name_of(route), status) for route in by_key for status in route.answers} - judge.seen == set()
+    assert {(name_of(route), status) for route in by_key for status in said_of(route).answers} - judge.seen == set()
 
 
 @pytest.fixture
@@ -161,7 +160,7 @@ def test_what_a_signed_in_person_does_is_what_the_document_says(server: Server, 
     judge(browser.post("/v1/accounts/connect/tiktok"), status=403)
     judge(browser.delete(f"/v1/accounts/{account}"), status=200)
     sessions = [route for route in API_ROUTES if route.guard == "session"]
-    assert {(name_of(route), status) for route in sessions for status in route.answers} - judge.seen == set()
+    assert {(name_of(route), status) for route in sessions for status in said_of(route).answers} - judge.seen == set()
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.api and route.guard == "session"], ids=name_of)
@@ -242,7 +241,7 @@ def test_what_is_refused_is_what_the_document_says(
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.api and "<" in route.path], ids=name_of)
 def test_an_unknown_id_is_a_documented_404(alice: Person, browser: Api, judge: Judge, route: Route) -> None:
-    said = OPERATIONS[name_of(route)]
+    said = said_of(route)
     body = next(iter(said.requests.values()), None)
     caller = browser if route.guard == "session" else alice.api
     judge(caller.request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path), json=body), status=404)

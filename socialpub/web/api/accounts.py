@@ -11,24 +11,82 @@ from socialpub.domain.accounts.connect import Invited, Offer
 from socialpub.domain.core import upstreams
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.accounts import (
+    AccountBody,
+    AccountList,
     AccountsQuery,
+    BoardBody,
+    BoardList,
     BoardRequest,
+    ChoiceBody,
+    ChoicesBody,
+    CompletedBody,
     CompleteRequest,
     Completing,
+    ConnectBody,
     ConnectRequest,
+    DefaultBoardBody,
     back_from,
     fields_given,
 )
+from socialpub.domain.shapes.common import DeletedBody, Narrowing
 from socialpub.platforms.contract import Board
 from socialpub.store.db import Tx
 from socialpub.web.api.writes import commit, commit_after
+from socialpub.web.examples import (
+    ACCOUNT_ID,
+    AUTHORIZE_URL,
+    DISPLAY_NAME,
+    OAUTH_PLATFORM,
+    PLATFORM,
+    PLATFORM_ACCOUNT_ID,
+    PROFILE_ID,
+    STATE,
+)
 from socialpub.web.http import Call, Reply
+from socialpub.web.operation import Operation, Success
+
+CONNECT_ERRORS = ("not_found", "platform_not_enabled")
+UPSTREAM_ERRORS = ("platform_auth_failed", "platform_rejected", "platform_unavailable")
+BOARD_ERRORS = ("not_found", "account.platform", "platform_auth_failed", "platform_unavailable")
+
+ACCOUNT: AccountBody = {
+    "id": ACCOUNT_ID,
+    "profileId": PROFILE_ID,
+    "platform": PLATFORM,
+    "platformAccountId": PLATFORM_ACCOUNT_ID,
+    "displayName": DISPLAY_NAME,
+    "status": "active",
+    "createdAt": "2026-09-24T07:15:02.431Z",
+    "updatedAt": "2026-09-24T07:15:02.431Z",
+    "tokenExpiresAt": None,
+}
+
+
+ACCOUNTS: AccountList = {"data": [ACCOUNT]}
+LISTING = Operation(
+    "Accounts",
+    "listAccounts",
+    "List connected accounts",
+    query=AccountsQuery,
+    answers={200: Success(AccountList, "The accounts.", ACCOUNTS)},
+    links={"readAccount": "/data/0/id"},
+)
 
 
 async def listing(call: Call) -> Reply:
     """GET /v1/accounts."""
     query = call.query(AccountsQuery)
     return Reply({"data": await call.service.read(lambda: accounts.list_bodies(call.scope, query))})
+
+
+READ = Operation(
+    "Accounts",
+    "readAccount",
+    "Read one account",
+    query=Narrowing,
+    answers={200: Success(AccountBody, "The account.", ACCOUNT)},
+    errors=("not_found",),
+)
 
 
 async def read(call: Call) -> Reply:
@@ -46,6 +104,24 @@ def before(service: Service, parts: Mapping[str, str]) -> None:
         connect.ready(service, parts["platform"])
 
 
+INVITATION: ConnectBody = {
+    "platform": OAUTH_PLATFORM,
+    "state": "stable",
+    "descriptor": {"type": "oauth", "authorizeUrl": AUTHORIZE_URL},
+}
+START = Operation(
+    "Accounts",
+    "connectAccount",
+    "Begin to connect an account",
+    "Answers either an address of the platform, to which you send the browser and from which it comes back to "
+    "`/connect/{platform}/callback`, or the fields to ask for.",
+    body=ConnectRequest,
+    requests={"in a profile": {"profileId": PROFILE_ID}},
+    answers={200: Success(ConnectBody, "How to go on.", INVITATION)},
+    errors=(*CONNECT_ERRORS, *UPSTREAM_ERRORS),
+)
+
+
 async def start(call: Call) -> Reply:
     """POST /v1/accounts/connect/{platform}."""
     name = call.path_value("platform")
@@ -59,6 +135,34 @@ async def start(call: Call) -> Reply:
 
     call.body = call.body or b"{}"
     return await commit_after(call, ConnectRequest, begin, write, secret=True)
+
+
+CHOICE: ChoiceBody = {
+    "id": "8d969eef6ecad3c29a3a",
+    "platformAccountId": "urn:li:organization:2414183",
+    "displayName": DISPLAY_NAME,
+    "kind": "organization",
+}
+CHOICES: ChoicesBody = {"choices": [CHOICE]}
+COMPLETE = Operation(
+    "Accounts",
+    "completeAccount",
+    "Finish connecting an account",
+    "Takes what the login came to. An account that its profile has already keeps its id and gets the new "
+    "authorization. A login that offers several accounts is answered with `choices`; each one wanted is then asked "
+    "for by `choiceId`, within ten minutes.",
+    body=CompleteRequest,
+    requests={
+        "back from the platform": {"code": "AQDx…", "state": STATE},
+        "a choice": {"choiceId": CHOICE["id"], "state": STATE},
+        "credentials": {"handle": "bakery.example.org", "password": "abcd-efgh-ijkl-mnop"},
+    },
+    answers={
+        200: Success(CompletedBody, "The account, connected before; or the choices.", CHOICES),
+        201: Success(AccountBody, "The account, new.", ACCOUNT),
+    },
+    errors=(*CONNECT_ERRORS, "connect.state", *UPSTREAM_ERRORS),
+)
 
 
 async def complete(call: Call) -> Reply:
@@ -82,6 +186,19 @@ async def _offer(call: Call, name: str, request: Completing) -> Offer:
     return await connect.by_code(call.service, call.scope, name, state, code or "", request.iss)
 
 
+DISCONNECTED: DeletedBody = {"id": ACCOUNT_ID, "deleted": True}
+DISCONNECT = Operation(
+    "Accounts",
+    "disconnectAccount",
+    "Disconnect an account",
+    "Its secrets are erased, its queued posts canceled, and its authorization ended at the platform where that is "
+    "possible. Its posts stay in the log, and connecting it again revives its id.",
+    query=Narrowing,
+    answers={200: Success(DeletedBody, "The account is disconnected.", DISCONNECTED)},
+    errors=("not_found",),
+)
+
+
 async def disconnect(call: Call) -> Reply:
     """DELETE /v1/accounts/{id}."""
     account = call.path_value("account_id")
@@ -100,6 +217,19 @@ async def disconnect(call: Call) -> Reply:
 # --- Boards --------------------------------------------------------------------------------------------------------
 
 
+BOARD: BoardBody = {"id": "549755885175", "name": "Bread", "privacy": "PUBLIC"}
+BOARDS: BoardList = {"data": [BOARD], "defaultBoardId": BOARD["id"]}
+LIST_BOARDS = Operation(
+    "Accounts",
+    "listBoards",
+    "List an account's boards",
+    "Asked for at the platform, with the account's own authorization.",
+    query=Narrowing,
+    answers={200: Success(BoardList, "The boards.", BOARDS)},
+    errors=BOARD_ERRORS,
+)
+
+
 async def list_boards(call: Call) -> Reply:
     """GET /v1/accounts/{id}/pinterest/boards."""
     row = await call.service.read(lambda: accounts.find(call.narrowed, call.path_value("account_id")))
@@ -110,6 +240,24 @@ async def list_boards(call: Call) -> Reply:
 async def _boards(call: Call, row: dict[str, Any]) -> tuple[Board, ...]:
     share = upstreams.share_of(call.service, row)
     return await connect.aside(call.service, share, lambda: boards.listing(call.service, row))
+
+
+CHOSEN: DefaultBoardBody = {
+    "id": ACCOUNT_ID,
+    "defaultBoardId": BOARD["id"],
+    "defaultBoardName": BOARD["name"],
+}
+CHOOSE_BOARD = Operation(
+    "Accounts",
+    "chooseBoard",
+    "Choose an account's default board",
+    "Used by posts that name no board. The board has to be one of the account's own.",
+    query=Narrowing,
+    body=BoardRequest,
+    requests={"choose": {"boardId": BOARD["id"]}},
+    answers={200: Success(DefaultBoardBody, "The default board.", CHOSEN)},
+    errors=(*BOARD_ERRORS, "pinterest.board.unknown"),
+)
 
 
 async def choose_board(call: Call) -> Reply:

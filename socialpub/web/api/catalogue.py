@@ -9,8 +9,28 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import doc_url, rule_url
 from socialpub.base.service_rules import SERVICE_RULES, ServiceRule
 from socialpub.domain.core.service import Service
+from socialpub.domain.shapes.catalogue import CodeInfo, CodeList, PlatformInfo, PlatformList, RuleInfo, RuleList
 from socialpub.platforms.contract import Account, Draft, Platform, Rule
+from socialpub.web.examples import BASE, PLATFORM
 from socialpub.web.http import Call, Reply
+from socialpub.web.operation import Operation, Success
+
+EXAMPLE_PLATFORM: PlatformInfo = {
+    "platform": PLATFORM,
+    "label": platforms.PLATFORMS[PLATFORM].label,
+    "state": "stable",
+    "apiVersion": "",
+    "sunsetAt": None,
+    "text": {"limit": 300, "unit": "graphemes"},
+    "media": {"images": 4, "videos": 1, "mixed": False, "types": ["image/jpeg", "image/png", "video/mp4"]},
+    "firstComment": True,
+}
+LIST_PLATFORMS = Operation(
+    "Catalogue",
+    "listPlatforms",
+    "Platforms and their limits",
+    answers={200: Success(PlatformList, "The platforms.", {"data": [EXAMPLE_PLATFORM]})},
+)
 
 
 async def list_platforms(call: Call) -> Reply:
@@ -30,6 +50,26 @@ def platform_body(service: Service, platform: Platform) -> dict[str, Any]:
         "media": dict(platform.media),
         "firstComment": platform.first_comment,
     }
+
+
+EXAMPLE_RULE: RuleInfo = {
+    "rule": "targets.max",
+    "platform": None,
+    "stage": "request",
+    "severity": "error",
+    "limit": None,
+    "unit": None,
+    "message": "`targets` has more than 25 entries.",
+    "remediation": "Split the batch: at most 25 targets each.",
+    "source": "socialpub",
+    "ruleUrl": f"{BASE}/docs/rules/targets.max",
+}
+LIST_RULES = Operation(
+    "Catalogue",
+    "listRules",
+    "Every rule",
+    answers={200: Success(RuleList, "The rules.", {"data": [EXAMPLE_RULE]})},
+)
 
 
 async def list_rules(call: Call) -> Reply:
@@ -72,6 +112,21 @@ def _platform_rule(rule: Rule, base_url: str) -> dict[str, Any]:
         "source": rule.source,
         "ruleUrl": rule_url(base_url, rule.id),
     }
+
+
+EXAMPLE_CODE: CodeInfo = {
+    "code": "rate_limited",
+    "status": 429,
+    "message": "Too many requests in the last minute.",
+    "remediation": "Wait as long as `Retry-After` says.",
+    "docUrl": f"{BASE}/docs/errors/rate_limited",
+}
+LIST_ERRORS = Operation(
+    "Catalogue",
+    "listErrors",
+    "Every error code",
+    answers={200: Success(CodeList, "The codes.", {"data": [EXAMPLE_CODE]})},
+)
 
 
 async def list_errors(call: Call) -> Reply:

@@ -19,15 +19,33 @@ from socialpub.base.fair import Share
 from socialpub.domain.media import files, library
 from socialpub.domain.people import limits
 from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.media import MediaFields, MediaQuery
+from socialpub.domain.shapes.common import DeletedBody, Narrowing
+from socialpub.domain.shapes.media import MediaBody, MediaFields, MediaPage, MediaQuery
 from socialpub.platforms.contract import Facts
 from socialpub.store.db import Tx
 from socialpub.web import trail
 from socialpub.web.api.writes import commit
 from socialpub.web.bodies import hang_up
+from socialpub.web.examples import MEDIA_ID, PROFILE_ID
 from socialpub.web.http import Call, Reply, dumps, kept, query_values
 from socialpub.web.multipart import Form, boundary_of
+from socialpub.web.operation import Operation, Success
 from socialpub.web.parts import FilePart, Span, asked_span, names_tag
+
+MEDIA: MediaBody = {
+    "id": MEDIA_ID,
+    "url": f"https://socialpub.example.org/media/{MEDIA_ID}/1f0c9a7be23d4856a1f0c9a7be23d485.jpg",
+    "contentType": "image/jpeg",
+    "sizeBytes": 184211,
+    "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "kind": "image",
+    "width": 1600,
+    "height": 1200,
+    "durationMs": None,
+    "profileId": PROFILE_ID,
+    "altText": "Loaves on a wooden shelf",
+    "createdAt": "2026-05-04T09:12:31.884Z",
+}
 
 T = TypeVar("T")
 IDLE_SECONDS = 15.0
@@ -142,6 +160,33 @@ async def _in_pool(call: Call, run: Callable[..., T], *arguments: Any) -> T:
     return await asyncio.get_running_loop().run_in_executor(threads, run, *arguments)
 
 
+UPLOAD = Operation(
+    "Media",
+    "uploadMedia",
+    "Upload a file",
+    "Takes one image (JPEG, PNG, WebP, GIF) or video (MP4, QuickTime, WebM) as the part `file`. What it is, is "
+    "read from its bytes. Use its `id` in the media of posts.",
+    query=MediaFields,
+    answers={201: Success(MediaBody, "The file is stored.", MEDIA)},
+    errors=(
+        "media.content_type",
+        "media.parse_failed",
+        "media.empty_body",
+        "media.missing_file",
+        "media.single_file",
+        "media.size_max",
+        "media.type_unsupported",
+        "media.type_mismatch",
+        "media.pixels_max",
+        "media.unreadable",
+        "http.timeout",
+        "not_found",
+        "profile.scope_mismatch",
+    ),
+    links={"readMedia": "/id", "deleteMedia": "/id"},
+)
+
+
 async def upload(call: Call) -> Reply:
     """POST /v1/media."""
     with call.received as upload:
@@ -176,16 +221,53 @@ def _insert(call: Call, tx: Tx, upload: Upload, facts: Facts, key: limits.Key | 
 # --- Records -------------------------------------------------------------------------------------------------------
 
 
+PAGE: MediaPage = {"data": [MEDIA], "nextCursor": None}
+LISTING = Operation(
+    "Media",
+    "listMedia",
+    "List files",
+    "Newest first. Go on with `cursor` while `nextCursor` is not null.",
+    query=MediaQuery,
+    answers={200: Success(MediaPage, "One page.", PAGE)},
+    errors=("cursor", "not_found", "api_key.profile_scope"),
+    links={"readMedia": "/data/0/id"},
+)
+
+
 async def listing(call: Call) -> Reply:
     """GET /v1/media."""
     query = call.query(MediaQuery)
     return Reply(await call.service.read(lambda: library.page(call.service, call.scope, query)))
 
 
+READ = Operation(
+    "Media",
+    "readMedia",
+    "Read a file's record",
+    "The bytes are at its `url`.",
+    query=Narrowing,
+    answers={200: Success(MediaBody, "The record.", MEDIA)},
+    errors=("media.unknown",),
+)
+
+
 async def read(call: Call) -> Reply:
     """GET /v1/media/{id}."""
     row = await call.service.read(lambda: library.find(call.narrowed, None, call.path_value("media_id")))
     return Reply(library.body(call.service, row))
+
+
+DELETED: DeletedBody = {"id": MEDIA_ID, "deleted": True}
+DELETE = Operation(
+    "Media",
+    "deleteMedia",
+    "Delete a file",
+    "Its address stops answering at once. Refused while a queued post needs it. A key that is bound to a profile "
+    "deletes the files of that profile only.",
+    query=Narrowing,
+    answers={200: Success(DeletedBody, "The file is gone.", DELETED)},
+    errors=("media.unknown", "media.in_use"),
+)
 
 
 async def delete(call: Call) -> Reply:

@@ -9,18 +9,179 @@ from typing import Any
 from socialpub.base import faults
 from socialpub.domain.people import limits
 from socialpub.domain.posts import accept, batches, changes, postlog, preflight, unheard
+from socialpub.domain.shapes.common import Narrowing
 from socialpub.domain.shapes.posts import (
+    BatchBody,
+    CanceledBody,
+    PostBody,
+    PostDetail,
+    PostPage,
     PostsQuery,
     PublishRequest,
     RescheduleRequest,
     RetryRequest,
     SettleRequest,
     ValidateRequest,
+    ValidationBody,
 )
 from socialpub.store.db import Tx
 from socialpub.web import prefer, trail
 from socialpub.web.api.writes import commit
+from socialpub.web.examples import (
+    ACCOUNT_ID,
+    AT_URI,
+    BATCH_ID,
+    CID,
+    DISPLAY_NAME,
+    DONE,
+    MEDIA_ID,
+    NOW,
+    OTHER_ACCOUNT_ID,
+    OTHER_PLATFORM,
+    PLATFORM,
+    PLATFORM_ACCOUNT_ID,
+    POST_ID,
+    PROFILE_ID,
+    REFUSED,
+    SOON,
+    WEB,
+)
 from socialpub.web.http import Call, Reply, kept
+from socialpub.web.operation import Operation, Success
+
+BATCH_ERRORS = (
+    "targets.required",
+    "targets.max",
+    "mode_conflict",
+    "scheduledAt.future",
+    "scheduledAt.no_first_comment",
+    "scheduledAt.no_bluesky_reply",
+    "profile.scope_mismatch",
+    "target.account.not_connected",
+    "target.account.ambiguous",
+    "targets.account.platform_mismatch",
+    "targets.options.platform_mismatch",
+    "media.source",
+    "media.base64_invalid",
+    "media.unknown",
+    "not_found",
+    "post.duplicate",
+)
+WINDOW_ERRORS = ("not_found", "post.status", "post.scheduledAt.window")
+
+TEXT = "The new opening hours start on Monday."
+NOW_REQUEST = {"targets": [{"accountId": ACCOUNT_ID}], "text": TEXT}
+LATER_REQUEST = {
+    "targets": [{"platform": PLATFORM}],
+    "text": TEXT,
+    "media": [{"kind": "image", "url": "https://example.org/door.jpg", "altText": "A door with the new hours on it"}],
+    "scheduledAt": "2026-12-01T09:30:00+01:00",
+}
+DIFFERENT_REQUEST = {
+    "targets": [
+        {"accountId": ACCOUNT_ID, "options": {"platform": PLATFORM, "langs": ["en"]}},
+        {"accountId": OTHER_ACCOUNT_ID, "text": "New opening hours from Monday. Details on our page."},
+    ],
+    "text": TEXT,
+    "media": [MEDIA_ID],
+}
+RESCHEDULE_REQUEST = {"scheduledAt": "2026-12-02T09:30:00+01:00"}
+
+QUEUED: PostBody = {
+    "id": POST_ID,
+    "batchId": BATCH_ID,
+    "profileId": PROFILE_ID,
+    "accountId": ACCOUNT_ID,
+    "account": {
+        "id": ACCOUNT_ID,
+        "platform": PLATFORM,
+        "platformAccountId": PLATFORM_ACCOUNT_ID,
+        "displayName": DISPLAY_NAME,
+    },
+    "platform": PLATFORM,
+    "status": "queued",
+    "text": TEXT,
+    "mediaRefs": [],
+    "scheduledAt": SOON,
+    "nextAttemptAt": None,
+    "publishedAt": None,
+    "platformUri": None,
+    "platformCid": None,
+    "url": None,
+    "warnings": [],
+    "createdAt": NOW,
+    "updatedAt": NOW,
+}
+PUBLISHED: PostBody = {
+    **QUEUED,
+    "status": "published",
+    "scheduledAt": None,
+    "publishedAt": DONE,
+    "platformUri": AT_URI,
+    "platformCid": CID,
+    "url": WEB,
+    "updatedAt": DONE,
+}
+
+
+BATCH: BatchBody = {
+    "id": BATCH_ID,
+    "status": "partial_failed",
+    "createdAt": NOW,
+    "results": [
+        {
+            "accountId": ACCOUNT_ID,
+            "platform": PLATFORM,
+            "postId": POST_ID,
+            "status": "published",
+            "uri": AT_URI,
+            "cid": CID,
+            "url": WEB,
+        },
+        {
+            "accountId": OTHER_ACCOUNT_ID,
+            "platform": OTHER_PLATFORM,
+            "postId": "01999c41-7e32-7ae9-b7d1-0a4f6e8c2b95",
+            "status": "rejected",
+            "error": REFUSED,
+        },
+    ],
+}
+SCHEDULED_BATCH: BatchBody = {
+    "id": BATCH_ID,
+    "status": "queued",
+    "createdAt": NOW,
+    "results": [{"accountId": ACCOUNT_ID, "platform": PLATFORM, "postId": POST_ID, "status": "queued"}],
+    "scheduledAt": SOON,
+}
+PUBLISH = Operation(
+    "Posts",
+    "publish",
+    "Publish or schedule",
+    "Sends one piece of content to 1 to 25 targets: with `scheduledAt` at that time (202), else now (200). What "
+    "can be checked beforehand is checked for every target first, and one failure refuses the whole batch, with "
+    "every failure of every target listed. After that each target stands for itself; see its entry in `results`. "
+    "A target that has not settled within the waiting time has status `publishing` and goes on: look it up at "
+    "`Location` later, do not send it again. While nothing has failed, such a batch is `queued` (202). A request "
+    "without an Idempotency-Key whose answer could not be delivered, sent again with the same bytes and key within "
+    "5 minutes, gets the answer of the first, with warning `joined_undelivered_batch`.",
+    body=PublishRequest,
+    requests={"publish now": NOW_REQUEST, "schedule": LATER_REQUEST, "one target differs": DIFFERENT_REQUEST},
+    answers={
+        200: Success(
+            BatchBody,
+            "Every target has ended, or one has failed; `status` and `results` say what became of them.",
+            BATCH,
+        ),
+        202: Success(
+            BatchBody,
+            "Accepted and not ended: scheduled, or still being published. Nothing has failed.",
+            SCHEDULED_BATCH,
+        ),
+    },
+    errors=(*BATCH_ERRORS, "preflight_failed", "billing.posts.monthly_cap", "service.paused"),
+    links=dict.fromkeys(("readPost", "reschedulePost", "cancelPost", "retryPost", "settlePost"), "/results/0/postId"),
+)
 
 
 async def publish(call: Call) -> Reply:
@@ -90,6 +251,34 @@ async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.K
     return answer
 
 
+VALIDATION: ValidationBody = {
+    "valid": True,
+    "results": [
+        {
+            "targetIndex": 0,
+            "accountId": ACCOUNT_ID,
+            "platform": PLATFORM,
+            "valid": True,
+            "text": {"length": 38, "limit": 300, "unit": "graphemes"},
+            "errors": [],
+            "warnings": [],
+        }
+    ],
+}
+VALIDATE = Operation(
+    "Posts",
+    "validatePosts",
+    "Check without publishing",
+    "Takes the body of a publish request, runs every check on every target, and stores and publishes nothing.",
+    body=ValidateRequest,
+    requests={"check": NOW_REQUEST},
+    answers={
+        200: Success(ValidationBody, "Checked; `valid` says whether a publish request would be accepted.", VALIDATION)
+    },
+    errors=BATCH_ERRORS,
+)
+
+
 async def validate(call: Call) -> Reply:
     """POST /v1/posts/validate."""
     async with call.turn():
@@ -98,15 +287,70 @@ async def validate(call: Call) -> Reply:
     return Reply(await preflight.validate(call.service, call.engine.fetched, call.scope, looked, call.inline))
 
 
+PAGE: PostPage = {"data": [PUBLISHED], "nextCursor": None}
+LISTING = Operation(
+    "Posts",
+    "listPosts",
+    "List the post log",
+    "One row for each target of each batch, newest first. Filters compose. Go on with `cursor` while `nextCursor` "
+    "is not null; rows that are added meanwhile are neither skipped nor shown twice.",
+    query=PostsQuery,
+    answers={200: Success(PostPage, "One page.", PAGE)},
+    errors=("cursor", "not_found", "api_key.profile_scope"),
+    links={"readPost": "/data/0/id"},
+)
+
+
 async def listing(call: Call) -> Reply:
     """GET /v1/posts."""
     query = call.query(PostsQuery)
     return Reply(await call.service.read(lambda: postlog.page(call.service, call.scope, query)))
 
 
+DETAIL: PostDetail = {
+    **PUBLISHED,
+    "firstComment": None,
+    "attempts": [
+        {
+            "id": "01999c41-7e4a-7335-9d10-6c8e5f2b1a74",
+            "attemptNumber": 1,
+            "startedAt": NOW,
+            "finishedAt": DONE,
+            "succeeded": True,
+            "errorCode": None,
+            "errorMessage": None,
+            "platformResponse": None,
+        }
+    ],
+}
+READ = Operation(
+    "Posts",
+    "readPost",
+    "Read one post",
+    "The row of the post log with its first comment and every attempt at publishing it.",
+    query=Narrowing,
+    answers={200: Success(PostDetail, "The post.", DETAIL)},
+    errors=("not_found",),
+)
+
+
 async def read(call: Call) -> Reply:
     """GET /v1/posts/{id}."""
     return Reply(await call.service.read(lambda: postlog.detail(call.narrowed, call.path_value("post_id"))))
+
+
+RESCHEDULE = Operation(
+    "Posts",
+    "reschedulePost",
+    "Move a scheduled post",
+    "Only while the post is `queued` and its time has not come. It is not published before the new time once this "
+    "has answered.",
+    query=Narrowing,
+    body=RescheduleRequest,
+    requests={"tomorrow": RESCHEDULE_REQUEST},
+    answers={200: Success(PostBody, "The post with its new time.", QUEUED)},
+    errors=(*WINDOW_ERRORS, "scheduledAt.future"),
+)
 
 
 async def reschedule(call: Call) -> Reply:
@@ -122,6 +366,18 @@ async def reschedule(call: Call) -> Reply:
     return reply
 
 
+CANCELED: CanceledBody = {"id": POST_ID, "status": "canceled"}
+CANCEL = Operation(
+    "Posts",
+    "cancelPost",
+    "Cancel a scheduled post",
+    "Only while the post is `queued` and its time has not come. It is never published once this has answered.",
+    query=Narrowing,
+    answers={200: Success(CanceledBody, "The post is canceled.", CANCELED)},
+    errors=WINDOW_ERRORS,
+)
+
+
 async def cancel(call: Call) -> Reply:
     """DELETE /v1/posts/{id}."""
     post = call.path_value("post_id")
@@ -134,6 +390,20 @@ async def cancel(call: Call) -> Reply:
     return reply
 
 
+RETRY = Operation(
+    "Posts",
+    "retryPost",
+    "Try a failed post again",
+    "Publishes a `failed` or `rejected` post from its stored content, as a new attempt and at no quota: at "
+    "`scheduledAt`, or at once in the background. A post whose outcome is unknown has to be settled first.",
+    query=Narrowing,
+    body=RetryRequest,
+    requests={"at once": {}, "later": RESCHEDULE_REQUEST},
+    answers={202: Success(PostBody, "The post is up again.", QUEUED)},
+    errors=("not_found", "post.retry.status", "post.retry.unsettled", "scheduledAt.future"),
+)
+
+
 async def retry(call: Call) -> Reply:
     """POST /v1/posts/{id}/retry."""
     post = call.path_value("post_id")
@@ -143,6 +413,21 @@ async def retry(call: Call) -> Reply:
         return 202, postlog.one(call.narrowed, post)
 
     return await commit(call, RetryRequest, again)
+
+
+SETTLED: PostBody = {**PUBLISHED, "platformCid": None, "url": None}
+SETTLE = Operation(
+    "Posts",
+    "settlePost",
+    "Say what became of a lost answer",
+    "A post that failed with rule `publish.outcome_unknown` may be live: its answer was lost and the platform "
+    "could not tell. Look at the account, then say here what you found. A post that is not there may be retried.",
+    query=Narrowing,
+    body=SettleRequest,
+    requests={"it is there": {"published": True, "uri": AT_URI}, "it is not": {"published": False}},
+    answers={200: Success(PostBody, "The post, `published` or plainly `failed`.", SETTLED)},
+    errors=("not_found", "post.settle.status"),
+)
 
 
 async def settle(call: Call) -> Reply:

@@ -5,15 +5,48 @@ from __future__ import annotations
 from typing import Any
 
 from socialpub.domain.people import tenancy
-from socialpub.domain.shapes.profiles import ProfileRequest
+from socialpub.domain.shapes.common import DeletedBody, Narrowing
+from socialpub.domain.shapes.profiles import ProfileBody, ProfileList, ProfileRequest
 from socialpub.store.db import Tx
 from socialpub.web.api.writes import commit
+from socialpub.web.examples import PROFILE_ID
 from socialpub.web.http import Call, Reply
+from socialpub.web.operation import Operation, Success
+
+DEFAULT: ProfileBody = {
+    "id": PROFILE_ID,
+    "name": "default",
+    "slug": "default",
+    "createdAt": "2026-09-24T07:14:20.098Z",
+    "updatedAt": "2026-09-24T07:14:20.098Z",
+}
+NAMED: ProfileBody = {**DEFAULT, "name": "Corner Bakery", "slug": "corner-bakery"}
+
+
+PROFILES: ProfileList = {"data": [DEFAULT]}
+LISTING = Operation(
+    "Profiles",
+    "listProfiles",
+    "List profiles",
+    "A key that is bound to a profile sees that one.",
+    answers={200: Success(ProfileList, "The profiles.", PROFILES)},
+)
 
 
 async def listing(call: Call) -> Reply:
     """GET /v1/profiles."""
     return Reply({"data": await call.service.read(lambda: tenancy.list_profiles(call.scope))})
+
+
+CREATE = Operation(
+    "Profiles",
+    "createProfile",
+    "Create a profile",
+    body=ProfileRequest,
+    requests={"create": {"name": "Corner Bakery"}},
+    answers={201: Success(ProfileBody, "The new profile.", NAMED)},
+    errors=("profile.slug.unique",),
+)
 
 
 async def create(call: Call) -> Reply:
@@ -25,6 +58,18 @@ async def create(call: Call) -> Reply:
     return await commit(call, ProfileRequest, write)
 
 
+RENAME = Operation(
+    "Profiles",
+    "renameProfile",
+    "Rename a profile",
+    query=Narrowing,
+    body=ProfileRequest,
+    requests={"rename": {"name": "Corner Bakery"}},
+    answers={200: Success(ProfileBody, "The profile with its new name.", NAMED)},
+    errors=("not_found", "profile.slug.unique"),
+)
+
+
 async def rename(call: Call) -> Reply:
     """PATCH /v1/profiles/{id}."""
     profile = call.path_value("profile_id")
@@ -33,6 +78,18 @@ async def rename(call: Call) -> Reply:
         return 200, tenancy.rename_profile(call.service, tx, call.narrowed, profile, request.name)
 
     return await commit(call, ProfileRequest, write)
+
+
+DELETED: DeletedBody = {"id": PROFILE_ID, "deleted": True}
+DELETE = Operation(
+    "Profiles",
+    "deleteProfile",
+    "Delete a profile",
+    "Only one that owns no accounts; keys that are bound to it are revoked.",
+    query=Narrowing,
+    answers={200: Success(DeletedBody, "The profile is gone.", DELETED)},
+    errors=("not_found", "profile.delete.not_empty"),
+)
 
 
 async def delete(call: Call) -> Reply:

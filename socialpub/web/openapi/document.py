@@ -10,14 +10,12 @@ from socialpub import __version__
 from socialpub.base.config import Limits
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.domain.core.events import EVENTS
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.common import Narrowing, NoQuery
-from socialpub.web import samples
 from socialpub.web.edge import cookie_name
 from socialpub.web.http import Route, dumps
+from socialpub.web.openapi.events import webhooks
 from socialpub.web.openapi.parts import (
-    DELIVERY_HEADERS,
     KEY_HEADER,
     PREFER_HEADER,
     RATE,
@@ -27,8 +25,9 @@ from socialpub.web.openapi.parts import (
     headers_of,
     ref,
 )
-from socialpub.web.openapi.schemas import event_schema, model_name, parameters_of
-from socialpub.web.operations import ABOUT, OPERATIONS, TAGS, Operation
+from socialpub.web.openapi.schemas import model_name, parameters_of
+from socialpub.web.openapi.words import ABOUT, TAGS
+from socialpub.web.operation import Operation
 
 Json = dict[str, Any]
 WRITES = ("POST", "PATCH", "PUT", "DELETE")
@@ -56,7 +55,7 @@ class Reference:
 
 def document(routes: Sequence[Route], base_url: str, limits: Limits, cookie: str) -> Json:
     """The whole document."""
-    documented = [route for route in routes if route.answers]
+    documented = [route for route in routes if route.says]
     return {
         "openapi": "3.1.0",
         "info": {
@@ -70,7 +69,7 @@ def document(routes: Sequence[Route], base_url: str, limits: Limits, cookie: str
         "externalDocs": {"description": "The same for people", "url": f"{base_url}/docs/reference"},
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "paths": _paths(documented, limits),
-        "webhooks": {name: _webhook(name, text) for name, text in EVENTS.items()},
+        "webhooks": webhooks(),
         "components": components(documented, cookie),
     }
 
@@ -97,13 +96,9 @@ def _public_part(part: str) -> str:
     return "{id}" if name.endswith("_id") else f"{{{name}}}"
 
 
-def operation_of(route: Route) -> Operation:
-    """What is said about a route; KeyError when nothing is."""
-    return OPERATIONS[f"{route.method} {public_path(route.path)}"]
-
-
 def _operation(route: Route, limits: Limits) -> Json:
-    said = operation_of(route)
+    said = route.says
+    assert said is not None, "a page is in no reference"
     operation: Json = {
         "operationId": said.name,
         "summary": said.summary,
@@ -180,7 +175,7 @@ def _upload(route: Route) -> Json:
 
 
 def _successes(route: Route, said: Operation) -> Json:
-    return {str(status): _success(route, said, status) for status in route.answers}
+    return {str(status): _success(route, said, status) for status in said.answers}
 
 
 def _success(route: Route, said: Operation, status: int) -> Json:
@@ -189,11 +184,10 @@ def _success(route: Route, said: Operation, status: int) -> Json:
         headers |= headers_of("replayed")
     if route.waits:
         headers |= headers_of("location", "applied")
-    content: Json = {"schema": ref("schemas", model_name(route.answers[status]))}
-    if status in said.answers:
-        content["example"] = said.answers[status]
+    success = said.answers[status]
+    content: Json = {"schema": ref("schemas", model_name(success.shape)), "example": success.example}
     answer = {
-        "description": said.outcomes.get(status, "Done."),
+        "description": success.says,
         "headers": headers,
         "content": {"application/json": content},
     }
@@ -208,7 +202,7 @@ def refusals(route: Route) -> dict[int, list[str]]:
     """By status, the rules and (where no rule is named) codes that a route may answer: its own, and what follows from
     who may call it, how often, and with what body."""
     found: dict[int, list[str]] = {}
-    for name in (*_implied(route), *route.errors):
+    for name in (*_implied(route), *(route.says.errors if route.says else ())):
         names = found.setdefault(status_of(name), [])
         if name not in names:
             names.append(name)
@@ -273,29 +267,3 @@ def _explained(name: str) -> str:
     if name in SERVICE_RULES:
         return f"- `{code_of(name)}`, rule `{name}`: {SERVICE_RULES[name].message}"
     return f"- `{name}`: {ERRORS[name].message}"
-
-
-# --- Events ------------------------------------------------------------------------------------------------------
-
-
-def _webhook(event: str, text: str) -> Json:
-    return {
-        "post": {
-            "operationId": f"on {event}",
-            "summary": text,
-            "tags": ["Events"],
-            "security": [],
-            "parameters": [ref("parameters", name) for name in DELIVERY_HEADERS],
-            "requestBody": {"required": True, "content": {"application/json": _event_content(event)}},
-            "responses": {
-                "2XX": {"description": "Delivered."},
-                "3XX": {"description": "Not followed: a permanent failure."},
-                "4XX": {"description": "A permanent failure; it is not tried again."},
-                "5XX": {"description": "Tried again: 8 attempts in all, after 5, 10, 20, 40, 80, 160 and 320 s."},
-            },
-        }
-    }
-
-
-def _event_content(event: str) -> Json:
-    return {"schema": event_schema(event), "example": samples.event(event)}

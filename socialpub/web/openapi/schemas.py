@@ -58,7 +58,7 @@ def model_name(shape: Any) -> str:
 def component_schemas(routes: Sequence[Route]) -> Json:
     """Every schema that the routes and events use, by name."""
     bodies = {route.body for route in routes if route.body}
-    answers = [shape for route in routes for shape in route.answers.values()]
+    answers = [success.shape for route in routes if route.says for success in route.says.answers.values()]
     answers += [ErrorEnvelope, EventBody, *EVENT_DATA.values()]
     unions = {name: {key: _clean(value) for key, value in schema.items()} for name, schema in _unions().items()}
     enums = {name: {"type": "string", "enum": list(values)} for name, values in ENUMS.items()}
@@ -158,20 +158,3 @@ def parameters_of(model: type[BaseModel]) -> Iterator[Json]:
             parameter |= {"style": "form", "explode": True}
             description = f"{description} Repeat it, or separate values by commas, for any of several.".strip()
         yield parameter | ({"description": description} if description else {})
-
-
-def event_schema(event: str) -> Json:
-    """The envelope of one type of event."""
-    return {
-        "allOf": [
-            {"$ref": TEMPLATE.format(model=model_name(EventBody))},
-            {
-                "type": "object",
-                "properties": {
-                    "type": {"const": event},
-                    "data": {"$ref": TEMPLATE.format(model=model_name(EVENT_DATA[event]))},
-                },
-                "required": ["type", "data"],
-            },
-        ]
-    }

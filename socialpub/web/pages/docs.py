@@ -12,8 +12,8 @@ from socialpub.base.config import Section, Settings, help_of, shipped, toml
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import RULE_PATH_MAX, ApiError
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.web import samples
 from socialpub.web.api.catalogue import error_bodies, platform_body, rule_bodies
+from socialpub.web.api.posts import NOW_REQUEST
 from socialpub.web.http import Call, Reply
 from socialpub.web.pages import html
 from socialpub.web.pages.reference import curl
@@ -44,7 +44,7 @@ async def index(call: Call) -> Reply:
     base = call.service.base_url
     return page(
         "docs/index.html",
-        first=curl("POST", f"{base}/v1/posts", [{"apiKey": []}], samples.PUBLISH),
+        first=curl("POST", f"{base}/v1/posts", [{"apiKey": []}], NOW_REQUEST),
         errors=error_bodies(base),
         units=UNITS,
         groups=_rules_by_platform(base),

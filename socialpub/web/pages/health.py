@@ -11,16 +11,38 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.core import instance
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import files
+from socialpub.domain.shapes.health import HealthBody, ReadyBody
 from socialpub.web.http import Call, Reply
+from socialpub.web.operation import Operation, Success
 
 HEARTBEAT_SECONDS = 60.0
 RETRY_SECONDS = 5
 LITTLE_ROOM = 4 * 1024 * 1024
 
 
+WELL: HealthBody = {"status": "ok"}
+HEALTHZ = Operation(
+    "Health",
+    "health",
+    "The process answers",
+    answers={200: Success(HealthBody, "It does.", WELL)},
+)
+
+
 async def healthz(call: Call) -> Reply:
     """GET /healthz: the process answers."""
     return Reply({"status": "ok"})
+
+
+ACTIVE: ReadyBody = {"status": "ok", "publishing": "active"}
+READYZ = Operation(
+    "Health",
+    "ready",
+    "The server can do its work",
+    "The database takes writes and the scheduler is alive.",
+    answers={200: Success(ReadyBody, "It can.", ACTIVE)},
+    errors=("storage.unavailable",),
+)
 
 
 async def readyz(call: Call) -> Reply:

@@ -1,0 +1,146 @@
+"""The webhooks of the OpenAPI document: what an endpoint is sent for each type of event, with an example."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from socialpub.domain.core.events import EVENTS
+from socialpub.domain.shapes.errors import ErrorBody
+from socialpub.domain.shapes.events import EVENT_DATA, EventBody
+from socialpub.web.examples import (
+    ACCOUNT_ID,
+    AT_URI,
+    BASE,
+    BATCH_ID,
+    CID,
+    DISPLAY_NAME,
+    NOW,
+    OAUTH_PLATFORM,
+    PLATFORM,
+    PLATFORM_ACCOUNT_ID,
+    POST_ID,
+    PROFILE_ID,
+    REFUSED,
+    SOON,
+    WEB,
+)
+from socialpub.web.openapi.parts import DELIVERY_HEADERS, ref
+from socialpub.web.openapi.schemas import TEMPLATE, model_name
+
+Json = dict[str, Any]
+
+
+def webhooks() -> Json:
+    """By type of event."""
+    return {name: _webhook(name, text) for name, text in EVENTS.items()}
+
+
+def _webhook(event: str, text: str) -> Json:
+    return {
+        "post": {
+            "operationId": f"on {event}",
+            "summary": text,
+            "tags": ["Events"],
+            "security": [],
+            "parameters": [ref("parameters", name) for name in DELIVERY_HEADERS],
+            "requestBody": {"required": True, "content": {"application/json": _event_content(event)}},
+            "responses": {
+                "2XX": {"description": "Delivered."},
+                "3XX": {"description": "Not followed: a permanent failure."},
+                "4XX": {"description": "A permanent failure; it is not tried again."},
+                "5XX": {"description": "Tried again: 8 attempts in all, after 5, 10, 20, 40, 80, 160 and 320 s."},
+            },
+        }
+    }
+
+
+def _event_content(event: str) -> Json:
+    return {"schema": event_schema(event), "example": example_of(event)}
+
+
+def event_schema(event: str) -> Json:
+    """The envelope of one type of event."""
+    return {
+        "allOf": [
+            {"$ref": TEMPLATE.format(model=model_name(EventBody))},
+            {
+                "type": "object",
+                "properties": {
+                    "type": {"const": event},
+                    "data": {"$ref": TEMPLATE.format(model=model_name(EVENT_DATA[event]))},
+                },
+                "required": ["type", "data"],
+            },
+        ]
+    }
+
+
+# --- Examples ------------------------------------------------------------------------------------------------------
+
+_POST_EVENT: Json = {
+    "id": POST_ID,
+    "batchId": BATCH_ID,
+    "platform": PLATFORM,
+    "accountId": ACCOUNT_ID,
+    "profileId": PROFILE_ID,
+    "scheduledAt": SOON,
+}
+_ERROR: ErrorBody = {
+    "code": "platform_unavailable",
+    "message": "The platform could not be reached or is overloaded.",
+    "platform": PLATFORM,
+    "remediation": "Try again later.",
+    "docUrl": f"{BASE}/docs/errors/platform_unavailable",
+}
+_TOKEN_EVENT: Json = {
+    "accountId": ACCOUNT_ID,
+    "platform": PLATFORM,
+    "profileId": PROFILE_ID,
+    "platformAccountId": PLATFORM_ACCOUNT_ID,
+    "displayName": DISPLAY_NAME,
+}
+_PERIOD: Json = {"periodStart": "2026-11-20T00:00:00.000Z", "periodEnd": "2026-12-20T00:00:00.000Z"}
+_QUOTA: Json = {"period": "2026-11", "quota": 5000, "resetAt": "2026-12-01T00:00:00.000Z"}
+
+EXAMPLES: dict[str, Json] = {
+    "post.queued": _POST_EVENT | {"queuedAt": NOW},
+    "post.validated": _POST_EVENT | {"validatedAt": NOW},
+    "post.published": _POST_EVENT | {"publishedAt": "2026-12-01T08:30:00.412Z", "uri": AT_URI, "cid": CID, "url": WEB},
+    "post.rejected": _POST_EVENT | {"rejectedAt": SOON, "error": {**REFUSED, "platform": PLATFORM}},
+    "post.failed": _POST_EVENT
+    | {"failedAt": SOON, "error": _ERROR, "willRetry": True, "nextAttemptAt": "2026-12-01T08:30:30.000Z"},
+    "post.canceled": _POST_EVENT | {"canceledAt": NOW},
+    "post.rescheduled": _POST_EVENT | {"previousScheduledAt": "2026-11-30T08:30:00.000Z"},
+    "token.expiring": _TOKEN_EVENT | {"expiresAt": "2026-11-27T12:00:00.000Z", "daysUntilExpiry": 7},
+    "token.revoked": _TOKEN_EVENT | {"revokedAt": NOW, "reason": "The refresh token was refused."},
+    "version.deprecated": {
+        "platform": OAUTH_PLATFORM,
+        "currentPin": "202601",
+        "nextPin": "202610",
+        "sunsetAt": "2027-01-31T00:00:00.000Z",
+    },
+    "subscription.activated": {"tier": "pro", "previousTier": "free"} | _PERIOD,
+    "subscription.cancelled": {
+        "tier": "pro",
+        "cancelAtPeriodEnd": True,
+        "cancelledAt": NOW,
+        "effectiveAt": "2026-12-20T00:00:00.000Z",
+    },
+    "subscription.tier_changed": {"previousTier": "pro", "tier": "business"} | _PERIOD,
+    "quota.warning": _QUOTA | {"postsCount": 4000, "percent": 0.8},
+    "quota.exceeded": _QUOTA | {"postsCount": 5000},
+    "billing.payment_failed": {"ls_subscription_id": "418231", "failedAt": NOW, "tier": "pro"},
+    "billing.delinquent": {"ls_subscription_id": "418231", "since": NOW, "tier": "free"},
+    "billing.recovered": {"ls_subscription_id": "418231", "recoveredAt": NOW, "tier": "pro"},
+}
+
+
+def example_of(type_: str) -> Json:
+    """An example of one type of event."""
+    return {
+        "id": "evt_0BzR7mQx4TnV2cKpLw9sYh",
+        "type": type_,
+        "createdAt": NOW,
+        "organizationId": "01997b2e-4afe-7c31-8d92-5e6b0f3a1c47",
+        "data": EXAMPLES[type_],
+    }
