@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,7 +21,10 @@ from socialpub.store.models import Post
 from tests.domain.connect_kit import open_office
 from tests.kit import Person, Server, error_of
 from tests.soak.world import wait_for
-from tests.web.world import World
+from tests.web.test_media_publishing import Shelf, shelf
+from tests.web.world import World, picture
+
+__all__ = ["shelf"]
 
 
 @pytest.fixture
@@ -32,14 +36,19 @@ def over() -> Iterator[threading.Event]:
 
 
 def fill(pool: Pool, share: Share, over: threading.Event) -> list[Future[bool]]:
-    """Let wait what may wait in this share, and not one more."""
-    held = []
-    while True:
-        try:
-            pool.admit(share)
-        except ApiError:
-            return held
-        held.append(pool.submit_for(share, over.wait, 60))
+    """Let run and wait what may in this share, and not one more."""
+    held: list[Future[bool]] = []
+
+    def is_full() -> bool:
+        with contextlib.suppress(ApiError):
+            while True:
+                pool.admit(share)
+                held.append(pool.submit_for(share, over.wait, 60))
+        full = pool._shares.full()
+        return share.host in full.hosts or share.owner in full.owners  # else some of what waits is about to run
+
+    assert wait_for(is_full, 30)
+    return held
 
 
 def is_busy(answer: httpx.Response) -> bool:
@@ -128,3 +137,50 @@ def test_connecting_to_a_server_that_a_user_names_does_not_run_among_the_calls_t
     held = [service.pool.submit_for(NOBODY, over.wait, 60) for _ in range(threads)]
     assert office.connect().status_code == 201
     assert not any(each.done() for each in held)
+
+
+def accounts_of(world: World, count: int) -> list[str]:
+    """As many more accounts of Alice's: posts of one account go out one after another."""
+    made = [world.server.connect_bluesky(world.alice, name=f"more-{number}") for number in range(count)]
+    return [str(account["id"]) for account in made]
+
+
+def test_media_that_do_not_come_keep_no_worker_from_other_posts(world: World, shelf: Shelf) -> None:
+    """Ten due posts wait for a file that hangs, each of another account: another's due post to the same platform goes
+    out, and so do they once their file comes."""
+    shelf.open.clear()
+    alice, charlie = world.alice, world.charlie
+    media = [{"kind": "image", "url": shelf.put("/slow.png", picture())}]
+    slow = [
+        alice.api.publish(
+            {"targets": [{"accountId": each}], "text": each, "media": media, "scheduledAt": world.soon()}
+        ).json()["results"][0]["postId"]
+        for each in accounts_of(world, 10)
+    ]
+    quick = charlie.api.publish(body_of(charlie, scheduledAt=world.soon())).json()["results"][0]["postId"]
+    world.server.skip(3601)
+    status = lambda who, post: who.api.get(f"/v1/posts/{post}").json()["status"]  # noqa: E731
+    assert wait_for(lambda: status(charlie, quick) == "published", 30)
+    assert wait_for(lambda: len(shelf.asked) == 10, 30)
+    assert {status(alice, post) for post in slow} <= {"queued", "publishing"}
+    assert wait_for(lambda: not world.server.service.jobs.held(), 30)
+    shelf.open.set()
+    assert wait_for(lambda: [status(alice, post) for post in slow] == ["published"] * 10, 60)
+    texts = [entry.text for entry in world.server.lab.lab.ledger.entries("bluesky")]
+    assert len(texts) == len(set(texts)) == 11
+    assert shelf.asked == ["/slow.png"] * 10
+
+
+def test_media_that_do_not_come_keep_no_thread_of_an_immediate_post(world: World, shelf: Shelf) -> None:
+    """Its request waits for it as ever; no thread for calls to platforms does."""
+    shelf.open.clear()
+    service = world.server.service
+    media = [{"kind": "image", "url": shelf.put("/slow.png", picture())}]
+    with ThreadPoolExecutor(1) as client:
+        answer = client.submit(world.alice.api.publish, world.body(media=media))
+        assert wait_for(lambda: shelf.asked == ["/slow.png"], 30)
+        assert wait_for(lambda: not service.pool.busy and not service.jobs.held(), 30)
+        assert not answer.done()
+        shelf.open.set()
+        assert answer.result(60).json()["status"] == "published"
+    assert shelf.asked == ["/slow.png"]

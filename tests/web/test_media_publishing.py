@@ -34,7 +34,7 @@ class Shelf:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 shelf.asked.append(self.path)
-                shelf.open.wait(10)
+                shelf.open.wait(60)
                 status, data = shelf.files.get(self.path, (404, b"nothing"))
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(data)))

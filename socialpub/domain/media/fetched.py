@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import hashlib
 import os
 import shutil
@@ -10,8 +11,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError
+from socialpub.base.fair import Share
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import files, probe
 from socialpub.platforms.contract import Facts
@@ -30,6 +33,7 @@ class _Entry:
     facts: Facts | None = None
     error: ApiError | None = None
     failed_at: float = 0.0
+    coming: concurrent.futures.Future[None] | None = None
 
 
 class Fetched:
@@ -51,8 +55,31 @@ class Fetched:
 
         ApiError from the guarded client, with the upstream's status in `platform_response`, or from measuring.
         """
-        name = hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
-        return self._once(batch, name, lambda place: self._fetch(url, place))
+        return self._once(batch, _name(url), lambda place: self._fetch(url, place))
+
+    def begin(self, batch: str, url: str) -> concurrent.futures.Future[None]:
+        """Have a URL fetched by a thread for what users steer, in its organization's share; done when `get` is quick.
+
+        RuntimeError when the server is stopping.
+        """
+        with self._guard:
+            entry = self._entries[batch].setdefault(_name(url), _Entry())
+            if entry.coming is None or (entry.coming.done() and not self._is_known(entry)):
+                share = Share(urlsplit(url).netloc.lower(), self._owners.get(batch, batch))
+                entry.coming = self._service.steered.submit_for(share, self._come, batch, url)
+            return entry.coming
+
+    def _come(self, batch: str, url: str) -> None:
+        try:
+            self.get(batch, url)
+        except ApiError:
+            """Kept in the entry: `get` raises it for whoever wants the file."""
+
+    def _is_known(self, entry: _Entry) -> bool:
+        return entry.facts is not None or self._has_just_failed(entry)
+
+    def _has_just_failed(self, entry: _Entry) -> bool:
+        return entry.error is not None and self._service.runtime.clock.monotonic() - entry.failed_at < FAILED_SECONDS
 
     def bring(self, batch: str, inline: Mapping[str, files.Arriving]) -> None:
         """Put the files of a request, which go with it, among those of the batch."""
@@ -93,7 +120,7 @@ class Fetched:
             entry = self._entries[batch].setdefault(name, _Entry())
         place = self._folder(batch) / name
         with entry.lock:
-            if entry.error and self._service.runtime.clock.monotonic() - entry.failed_at < FAILED_SECONDS:
+            if entry.error and self._has_just_failed(entry):
                 raise entry.error
             try:
                 if not place.exists():
@@ -119,6 +146,10 @@ class Fetched:
 
     def _folder(self, batch: str) -> Path:
         return self._service.runtime.settings.data_dir / "fetched" / batch
+
+
+def _name(url: str) -> str:
+    return hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _gone(place: Path) -> None:

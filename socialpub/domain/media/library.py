@@ -312,6 +312,13 @@ def resolved(
     return replace(item, facts=facts, path=path)
 
 
+def named_urls(platform: str, refs: str, draft: Draft) -> list[str]:
+    """The addresses that have to be fetched for a draft: of its media, and of images that its options name."""
+    urls = [ref["url"] for ref in json.loads(refs) if "url" in ref]
+    images = platforms.platform(platform).option_images.items()
+    return urls + [draft.options[option] for option, is_used in images if option in draft.options and is_used(draft)]
+
+
 def option_facts(fetched: Fetched, batch: str, platform: str, draft: Draft) -> dict[str, Facts]:
     """What the images are that options name, in an I/O thread; `preflight_failed` for what cannot be had or read."""
     found = {}

@@ -23,7 +23,7 @@ from socialpub.domain.accounts.calling import Caller, StorageError
 from socialpub.domain.core import disk
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
-from socialpub.domain.publishing import horizon, intents, records, unclear
+from socialpub.domain.publishing import bringing, horizon, intents, records, unclear
 from socialpub.domain.publishing.intents import LostClaimError, Row, Snapshot, TakenError
 from socialpub.platforms.contract import Absent, Draft, Pending, Published, SendClass, Surroundings, Unknown, Warning
 from socialpub.platforms.kit.rules import findings, warning
@@ -130,6 +130,11 @@ class _Run:
     # --- The steps ---
 
     def _publish(self) -> None:
+        coming = bringing.begun(self.service, self.fetched, self.snapshot, self._bare_draft())
+        if coming:
+            self._write(lambda tx: records.later(self.service, tx, self.snapshot, bringing.AGAIN))
+            bringing.ring_after(self.service, coming, self.post["id"])
+            return
         draft = self._draft()
         faults.hit("pub.after_media")
         saved = json.loads(self.post["saved"]) if self.post["saved"] else None
@@ -143,7 +148,6 @@ class _Run:
     def _draft(self) -> Draft:
         """The frozen content with its bytes; deep rules are checked here."""
         post = self.post
-        self.fetched.owned(post["batch"], post["organization"])
         items = library.with_bytes(
             self.service, self.fetched, post["batch"], post["platform"], post["media"], self.snapshot.assets
         )

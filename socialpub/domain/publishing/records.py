@@ -209,6 +209,14 @@ def pending(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent
     service.jobs.again(tx, snapshot.claim, at)
 
 
+def later(service: Service, tx: Tx, snapshot: Snapshot, seconds: float) -> None:
+    """Nothing was done yet; the post keeps its place and rings again."""
+    owned(service, snapshot)
+    at = service.now_ms + int(seconds * 1000)
+    Post.update(due_at=at).where(Post.id == snapshot.post["id"]).execute()
+    service.jobs.again(tx, snapshot.claim, at)
+
+
 def failed(
     service: Service, tx: Tx, snapshot: Snapshot, error: ApiError, intent: Row | None = None, outcome: str = ""
 ) -> None:
