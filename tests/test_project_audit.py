@@ -146,6 +146,14 @@ def test_an_old_database_says_so(tmp_path: Path) -> None:
     assert "THE DATABASE IS OLD" in said
 
 
+def test_every_installation_is_by_hash_or_without_network() -> None:
+    """But for the tools of the audit and of locking, which have a folder of their own and are no part of what runs."""
+    lines = [line for name in ("Makefile", ".ci/run", ".ci/audit") for line in (ROOT / name).read_text().splitlines()]
+    installs = [line for line in lines if "pip install" in line and ".venv-" not in line]
+    assert len(installs) == 2
+    assert all("--require-hashes" in line or "--no-index" in line for line in installs)
+
+
 # --- Python ---
 
 

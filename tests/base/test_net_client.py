@@ -403,6 +403,21 @@ def test_closed_open_and_filtered_inner_ports_give_the_same_text(upstream: Calla
     assert len(texts) == 1
 
 
+def test_an_inner_port_is_not_even_dialled_so_that_no_time_tells_of_it(dialled: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as open_, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        ports = [open_.getsockname()[1], closed.getsockname()[1], 65_000]
+        for port in ports:
+            url = f"https://inner.example:{port}/"
+            with guarded(LOOPBACK) as http:
+                refused(lambda: http.request("GET", url))  # noqa: B023
+                refused(lambda: http.download(url, io.BytesIO(), max_bytes=1, deadline=1))  # noqa: B023
+    assert dialled == []
+    with guarded(lambda host, port: ["93.184.216.34"]) as http:
+        refused(lambda: http.request("GET", "https://outer.example/"))
+    assert dialled == ["93.184.216.34"]
+
+
 # --- The guard, hop by hop: a TLS server that counts as public --------------------------------------------------------
 
 

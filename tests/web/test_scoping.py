@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
+import re
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -107,11 +110,18 @@ TOUCHES = [
 ]
 
 
-def shape(answer: httpx.Response, id_: str) -> tuple[int, str]:
-    """What a caller can see of an answer, without what differs between any two."""
+OF_ANY_TWO = {"x-request-id", "date", "ratelimit-remaining", "ratelimit", "ratelimit-reset"}
+
+
+def shape(answer: httpx.Response, id_: str) -> tuple[int, str, list[tuple[str, str]]]:
+    """What a caller can see of an answer, its headers too, without what differs between any two."""
     error = dict(error_of(answer))
     error.pop("requestId")
-    return answer.status_code, str(sorted(error.items())).replace(id_, "<id>")
+    headers = dict(answer.headers)
+    # The length is that of the body, in which the id stands, or it does not.
+    headers["content-length"] = str(int(headers["content-length"]) - len(id_) * answer.text.count(id_))
+    kept = sorted((name, value) for name, value in headers.items() if name not in OF_ANY_TWO)
+    return answer.status_code, str(sorted(error.items())).replace(id_, "<id>"), kept
 
 
 @pytest.mark.parametrize("touch", TOUCHES, ids=str)
@@ -312,6 +322,28 @@ def test_a_session_ends_at_its_end_however_busy(signed_in: Any, world: World) ->
 def test_a_cookie_that_nobody_was_given_is_unauthenticated(world: World) -> None:
     for cookie in ("x", "", COOKIE, crypto.digest(COOKIE)):
         assert world.server.api(Cookie=f"socialpub_session={cookie}").get("/v1/posts").status_code == 401
+
+
+def test_looking_a_key_up_compares_digests_only(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing that a caller chooses is compared with a secret: one look-up in an index of hashes, the same for all."""
+    made = [crypto.mint_key("svc_live_", world.server.service.runtime.entropy) for _ in range(10)]
+    near = world.alice.key[9:51] + "0"
+    made.append(f"svc_live_{near}{crypto.base62(zlib.crc32(near.encode()), 6)}")
+    asked = []
+    for key in made:
+        caplog.clear()
+        with caplog.at_level(logging.DEBUG, "peewee"):
+            assert world.server.api(key).get("/v1/posts").status_code == 401
+        ((sql, values),) = [record.msg for record in caplog.records if record.name == "peewee"]
+        asked.append(sql)
+        assert crypto.digest(key) in values
+        assert not any(key[9:30] in str(value) for value in values)
+    assert len(set(asked)) == 1
+    plan = world.server.service.read(
+        lambda: ApiKey._meta.database.execute_sql(f"EXPLAIN QUERY PLAN {asked[0]}", values).fetchall()
+    ).result()
+    ((*_, how),) = plan
+    assert re.match(r"SEARCH .+ INDEX .+ \(digest=\?\)", how), how
 
 
 # --- Routes for sessions only ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections import Counter
@@ -16,6 +17,7 @@ from socialpub.base.crypto import digest
 from socialpub.domain.people import signin, users
 from socialpub.store.models import ApiKey, Organization, Session, User
 from tests.kit import Clock, Person, Server, error_of
+from tests.soak.world import wait_for
 
 EMAIL, PASSWORD = "alice@example.com", "correct horse battery"
 
@@ -165,6 +167,49 @@ def test_hashing_takes_no_more_memory_however_many_sign_in(server, owner):
     assert at_once(server, PASSWORD, 40) == {303: 40}
     hashing = [thread for thread in threading.enumerate() if thread.name.startswith("hashing")]
     assert 1 <= len(hashing) <= 2  # each keeps what one hash takes, and no other thread ever hashes
+
+
+def test_others_are_served_while_every_sign_in_waits_for_a_place_to_hash(server, owner):
+    reader, gate = signed_in(server), threading.Event()
+    held = [users.hashing.submit(gate.wait, 60) for _ in range(2)]  # all the places that there are
+    browsers = [server.api() for _ in range(20)]
+    try:
+        with ThreadPoolExecutor(20) as many:
+            waiting = [many.submit(sign_in, api) for api in browsers]
+            assert wait_for(lambda: users.hashing._work_queue.qsize() == 20, 30)
+            for path in ("/healthz", "/v1/posts", "/login"):
+                assert reader.get(path).status_code == 200
+            assert not any(work.done() for work in (*held, *waiting))
+            gate.set()
+            assert [work.result(60).status_code for work in waiting] == [303] * 20
+    finally:
+        gate.set()
+
+
+@pytest.mark.parametrize("email", ["nobody@example.com", "", "\0", "é" * 500])
+def test_an_unknown_user_costs_the_same_work_as_a_wrong_password(server, owner, email, monkeypatch, caplog):
+    """The same statements and one hash of the same kind: what there is to measure."""
+    verify, hashes = argon2.PasswordHasher.verify, []
+
+    def counted(self, hash_, password):
+        hashes.append(argon2.extract_parameters(hash_))
+        return verify(self, hash_, password)
+
+    def work(of: str) -> tuple[list[str], list[argon2.Parameters]]:
+        api = server.api()
+        page = api.get("/login")
+        hashes.clear()
+        caplog.clear()
+        form = {"csrf_token": csrf_of(page), "email": of, "password": "wrong password!"}
+        assert api.post("/login", data=form).status_code == 401
+        return [record.msg[0] for record in caplog.records if record.name == "peewee"], list(hashes)
+
+    monkeypatch.setattr(argon2.PasswordHasher, "verify", counted)
+    with caplog.at_level(logging.DEBUG, "peewee"):
+        known, unknown = work(EMAIL), work(email)
+    assert known == unknown
+    assert len(known[1]) == 1
+    assert known[0]
 
 
 def test_a_session_ends_when_it_was_idle_and_after_a_day_in_any_case(server, owner, wall: Clock):

@@ -1,0 +1,96 @@
+"""Every query of an organization's rows names whose they are, or is known to work on a row that was found that way."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "socialpub"
+OWNED = {
+    "Account", "ApiKey", "Attempt", "Audit", "Batch", "ConnectAttempt", "Device", "Event", "Idempotency", "Intent",
+    "Media", "Post", "Profile", "Session", "Usage", "User",
+}  # fmt: skip
+WHOSE = {"organization", "profile", "scope", "Scope"}
+
+ROOMS = ("store", "core", "engine", "publishing")
+"""They serve no caller: what they look up by its id, a job of this server or a row in hand has named."""
+
+KNOWN = {
+    "accounts/accounts": {"is_revoked", "_waits"},
+    "accounts/attention": {"keep", "clear"},
+    "accounts/connect": {"_keep_choices", "purge", "_is_shared"},
+    "accounts/grants": {"_is_used"},
+    "accounts/renewal": {"_due", "_wanted", "_tell_all", "_ids"},
+    "accounts/tokens": {
+        "_row", "_begin", "_blamed", "_count", "_write_back", "_store", "mark_revoked", "tell",
+    },
+    "media/files": {"are_named", "_needed"},
+    "media/library": {"public", "assets_of"},
+    "people/audit": {"purge"},
+    "people/limits": {"_find", "keep", "purge", "_crossings"},
+    "people/sessions": {"begin", "end", "end_all", "device_of", "_remember"},
+    "people/signin": {"_known", "_begin"},
+    "people/tenancy": {"key_is_valid", "csrf_tokens"},
+    "people/users": {"set_password", "offer_setup"},
+    "posts/batches": {"batch_body", "_open_posts", "_ended", "is_settled"},
+    "posts/postlog": {"_bodies"},
+    "posts/preflight": {"_recent", "_posted_before", "counted"},
+    "posts/unheard": {"heard"},
+}  # fmt: skip
+"""Each was looked at: it gets ids that its caller has found within a scope, those of the caller's own session, key or
+request, or rows for this server's own upkeep. A new one goes here only if that is true of it."""
+
+
+def test_every_query_of_an_organizations_rows_names_whose_they_are() -> None:
+    found: dict[str, set[str]] = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        place = path.relative_to(ROOT).with_suffix("").parts
+        if not set(ROOMS) & set(place[:-1]):
+            for name in unscoped(ast.parse(path.read_text(encoding="utf-8"))):
+                found.setdefault("/".join(place[-2:]), set()).add(name)
+    assert found == KNOWN
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("def f(post): return Post.select().where(Post.id == post)", ["f"]),
+        ("def f(post, o): return Post.select().where(Post.id == post, Post.organization == o)", []),
+        ("def f(scope): return narrowed(scope, Post.select())", []),
+        ("async def f(): Media.update(deleted_at=1).execute()", ["f"]),
+        ("class A:\n    def f(self): return Account.delete()", ["f"]),
+        ("def f(): return Instance.select()", []),
+    ],
+)
+def test_a_query_that_names_nobody_is_found(source: str, names: list[str]) -> None:
+    assert list(unscoped(ast.parse(source))) == names
+
+
+def unscoped(tree: ast.Module) -> Iterator[str]:
+    """The functions that query an organization's rows and name neither organization nor profile nor scope."""
+    members = [member for node in tree.body if isinstance(node, ast.ClassDef) for member in node.body]
+    for node in (*tree.body, *members):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _queries(node) and not _names(node) & WHOSE:
+            yield node.name
+
+
+def _queries(function: ast.AST) -> bool:
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr in ("select", "update", "delete")
+        and isinstance(node.value, ast.Name)
+        and node.value.id in OWNED
+        for node in ast.walk(function)
+    )
+
+
+def _names(function: ast.AST) -> set[str]:
+    nodes = list(ast.walk(function))
+    return (
+        {node.id for node in nodes if isinstance(node, ast.Name)}
+        | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        | {node.arg for node in nodes if isinstance(node, ast.arg)}
+    )
