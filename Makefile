@@ -27,7 +27,7 @@ serve: $(READY)
 	$(BIN)/python -m socialpub serve $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest -rs -p no:schemathesis -m "not slow and not browser" -n 4 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -rs -p no:schemathesis -m "not slow and not browser" -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -rs -m slow -n 2 --dist worksteal $(ARGS)

@@ -13,6 +13,7 @@ import gc
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,40 @@ def _keep_no_disk_waiting() -> None:
         there = os.statvfs(MEMORY)
         if there.f_bavail * there.f_frsize >= MEMORY_ROOM and not there.f_flag & os.ST_NOEXEC:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+# Where a few tests take long. The files with most tests come next; a file is one process's, and whoever gets a long one
+# last keeps everybody waiting.
+LONG = (
+    "domain/test_protocol.py",
+    "web/test_machine.py",
+    "commands/test_process.py",
+    "domain/test_copies.py",
+    "web/test_openapi_answers.py",
+    "web/test_signin.py",
+    "domain/test_postlog_query.py",
+    "store/test_migrations.py",
+    "domain/test_tokens_platforms.py",
+    "web/test_media.py",
+    "test_ninth_platform.py",
+    "walls/test_text_growth.py",
+    "domain/test_attention.py",
+    "domain/test_clock_steps.py",
+    "domain/test_lost_files.py",
+    "domain/test_connections.py",
+    "domain/test_protocol_drafts.py",
+    "walls/test_fair.py",
+    "web/test_one_story.py",
+    "walls/test_hostile.py",
+    "walls/test_limits_before_work.py",
+    "test_project_clocks.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here, counts = Path(__file__).parent, Counter(item.path for item in items)
+    places = {here / name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: (places.get(item.path, len(LONG)), -counts[item.path]))
 
 
 def pytest_collection_finish() -> None:

@@ -422,15 +422,18 @@ class Server:
     def wait(self, post: str, *statuses: str, seconds: float = 10) -> dict[str, Any]:
         """The row of a post, once it has one of these statuses."""
         deadline = time.monotonic() + seconds
-        while True:
-            (row,) = self.rows(Post, id=post)
-            if row["status"] in statuses:
-                return row
-            assert time.monotonic() < deadline, f"the post is {row['status']}, not {' or '.join(statuses)}"
+        while (status := self.service.read(lambda: _status_of(post)).result()) not in statuses:
+            assert time.monotonic() < deadline, f"the post is {status}, not {' or '.join(statuses)}"
             breathe()
+        (row,) = self.rows(Post, id=post)
+        return row
 
     def jobs(self) -> list[dict[str, Any]]:
         return self.rows(Job)
+
+
+def _status_of(post: str) -> str:
+    return str(Post.select(Post.status).where(Post.id == post).scalar())
 
 
 def _being_published() -> list[tuple[int, int | None]]:

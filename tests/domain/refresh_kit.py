@@ -102,21 +102,9 @@ class Holder:
         return [self.ended(result["postId"]) for result in answer["results"]]
 
     def ended(self, post: str) -> dict[str, Any]:
-        while True:
-            for _ in range(40):
-                waits = self._only_waits()
-                (row,) = self.server.rows(id=post)
-                if row["status"] in ("published", "rejected", "failed"):
-                    return row
-                if waits:
-                    break
-                breathe()
-            self.server.skip(2)
-
-    def _only_waits(self) -> bool:
-        """Nothing is under way, and nothing is due before some time has passed."""
-        jobs, now = self.server.jobs(), self.server.service.now_ms
-        return bool(jobs) and all(job["visible_at"] > now for job in jobs) and not self.server.service.jobs.held()
+        """The row of a post once it has ended; waits of the platform are skipped."""
+        with self.server.hurried():
+            return self.server.wait(post, "published", "rejected", "failed", seconds=60)
 
     def outcome(self) -> str:
         """What becomes of a post now: its status, or the rule that refused it."""
