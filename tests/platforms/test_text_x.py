@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -174,12 +173,10 @@ LONG = [
 
 @pytest.mark.parametrize("unit", LONG)
 @pytest.mark.parametrize("before", ["", "http://a.com/", "@"])
-def test_a_text_of_the_greatest_length_is_measured_at_once(before: str, unit: str) -> None:
-    text = (before + unit * 100_000)[:100_000]
-    began = time.thread_time()
-    weighted_length(text)
-    cashtags(text)
-    assert time.thread_time() - began < 5  # a quadratic one takes minutes
+def test_a_text_of_the_greatest_length_is_measured(before: str, unit: str) -> None:
+    text = (before + unit * 100_000)[:100_000]  # quadratic work on it would take minutes (`walls/test_text_growth.py`)
+    assert 0 < weighted_length(text) <= 2 * len(text) + 23 * text.count(".")
+    assert set(cashtags(text)) <= {"A"}
 
 
 # --- twitter-text's own vectors --------------------------------------------------------------------------------------

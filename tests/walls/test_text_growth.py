@@ -1,28 +1,38 @@
-"""No text, however hostile, takes quadratic time: eight times the text takes about eight times the work, never 64.
+"""No text, however hostile, takes quadratic time: eight times the text takes about eight times the steps, never 64.
 
-What is counted is this thread's own processor time, of which a busy machine takes little more; a growth that looks too
-steep is measured again.
+Steps are counted (`steps.py`). A pattern that goes back over a bounded stretch grows steeply up to that bound, so what
+looks steep is looked at again with longer texts.
 """
 
 from __future__ import annotations
 
+import _markupbase
+import difflib
+import html.parser
 import itertools
-import time
+import sys
 import unicodedata
+import urllib.parse
 from collections.abc import Callable, Iterator
 
 import pytest
+import regex
 
 from socialpub.base import guard
+from socialpub.base.errors import ApiError
+from socialpub.domain.shapes import hints, schemas
 from socialpub.platforms.bluesky import text as bluesky_text
 from socialpub.platforms.kit import linkcard, text
 from socialpub.platforms.twitter import text as twitter_text
-from socialpub.web import prefer
+from socialpub.web import prefer, scan
+from tests.walls.steps import Counted, Tally, Unicode, counted, pattern_of
 
-SMALL, LARGE = 2_000, 16_000
-STEEP = 28  # between eight times and 64 times
-NOISE = 0.02  # seconds of processor time; quadratic work on the large text takes more
-TRIES = 4
+TIMES, STEEP = 8, 28  # between eight times and 64 times
+SIZES = (12, 200)  # of the shorter text
+MODULES = (
+    *(text, twitter_text, bluesky_text, linkcard, prefer, guard, scan, hints),
+    *(html.parser, _markupbase, difflib, urllib.parse),
+)
 
 UNITS = (
     *("com.", "a.", "e.g.", "xn--", "xn--a.", "a-", "a_", "..a", "a", "1", "1.", "-", "_", ".", "/", "/a"),
@@ -65,6 +75,13 @@ UNITS = (
 AROUND = (("", ""), ("#", "a"), ("http://", ".com "), ("", "\u4e2d.com"), ("a.com/(", ""), ("<!", ""), ('a; b="', ""))
 
 
+def scanned(data: bytes, piece: int = 1 << 20) -> bytes:
+    found = scan.Scan()
+    for at in range(0, len(data), piece):
+        found.feed(data[at : at + piece])
+    return bytes(found.kept)
+
+
 def facets(value: str) -> object:
     return bluesky_text.facets(value, lambda handle: "did:plc:a")
 
@@ -83,39 +100,75 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "Bluesky's first link": bluesky_text.first_link,
     "a link card's page": lambda value: linkcard._read(value.encode(), "text/html"),  # noqa: SLF001
     "the header Prefer": lambda value: prefer.wait_of([value], 1.0),
+    "a JSON body": lambda value: scanned(value.encode("utf-8", "surrogatepass")),
+    "a JSON string": lambda value: scanned(b'{"a": "' + value.encode("utf-8", "surrogatepass")),
+    "a JSON body in pieces": lambda value: scanned(value.encode("utf-8", "surrogatepass"), piece=3),
+    "an unknown field": lambda value: hints.advice(schemas.PublishRequest, (value,)),
+    "a text for the search": lambda value: value.casefold(),
     "an address": lambda value: guard.check_url(f"https://{value}"),
 }
 
 
-def worst() -> Iterator[tuple[str, str, str]]:
-    return ((unit, *around) for unit, around in itertools.product(UNITS, AROUND))
+ANYWHERE = ("an unknown field", "a JSON body in pieces")  # what stands around makes no difference
 
 
-def work(run: Callable[[str], object], size: int, case: tuple[str, str, str]) -> float:
+def worst(name: str) -> Iterator[tuple[str, str, str]]:
+    return ((unit, *around) for unit, around in itertools.product(UNITS, AROUND[:1] if name in ANYWHERE else AROUND))
+
+
+def work(run: Callable[[str], object], size: int, case: tuple[str, str, str]) -> int:
+    """The steps; what was found is what is found without counting them."""
     unit, before, after = case
     value = before + (unit * (size // len(unit) + 1))[:size] + after
-    began = time.thread_time()
-    run(value)
-    return time.thread_time() - began
+    with counted(*MODULES):
+        Tally.steps = 0
+        found = told(run, Counted(value))
+        steps = Tally.steps
+    assert str(found) == str(told(run, value)), (case, size)
+    return steps
 
 
-def is_steep(run: Callable[[str], object], case: tuple[str, str, str]) -> bool:
-    return all(_seems_steep(run, case) for _ in range(TRIES))
+def told(run: Callable[[str], object], value: str) -> object:
+    try:
+        return run(value)
+    except ApiError as error:
+        return error.rule, error.message
 
 
-def _seems_steep(run: Callable[[str], object], case: tuple[str, str, str]) -> bool:
-    large = work(run, LARGE, case)
-    return large > NOISE and large > STEEP * work(run, SMALL, case)
+def is_steep(run: Callable[[str], object], case: tuple[str, str, str], sizes: tuple[int, ...] = SIZES) -> bool:
+    return all(work(run, TIMES * size, case) > STEEP * max(1, work(run, size, case)) for size in sizes)
+
+
+@pytest.fixture(autouse=True)
+def _deep() -> Iterator[None]:
+    """A matcher that goes back calls itself once for each time a group is repeated."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(60_000)
+    yield
+    sys.setrecursionlimit(before)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_text_takes_quadratic_time(name: str) -> None:
-    steep = next((case for case in worst() if is_steep(FUNCTIONS[name], case)), None)
+    steep = next((case for case in worst(name) if is_steep(FUNCTIONS[name], case)), None)
     assert steep is None
 
 
-def test_quadratic_time_is_seen() -> None:
-    assert is_steep(lambda value: [value.count("b", at) for at in range(len(value))], ("a", "", ""))
+BACK = regex.compile("a+b")
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda value: [value.count("b", at) for at in range(len(value))],
+        lambda value: [len(value[at:]) for at in range(len(value))],
+        lambda value: pattern_of(BACK).search(value),
+        lambda value: Unicode.normalize("NFC", value.replace("a", "\u0316\u0301")),
+    ],
+    ids=["a method in a loop", "a slice in a loop", "a pattern that goes back", "marks that are sorted"],
+)
+def test_quadratic_time_is_seen(run: Callable[[str], object]) -> None:
+    assert is_steep(run, ("a", "", ""), SIZES[:1])
 
 
 def test_marks_are_composed_as_unicode_says() -> None:
