@@ -20,7 +20,8 @@ import regex
 
 from socialpub.base import guard
 from socialpub.base.errors import ApiError
-from socialpub.domain.shapes import hints, schemas
+from socialpub.domain.shapes import hints
+from socialpub.domain.shapes.posts import PublishRequest
 from socialpub.platforms.bluesky import text as bluesky_text
 from socialpub.platforms.kit import linkcard, text
 from socialpub.platforms.twitter import text as twitter_text
@@ -103,7 +104,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "a JSON body": lambda value: scanned(value.encode("utf-8", "surrogatepass")),
     "a JSON string": lambda value: scanned(b'{"a": "' + value.encode("utf-8", "surrogatepass")),
     "a JSON body in pieces": lambda value: scanned(value.encode("utf-8", "surrogatepass"), piece=3),
-    "an unknown field": lambda value: hints.advice(schemas.PublishRequest, (value,)),
+    "an unknown field": lambda value: hints.advice(PublishRequest, (value,)),
     "a text for the search": lambda value: value.casefold(),
     "an address": lambda value: guard.check_url(f"https://{value}"),
 }
