@@ -157,7 +157,7 @@ def test_a_wrong_platform_section_is_named(table: str, message: str) -> None:
         f'[security]\nencryption_keys = "{SECRET}"',
         f'[security]\nencryption_keys = ["{SECRET}", 1]',
         f'[security]\nencryption_key = "{SECRET}"',
-        f'[server]\nmetrics_token = ["{SECRET}"]',
+        f'[security]\nkey_prefix = ["{SECRET}"]',
         f'[platforms.facebook]\nclient_secret = ["{SECRET}"]',
         f'[platforms.facebook]\nclient_secert = "{SECRET}"',
     ],

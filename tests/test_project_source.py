@@ -39,7 +39,7 @@ FIELDS = {
     for name, field in model.model_fields.items()
 }
 
-# What the API itself spells out (design/style.md 2.3): two blocks of an account, the boards, one rule.
+# What the API itself spells out: two blocks of an account, the boards, one rule.
 SPELT_OUT = {
     "scheduledAt.no_bluesky_reply",
     "pinterest.board.unknown",

@@ -70,8 +70,6 @@ class Server(Section):
     """
     trusted_proxies: list[str] = ["127.0.0.1", "::1"]
     """Addresses and networks (10.0.0.0/8) whose X-Forwarded-For is believed."""
-    metrics_token: str = ""
-    """Bearer token for GET /metrics for callers that are not on loopback; empty: loopback only."""
 
     @field_validator("trusted_proxies")
     @classmethod

@@ -1,7 +1,7 @@
 """What is written for people to read, in the log or beside a post: never a secret, and in the log one line for each.
 
 `text` takes out what looks like a secret wherever it came from; `without` takes out secrets that are known, also in
-the ways that they are written into addresses and headers.
+the ways that they are written into addresses and headers; `answer` does both to a whole JSON value.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import json
 import logging
 import re
 import urllib.parse
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import Any
 
 HIDDEN = "[hidden]"
 SHORTEST = 8  # what is shorter stands in too many words
@@ -48,6 +49,27 @@ def without(said: str, secrets: Iterable[str]) -> str:
             for form in _forms(secret):
                 said = said.replace(form, HIDDEN)
     return said
+
+
+def answer(value: Any, secrets: Collection[str] = ()) -> Any:
+    """A platform's raw answer without secrets: by the names of its fields, and wherever one of `secrets` stands."""
+    if isinstance(value, dict):
+        return {name: HIDDEN if _is_secret(name, item) else answer(item, secrets) for name, item in value.items()}
+    if isinstance(value, list):
+        return [answer(item, secrets) for item in value]
+    return text(without(value, secrets)) if isinstance(value, str) else value
+
+
+_SECRET_NAMES = ("token", "jwt", "password", "secret", "authorization", "cookie", "signature", "assertion")
+
+
+def _is_secret(name: str, value: object) -> bool:
+    return isinstance(value, str) and any(word in name.lower() for word in _SECRET_NAMES)
+
+
+def content(raw: bytes, secrets: Iterable[str]) -> bytes:
+    """Bytes without these secrets."""
+    return without(raw.decode("utf-8", "surrogateescape"), secrets).encode("utf-8", "surrogateescape")
 
 
 @functools.lru_cache(256)

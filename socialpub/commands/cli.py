@@ -24,7 +24,7 @@ from socialpub.store.locks import StartError
 
 ONE_ORG = "the organization's id; optional where there is only one"
 ALL_ORGS = "only those of this organization"
-DONE, FAILED, USAGE, REFUSED, AUTHENTICATION = 0, 1, 2, 3, 4
+DONE, FAILED, REFUSED, AUTHENTICATION = 0, 1, 3, 4  # 2 is argparse's own, for what was typed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,6 +17,7 @@ from sanic.exceptions import (
     ServiceUnavailable,
 )
 
+from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError, envelope, refuse
 from socialpub.domain.core import disk
 from socialpub.domain.core.service import Service
@@ -102,4 +103,4 @@ def answer(service: Service, request: Request, error: BaseException) -> HTTPResp
         way_on = getattr(request.ctx, "way_on", None)
         page = html.render("error.html", error=body["error"], status=found.status, way_on=way_on)
         return HTTPResponse(page, found.status, headers, "text/html; charset=utf-8")
-    return HTTPResponse(http.dumps(body), found.status, headers, "application/json")
+    return HTTPResponse(dumps(body), found.status, headers, "application/json")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
@@ -16,6 +15,7 @@ from sanic import HTTPResponse, Request
 from sanic.exceptions import BadURL
 
 from socialpub.base import crypto
+from socialpub.base.compact import dumps
 from socialpub.base.errors import refuse
 from socialpub.domain import act
 from socialpub.domain.core.service import Service
@@ -201,10 +201,6 @@ class Parcel(HTTPResponse):
 def kept(answer: limits.Kept) -> Reply:
     """A write's kept answer, marked when it is a replay."""
     return Reply(answer.body, answer.status, {"Idempotency-Replayed": "true"} if answer.replayed else {})
-
-
-def dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 # --- Reading a request -------------------------------------------------------------------------------------------

@@ -253,7 +253,7 @@ def test_a_wrong_password_shows_what_bluesky_said_and_not_the_password() -> None
     error = refused(
         upstream([resolved(), directory(document())], [session(refusal(401, "AuthenticationRequired", said))])
     )
-    clean = "Invalid identifier or password [removed]"
+    clean = "Invalid identifier or password [hidden]"
     assert error.message == f"Bluesky did not log in: {clean}"
     assert error.platform_response == {"status": 401, "body": {"error": "AuthenticationRequired", "message": clean}}
 

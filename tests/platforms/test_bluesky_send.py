@@ -136,7 +136,7 @@ def test_a_token_that_a_server_repeats_is_not_shown() -> None:
         send(put(refusal(400, "InvalidRequest", "bad header: Bearer access-1")))
     assert caught.value.platform_response == {
         "status": 400,
-        "body": {"error": "InvalidRequest", "message": "bad header: Bearer [removed]"},
+        "body": {"error": "InvalidRequest", "message": "bad header: Bearer [hidden]"},
     }
 
 

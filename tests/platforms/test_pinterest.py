@@ -426,7 +426,7 @@ def test_no_secret_is_repeated_in_an_error() -> None:
     with pytest.raises(ApiError) as caught:
         send(PLAN, creating({**PLAN["pin"], "media_source": PLAN["source"]}, reply))
     shown = f"{caught.value.message} {caught.value.platform_response}"
-    assert shown.count("[removed]") == 6
+    assert shown.count("[hidden]") == 6
     assert not any(secret in shown for secret in ("access-token-1", "refresh-token-1", "app-secret-1"))
 
 

@@ -349,8 +349,8 @@ def test_every_answer_to_publishing_is_sorted(
 def test_a_token_that_threads_repeats_is_not_shown() -> None:
     with pytest.raises(ApiError) as caught:
         send(publish(graph(190, message="bad token access-token-1")))
-    assert caught.value.message == "Threads did not publish the post: bad token [removed]"
-    assert caught.value.platform_response["body"]["error"]["message"] == "bad token [removed]"
+    assert caught.value.message == "Threads did not publish the post: bad token [hidden]"
+    assert caught.value.platform_response["body"]["error"]["message"] == "bad token [hidden]"
 
 
 # --- Settling --------------------------------------------------------------------------------------------------------

@@ -339,7 +339,7 @@ def test_a_quote_that_is_refused_without_a_reason_is_about_quoting() -> None:
 def test_a_token_that_x_repeats_is_not_shown() -> None:
     with pytest.raises(ApiError) as caught:
         sent(create({"text": "hello"}, problem(401, "bad token access-token-1")))
-    assert caught.value.message == "X did not publish the post: bad token [removed]"
+    assert caught.value.message == "X did not publish the post: bad token [hidden]"
     assert "access-token-1" not in repr(vars(caught.value))
 
 

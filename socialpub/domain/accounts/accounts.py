@@ -236,7 +236,7 @@ def _waiting(account: str, at_ms: int, limit: int | None = None) -> list[Row]:
 
 def _waits(account: str, at_ms: int) -> Any:
     """The waiting posts of an account as it was at a moment: it may have been connected again since."""
-    waits = (Post.account == account) & Post.status.in_(["queued", "validated"]) & (Post.updated_at <= at_ms)
+    waits = (Post.account == account) & Post.status.in_(moves.WAITING) & (Post.updated_at <= at_ms)
     return Post.select(Post.id, Post.platform, Post.saved).where(waits)
 
 

@@ -17,7 +17,7 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
 from socialpub.domain.accounts import tokens
-from socialpub.domain.core import overdue, upstreams
+from socialpub.domain.core import moves, overdue, upstreams
 from socialpub.domain.core.service import Service
 from socialpub.platforms.contract import Platform
 from socialpub.store.db import Tx
@@ -123,7 +123,7 @@ def _due(service: Service, platform: Platform) -> Iterable[Row]:
 def _wanted(until: int) -> Any:
     """The open posts of an account that are published before a moment."""
     return Post.select(Post.id).where(
-        Post.account == Account.id, Post.status.in_(overdue.OPEN), overdue.due_column() <= until
+        Post.account == Account.id, Post.status.in_(moves.OPEN), overdue.due_column() <= until
     )
 
 

@@ -213,7 +213,7 @@ def _unrenewed(service: Service, row: Row, current: Tokens, error: ApiError) -> 
     if error.app_in_doubt:
         error = service.write(lambda tx: _blamed(service, row, error)).result()
     if error.code == "platform_auth_failed" and error.token_refused:
-        reason = _without(error.message, current)
+        reason = scrub(error.message, current)
         service.write(lambda tx: mark_revoked(service, tx, row["id"], reason, secret=row["secret"])).result()
         gone = refuse("account.reconnect_required", platform_response=error.platform_response)
         gone.platform = error.platform
@@ -398,24 +398,9 @@ def line(service: Service, platform: str, account: Who, tokens: Tokens) -> Itera
         yield Upstream(usual, others, service.sites[platform], account, tokens, mint=mint, notes=service.notes)
 
 
-_SECRET_NAMES = ("token", "jwt", "password", "secret", "authorization", "cookie", "signature", "assertion")
-
-
 def scrub(value: Any, tokens: Tokens) -> Any:
-    """A raw upstream answer without secrets: by the names of its fields, and wherever a token or a signature stands."""
-    if isinstance(value, dict):
-        return {name: redact.HIDDEN if _is_secret(name, item) else scrub(item, tokens) for name, item in value.items()}
-    if isinstance(value, list):
-        return [scrub(item, tokens) for item in value]
-    return _without(value, tokens) if isinstance(value, str) else value
-
-
-def _without(text: str, tokens: Tokens) -> str:
-    return redact.text(redact.without(text, _secrets(tokens)))
-
-
-def _is_secret(name: str, value: object) -> bool:
-    return isinstance(value, str) and any(word in name.lower() for word in _SECRET_NAMES)
+    """A raw upstream answer without secrets, those of the account among them."""
+    return redact.answer(value, _secrets(tokens))
 
 
 def _secrets(tokens: Tokens) -> list[str]:

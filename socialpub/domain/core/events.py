@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from socialpub.base.compact import dumps
 from socialpub.domain.core.service import Service
 from socialpub.store.models import Event
 
@@ -50,7 +50,7 @@ def emit(
         profile=profile,
         type=type_,
         post=post,
-        data=json.dumps(data, ensure_ascii=False, separators=(",", ":")),
+        data=dumps(data),
         request_id=request_id,
         created_at=service.now_ms,
     ).execute()

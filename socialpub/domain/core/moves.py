@@ -21,7 +21,6 @@ from socialpub.store.models import Batch, Post, the_row
 log = logging.getLogger("socialpub.posts")
 
 Row = dict[str, Any]
-TERMINAL = frozenset({"published", "failed", "rejected", "canceled"})
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,11 @@ MOVES: dict[str, Move] = {
     "settle_published": _move("failed", "published", "post.published"),
     "settle_absent": _move("failed", "failed"),
 }
+
+
+OPEN = tuple(sorted(MOVES["overdue"].sources))  # whoever has not come to an end can still be too late
+WAITING = tuple(sorted(MOVES["disconnect"].sources))  # nothing of it is under way
+TERMINAL = frozenset(move.target for move in MOVES.values()) - frozenset(OPEN)
 
 
 def move(

@@ -18,7 +18,6 @@ from socialpub.store.models import Intent, Post
 Row = dict[str, Any]
 LEAST_MS = 5000  # from due to claimed in ordinary work: no grace is shorter
 PREPARING_MS = 300_000  # from claimed to sent: it takes what an upload takes, and that is not being late
-OPEN = ("queued", "validated", "publishing")
 
 
 def due_column() -> Any:
@@ -67,7 +66,7 @@ def before(at_ms: int) -> list[Row]:
     """Open posts that were due before a time and of which nothing can have been sent, in due order."""
     rows = (
         Post.select(*_SHOWN)
-        .where(Post.status.in_(OPEN), due_column() < at_ms, ~fn.EXISTS(_sent().where(Intent.post == Post.id)))
+        .where(Post.status.in_(moves.OPEN), due_column() < at_ms, ~fn.EXISTS(_sent().where(Intent.post == Post.id)))
         .order_by(due_column(), Post.id)
         .dicts()
     )

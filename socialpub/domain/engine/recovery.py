@@ -13,7 +13,7 @@ from peewee import JOIN, Value, fn
 
 from socialpub.base import faults
 from socialpub.base.fair import NOBODY
-from socialpub.domain.core import clockwatch, instance, overdue, upstreams
+from socialpub.domain.core import clockwatch, instance, moves, overdue, upstreams
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
 from socialpub.domain.people import audit, limits
@@ -190,7 +190,7 @@ def _unrung() -> list[tuple[str, str, int]]:
     query = (
         Post.select(Post.id, Post.account, overdue.due_column())
         .join(Job, JOIN.LEFT_OUTER, on=(Job.key == Post.id))
-        .where(Post.status.in_(overdue.OPEN), Job.key.is_null())
+        .where(Post.status.in_(moves.OPEN), Job.key.is_null())
         .limit(SWEEP_MAX)
     )
     return list(query.tuples())

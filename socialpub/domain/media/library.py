@@ -17,7 +17,7 @@ from socialpub.base import crypto
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain import act
-from socialpub.domain.core import cursors
+from socialpub.domain.core import cursors, moves
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import files, probe
 from socialpub.domain.media.fetched import Fetched as Fetched
@@ -40,7 +40,6 @@ EXTENSIONS = {
     "video/webm": "webm",
 }
 LISTING = "media"
-NEEDING = ("queued", "validated", "publishing")
 Row = dict[str, Any]
 InlineFiles = Mapping[str, files.Arriving]  # what a request carries, by the hash that stands in its place
 T = TypeVar("T")
@@ -226,7 +225,7 @@ def delete(service: Service, tx: Tx, scope: Scope, media_id: str) -> Row:
     if scope.profile not in (None, row["profile"]):
         raise refuse("media.unknown", f"The key's profile has no media {media_id}.")
     named = (fn.instr(Post.media, media_id) > 0) | (fn.instr(Post.options, media_id) > 0)
-    post = Post.select(Post.id).where(Post.status.in_(NEEDING), named).limit(1).scalar()
+    post = Post.select(Post.id).where(Post.status.in_(moves.OPEN), named).limit(1).scalar()
     if post is not None:
         raise refuse("media.in_use", f"Post {post} needs this media.")
     Media.update(deleted_at=service.now_ms).where(Media.id == media_id).execute()

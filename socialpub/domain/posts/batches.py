@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
 from socialpub.domain.core import moves
@@ -150,7 +151,3 @@ def _ended(post: str) -> bool | None:
 def is_settled(batch: str) -> bool:
     """Whether every target of a batch has come to its end."""
     return not Post.select().where(Post.batch == batch, Post.status.not_in(sorted(moves.TERMINAL))).exists()
-
-
-def dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

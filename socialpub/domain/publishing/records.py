@@ -268,7 +268,7 @@ def _retry_wait(service: Service, post: Row, error: ApiError) -> int | None:
 
 def too_late(service: Service, tx: Tx, found: Row) -> None:
     """End a post that was found due too long ago, unless somebody was faster: it was moved, or is being sent."""
-    post = Post.select().where(Post.id == found["id"], Post.status.in_(overdue.OPEN)).dicts().first()
+    post = Post.select().where(Post.id == found["id"], Post.status.in_(moves.OPEN)).dicts().first()
     if post is None or overdue.due_of(post) != overdue.due_of(found) or open_intent(post["id"]):
         return
     _too_late(service, tx, post, overdue.error(service, post))

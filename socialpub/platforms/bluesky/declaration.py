@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from socialpub.platforms.bluesky.rules import MIME, RULES
+from socialpub.platforms.bluesky.rules import MEDIA, RULES
 from socialpub.platforms.bluesky.text import plain
 from socialpub.platforms.contract import KEY, Account, Cap, Counter, CredentialField, Draft, Platform, Site, Upkeep
 from socialpub.platforms.kit.options import Options
@@ -86,7 +86,7 @@ PLATFORM = Platform(
     site=BlueskySite,
     version="atproto-xrpc-2026-08-20",
     first_comment=True,
-    media={"images": 4, "videos": 1, "mixed": False, "types": MIME},
+    media=MEDIA,
     reply_options=("replyToUri", "replyToCid", "replyRootUri", "replyRootCid"),
     shows_anybody=True,
     credentials=(
@@ -95,5 +95,4 @@ PLATFORM = Platform(
     ),
     upkeep=Upkeep(keep_alive=7 * 86_400),  # a refresh token lives 90 days, and each renewal brings a new one
     own_sessions=True,
-    connects=True,
 )

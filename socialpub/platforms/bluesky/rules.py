@@ -8,7 +8,7 @@ from dataclasses import replace
 import regex
 
 from socialpub.platforms.bluesky import text as bluesky_text
-from socialpub.platforms.contract import Hit, Rule, Subject
+from socialpub.platforms.contract import Hit, MediaLimits, Rule, Subject
 from socialpub.platforms.kit.checks import (
     Texts,
     alt_texts,
@@ -31,7 +31,12 @@ from socialpub.platforms.kit.text import graphemes
 
 _LEXICON = "github.com/bluesky-social/atproto lexicons/app/bsky/"
 _IMAGES, _VIDEOS = files("image"), files("video")
-MIME = ("image/jpeg", "image/png", "image/webp", "image/gif", "video/mp4", "video/quicktime", "video/webm")
+MEDIA = MediaLimits(
+    images=4,
+    videos=1,
+    mixed=False,
+    types=("image/jpeg", "image/png", "image/webp", "image/gif", "video/mp4", "video/quicktime", "video/webm"),
+)
 _SERVICE_ONLY = ("video/quicktime", "video/webm")
 _AT_URI = regex.compile(r"at://(?:did:[a-z]+:[A-Za-z0-9._:%-]+|[A-Za-z0-9.-]+)/[A-Za-z0-9.-]+/[A-Za-z0-9._:~-]+")
 _CID = regex.compile(r"b[a-z2-7]{46,128}|z[1-9A-HJ-NP-Za-km-z]{46,128}|Qm[1-9A-HJ-NP-Za-km-z]{44}")
@@ -193,11 +198,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.media.count_max",
         "cheap",
-        "A Bluesky post can have at most 4 images (10 if `platforms.bluesky.gallery` is on here), or 1 video.",
+        "A Bluesky post can have at most {limit} images (10 if `platforms.bluesky.gallery` is on here), or 1 video.",
         "Remove media.",
         _LEXICON + "embed/images.json",
-        media_count(images=_images_max, videos=1),
-        4,
+        media_count(images=_images_max, videos=MEDIA["videos"]),
+        MEDIA["images"],
         "items",
     ),
     Rule(
@@ -207,7 +212,7 @@ RULES: tuple[Rule, ...] = (
         "Convert the file.",
         _LEXICON + "embed/images.json",
         _mime,
-        MIME,
+        MEDIA["types"],
     ),
     Rule(
         "bluesky.media.image_size_max",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from pydantic import BaseModel
 
@@ -52,6 +52,18 @@ class Cap:
     posts: int
     seconds: int
     shared: bool = False
+
+
+class MediaLimits(TypedDict):
+    """What `/v1/platforms` says of media; the rows of the rules read the same numbers."""
+
+    images: int
+    videos: int
+    mixed: bool
+    types: tuple[str, ...]
+
+
+NO_MEDIA = MediaLimits(images=0, videos=0, mixed=False, types=())
 
 
 @dataclass(frozen=True)
@@ -134,13 +146,12 @@ class Platform:
     unreachable: Mapping[Kind, str] = field(default_factory=dict)  # rule of a failed fetch; default: media.reachable
     reply_options: tuple[str, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)  # option left out → the field of `extra` it is taken from
-    media: Mapping[str, Any] = field(default_factory=dict)
+    media: MediaLimits = field(default_factory=lambda: NO_MEDIA)
     account_block: tuple[str, ...] = ()  # fields of `extra` that an Account shows under the platform's name
     oauth: OAuth | None = None
     upkeep: Upkeep = Upkeep()
     credentials: tuple[CredentialField, ...] = ()  # connects by these fields; empty: by OAuth
     own_sessions: bool = False  # each login is a session of its own: ending one leaves the account's others alone
-    connects: bool = False  # this build can connect accounts and publish
     plan_class: Callable[[Json], SendClass] | None = None
     delivers: Callable[[Json], bool] | None = None  # whether what `Pending` saved goes on by itself, to its end
     shows_anybody: bool = False  # `settle` needs no token: it gets an empty one for a revoked account

@@ -20,7 +20,7 @@ from socialpub.platforms.contract import (
     Upkeep,
     Verdict,
 )
-from socialpub.platforms.facebook.rules import RULES, TEXT_MAX
+from socialpub.platforms.facebook.rules import MEDIA, RULES, TEXT_MAX
 from socialpub.platforms.kit.options import AbsoluteUrl, Options
 from socialpub.platforms.kit.rules import ignored_option
 from socialpub.platforms.kit.text import graphemes
@@ -78,26 +78,12 @@ PLATFORM = Platform(
         required=("pages_show_list", "pages_read_engagement", "pages_manage_posts"),
         separator=",",
     ),
-    connects=True,
     # A video has its id before it is published, and is published under it once.
     plan_class=lambda plan: CONTAINER if plan["kind"] == "video" else NO_KEY,
     delivers=lambda saved: "taken" in saved,
     # A Page's token has no end; the login behind it, which could give a new one, ends after 60 days.
     upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
-    media={
-        "images": 10,
-        "videos": 1,
-        "mixed": False,
-        "types": (
-            "image/jpeg",
-            "image/png",
-            "image/gif",
-            "image/webp",
-            "video/mp4",
-            "video/quicktime",
-            "video/webm",
-        ),
-    },
+    media=MEDIA,
 )
 
 

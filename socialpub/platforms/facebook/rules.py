@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from socialpub.platforms.contract import Hit, Rule, Subject
+from socialpub.platforms.contract import Hit, MediaLimits, Rule, Subject
 from socialpub.platforms.kit.checks import (
     is_web_url,
     matches,
@@ -30,6 +30,12 @@ _DOCS = "developers.facebook.com/docs/graph-api/reference/page/"
 _FEED, _PHOTOS, _VIDEOS = _DOCS + "feed", _DOCS + "photos", _DOCS + "videos"
 _ERRORS = "developers.facebook.com/docs/graph-api/guides/error-handling"
 _PNG_ADVISED = 1_000_000
+MEDIA = MediaLimits(
+    images=10,
+    videos=1,
+    mixed=False,
+    types=("image/jpeg", "image/png", "image/gif", "image/webp", "video/mp4", "video/quicktime", "video/webm"),
+)
 TEXT_MAX = 63_206
 
 
@@ -86,7 +92,7 @@ RULES: tuple[Rule, ...] = (
         "Remove videos, or publish them in posts of their own.",
         _VIDEOS,
         media_count("video"),
-        1,
+        MEDIA["videos"],
         "items",
     ),
     Rule(
@@ -96,7 +102,7 @@ RULES: tuple[Rule, ...] = (
         "Use fewer images.",
         "no official number; common practice",
         media_count("image"),
-        10,
+        MEDIA["images"],
         "items",
         severity="warning",
     ),
@@ -107,7 +113,7 @@ RULES: tuple[Rule, ...] = (
         "Convert the file.",
         _PHOTOS,
         types(every_file),
-        ("image/jpeg", "image/png", "image/gif", "image/webp", "video/mp4", "video/quicktime", "video/webm"),
+        MEDIA["types"],
     ),
     Rule(
         "facebook.media.mime_advised",

@@ -30,7 +30,7 @@ from socialpub.platforms.contract import (
     Upstream,
     Verdict,
 )
-from socialpub.platforms.instagram.rules import RULES, TEXT_MAX
+from socialpub.platforms.instagram.rules import MEDIA, RULES, TEXT_MAX
 from socialpub.platforms.kit.options import AbsoluteUrl, Options
 from socialpub.platforms.kit.refusals import text_of
 from socialpub.platforms.kit.rules import ignored_option
@@ -99,8 +99,7 @@ PLATFORM = Platform(
         separator=",",
     ),
     upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
-    connects=True,
-    media={"images": 10, "videos": 10, "mixed": True, "types": ("image/jpeg", "video/mp4", "video/quicktime")},
+    media=MEDIA,
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from socialpub.platforms.contract import Rule, Subject
+from socialpub.platforms.contract import MediaLimits, Rule, Subject
 from socialpub.platforms.kit.checks import (
     alt_texts,
     at_most,
@@ -42,6 +42,12 @@ _GUIDE = "developers.facebook.com/documentation/instagram-platform/content-publi
 _ERRORS = "developers.facebook.com/docs/instagram-platform/reference/error-codes"
 _REEL: Files = files("video", only=True)
 _COVER = option_image("coverUrl")
+MEDIA = MediaLimits(
+    images=10,
+    videos=10,
+    mixed=True,
+    types=("image/jpeg", "video/mp4", "video/quicktime"),
+)
 TEXT_MAX = 2_200
 
 
@@ -114,7 +120,7 @@ RULES: tuple[Rule, ...] = (
         "Remove media.",
         _MEDIA,
         media_count("media item"),
-        10,
+        MEDIA["images"],
         "items",
     ),
     Rule(
@@ -150,7 +156,7 @@ RULES: tuple[Rule, ...] = (
         "Convert the image to JPEG, the video to MP4.",
         _MEDIA,
         types(every_file),
-        ("image/jpeg", "video/mp4", "video/quicktime"),
+        MEDIA["types"],
     ),
     Rule(
         "instagram.media.image_size_max",

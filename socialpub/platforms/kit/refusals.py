@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from socialpub.base import redact
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
 from socialpub.platforms.contract import Platform, Replies, Rule, Upstream, Verdict, refusal
@@ -18,10 +19,7 @@ def text_of(value: object) -> str:
 
 def clean(up: Upstream, reply: Reply, *more: str) -> Reply:
     """The answer without the secrets of the line, and `more` of them."""
-    content = reply.content
-    for secret in (*secrets_of(up), *filter(None, more)):
-        content = content.replace(secret.encode("utf-8", "surrogatepass"), b"[removed]")
-    return replace(reply, content=content)
+    return replace(reply, content=redact.content(reply.content, (*secrets_of(up), *filter(None, more))))
 
 
 def secrets_of(up: Upstream) -> tuple[str, ...]:

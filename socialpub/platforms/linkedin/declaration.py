@@ -22,7 +22,7 @@ from socialpub.platforms.contract import (
     Verdict,
 )
 from socialpub.platforms.kit.options import Options
-from socialpub.platforms.linkedin.rules import RULES, TEXT_MAX, text_length
+from socialpub.platforms.linkedin.rules import MEDIA, RULES, TEXT_MAX, text_length
 
 
 class LinkedinSite(ScopedSite):
@@ -76,11 +76,10 @@ PLATFORM = Platform(
     version="202609",
     sunset_at="2027-09-15T00:00:00.000Z",  # one year after its release: the announced day is not published yet
     alt_text=("image",),
-    media={"images": 20, "videos": 1, "mixed": False, "types": ("image/jpeg", "image/png", "image/gif", "video/mp4")},
+    media=MEDIA,
     oauth=OAuth(scopes=("openid", "profile", "w_member_social"), required=("w_member_social",)),
     # Access lives 60 days; only apps that LinkedIn has vetted get a refresh token, which lives a year.
     upkeep=Upkeep(refresh_before=7 * 86_400),
-    connects=True,
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import regex
 
-from socialpub.platforms.contract import Account, Rule, Subject
+from socialpub.platforms.contract import Account, MediaLimits, Rule, Subject
 from socialpub.platforms.kit.checks import (
     alt_texts,
     at_most,
@@ -36,6 +36,12 @@ _DOCS = "learn.microsoft.com/en-us/linkedin/marketing/community-management/share
 _POSTS, _IMAGES, _VIDEOS = _DOCS + "posts-api", _DOCS + "images-api", _DOCS + "videos-api"
 _AUTHOR = regex.compile(r"urn:li:(?:person|organization):[A-Za-z0-9_-]+")
 _VIDEO_ADVISED = (75_000, 500_000_000)
+MEDIA = MediaLimits(
+    images=20,
+    videos=1,
+    mixed=False,
+    types=("image/jpeg", "image/png", "image/gif", "video/mp4"),
+)
 TEXT_MAX = 3_000
 
 
@@ -107,8 +113,8 @@ RULES: tuple[Rule, ...] = (
         "A LinkedIn post can have at most {limit} images, or 1 video.",
         "Remove media.",
         _DOCS + "multiimage-post-api",
-        media_count("image", videos=1),
-        20,
+        media_count("image", videos=MEDIA["videos"]),
+        MEDIA["images"],
         "items",
     ),
     Rule(
@@ -128,7 +134,7 @@ RULES: tuple[Rule, ...] = (
         "Convert the image to JPEG or PNG, the video to MP4.",
         _IMAGES,
         types(every_file),
-        ("image/jpeg", "image/png", "image/gif", "video/mp4"),
+        MEDIA["types"],
     ),
     Rule(
         "linkedin.image.pixels_max",

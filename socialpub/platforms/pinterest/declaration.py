@@ -25,7 +25,7 @@ from socialpub.platforms.contract import (
 from socialpub.platforms.kit.options import AbsoluteUrl, Options
 from socialpub.platforms.kit.rules import ignored_option
 from socialpub.platforms.kit.text import graphemes
-from socialpub.platforms.pinterest.rules import RULES, TEXT_MAX
+from socialpub.platforms.pinterest.rules import MEDIA, RULES, TEXT_MAX
 
 SCOPES = ("user_accounts:read", "boards:read", "boards:write", "pins:read", "pins:write")
 
@@ -91,12 +91,7 @@ PLATFORM = Platform(
         ignored_option("coverImageUrl", "only a video has a cover", _no_video),
         Notice("alt_text_ignored", "A pin has one, that of its first item.", _later_alt_texts),
     ),
-    media={
-        "images": 5,
-        "videos": 1,
-        "mixed": False,
-        "types": ("image/jpeg", "image/png", "image/webp", "image/gif", "video/mp4", "video/quicktime"),
-    },
+    media=MEDIA,
     unreachable={"image": "pinterest.image_url.reachable", "video": "pinterest.video.reachable"},
     defaults={"boardId": "defaultBoardId"},
     account_block=("defaultBoardId", "defaultBoardName"),
@@ -108,7 +103,6 @@ PLATFORM = Platform(
         # Apps from before 2025-09-25 get a refresh token that can be renewed only if they ask for it.
         token_extra={"continuous_refresh": "true"},
     ),
-    connects=True,
     # Access lives 30 days, the refresh token 60 from its last use, and it works once.
     upkeep=Upkeep(refresh_before=7 * 86_400, keep_alive=7 * 86_400, rotates=True),
 )

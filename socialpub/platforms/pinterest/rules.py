@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from socialpub.platforms.contract import Hit, Rule, Subject
+from socialpub.platforms.contract import Hit, MediaLimits, Rule, Subject
 from socialpub.platforms.kit.checks import (
     Piece,
     alt_texts,
@@ -40,6 +40,13 @@ _API = "github.com/pinterest/api-description v5/openapi.json, POST /pins"
 _HELP = "help.pinterest.com product specs"
 _ACCESS = "developers.pinterest.com/docs/getting-started/connect-app"
 _BY_URL_ONLY = ("image/webp", "image/gif")
+_IMAGE_TYPES, _VIDEO_TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif"), ("video/mp4", "video/quicktime")
+MEDIA = MediaLimits(
+    images=5,
+    videos=1,
+    mixed=False,
+    types=(*_IMAGE_TYPES, *_VIDEO_TYPES),
+)
 TEXT_MAX = 800
 
 
@@ -104,8 +111,8 @@ RULES: tuple[Rule, ...] = (
         "A pin can have at most {limit} images, or 1 video.",
         "Remove media.",
         _API,
-        media_count("image", videos=1),
-        5,
+        media_count("image", videos=MEDIA["videos"]),
+        MEDIA["images"],
         "items",
     ),
     Rule(
@@ -182,7 +189,7 @@ RULES: tuple[Rule, ...] = (
         "Convert the image to JPEG or PNG, or give it by a public URL.",
         _API,
         _image_types,
-        ("image/jpeg", "image/png", "image/webp", "image/gif"),
+        _IMAGE_TYPES,
     ),
     Rule(
         "pinterest.image.size_max",
@@ -220,7 +227,7 @@ RULES: tuple[Rule, ...] = (
         "Convert the video to MP4.",
         _HELP,
         types(files("video")),
-        ("video/mp4", "video/quicktime"),
+        _VIDEO_TYPES,
     ),
     Rule(
         "pinterest.video.size_max",

@@ -37,7 +37,7 @@ from socialpub.platforms.kit.refusals import text_of
 from socialpub.platforms.meta import containers
 from socialpub.platforms.meta.containers import PATIENCE, VIDEO_PATIENCE, Dance, Form, Makings, verdicts
 from socialpub.platforms.meta.graph import AGAIN, SHARED, Graph, MetaSite, exchanged, renewed, stand_in
-from socialpub.platforms.threads.rules import RULES, TEXT_MAX, threads_length
+from socialpub.platforms.threads.rules import MEDIA, RULES, TEXT_MAX, threads_length
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "settle"]
 
@@ -85,13 +85,7 @@ PLATFORM = Platform(
         separator=",",
     ),
     upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
-    connects=True,
-    media={
-        "images": 20,
-        "videos": 20,
-        "mixed": True,
-        "types": ("image/jpeg", "image/png", "video/mp4", "video/quicktime"),
-    },
+    media=MEDIA,
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import regex
 
-from socialpub.platforms.contract import Rule
+from socialpub.platforms.contract import MediaLimits, Rule
 from socialpub.platforms.kit.checks import (
     alt_texts,
     at_most,
@@ -36,6 +36,12 @@ _OVERVIEW = "developers.facebook.com/documentation/threads/overview"
 _PUBLISHING = "developers.facebook.com/docs/threads/reference/publishing"
 _ERRORS = "developers.facebook.com/docs/threads/troubleshooting"
 _VIDEOS = files("video")
+MEDIA = MediaLimits(
+    images=20,
+    videos=20,
+    mixed=True,
+    types=("image/jpeg", "image/png", "video/mp4", "video/quicktime"),
+)
 TEXT_MAX = 500
 _EMOJI_CLUSTER = regex.compile(r"\p{Emoji_Presentation}|\p{Emoji}\ufe0f|\u20e3|\p{Regional_Indicator}")
 
@@ -93,7 +99,7 @@ RULES: tuple[Rule, ...] = (
         "Remove media.",
         _POSTS,
         media_count("media item"),
-        20,
+        MEDIA["images"],
         "items",
     ),
     Rule(
@@ -121,7 +127,7 @@ RULES: tuple[Rule, ...] = (
         "Convert the image to JPEG or PNG, the video to MP4.",
         _OVERVIEW,
         types(every_file),
-        ("image/jpeg", "image/png", "video/mp4", "video/quicktime"),
+        MEDIA["types"],
     ),
     Rule(
         "threads.media.image_size_max",

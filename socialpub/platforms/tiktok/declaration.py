@@ -25,7 +25,7 @@ from socialpub.platforms.contract import (
 from socialpub.platforms.kit.options import Options
 from socialpub.platforms.kit.rules import ignored_option
 from socialpub.platforms.kit.text import utf16_units
-from socialpub.platforms.tiktok.rules import RULES, TEXT_MAX
+from socialpub.platforms.tiktok.rules import MEDIA, RULES, TEXT_MAX
 
 _SETTINGS = (
     "privacy",
@@ -116,12 +116,7 @@ PLATFORM = Platform(
         ),
         ignored_option("title", "only photos have a title", has_video),
     ),
-    media={
-        "images": 35,
-        "videos": 1,
-        "mixed": False,
-        "types": ("image/jpeg", "image/webp", "video/mp4", "video/quicktime", "video/webm"),
-    },
+    media=MEDIA,
     unreachable={"image": "tiktok.photo.reachable", "video": "tiktok.video.reachable"},
     oauth=OAuth(
         scopes=("user.info.basic", PROFILE_SCOPE, "video.upload"),
@@ -129,7 +124,6 @@ PLATFORM = Platform(
         separator=",",
         client_id_name="client_key",
     ),
-    connects=True,
     # Photos are delivered by the call that names their draft; all else goes by that name.
     plan_class=lambda plan: NO_KEY if "photos" in plan else CONTAINER,
     look="Look into the creator's TikTok inbox.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from socialpub.platforms.contract import Hit, Rule, Subject
+from socialpub.platforms.contract import Hit, MediaLimits, Rule, Subject
 from socialpub.platforms.kit.checks import (
     Piece,
     has_images,
@@ -43,6 +43,12 @@ _MEDIA = "developers.tiktok.com/doc/content-posting-api-media-transfer-guide"
 _STATUS = "developers.tiktok.com/doc/content-posting-api-reference-get-video-status"
 _VIDEOS = files("video")
 _SIDES = (360, 4_096)
+MEDIA = MediaLimits(
+    images=35,
+    videos=1,
+    mixed=False,
+    types=("image/jpeg", "image/webp", "video/mp4", "video/quicktime", "video/webm"),
+)
 TEXT_MAX = 4_000
 
 
@@ -102,8 +108,8 @@ RULES: tuple[Rule, ...] = (
         "A TikTok post can have at most {limit} photos, or 1 video.",
         "Remove media.",
         _PHOTO,
-        media_count("image", videos=1),
-        35,
+        media_count("image", videos=MEDIA["videos"]),
+        MEDIA["images"],
         "items",
     ),
     Rule(
@@ -164,7 +170,7 @@ RULES: tuple[Rule, ...] = (
         "Convert the photo to JPEG, the video to MP4.",
         _MEDIA,
         types(every_file),
-        ("image/jpeg", "image/webp", "video/mp4", "video/quicktime", "video/webm"),
+        MEDIA["types"],
     ),
     Rule(
         "tiktok.media.image_size_max",

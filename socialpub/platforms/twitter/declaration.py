@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from socialpub.platforms.contract import NO_KEY, Account, Cap, Counter, Draft, OAuth, Platform, Site, Upkeep
 from socialpub.platforms.kit.options import DigitId, Options
-from socialpub.platforms.twitter.rules import RULES, text_max
+from socialpub.platforms.twitter.rules import MEDIA, RULES, text_max
 from socialpub.platforms.twitter.text import weighted_length
 
 SCOPES = ("tweet.read", "tweet.write", "users.read", "media.write", "offline.access")
@@ -65,19 +65,5 @@ PLATFORM = Platform(
     oauth=OAuth(scopes=SCOPES, required=SCOPES, pkce=True, basic=True),
     # Refresh tokens are said to last half a year unused; X itself does not say.
     upkeep=Upkeep(keep_alive=7 * 86_400, rotates=True),
-    connects=True,
-    media={
-        "images": 4,
-        "videos": 1,
-        "mixed": False,
-        "types": (
-            "image/jpeg",
-            "image/png",
-            "image/webp",
-            "image/gif",
-            "video/mp4",
-            "video/quicktime",
-            "video/webm",
-        ),
-    },
+    media=MEDIA,
 )

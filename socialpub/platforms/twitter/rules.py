@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from socialpub.platforms.contract import Account, Facts, Hit, Rule, Subject
+from socialpub.platforms.contract import Account, Facts, Hit, MediaLimits, Rule, Subject
 from socialpub.platforms.kit.checks import (
     Piece,
     alt_texts,
@@ -47,6 +47,12 @@ _PRICES = _DOCS + "getting-started/pricing"
 _IMAGES, _VIDEOS = files("image"), files("video")
 _ODD = "\ufffe\ufeff\uffff"
 _VIDEO_LEAST = 32
+MEDIA = MediaLimits(
+    images=4,
+    videos=1,
+    mixed=False,
+    types=("image/jpeg", "image/png", "image/webp", "image/gif", "video/mp4", "video/quicktime", "video/webm"),
+)
 TEXT_MAX = 280
 
 
@@ -152,8 +158,8 @@ RULES: tuple[Rule, ...] = (
         "A post on X can have at most {limit} images, or 1 video.",
         "Remove media.",
         _MEDIA,
-        media_count("image", videos=1),
-        4,
+        media_count("image", videos=MEDIA["videos"]),
+        MEDIA["images"],
         "items",
     ),
     Rule(
@@ -181,7 +187,7 @@ RULES: tuple[Rule, ...] = (
         "Convert the file.",
         _MEDIA,
         types(every_file),
-        ("image/jpeg", "image/png", "image/webp", "image/gif", "video/mp4", "video/quicktime", "video/webm"),
+        MEDIA["types"],
     ),
     Rule(
         "twitter.media.image_size_max",

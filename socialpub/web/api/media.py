@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 from sanic.exceptions import SanicException
 from sanic.http import Http
 
+from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
 from socialpub.domain.media import files, library
@@ -27,7 +28,7 @@ from socialpub.web import trail
 from socialpub.web.api.writes import commit
 from socialpub.web.bodies import hang_up
 from socialpub.web.examples import MEDIA_ID, PROFILE_ID
-from socialpub.web.http import Call, Reply, dumps, kept, query_values
+from socialpub.web.http import Call, Reply, kept, query_values
 from socialpub.web.multipart import Form, boundary_of
 from socialpub.web.operation import Operation, Success
 from socialpub.web.parts import FilePart, Span, asked_span, names_tag

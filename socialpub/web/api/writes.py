@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from socialpub.base.compact import dumps
 from socialpub.domain.people import limits
 from socialpub.store.db import Tx
 from socialpub.web import trail
-from socialpub.web.http import Call, Reply, dumps, kept
+from socialpub.web.http import Call, Reply, kept
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")

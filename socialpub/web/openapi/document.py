@@ -7,13 +7,14 @@ from functools import cached_property
 from typing import Any
 
 from socialpub import __version__
+from socialpub.base.compact import dumps
 from socialpub.base.config import Limits
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.common import Narrowing, NoQuery
 from socialpub.web.edge import cookie_name
-from socialpub.web.http import Route, dumps
+from socialpub.web.http import Route
 from socialpub.web.openapi.events import webhooks
 from socialpub.web.openapi.parts import (
     KEY_HEADER,
