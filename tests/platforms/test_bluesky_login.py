@@ -225,7 +225,7 @@ def test_a_server_that_the_guard_refuses_is_explained() -> None:
 
 REFUSALS = [
     (refusal(401, "AuthenticationRequired", "Invalid identifier or password"), "platform_auth_failed", "app password"),
-    (refusal(401, "AuthFactorTokenRequired"), "platform_auth_failed", "app password in place of"),
+    (refusal(401, "AuthFactorTokenRequired"), "platform_auth_failed", "app password instead of"),
     (refusal(401, "AccountTakedown"), "platform_auth_failed", "Restore"),
     (refusal(400, "InvalidRequest"), "platform_auth_failed", "app password"),
     (refusal(429, "RateLimitExceeded", retry_after="290"), "platform_unavailable", "later"),

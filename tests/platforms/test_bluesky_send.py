@@ -114,7 +114,7 @@ def test_a_refusal_says_what_bluesky_said_and_what_to_do() -> None:
     body = caught.value.body("https://sp.example")
     assert body == {
         "code": "platform_rejected",
-        "message": f"The account's server does not accept the post as it is. Bluesky did not publish the post: {said}",
+        "message": f"The account's server did not accept the post. Bluesky did not publish the post: {said}",
         "rule": "bluesky.record.invalid",
         "platform": "bluesky",
         "platformVersion": "atproto-xrpc-2026-08-20",
