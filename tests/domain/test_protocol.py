@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from socialpub.base import faults, net
-from socialpub.domain.publishing import publish
+from socialpub.domain.publishing import run as publish
 from socialpub.domain.publishing.intents import LostClaimError
 from socialpub.simulator.faults import KINDS
 from socialpub.simulator.server import SimulatorThread

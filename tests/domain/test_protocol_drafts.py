@@ -11,7 +11,7 @@ import pytest
 
 from socialpub.domain.accounts import accounts
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.publishing import publish
+from socialpub.domain.publishing import run as publish
 from socialpub.domain.publishing.intents import LostClaimError
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET

@@ -6,9 +6,10 @@ Runs with it must break the invariants; if they did not, the harness would prove
 from __future__ import annotations
 
 from socialpub.base.errors import ApiError
-from socialpub.domain.publishing import publish
+from socialpub.domain.publishing import run as publish
+from socialpub.domain.publishing.decide import Answer, Bind, Doubted, Resumed
 from socialpub.domain.publishing.intents import Row
-from socialpub.domain.publishing.publish import _Run
+from socialpub.domain.publishing.run import _Run
 
 
 def apply() -> None:
@@ -16,7 +17,13 @@ def apply() -> None:
 
 
 class NaiveRun(_Run):
-    def _settle_at(self, intent: Row, at: int) -> None:
+    def _step(self, intent: Row, answer: Answer) -> None:
+        if isinstance(answer, Resumed | Doubted):
+            self._again(intent)
+        else:
+            super()._step(intent, answer)
+
+    def _again(self, intent: Row) -> None:
         """Fresh content, sent once more, without a look."""
         draft = self._draft()
         prepared = self.up.call(lambda up: self.up.connector.prepare(up, _fresh(self, draft), None))
@@ -27,7 +34,7 @@ class NaiveRun(_Run):
         except ApiError as error:
             self._fail(error, intent, "given up")
             return
-        self._found(intent, published)
+        self._bind(intent, Bind(published))  # type: ignore[arg-type]
 
 
 def _fresh(run: _Run, draft):  # type: ignore[no-untyped-def]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from socialpub.base import faults
-from socialpub.domain.publishing import publish
+from socialpub.domain.publishing import run as publish
 from socialpub.store.models import Attempt, Event, Intent, Media, Post
 from socialpub.store.queue import Claim
 from tests.kit import UNKNOWN_ID, breathe, error_of, iso, untouched

@@ -16,7 +16,7 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.engine import recovery
 from socialpub.domain.media import library
 from socialpub.domain.people import signin
-from socialpub.domain.publishing import publish
+from socialpub.domain.publishing import run as publishing
 from socialpub.store.models import Post
 from socialpub.store.queue import Claim, EmbeddedConsumer
 
@@ -108,7 +108,7 @@ class Engine:
         for lane in lanes.values():
             try:
                 threads = upstreams.threads(self.service, lane[0].share)
-                threads.submit_for(lane[0].share, publish.run_lane, self.service, self.fetched, lane)
+                threads.submit_for(lane[0].share, publishing.run_lane, self.service, self.fetched, lane)
             except RuntimeError:  # no thread to be had: the leases run out and the jobs ring
                 log.exception("an immediate batch could not be started; it follows within a minute")
                 for claim in lane:
@@ -116,7 +116,7 @@ class Engine:
 
     def _kinds(self) -> dict[str, Callable[[Claim], object]]:
         return {
-            "publish": lambda claim: publish.run(self.service, self.fetched, claim),
+            "publish": lambda claim: publishing.run(self.service, self.fetched, claim),
             "answer": lambda claim: recovery.answer(self.service, claim),
             "cancel": lambda claim: accounts.cancel_waiting(self.service, claim, self._stop.is_set),
         }

@@ -22,7 +22,7 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts.targets import Aim, check_batch, resolve
-from socialpub.domain.publishing import publish
+from socialpub.domain.publishing.run import surroundings
 from socialpub.domain.shapes.posts import PublishRequest, ValidateRequest
 from socialpub.platforms.contract import Cap, Draft, Facts, Item, Warning
 from socialpub.platforms.kit.rules import Findings, findings, once, warning
@@ -74,7 +74,7 @@ def _cheap(service: Service, aim: Aim, recent: int) -> Checked:
 
 def _findings(service: Service, aim: Aim, draft: Draft, stage: str, recent: int = 0) -> Findings:
     platform, site = platforms.platform(aim.platform), service.sites[aim.platform]
-    around = publish.surroundings(service, recent)
+    around = surroundings(service, recent)
     return findings(platform, site, draft, accounts.who(aim.account), around, (stage,))
 
 

@@ -3,7 +3,8 @@
 The promise: an accepted post is published once, or its owner is told exactly what is known. So the intent is durable
 before the one public call; every answer is sorted by the platform's table, and what is not in it is ambiguous; an
 ambiguous send is settled by looking; and the same plan is only sent again where the platform makes that harmless
-(its `SendClass`), after looking found nothing. All of it runs in I/O threads that hold no database connection.
+(its `SendClass`), after looking found nothing. What follows from which answer is the table in `decide`; here are the
+steps. All of it runs in I/O threads that hold no database connection.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 from socialpub.base import faults
 from socialpub.base.error_codes import ERRORS
-from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.errors import ApiError
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.calling import Caller, StorageError
@@ -24,8 +25,29 @@ from socialpub.domain.core import disk
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
 from socialpub.domain.publishing import bringing, horizon, intents, records, unclear
+from socialpub.domain.publishing.decide import (
+    Answer,
+    Bind,
+    Compare,
+    Compared,
+    Doubt,
+    Doubted,
+    Duplicate,
+    Follow,
+    Look,
+    Looked,
+    LookLater,
+    NotSeen,
+    NotThere,
+    Refused,
+    Resend,
+    Resumed,
+    Sent,
+    Wait,
+    decide,
+)
 from socialpub.domain.publishing.intents import LostClaimError, Row, Snapshot, TakenError
-from socialpub.platforms.contract import Absent, Draft, Pending, Published, SendClass, Surroundings, Unknown, Warning
+from socialpub.platforms.contract import Absent, Draft, Pending, Published, Surroundings, Unknown, Warning
 from socialpub.platforms.kit.rules import findings, warning
 from socialpub.store.db import Tx
 from socialpub.store.queue import Claim
@@ -76,7 +98,7 @@ def _give_back(service: Service, claim: Claim) -> None:
 
 @dataclass
 class _Run:
-    """One run over one post. Methods are the steps; each ends in a transaction of `outcomes`."""
+    """One run over one post. Methods are the steps; each ends in a transaction of `records`."""
 
     service: Service
     fetched: library.Fetched
@@ -91,9 +113,7 @@ class _Run:
     def go(self) -> None:
         try:
             if self.snapshot.open_intent:
-                intent = self.snapshot.open_intent
-                due = horizon.due_look(self._checks(intent), intent, self.service.now_ms)
-                self._settle_at(intent, self.service.now_ms if self.up.is_revoked() else due)
+                self._step(self.snapshot.open_intent, Resumed(self.up.is_revoked()))
             elif self.snapshot.published:
                 self._comment(self.snapshot.published)
             else:
@@ -125,7 +145,7 @@ class _Run:
         if intent is None:
             self._fail(error)
         else:
-            self._unsettled(intent, Unknown({"error": error.message}))
+            self._step(intent, Looked(Unknown({"error": error.message})))
 
     # --- The steps ---
 
@@ -179,68 +199,81 @@ class _Run:
         return intent
 
     def _send(self, intent: Row, *, earlier_over: bool = True) -> None:
-        """The one public call, and what its answer means. `earlier_over`: no earlier call can still take effect."""
+        """The one public call."""
         self.sent = True
         bound = self._bound(intent)
+        answer: Published | Pending | ApiError
         try:
             answer = self.up.call(lambda up: self.up.connector.send(up, json.loads(intent["plan"])), bound=bound)
         except ApiError as error:
-            _hit(intent, "after_reply")
-            self._sent_badly(intent, error, earlier_over)
-            return
+            answer = error
         _hit(intent, "after_reply")
-        if isinstance(answer, Pending):
-            self._taken(intent, answer)
-        else:
-            self._found(intent, answer)
+        self._step(intent, Sent(answer, earlier_over))
 
-    def _taken(self, intent: Row, found: Pending) -> None:
-        """What the platform named is kept with the send's end: from here on it is asked about, never sent again."""
-        _hit(intent, "before_result")
-        self._record(lambda tx: records.pending(self.service, tx, self.snapshot, found, intent))
-        _hit(intent, "after_result")
-
-    def _sent_badly(self, intent: Row, error: ApiError, earlier_over: bool) -> None:
-        refused = error.outcome in (Outcome.REJECTED, Outcome.THROTTLED)
-        clear = refused or error.outcome is Outcome.NOT_SENT
-        # A container that was asked to publish may have done it whatever it says: it is asked, not trusted.
-        asked = refused and self._class(intent).name == "container" and not error.absent
-        if clear and earlier_over and not asked:
-            self._refused(intent, error)
+    def _comment(self, published: Published) -> None:
+        """The first comment: its own intent; the main post is never sent again for it."""
+        connector: Any = self.up.connector
+        draft = self._bare_draft()
+        try:
+            plan = self.up.call(lambda up: connector.comment(up, draft, published, self.snapshot.plan))
+        except ApiError as error:
+            self._uncommented(None, error)
             return
-        log.warning("post %s: the answer to its send is unclear: %s", self.post["id"], error.message)
-        kept = asked or error.outcome is Outcome.REJECTED
-        answered = error.platform_response is not None
-        over = earlier_over and answered
-        if answered or kept:
-            error.platform_response = self.up.scrubbed(error.platform_response)
-            intent = self._record(
-                lambda tx: intents.answered(self.service, tx, self.snapshot, intent, error, over=over, refused=kept)
-            )
-        now = self.service.now_ms
-        self._settle_at(intent, horizon.next_look(self._checks(intent), intent, now) or now)
+        self._send(self._intend("comment", plan))
 
-    def _refused(self, intent: Row, error: ApiError) -> None:
-        """It was not taken; where the platform says that it has the post already, earlier sends are looked for."""
-        earlier = self.service.read(lambda: intents.earlier(intent)).result() if error.duplicate else []
-        looks = [self._look(each) for each in earlier]
-        made = next((found for found in looks if isinstance(found, Published)), None)
-        if made:
-            self._found(intent, made, by_content=True)
-        elif all(isinstance(found, Absent) for found in looks):
-            self._end(intent, error, str(error.outcome))
-        else:
-            self._end(intent, unclear.is_duplicate(self.snapshot, self.up.platform, error), "unknown")
+    # --- The steps that `decide` knows ---
 
-    def _found(self, intent: Row, published: Published, *, by_content: bool = False) -> None:
+    def _step(self, intent: Row, answer: Answer) -> None:
+        """Take the step that follows from an answer; most lead to another answer and its step."""
+        class_ = self.up.platform.class_of(json.loads(intent["plan"]))
+        checks = horizon.checks_of(class_, intent["step"], self.service.runtime.settings.publishing.settle_horizon)
+        step = decide(answer, class_, checks, intent, self.service.now_ms)
+        match step:
+            case Bind():
+                self._bind(intent, step)
+            case Follow():
+                self._follow(intent, step.found)
+            case Compare():
+                earlier = self.service.read(lambda: intents.earlier(intent)).result()
+                self._step(intent, Compared(step.error, [self._look(each) for each in earlier]))
+            case Doubt():
+                doubted = self._doubt(intent, step)
+                self._step(doubted, Doubted(self.up.is_revoked()))
+            case Wait():
+                self._write(lambda tx: self.service.jobs.again(tx, self.snapshot.claim, step.at))
+            case Look():
+                found = self._look(intent)
+                self._step(intent, Looked(found, self.up.is_revoked()))  # which looking may have told
+            case LookLater():
+                seen = step.found.evidence
+                self._record(lambda tx: intents.looked(self.service, tx, self.snapshot, intent, seen, step.at))
+            case Resend():
+                again = self._write(lambda tx: self._looked_and_again(tx, intent, step.found))
+                self._send(again, earlier_over=intent["answered"])
+            case Refused():
+                self._end(intent, step.error, str(step.error.outcome))
+            case NotThere():
+                error = unclear.not_there(self.up.platform)
+                error.retryable = step.retryable
+                self._end(intent, error, "absent")
+            case NotSeen():
+                told = unclear.not_seen(self.snapshot, self.up.platform, intent, step.found)
+                self._end(intent, told, "unknown")
+            case Duplicate():
+                self._end(intent, unclear.is_duplicate(self.snapshot, self.up.platform, step.error), "unknown")
+            case _:
+                assert_never(step)
+
+    def _bind(self, intent: Row, step: Bind) -> None:
         """The platform has it, by its own word or because it was found there."""
         try:
-            self._sent(intent, published, by_content)
+            self._bound_to(intent, step.found, step.by_content)
         except TakenError:
             log.warning("post %s: what was found belongs to another post", self.post["id"])
-            self._unsettled(intent, Unknown({"found": published.uri or published.remote_id, "bound": True}))
+            found = {"found": step.found.uri or step.found.remote_id, "bound": True}
+            self._step(intent, Looked(Unknown(found)))
 
-    def _sent(self, intent: Row, published: Published, by_content: bool) -> None:
+    def _bound_to(self, intent: Row, published: Published, by_content: bool) -> None:
         _hit(intent, "before_result")
         if intent["step"] == "comment":
             post = self.snapshot.published
@@ -261,59 +294,25 @@ class _Run:
             intents.check_twins(intent)
         records.sent(self.service, tx, self.snapshot, intent, published, last=last)
 
-    def _comment(self, published: Published) -> None:
-        """The first comment: its own step; the main post is never sent again for it."""
-        connector: Any = self.up.connector
-        draft = self._bare_draft()
-        try:
-            plan = self.up.call(lambda up: connector.comment(up, draft, published, self.snapshot.plan))
-        except ApiError as error:
-            self._uncommented(None, error)
-            return
-        self._send(self._intend("comment", plan))
+    def _follow(self, intent: Row, found: Pending) -> None:
+        """What the platform named is kept with the send's end: from here on it is asked about, never sent again."""
+        _hit(intent, "before_result")
+        self._record(lambda tx: records.pending(self.service, tx, self.snapshot, found, intent))
+        _hit(intent, "after_result")
 
-    # --- Settling ---
-
-    def _settle_at(self, intent: Row, at: int) -> None:
-        """Look now if it is time to, else ring again when it is."""
-        if at <= self.service.now_ms:
-            self._settle(intent)
-        else:
-            self._write(lambda tx: self.service.jobs.again(tx, self.snapshot.claim, at))
-
-    def _settle(self, intent: Row) -> None:
-        """Look for what the send may have done. Finding is proof; not finding is not, until the horizon has passed."""
-        if self.up.is_revoked() and _said_no(intent):
-            self._unasked(intent, Unknown())
-            return
-        found = self._look(intent)
-        revoked = self.up.is_revoked()  # which looking may have told
-        class_, checks, now = self._class(intent), self._checks(intent), self.service.now_ms
-        if isinstance(found, Published):
-            self._found(intent, found, by_content=class_.name == "none")
-        elif isinstance(found, Pending):
-            self._taken(intent, found)
-        elif isinstance(found, Absent) and not revoked and horizon.may_resend(class_, checks, intent, now):
-            again = self._write(lambda tx: self._looked_and_again(tx, intent, found))
-            self._send(again, earlier_over=intent["answered"])
-        elif isinstance(found, Absent) and horizon.is_absent(class_, checks, intent, now):
-            error = intents.refusal(intent) or unclear.not_there(self.up.platform)
-            error.retryable = error.retryable and not horizon.is_late(checks, intent, now)  # hours later is a surprise
-            self._end(intent, error, str(error.outcome or "absent"))
-        elif revoked:
-            self._unasked(intent, found)
-        else:
-            self._unsettled(intent, found)
-
-    def _unasked(self, intent: Row, found: Absent | Unknown) -> None:
-        """The account is revoked: a refusal stands, of anything else the outcome is unknown."""
-        error = _said_no(intent)
-        if error:
-            self._end(intent, error, str(error.outcome))
-        else:
-            self._end(intent, unclear.not_seen(self.snapshot, self.up.platform, intent, found), "unknown")
+    def _doubt(self, intent: Row, step: Doubt) -> Row:
+        error = step.error
+        log.warning("post %s: the answer to its send is unclear: %s", self.post["id"], error.message)
+        if not step.kept:
+            return intent
+        error.platform_response = self.up.scrubbed(error.platform_response)
+        over, refused = step.over, step.refused
+        return self._record(
+            lambda tx: intents.answered(self.service, tx, self.snapshot, intent, error, over=over, refused=refused)
+        )
 
     def _look(self, intent: Row) -> Published | Pending | Absent | Unknown:
+        """What the sends of an intent may have done. Finding is proof; not finding is not, until it is time."""
         bound, plan, since = self._bound(intent), json.loads(intent["plan"]), intent["intent_at"]
         try:
             return self.up.call(lambda up: self.up.connector.settle(up, plan, since), looking=True, bound=bound)
@@ -324,24 +323,8 @@ class _Run:
         seen = intents.looked(self.service, tx, self.snapshot, intent, found.evidence, None)
         return intents.intend_again(self.service, tx, self.snapshot, seen)
 
-    def _unsettled(self, intent: Row, found: Absent | Unknown) -> None:
-        final = isinstance(found, Unknown) and found.final
-        counted = intent | {"looks": intent["looks"] + 1}
-        at = None if final else horizon.next_look(self._checks(intent), counted, self.service.now_ms)
-        if at is None:
-            self._end(intent, unclear.not_seen(self.snapshot, self.up.platform, intent, found), "unknown")
-            return
-        self._record(lambda tx: intents.looked(self.service, tx, self.snapshot, intent, found.evidence, at))
-
     def _bound(self, intent: Row) -> frozenset[str]:
         return self.service.read(lambda: intents.bound(intent)).result()
-
-    def _class(self, intent: Row) -> SendClass:
-        return self.up.platform.class_of(json.loads(intent["plan"]))
-
-    def _checks(self, intent: Row) -> tuple[float, ...]:
-        settle_horizon = self.service.runtime.settings.publishing.settle_horizon
-        return horizon.checks_of(self._class(intent), intent["step"], settle_horizon)
 
     # --- Ends ---
 
@@ -394,11 +377,6 @@ class _Run:
                 if self.service.db.fenced.is_set() or self.service.stopping.wait(wait):
                     raise
         raise StorageError("the result could not be written for hours")
-
-
-def _said_no(intent: Row) -> ApiError | None:
-    """The platform's refusal of a send, where no other one can still take effect."""
-    return intents.refusal(intent) if intent["answered"] else None
 
 
 def _hit(intent: Row, point: str) -> None:
