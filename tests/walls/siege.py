@@ -205,13 +205,30 @@ class Row:
         answers = ", ".join(f"{count} × {name}" for name, count in sorted(self.seen.items()))
         attack = f"{self.sent} sent: {answers or 'no answer'}"
         memory = f"{self.grown_mib:.0f} ({max(0.0, self.kept_mib):.0f} after)"
-        return f"| {self.attack} | {attack} | {times} | {self.late_ms} | {memory} | {self.pressure:.1f} |"
+        held = "**not yet**" if self.faults(timed=True) else "yes"
+        return f"| {self.attack} | {attack} | {times} | {self.late_ms} | {memory} | {self.pressure:.1f} | {held} |"
 
 
 HEAD = (
     "| attack | sent in the time, and answered | publish p99, ms | upload p99, ms | list p99, ms | latest post, ms |"
-    " memory + MiB | machine |\n|---|---|---|---|---|---|---|---|"
+    " memory + MiB | machine | held |\n|---|---|---|---|---|---|---|---|---|"
 )
+PROMISES = ROOT / "docs" / "promises.md"
+
+
+def table() -> dict[str, list[str]]:
+    """The lines of the table in the promises, by their attacks: the other cells of each."""
+    rows = PROMISES.read_text().partition(f"\n{HEAD}\n")[2].partition("\n\n")[0].splitlines()
+    cells = ([cell.strip() for cell in row.strip("|").split(" | ")] for row in rows)
+    return {attack: others for attack, *others in cells}
+
+
+def put(line: str) -> None:
+    """Write a line of the table into the promises, in place of the one about the same attack."""
+    attack = line.split(" | ")[0]
+    told = PROMISES.read_text().splitlines()
+    (at,) = [number for number, there in enumerate(told) if there.split(" | ")[0] == attack]
+    PROMISES.write_text("\n".join([*told[:at], line, *told[at + 1 :], ""]))
 
 
 @dataclass

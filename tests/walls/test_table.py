@@ -1,0 +1,33 @@
+"""The table of attacks in the promises: each attack has its row, and what does not hold says so in both places."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.walls import siege
+from tests.walls.siege import Row, put, table
+from tests.walls.test_walls import NOT_HELD, ROWS
+
+
+def test_each_attack_has_its_row_in_the_promises() -> None:
+    told = table()
+    assert list(told) == [title for title, _ in ROWS.values()]
+    held = {attack: told[title][-1] for attack, (title, _) in ROWS.items()}
+    assert {attack for attack, word in held.items() if word != "yes"} == set(NOT_HELD)
+
+
+def test_a_row_is_written_in_place_of_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there, before = siege.PROMISES.read_text(), table()
+    monkeypatch.setattr(siege, "PROMISES", tmp_path / "promises.md")
+    siege.PROMISES.write_text(there)
+    title = ROWS["ids"][0]
+    quick = dict.fromkeys(("publish", "upload", "list"), 40.0)
+    put(Row(title, 7, {"400": 7}, quick, quick, [], 30, [], 12.0, 3.0, 1.0).told())
+    cells = ["7 sent: 7 × 400", *["40 → 40"] * 3, "30", "12 (3 after)", "1.0", "yes"]
+    assert table() == before | {title: cells}
+    slow = dict.fromkeys(quick, 4000.0)
+    put(Row(title, 7, {"400": 7}, quick, slow, [], 30, [], 12.0, 3.0, 1.0).told())
+    assert table()[title][-1] == "**not yet**"
+    assert siege.PROMISES.read_text().count("\n") == there.count("\n")
