@@ -28,7 +28,8 @@ INLINE = "bytesBase64"
 NOTHING = ""  # stands for a file that is none: it is refused where its item is looked at
 
 _NAME_BYTES = 600  # of a longer name a beginning is kept; no field has one
-_PART = re.compile(rb"[ \t\r\n]+|[\[\]{},:\"]|[^\[\]{},:\" \t\r\n]+")
+_PART = re.compile(rb"[ \t\r\n]+|[\[\]{},:][ \t\r\n]*+|\"|[^\[\]{},:\" \t\r\n]+")
+_SHORT = re.compile(rb"\"([^\"\\]{0,500}+)\"(?:([,:])[ \t\r\n]*+)?+")  # most strings, with what follows them
 _STRING = re.compile(rb"[^\"\\]*+(?:\\.[^\"\\]*+)*+", re.DOTALL)
 _ALPHABET = re.compile(r"[A-Za-z0-9+/=]*")
 _ESCAPE = 6  # characters of \u0041
@@ -89,6 +90,11 @@ class Scan:
         if sign == b'"':
             self._in_scalar = False
             self._count()
+            short = _SHORT.match(data, at)
+            if short and self._take_short(short[1]):
+                self.kept += short[0]
+                self._end_short(short[2])
+                return short.end()
             self._string = self._begin_string()
             return match.end()
         self.kept += part
@@ -154,6 +160,25 @@ class Scan:
 
     # --- Strings ---
 
+    def _take_short(self, raw: bytes) -> bool:
+        """Whether it is one that needs no closer look."""
+        place = self._places[-1] if self._places else None
+        if place and place.is_object and place.names_next:
+            if not raw.isascii():
+                return False
+            self._call(place, raw.decode())
+            return True
+        if self._open_file and place and place.is_object and place.name == INLINE:
+            return False
+        self._value()
+        return True
+
+    def _end_short(self, sign: bytes | None) -> None:
+        if sign is not None:
+            self._count()
+        if sign == b"," and self._places:
+            self._places[-1].names_next = True
+
     def _begin_string(self) -> _Name | _File | _Text:
         place = self._places[-1] if self._places else None
         if place and place.is_object and place.names_next:
@@ -201,16 +226,20 @@ class Scan:
 
     def _named(self, name: _Name) -> None:
         place, raw = name.place, bytes(name.raw)
-        place.names_next = False
         if len(raw) == _NAME_BYTES:
+            place.names_next = False
             place.name = issues.cut(raw.decode("utf-8", "ignore").replace("\\", "").replace('"', ""))
             self.kept += json.dumps(place.name).encode()
             return
-        place.name = _plain(raw)
+        self._call(place, _plain(raw))
         self.kept += b'"' + raw + b'"'
-        if place.name in place.names and self.twice is None:
-            self.twice = issues.cut(place.name)
-        place.names.add(place.name)
+
+    def _call(self, place: _Place, name: str) -> None:
+        """The next value of the object is called so."""
+        place.names_next, place.name = False, name
+        if name in place.names and self.twice is None:
+            self.twice = issues.cut(name)
+        place.names.add(name)
 
     def _arrived(self, file: _File) -> str:
         arriving = file.end()
