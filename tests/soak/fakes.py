@@ -157,7 +157,7 @@ def _count(draft: Draft, account: Account) -> Counter:
 
 
 def _platform(name: str, send_class: SendClass) -> Platform:
-    return Platform(name, name.title(), send_class, NoOptions, (), _count, version="1", connects=True)
+    return Platform(name, name.title(), send_class, NoOptions, (), _count, version="1")
 
 
 @dataclass(frozen=True)
