@@ -54,7 +54,7 @@ class ApiError(Exception):
     outcome: Outcome | None = None
     stale_token: bool = False
     token_refused: bool = False
-    used: str = ""  # the digest of the access token that the call was made with
+    used: str = ""  # the digest of the tokens that the call was made with
     app_in_doubt: bool = False  # a refused renewal that may as well be about this server's own credentials
     duplicate: bool = False
     absent: bool = False

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from socialpub.base import faults
-from socialpub.domain.accounts import tokens
+from socialpub.domain.accounts import accounts, tokens
+from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Intent, Job
 from tests.domain.refresh_kit import Holder, at_the_lab
@@ -148,6 +149,47 @@ def test_a_refusal_of_tokens_that_were_replaced_meanwhile_ends_the_post_and_not_
     assert (holder.status(), holder.told()) == ("active", [])
     holder.server.lab.lab.faults.clear()
     assert holder.outcome() == "published"
+
+
+@only("bluesky")
+def test_a_refusal_that_was_kept_from_before_the_owner_connected_again_ends_no_account(
+    holder: Holder, way: str
+) -> None:
+    """The first send was lost, the second refused; what that means is known once it was looked for, with new tokens."""
+    fault(holder, "reset_before", times=1)
+    fault(holder, f"status:{TOKENS[way].status}", times=1, body=TOKENS[way].body)
+    fault(holder, "status:500", "*getRecord", nth=2, times=1000)  # nothing is known before the owner is back
+    post = str(holder.api.publish(holder.body()).json()["results"][0]["postId"])
+    for _ in range(60):
+        if wait_for(lambda: is_kept(holder, post), 0.2):
+            break
+        holder.server.skip(2)
+    assert is_kept(holder, post)
+    bluesky_again(holder)
+    holder.server.lab.lab.faults.clear()
+    row = holder.ended(post)
+    assert (row["status"], json.loads(row["error"])["rule"]) == ("rejected", "account.reconnect_required")
+    assert (holder.status(), holder.told()) == ("active", [])
+    assert holder.outcome() == "published"
+
+
+def is_kept(holder: Holder, post: str) -> bool:
+    return looked_for(holder, post) and holder.server.rows(Intent, post=post)[-1]["refusal"] is not None
+
+
+def bluesky_again(holder: Holder) -> None:
+    """The owner gives the app password once more."""
+    service, row = holder.server.service, holder.row()
+    fake = holder.server.lab.lab.fake("bluesky")
+    assert isinstance(fake, Bluesky)
+    theirs = fake.accounts.find(row["platform_account_id"])
+    assert theirs is not None
+    fields = {"handle": theirs.handle, "password": next(iter(theirs.app_passwords.values()))}
+    who, held = accounts.login(service, "bluesky", fields)
+    service.write(
+        lambda tx: accounts.connect(service, tx, row["organization"], row["profile"], "bluesky", who, held)
+    ).result()
+    assert holder.row()["secret"] != row["secret"]
 
 
 def connected_again(holder: Holder) -> None:

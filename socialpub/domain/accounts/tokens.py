@@ -362,8 +362,8 @@ def _holds(service: Service, row: Row, used: str) -> bool:
 
 
 def digest_of(tokens: Tokens) -> str:
-    """What tells these tokens from others; "" for nobody's."""
-    return crypto.digest(tokens.access) if tokens.access else ""
+    """What tells these tokens from others, whose access token may be the same; "" for nobody's."""
+    return crypto.digest(f"{tokens.access} {tokens.refresh}") if tokens.access else ""
 
 
 def tell(service: Service, account: str, type_: str, data: dict[str, Any]) -> None:
