@@ -325,7 +325,10 @@ class Server:
     @contextlib.contextmanager
     def hurried(self) -> Iterator[None]:
         """While the block runs nobody waits for a time to come: once all posts that are being published only do that,
-        it has come, here and at the platforms."""
+        it has come, here and at the platforms. A lab that is on the machine's clock takes the time that it takes."""
+        if not isinstance(self.lab.lab.clock, Clock):
+            yield
+            return
         with concurrent.futures.ThreadPoolExecutor(1, "hurry") as pool:
             over = threading.Event()
             hurrying = pool.submit(self._hurry, over)
