@@ -364,7 +364,7 @@ def test_what_a_silent_platform_holds_back_goes_out_once_when_it_answers(server:
     assert other["status"] == "published"
     now = server.publish("plain", "at once")
     assert (now["status"], now["error"]["code"]) == ("failed", "platform_unavailable")
-    assert "has not answered" in now["error"]["message"]
+    assert "did not answer the last calls" in now["error"]["message"]
     assert not any(call.platform == "plain" for call in list(server.lab.lab.calls)[calls:])
     server.lab.lab.faults.clear()
     ended = lambda: statuses(server, untried)["published"] == len(untried)  # noqa: E731
@@ -455,5 +455,5 @@ def test_who_is_refused_while_another_tries_is_to_come_again_soon(
     silenced(server, schedule(server, "plain", 30))
     one_tries(server)
     refused = server.publish("plain", "at once")["error"]
-    assert "has not answered" in refused["message"]
+    assert "did not answer the last calls" in refused["message"]
     assert refused["retryAfter"] <= LONGEST_WAIT
