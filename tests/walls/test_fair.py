@@ -357,6 +357,7 @@ def test_what_a_silent_platform_holds_back_goes_out_once_when_it_answers(server:
     engine, clock = server.engine, server.clock
     assert wait_for(lambda: clock.monotonic() - engine.heartbeat < 60, 30)
     assert server.api().get("/readyz").json()["silent"] == ["plain"]
+    assert wait_for(lambda: not server.service.jobs.held(), 30)  # what was under way when it fell silent
     untried = [post for post in posts if server.post(post)["attempts"] == 0]
     assert len(untried) > 10
     calls = len(server.lab.lab.calls)
