@@ -26,7 +26,7 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands.serve import both
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service, open_service
-from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.engine.engine import Engine
 from socialpub.domain.people import tenancy
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.server import SimulatorThread

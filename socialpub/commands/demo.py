@@ -24,7 +24,7 @@ from socialpub.base.host import Host
 from socialpub.commands.serve import bind, both, run, set_up_logging, settings_of, start_service
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service
-from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.engine.engine import Engine
 from socialpub.domain.people import tenancy, users
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.platforms.contract import Identity, Tokens

@@ -24,7 +24,7 @@ from socialpub.base.host import Host, this_host
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.core import copies, instance
 from socialpub.domain.core.service import Service, close_service, open_service
-from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.engine.engine import Engine
 from socialpub.domain.media import files
 from socialpub.domain.people import users
 from socialpub.store import db, models

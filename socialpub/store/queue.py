@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from huey.storage import BaseStorage
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import NOBODY, Share, Shares
 from socialpub.base.runtime import Clock
-from socialpub.store.db import BaseModel, Database, Tx
+from socialpub.store.db import BaseModel, Database, Tx, proxy
 
 log = logging.getLogger("socialpub.queue")
 
@@ -47,7 +48,7 @@ class Job(BaseModel):
 
     class Meta:
         table_name = "job"
-        indexes = ((("visible_at", "lane", "key", "host", "owner"), False),)
+        indexes = ((("kind", "visible_at", "key", "lane", "host", "owner"), False),)
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,40 @@ class Claim:
     lane: str = ""
     share: Share = NOBODY
     anyway: bool = False  # it is looked at although its upstream does not answer
+    kind: str = ""  # whose place it takes; "" takes none
+
+
+class Places:
+    """How many jobs of each kind may be at work at once, and how many are: no kind takes the place of another."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._most: dict[str, int] = {}
+        self._taken: dict[str, int] = defaultdict(int)
+
+    @property
+    def total(self) -> int:
+        """As many workers as there have to be, so that each place has its own."""
+        return sum(self._most.values())
+
+    def keep(self, kind: str, most: int) -> None:
+        """Keep so many places for a kind."""
+        self._most[kind] = most
+
+    def free(self, kind: str) -> int:
+        with self._lock:
+            return self._most[kind] - self._taken[kind]
+
+    def try_enter(self, kind: str) -> bool:
+        with self._lock:
+            if kind and self._taken[kind] >= self._most[kind]:
+                return False
+            self._taken[kind] += 1
+            return True
+
+    def leave(self, kind: str) -> None:
+        with self._lock:
+            self._taken[kind] -= 1
 
 
 class Lanes:
@@ -125,7 +160,7 @@ class Jobs(Huey):  # type: ignore[misc]
         self.shares = shares or Shares(WORKERS)
         self.next_try: Callable[[], float | None] = lambda: None  # seconds until a narrow host may take something
         self.anyway: Callable[[], Any] | None = None  # a query of the keys that are looked at whatever their host does
-        self.lanes, self.bell = Lanes(clock), Bell()
+        self.places, self.lanes, self.bell = Places(), Lanes(clock), Bell()
         self.epoch = 0
         self.paused: Callable[[], tuple[str, ...]] = tuple  # kinds that are not claimed for now
         self.kinds: dict[str, TaskWrapper] = {}
@@ -208,33 +243,48 @@ class Jobs(Huey):  # type: ignore[misc]
     # --- Claiming ---
 
     def due(self, limit: int) -> tuple[list[Claim], float]:
-        """Claimable jobs in due order, at most one a lane, and how long to wait when there are none.
+        """Claimable jobs, at most one a lane, and how long to wait when there are none.
 
-        Not those whose host or owner has its share already, however many they are.
+        Of each kind, in the order of their registration, the first that are due: no more than it has free places, and
+        none whose host or owner has its share already, however many they are.
         """
-        now, held = self.clock.now_ms(), [claim.key for claim in self.held()]
-        closed, rest = self.lanes.closed()
-        kinds = sorted(self.kinds.keys() - set(self.paused()))
-        full = self.shares.full()
-        free = Job.lane.not_in(list(closed)) & Job.key.not_in(held) & Job.kind.in_(kinds)
-        free &= Job.owner.not_in(sorted(full.owners))
-        at_will = free & Job.host.not_in(sorted(full.hosts))
-        rows = self.database.read(lambda: _due(now, at_will, limit * 4)).result()
-        claims = [_wanted(row) for row in rows]
-        silent = [host for host, most in self.shares.narrow().items() if not most]
-        if silent and self.anyway:
-            looks = free & Job.host.in_(silent) & Job.key.in_(self.anyway())
-            rows = self.database.read(lambda: _due(now, looks, limit)).result()
-            claims = [*(_wanted(row, anyway=True) for row in rows), *claims]
-        if claims:
-            return _one_a_lane(claims)[:limit], 0
+        now, (closed, rest), paused = self.clock.now_ms(), self.lanes.closed(), self.paused()
+        free = {kind: self.places.free(kind) for kind in self.kinds if kind not in paused}
+        room = {kind: min(places, limit) for kind, places in free.items() if places}
+        found, later = self.database.read(self._looking(now, room, closed)).result()
+        if found:
+            return _one_a_lane(found)[:limit], 0
         again = self.next_try()
         rest = rest if again is None else min(rest, max(again, LOOK_SECONDS))
-        later = self.database.read(
-            lambda: Job.select(peewee.fn.MIN(Job.visible_at)).where(Job.visible_at > now).scalar()
-        ).result()
         wait = NAP_SECONDS if later is None else (later - now) / 1000
         return [], min(wait, rest, NAP_SECONDS)
+
+    def _looking(self, now: int, room: Mapping[str, int], closed: Collection[str]) -> Callable[[], _Found]:
+        """What reads the jobs that are due, so many of each kind, and when the next one is where there are none."""
+        full, kinds, held = self.shares.full(), tuple(self.kinds), [claim.key for claim in self.held()]
+        silent = [host for host, most in self.shares.narrow().items() if not most]
+        usual = {"lane": closed, "key": held, "owner": full.owners}
+
+        def look() -> _Found:
+            found = self._looks(now, room, silent, usual) if silent and self.anyway else []
+            for kind, most in room.items():
+                rows = _due(kind, now, usual | {"host": full.hosts}, most * 4)
+                found += _one_a_lane([_wanted(row) for row in rows])[:most]
+            return found, None if found else _next_due(kinds, now)
+
+        return look
+
+    def _looks(
+        self, now: int, room: Mapping[str, int], silent: list[str], but: Mapping[str, Collection[str]]
+    ) -> list[Claim]:
+        """The jobs that are looked at although their host does not answer."""
+        assert self.anyway, "the caller has seen it"
+        query = Job.select(*_COLUMNS).where(Job.kind.in_(list(room)), Job.visible_at <= now)
+        query = query.where(Job.host.in_(silent), Job.key.in_(self.anyway()))
+        for column, values in but.items():
+            query = query.where(getattr(Job, column).not_in(sorted(values)))
+        rows = query.order_by(Job.visible_at, Job.key).limit(max(room.values(), default=0)).tuples()
+        return [_wanted(row, anyway=True) for row in rows]
 
     def claim(self, wanted: Iterable[Claim]) -> list[tuple[str, Claim]]:
         """Claim what can still be had: (kind, claim) each, its lane entered and its lease held."""
@@ -255,20 +305,25 @@ class Jobs(Huey):  # type: ignore[misc]
     def leave(self, claim: Claim, rest_seconds: float = 0) -> None:
         """Give back what a claimed job took: its lane, which may rest, and its place."""
         self.lanes.leave(claim.lane, rest_seconds)
-        self.shares.leave(claim.share)
+        self.places.leave(claim.kind)
+        if claim.share != NOBODY:
+            self.shares.leave(claim.share)
 
     def _enter(self, claim: Claim) -> bool:
         if not self.lanes.try_enter(claim.lane):
             return False
-        if self.shares.try_enter(claim.share, anyway=claim.anyway):
-            return True
+        if self.places.try_enter(claim.kind):
+            if claim.share == NOBODY or self.shares.try_enter(claim.share, anyway=claim.anyway):
+                return True
+            self.places.leave(claim.kind)
         self.lanes.leave(claim.lane)
         return False
 
     # --- Huey's side ---
 
-    def register(self, kind: str, run: Callable[[Claim], None]) -> None:
-        """Name the function that answers the doorbell of `kind`."""
+    def register(self, kind: str, run: Callable[[Claim], None], places: int = WORKERS) -> None:
+        """Name the function that answers the doorbell of `kind`, and how many of it may be at work at once."""
+        self.places.keep(kind, places)
         self.kinds[kind] = self.task(name=kind)(run)
 
     def deserialize_task(self, data: tuple[str, Claim]) -> Any:
@@ -290,14 +345,29 @@ def _renew(keys: list[str], until: int, epoch: int) -> None:
     Job.update(visible_at=until).where(Job.key.in_(keys), Job.epoch == epoch).execute()
 
 
-def _due(now: int, free: Any, limit: int) -> list[tuple[Any, ...]]:
-    query = Job.select(Job.key, Job.claims, Job.lane, Job.host, Job.owner).where(Job.visible_at <= now, free)
-    return list(query.order_by(Job.visible_at, Job.key).limit(limit).tuples())
+_COLUMNS = (Job.key, Job.claims, Job.lane, Job.host, Job.owner, Job.kind)
+_Found = tuple[list[Claim], int | None]
+
+
+def _due(kind: str, now: int, but: Mapping[str, Collection[str]], limit: int) -> list[tuple[Any, ...]]:
+    """The first due jobs of a kind, off one end of the index by kind and time. `but`: values that a column has not."""
+    given = [(column, list(values)) for column, values in but.items() if values]
+    without = "".join(f" AND {column} NOT IN ({','.join('?' * len(values))})" for column, values in given)
+    sql = f"SELECT key, claims, lane, host, owner, kind FROM job WHERE kind = ? AND visible_at <= ?{without}"
+    values = (value for _, column in given for value in column)
+    return list(proxy.execute_sql(f"{sql} ORDER BY visible_at, key LIMIT ?", (kind, now, *values, limit)).fetchall())
+
+
+def _next_due(kinds: Iterable[str], now: int) -> int | None:
+    """When the next job of these kinds is due that is not yet."""
+    sql = "SELECT min(visible_at) FROM job WHERE kind = ? AND visible_at > ?"
+    found = (proxy.execute_sql(sql, (kind, now)).fetchone()[0] for kind in kinds)
+    return min((at for at in found if at is not None), default=None)
 
 
 def _wanted(row: tuple[Any, ...], *, anyway: bool = False) -> Claim:
-    key, claims, lane, host, owner = row
-    return Claim(key, claims, lane, Share(host, owner), anyway)
+    key, claims, lane, host, owner, kind = row
+    return Claim(key, claims, lane, Share(host, owner), anyway, kind)
 
 
 def _one_a_lane(claims: list[Claim]) -> list[Claim]:

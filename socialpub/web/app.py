@@ -11,7 +11,7 @@ from sanic.config import Config
 
 from socialpub.base.errors import refuse
 from socialpub.domain.core.service import Service
-from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.engine.engine import Engine
 from socialpub.web import bodies, edge, errors, http, trail
 from socialpub.web.api import accounts, catalogue, keys, media, posts, profiles
 from socialpub.web.door import Door, rate_headers

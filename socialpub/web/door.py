@@ -17,7 +17,7 @@ from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import ANYBODY, Share
 from socialpub.domain import act
 from socialpub.domain.core.service import Service
-from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.engine.engine import Engine
 from socialpub.domain.media import files
 from socialpub.domain.people import limits, tenancy
 from socialpub.domain.people.tenancy import Scope

@@ -19,7 +19,7 @@ from socialpub.base.compact import dumps
 from socialpub.base.errors import refuse
 from socialpub.domain import act
 from socialpub.domain.core.service import Service
-from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.engine.engine import Engine
 from socialpub.domain.media.files import Arriving
 from socialpub.domain.people import limits
 from socialpub.domain.people.tenancy import Scope

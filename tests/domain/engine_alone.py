@@ -15,7 +15,7 @@ from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, SystemClock, iso, load_vault
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service, close_service, open_service
-from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.engine.engine import Engine
 from socialpub.domain.people import audit, tenancy
 from socialpub.domain.posts import accept, batches
 from socialpub.domain.shapes import posts

@@ -188,5 +188,5 @@ def at_bluesky_by_oauth(make_server: Callable[..., Server], lab: Any, patch: pyt
 
 def _quiet(holder: Holder, patch: pytest.MonkeyPatch) -> Holder:
     """The server's own keeper leaves the tokens to the test."""
-    patch.setattr(holder.server.engine, "_tend", lambda: None)
+    patch.setattr(holder.server.engine.keeper, "_tend", lambda: None)
     return holder

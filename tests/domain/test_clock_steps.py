@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from socialpub.domain.core import clockwatch, instance
-from socialpub.domain.engine import jobs
+from socialpub.domain.engine import keeper, pauses
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Idempotency, Job
 from tests.kit import Clock, Person, Server, iso
@@ -113,8 +113,8 @@ class World:
 
 @pytest.fixture
 def world(make_server: Callable[..., Server], upstream: Clock, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(jobs, "KEEPER_SECONDS", 0.1)
-    monkeypatch.setattr(jobs, "PROBE_SECONDS", 0.1)
+    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.1)
+    monkeypatch.setattr(pauses, "PROBE_SECONDS", 0.1)
     server = make_server(publishing={"retry_waits": [600.0]}, scheduling={"overdue_spacing": 0})
     alice = server.person("Alice")
     server.connect_bluesky(alice)

@@ -20,7 +20,7 @@ import pytest
 from socialpub.base import host
 from socialpub.base.host import Host
 from socialpub.domain.core import copies, instance
-from socialpub.domain.engine import jobs
+from socialpub.domain.engine import keeper
 from socialpub.store.models import Instance
 from tests.domain.test_recovery import paused, ready, resume, schedule, status
 from tests.kit import Person, Server
@@ -30,7 +30,7 @@ from tests.soak.world import wait_for
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A keeper that makes its round often."""
-    monkeypatch.setattr(jobs, "KEEPER_SECONDS", 0.2)
+    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.2)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.domain.engine import jobs
+from socialpub.domain.engine import keeper
 from tests.domain.test_recovery import paused, schedule, status
 from tests.kit import Person, Server, error_of, iso
 from tests.soak.world import wait_for
@@ -21,7 +21,7 @@ from tests.soak.world import wait_for
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A keeper that makes its round often."""
-    monkeypatch.setattr(jobs, "KEEPER_SECONDS", 0.2)
+    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.2)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core import moves
-from socialpub.domain.engine import recovery
+from socialpub.domain.engine import keeper
 from socialpub.domain.people import limits
 from socialpub.store.models import Account, Idempotency, Job, Post
 from tests.domain.connect_kit import sign_in
@@ -118,5 +118,5 @@ def test_kept_answers_are_forgotten_in_slices(server: Server, alice: Person, mon
     server.clock.skip(90_000)
     service = server.service
     assert service.write(functools.partial(limits.purge, now=service.now_ms)).result() == 2
-    recovery.sweep(service, server.engine.fetched)
+    keeper.sweep(service, server.engine.fetched)
     assert server.rows(Idempotency) == []

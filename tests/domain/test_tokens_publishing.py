@@ -16,7 +16,7 @@ import pytest
 from socialpub.base.errors import refuse
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core import instance
-from socialpub.domain.engine import jobs
+from socialpub.domain.engine import keeper
 from socialpub.store.models import Account
 from tests.kit import Person, Server, breathe, iso
 
@@ -29,7 +29,7 @@ from socialpub.base.errors import refuse
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core import instance
 from socialpub.domain.core.service import open_service
-from socialpub.domain.engine import jobs
+from socialpub.domain.engine import keeper
 from socialpub.store.models import Account
 
 path, origin, account = sys.argv[1:]
@@ -92,7 +92,7 @@ def test_the_keeper_renews_before_a_scheduled_post_is_due(server: Server, alice:
     alice.api.publish(body)
     before = server.rows(Account, id=alice.bluesky)[0]["secret"]
     server.skip(6_500)
-    server.engine.upkeep.look()
+    server.engine.keeper.upkeep.look()
     assert eventually(lambda: server.rows(Account, id=alice.bluesky)[0]["secret"] != before)
     assert refreshes(server) == 1
 
@@ -119,7 +119,7 @@ def test_tokens_that_could_not_be_written_are_written_at_the_latest_when_the_ser
 def test_tokens_that_could_not_be_written_are_written_soon_also_while_publishing_is_paused(
     make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "KEEPER_SECONDS", 0.02)
+    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.02)
     server = make_server()
     alice = server.person("Alice")
     server.connect_bluesky(alice)

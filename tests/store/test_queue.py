@@ -150,7 +150,7 @@ def test_a_lost_lease_is_claimed_again_by_another_process(ring: Ring) -> None:
     assert ring.claim() == []
     ring.clock.ms += 1
     [again] = ring.claim()
-    assert again == Claim("post", 2)
+    assert again == Claim("post", 2, kind="publish")
     assert not ring.write(lambda tx: ring.jobs.owns(claim))
     assert ring.write(lambda tx: ring.jobs.owns(again))
 

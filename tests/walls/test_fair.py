@@ -16,7 +16,7 @@ from socialpub.base import net
 from socialpub.base.breakers import ENOUGH, FIRST_WAIT, FREE, LONGEST_WAIT, Breakers
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import BUSY_RETRY_SECONDS, Pool, Share, Shares, Waiting, working_for
-from socialpub.domain.engine import jobs
+from socialpub.domain.engine import keeper
 from socialpub.platforms.contract import Identity, Tokens, Upstream
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Post
@@ -434,13 +434,13 @@ def one_tries(server: Protocol) -> Claim:
 def test_what_a_silent_platform_holds_back_is_told_once_it_is_too_late(
     server: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "KEEPER_SECONDS", 0.2)
+    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.2)
     monkeypatch.setattr(net._Client.request, "__kwdefaults__", short_deadline(10))
     waiting = silenced(server, schedule(server, "plain", 30))
     trying = one_tries(server)
     calls = len(server.lab.lab.calls)
     waiting = [post for post in waiting if post != trying.key]
-    server.skip(GRACE + jobs.SWEEP_SECONDS)
+    server.skip(GRACE + keeper.SWEEP_SECONDS)
     assert wait_for(lambda: statuses(server, waiting) == {"failed": len(waiting)}, 30), statuses(server, waiting)
     assert wait_for(lambda: server.service.jobs.held() == [trying], 30), server.service.jobs.held()
     assert [found.name for found in server.service.breakers.open()] == ["plain"]

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from socialpub.base.fair import HOST_PARTS
-from socialpub.domain.engine.jobs import LATE_MS as OVERDUE_MS
+from socialpub.domain.engine.kinds import LATE_MS as OVERDUE_MS
 from tests.conftest import Tell
 from tests.kit import iso
 from tests.soak.invariants import Journal, Said, check

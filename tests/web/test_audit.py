@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain.engine import recovery
+from socialpub.domain.engine import keeper
 from socialpub.domain.people import audit
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import ApiKey, Audit, Batch, User
@@ -105,8 +105,8 @@ def test_rows_are_kept_for_a_year_and_go_in_slices(
     for number in range(5):
         alice.api.publish({"text": f"{number}", "targets": [{"accountId": alice.bluesky}]})
     server.skip(364 * 86_400)
-    recovery.sweep(server.service, server.engine.fetched)
+    keeper.sweep(server.service, server.engine.fetched)
     assert len(acts(server)) == 5
     server.skip(2 * 86_400)
-    recovery.sweep(server.service, server.engine.fetched)
+    keeper.sweep(server.service, server.engine.fetched)
     assert acts(server) == []

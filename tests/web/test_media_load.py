@@ -18,7 +18,7 @@ from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands.serve import both
 from socialpub.domain.core.service import open_service
-from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.engine.engine import Engine
 from socialpub.domain.people import tenancy
 from socialpub.store import db
 from socialpub.web.app import build_app

@@ -12,7 +12,7 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.base.crypto import MasterKey
-from socialpub.domain.engine import jobs
+from socialpub.domain.engine import keeper
 from socialpub.store.models import Instance
 from tests.domain.test_recovery import status
 from tests.kit import Person, Server, error_of, iso
@@ -23,7 +23,7 @@ from tests.soak.world import wait_for
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A keeper that makes its round often."""
-    monkeypatch.setattr(jobs, "KEEPER_SECONDS", 0.2)
+    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.2)
     yield
     faults.plan("")
 

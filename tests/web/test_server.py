@@ -11,7 +11,7 @@ from socialpub.base import net
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands.serve import both
 from socialpub.domain.core.service import open_service
-from socialpub.domain.engine.jobs import Engine
+from socialpub.domain.engine.engine import Engine
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import db
 from socialpub.web.app import build_app

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from socialpub.base import faults
-from socialpub.domain.engine import recovery
+from socialpub.domain.engine import keeper
 from socialpub.domain.posts import unheard
 from socialpub.store.models import Idempotency, Organization, Post, Usage
 from tests.kit import Person, Server, breathe
@@ -164,7 +164,7 @@ def test_what_counts_no_more_is_forgotten(narrow: World) -> None:
     narrow.server.clock.skip(unheard.WINDOW_MS / 1000 + 1)
     with busy(narrow):
         drop(narrow, narrow.body(text="two"))
-    recovery.sweep(narrow.server.service, narrow.server.engine.fetched)
+    keeper.sweep(narrow.server.service, narrow.server.engine.fetched)
     assert len(narrow.server.service.unheard) == len(narrow.server.rows(Idempotency)) == 1
 
 

@@ -13,10 +13,8 @@ from peewee import JOIN, Value, fn
 
 from socialpub.base import faults
 from socialpub.base.fair import NOBODY
-from socialpub.domain.core import clockwatch, instance, moves, overdue, upstreams
+from socialpub.domain.core import clockwatch, moves, overdue, upstreams
 from socialpub.domain.core.service import Service
-from socialpub.domain.media import library
-from socialpub.domain.people import audit, limits
 from socialpub.domain.posts import batches
 from socialpub.domain.publishing import records
 from socialpub.store.db import Tx
@@ -168,22 +166,16 @@ def answer(service: Service, claim: Claim) -> None:
 # --- Sweeps ------------------------------------------------------------------------------------------------------
 
 
-def sweep(service: Service, fetched: library.Fetched) -> None:
-    """Ring again for open posts that have no job, and forget what is past its time."""
+def ring_lost_posts(service: Service) -> None:
+    """Ring again for open posts that have no job."""
     for post, lane, due in service.read(_unrung).result():
         log.warning("post %s had no job; it rings again", post)
         _ring(service, "publish", post, due, lane)
+
+
+def ring_interrupted(service: Service) -> None:
+    """Let answers be finished that nobody has finished for minutes."""
     _answer_interrupted(service, INTERRUPTED_MS)
-    while service.write(lambda tx: limits.purge(tx, service.now_ms)).result() == limits.PURGED_AT_ONCE:
-        log.info("answers past their time are being forgotten")
-    while service.write(lambda tx: audit.purge(service, tx)).result() == audit.PURGED_AT_ONCE:
-        log.info("acts past their time are being forgotten")
-    for batch in fetched.kept():
-        if service.read(functools.partial(batches.is_settled, batch)).result():
-            fetched.drop(batch)
-    # A database that was put back may be the wrong one: its media are left alone until somebody has looked.
-    if service.read(instance.paused).result() is None:
-        fetched.tidy()
 
 
 def _unrung() -> list[tuple[str, str, int]]:

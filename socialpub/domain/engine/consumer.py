@@ -1,0 +1,75 @@
+"""The workers: as many for each kind of job as it has places, and the I/O pool for what is published at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from socialpub.base.fair import working_for
+from socialpub.domain.core import upstreams
+from socialpub.domain.engine.kinds import KINDS, Bench, Kind
+from socialpub.domain.publishing import run as publishing
+from socialpub.store.queue import NAP_SECONDS, Claim, EmbeddedConsumer
+
+log = logging.getLogger("socialpub.jobs")
+
+
+class Workers:
+    """The threads that answer doorbells, from a start to a stop."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench, self._jobs = bench, bench.service.jobs
+        self._consumer: EmbeddedConsumer | None = None
+
+    def start(self) -> None:
+        settings = self._bench.service.runtime.settings
+        for kind in KINDS:
+            self._jobs.register(kind.name, self._answering(kind), kind.places(settings))
+        self._consumer = EmbeddedConsumer(self._jobs, workers=self._jobs.places.total, periodic=False)
+        self._consumer.start()
+
+    def stop(self, seconds: float) -> None:
+        """Stop claiming, and wait at most `seconds` for what is under way."""
+        clock = self._bench.service.runtime.clock
+        deadline = clock.monotonic() + seconds
+        if self._consumer:
+            self._consumer.shutdown_timeout = seconds
+            self._consumer.stop(graceful=True)
+        while self._jobs.held() and clock.monotonic() < deadline:
+            self._jobs.bell.wait(min(NAP_SECONDS, deadline - clock.monotonic()))
+
+    def publish_now(self, claims: Sequence[Claim]) -> None:
+        """Run the targets of an immediate batch in the I/O pool: all at once, but one after the other on an account."""
+        service = self._bench.service
+        lanes: dict[str, list[Claim]] = {}
+        for claim in claims:
+            lanes.setdefault(claim.lane, []).append(claim)
+        for lane in lanes.values():
+            try:
+                threads = upstreams.threads(service, lane[0].share)
+                threads.submit_for(lane[0].share, publishing.run_lane, service, self._bench.fetched, lane)
+            except RuntimeError:  # no thread to be had: the leases run out and the jobs ring
+                log.exception("an immediate batch could not be started; it follows within a minute")
+                for claim in lane:
+                    self._jobs.drop(claim)
+
+    def _answering(self, kind: Kind) -> Callable[[Claim], None]:
+        """A kind's function for a worker: its lane is left whatever happens, and a failure rings again."""
+        service = self._bench.service
+
+        def answered(claim: Claim) -> None:
+            rest = 0.0
+            working_for.set(claim.share)
+            try:
+                late = kind.is_late(service, claim)
+                if kind.run(self._bench, claim) and late:
+                    rest = kind.rest(service.runtime.settings)
+            except Exception:  # noqa: BLE001 - the worker goes on; the job rings again
+                log.exception("job %s failed", claim.key)
+                at = service.now_ms + kind.again_ms
+                service.write(lambda tx: self._jobs.again(tx, claim, at))
+            finally:
+                self._jobs.leave(claim, rest)
+                self._jobs.drop(claim)
+
+        return answered

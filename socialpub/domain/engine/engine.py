@@ -1,0 +1,62 @@
+"""Everything that runs beside the requests, with or without a web server: its start and its stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from socialpub.domain.core import instance
+from socialpub.domain.core.service import Service
+from socialpub.domain.engine import recovery
+from socialpub.domain.engine.consumer import Workers
+from socialpub.domain.engine.keeper import Keeper
+from socialpub.domain.engine.kinds import Bench
+from socialpub.domain.media import library
+from socialpub.domain.people import signin
+
+STOP_SECONDS = 20.0
+
+
+class Engine:
+    """Workers and keeper over an open service; stopped before the process ends."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.fetched = library.Fetched(service)
+        self.throttle = signin.Throttle(service.runtime.clock)
+        self.on_fenced: Callable[[], None] = lambda: None  # another server has taken over
+        self.keeper = Keeper(service, self.fetched, lambda: self.on_fenced())
+        self._workers = Workers(Bench(service, self.fetched, self.keeper.stopping.is_set))
+        self.publish_now = self._workers.publish_now
+
+    @property
+    def heartbeat(self) -> float:
+        """When the keeper has last done all of its round."""
+        return self.keeper.heartbeat
+
+    @property
+    def paused(self) -> str | None:
+        """Why nothing is published now."""
+        return self.keeper.pauses.reason
+
+    def start(self) -> None:
+        """Own the database, recover what the run before left, and begin to answer doorbells."""
+        service, jobs, keeper = self.service, self.service.jobs, self.keeper
+        row = service.write(lambda tx: instance.take_over(service, tx)).result()
+        jobs.epoch = row["epoch"]
+        service.db.guard = lambda: instance.fence(service)
+        recovery.went_back(service, recovery.behind(service, row["seen_at"]))
+        keeper.pauses.begin(row["paused"], row["seen_at"])
+        keeper.heard()
+        keeper.pauses.ask()
+        recovery.recover(service)
+        jobs.paused = keeper.pauses.held_kinds
+        self._workers.start()
+        keeper.start()
+
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Stop claiming, and wait at most `seconds` for what is under way; the rest is taken up by the next start."""
+        self.keeper.stopping.set()
+        self._workers.stop(seconds)
+        self.service.stopping.set()
+        self.service.hub.close()  # what is not settled now will not be in this process: who waits is told so
+        self.keeper.stop()

@@ -1,0 +1,132 @@
+"""Whether this server may publish now: not while it is paused, in doubt about its clock, or sorting what is overdue."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from socialpub.domain.core import clockwatch, instance
+from socialpub.domain.core.service import Service
+from socialpub.domain.engine import recovery
+from socialpub.domain.engine.kinds import KINDS
+
+log = logging.getLogger("socialpub.jobs")
+
+PROBE_SECONDS = 30.0
+ASK_SECONDS = 3.0  # a start waits for a platform's clock, before it says that it is paused
+
+_PAUSABLE = tuple(kind.name for kind in KINDS if kind.pausable)
+_JUMPED = "the clock was set ahead by more than two minutes"
+_LONG_AGO = "the last sign of life is more than two minutes old by this machine's clock, and posts are due by it"
+
+
+class Pauses:
+    """`reason` is why the server is paused, None while it is not. `sort` fails what is overdue; it may take long."""
+
+    def __init__(self, service: Service, sort: Callable[[], None]) -> None:
+        self._service, self._sort = service, sort
+        self.reason: str | None = None
+        self.held_back = False  # paused, or in doubt
+        self._watch = clockwatch.ClockWatch(service.runtime.clock)
+        self._sorting = True  # what is overdue is being sorted: nothing is claimed
+        self._doubt = False  # this start is long after the last sign of life, and no platform's clock has agreed yet
+        self._asking, self._looking = threading.Lock(), threading.Lock()
+        self._probed, self._behind = float("-inf"), 0
+
+    def begin(self, reason: str | None, seen_at: int) -> None:
+        """What the row of the instance says, and whether its last sign of life is too old to be believed."""
+        self.reason = reason
+        self._doubt = clockwatch.is_doubtful(seen_at, self._service.now_ms)
+
+    def ask(self) -> None:
+        """At a start: where posts are due by a clock in doubt, a platform's is asked, or publishing is paused."""
+        if self._doubt and self.reason is None and self._service.read(lambda: recovery.is_due(self._service)).result():
+            self._ask_platforms(wait=ASK_SECONDS)
+            if self._doubt:
+                self.reason = self._pause(_LONG_AGO)
+        if self.reason:
+            log.warning("publishing is paused (%s); when you have looked: socialpub resume", self.reason)
+
+    def start(self) -> None:
+        """From now on `follow` is called; unless it is held back, the server publishes what is not overdue."""
+        self.held_back = bool(self.reason) or self._doubt
+
+    def go_on(self) -> None:
+        """Fail what is overdue beyond the grace time, in a thread of its own; the rest is claimed after that."""
+        self._sorting = True
+        threading.Thread(target=self._sorted, name="overdue", daemon=True).start()
+
+    def held_kinds(self) -> tuple[str, ...]:
+        """Asked before each claim, so that a clock that has just jumped publishes nothing early."""
+        return _PAUSABLE if self.reason or self._sorting or self._watch.jumped() else ()
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the clock is not to be trusted now."""
+        return self._doubt or self.reason == instance.CLOCK or self._watch.jumped()
+
+    def follow(self) -> None:
+        """Follow the pause in the database, which a command may have ended, and the clock, which may have jumped."""
+        with self._looking:
+            self._follow()
+
+    def follow_clock(self) -> None:
+        """What only waits for a while goes on waiting that while, also where the clock was set back."""
+        self._behind += self._watch.went_back()
+        if self._behind:
+            recovery.went_back(self._service, self._behind)
+            self._behind = 0
+            self._service.jobs.bell.ring()
+
+    def _sorted(self) -> None:
+        self._sort()
+        self._sorting = False
+        self._service.jobs.bell.ring()
+
+    def _follow(self) -> None:
+        now = self._service.read(instance.paused).result()
+        if now is None and self.reason == instance.CLOCK:
+            self._doubt = False  # by a platform's word, or the operator's
+        elif now is None and self._watch.jumped():
+            now = self._pause(_JUMPED)
+        elif now is None and self._doubt and self._service.read(lambda: recovery.is_due(self._service)).result():
+            now = self._pause(_LONG_AGO)
+        if now == instance.CLOCK or self._doubt:
+            self._ask_platforms()
+        held_back = bool(now) or self._doubt
+        if self.held_back and not held_back:
+            self._resumed()
+        self.held_back, self.reason = held_back, now
+
+    def _pause(self, why: str) -> str:
+        log.error("%s: publishing is paused until a platform's clock agrees, or: socialpub resume", why)
+        self._service.write(lambda tx: instance.pause(instance.CLOCK)).result()
+        self.held_back = True
+        return instance.CLOCK
+
+    def _resumed(self) -> None:
+        if self.reason:
+            log.warning("publishing goes on")
+        self._watch.trust()
+        self.go_on()
+
+    def _ask_platforms(self, wait: float = 0) -> None:
+        """Compare the clock, in a thread of its own: a platform that does not answer must not keep the keeper."""
+        now = self._service.runtime.clock.monotonic()
+        if now - self._probed >= PROBE_SECONDS and self._asking.acquire(blocking=False):
+            self._probed = now
+            asking = threading.Thread(target=self._asked, name="clock", daemon=True)
+            asking.start()
+            asking.join(wait)
+
+    def _asked(self) -> None:
+        try:
+            if clockwatch.upstream_agrees(self._service):
+                self._service.write(lambda tx: instance.resume(instance.CLOCK)).result()
+                self._doubt = False
+                self.follow()
+        except Exception:  # noqa: BLE001 - it is asked again; the server may have stopped meanwhile
+            log.exception("the clock could not be compared")
+        finally:
+            self._asking.release()
