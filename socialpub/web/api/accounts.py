@@ -112,7 +112,7 @@ INVITATION: ConnectBody = {
 START = Operation(
     "Accounts",
     "connectAccount",
-    "Begin to connect an account",
+    "Start connecting an account",
     "Answers either an address of the platform, to which you send the browser and from which it comes back to "
     "`/connect/{platform}/callback`, or the fields to ask for.",
     body=ConnectRequest,
@@ -223,7 +223,7 @@ LIST_BOARDS = Operation(
     "Accounts",
     "listBoards",
     "List an account's boards",
-    "Asked for at the platform, with the account's own authorization.",
+    "Fetched from the platform with the account's own authorization.",
     query=Narrowing,
     answers={200: Success(BoardList, "The boards.", BOARDS)},
     errors=BOARD_ERRORS,
@@ -251,7 +251,7 @@ CHOOSE_BOARD = Operation(
     "Accounts",
     "chooseBoard",
     "Choose an account's default board",
-    "Used by posts that name no board. The board has to be one of the account's own.",
+    "Posts that name no board go to it. It must be one of the account's own boards.",
     query=Narrowing,
     body=BoardRequest,
     requests={"choose": {"boardId": BOARD["id"]}},

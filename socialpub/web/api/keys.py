@@ -30,7 +30,7 @@ LISTING = Operation(
     "API keys",
     "listKeys",
     "List API keys",
-    "The records of the organization's keys; a key itself is stored nowhere.",
+    "The records of the organization's keys. The keys themselves are not stored.",
     answers={200: Success(KeyList, "The keys.", KEYS)},
 )
 
@@ -45,7 +45,7 @@ MINT = Operation(
     "API keys",
     "mintKey",
     "Make an API key",
-    "The key stands in this answer and nowhere else. Its scope is set for good.",
+    "The key is in this answer and nowhere else. Its scope cannot be changed later.",
     body=KeyRequest,
     requests={"make": {"name": "Newsletter"}, "bind": {"name": "Newsletter", "profileId": PROFILE_ID}},
     answers={201: Success(MintedKeyBody, "The new key.", MINTED)},
@@ -70,7 +70,7 @@ REVOKE = Operation(
     "API keys",
     "revokeKey",
     "Revoke an API key",
-    "It stops working with its next request.",
+    "It stops working at once.",
     query=Narrowing,
     answers={200: Success(RevokedKeyBody, "The key is revoked.", REVOKED)},
     errors=("not_found",),

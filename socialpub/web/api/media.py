@@ -227,7 +227,7 @@ LISTING = Operation(
     "Media",
     "listMedia",
     "List files",
-    "Newest first. Go on with `cursor` while `nextCursor` is not null.",
+    "Newest first. For the next page send `nextCursor` as `cursor`, until it is null.",
     query=MediaQuery,
     answers={200: Success(MediaPage, "One page.", PAGE)},
     errors=("cursor", "not_found", "api_key.profile_scope"),

@@ -158,24 +158,24 @@ PUBLISH = Operation(
     "Posts",
     "publish",
     "Publish or schedule",
-    "Sends one piece of content to 1 to 25 targets: with `scheduledAt` at that time (202), else now (200). What "
-    "can be checked beforehand is checked for every target first, and one failure refuses the whole batch, with "
-    "every failure of every target listed. After that each target stands for itself; see its entry in `results`. "
-    "A target that has not settled within the waiting time has status `publishing` and goes on: look it up at "
-    "`Location` later, do not send it again. While nothing has failed, such a batch is `queued` (202). A request "
-    "without an Idempotency-Key whose answer could not be delivered, sent again with the same bytes and key within "
-    "5 minutes, gets the answer of the first, with warning `joined_undelivered_batch`.",
+    "Sends one piece of content to 1 to 25 targets: at the time given by `scheduledAt` (202), or now (200). Whatever "
+    "can be checked in advance is checked for every target first, and one failure refuses the whole batch and lists "
+    "every failure of every target. After that each target stands alone; see its entry in `results`. A target that "
+    "is not finished when the wait is over has the status `publishing` and goes on: look it up at `Location` later "
+    "and do not send it again. As long as nothing has failed, such a batch is `queued` (202). If a request without an "
+    "Idempotency-Key could not be answered, and the same bytes come again with the same API key within 5 minutes, they "
+    "get the answer to the first request, with the warning `joined_undelivered_batch`.",
     body=PublishRequest,
     requests={"publish now": NOW_REQUEST, "schedule": LATER_REQUEST, "one target differs": DIFFERENT_REQUEST},
     answers={
         200: Success(
             BatchBody,
-            "Every target has ended, or one has failed; `status` and `results` say what became of them.",
+            "Every target is finished, or one has failed; `status` and `results` say what became of them.",
             BATCH,
         ),
         202: Success(
             BatchBody,
-            "Accepted and not ended: scheduled, or still being published. Nothing has failed.",
+            "Accepted and not finished: scheduled, or still being published. Nothing has failed.",
             SCHEDULED_BATCH,
         ),
     },
@@ -292,8 +292,8 @@ LISTING = Operation(
     "Posts",
     "listPosts",
     "List the post log",
-    "One row for each target of each batch, newest first. Filters compose. Go on with `cursor` while `nextCursor` "
-    "is not null; rows that are added meanwhile are neither skipped nor shown twice.",
+    "One row for each target of each batch, newest first. Filters can be combined. For the next page send "
+    "`nextCursor` as `cursor`, until it is null; posts that are added meanwhile are neither skipped nor shown twice.",
     query=PostsQuery,
     answers={200: Success(PostPage, "One page.", PAGE)},
     errors=("cursor", "not_found", "api_key.profile_scope"),
@@ -343,8 +343,8 @@ RESCHEDULE = Operation(
     "Posts",
     "reschedulePost",
     "Move a scheduled post",
-    "Only while the post is `queued` and its time has not come. It is not published before the new time once this "
-    "has answered.",
+    "Possible while the post is `queued` and its time has not come. After a successful answer it is not published "
+    "before the new time.",
     query=Narrowing,
     body=RescheduleRequest,
     requests={"tomorrow": RESCHEDULE_REQUEST},
@@ -371,7 +371,7 @@ CANCEL = Operation(
     "Posts",
     "cancelPost",
     "Cancel a scheduled post",
-    "Only while the post is `queued` and its time has not come. It is never published once this has answered.",
+    "Possible while the post is `queued` and its time has not come. After a successful answer it is never published.",
     query=Narrowing,
     answers={200: Success(CanceledBody, "The post is canceled.", CANCELED)},
     errors=WINDOW_ERRORS,
@@ -394,12 +394,12 @@ RETRY = Operation(
     "Posts",
     "retryPost",
     "Try a failed post again",
-    "Publishes a `failed` or `rejected` post from its stored content, as a new attempt and at no quota: at "
-    "`scheduledAt`, or at once in the background. A post whose outcome is unknown has to be settled first.",
+    "Publishes a `failed` or `rejected` post from its stored content, as a new attempt that uses no quota: at "
+    "`scheduledAt`, or at once in the background. A post whose outcome is unknown must be settled first.",
     query=Narrowing,
     body=RetryRequest,
     requests={"at once": {}, "later": RESCHEDULE_REQUEST},
-    answers={202: Success(PostBody, "The post is up again.", QUEUED)},
+    answers={202: Success(PostBody, "The post will be tried again.", QUEUED)},
     errors=("not_found", "post.retry.status", "post.retry.unsettled", "scheduledAt.future"),
 )
 

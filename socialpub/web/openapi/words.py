@@ -4,16 +4,16 @@ from __future__ import annotations
 
 ABOUT = """\
 Publish one piece of content to up to 25 social accounts in one request, now or at a time of your choice, and learn for
-every account whether it went out, once, and if not, why.
+each account whether it went out, and if not, why.
 
 **Authentication.** Send `Authorization: Bearer <API_KEY>`. A key belongs to one organization and may be bound to one of
 its profiles; whatever lies outside is 404. Reads also take the session cookie of a signed-in browser.
 
 **Requests** are JSON and closed: an unknown field is refused, and so is null. Times carry a time zone. Ids are opaque.
 
-The request line and the headers together have room for 8 KiB: what is longer goes into the body.
+The request line and the headers together may take 8 KiB; put anything longer into the body.
 
-**Answers** are JSON and open: a field may be added, never removed, so ignore what you do not know. Times are UTC with
+**Answers** are JSON and open: fields may be added, never removed, so ignore those that you do not know. Times are UTC with
 milliseconds. Every answer has an `X-Request-Id`; send your own in that header to have it kept.
 
 **Errors** all have one shape, `{"error": {…}}`. Switch on `code`; `rule` says which rule was broken, `remediation` what
@@ -22,7 +22,7 @@ to do, `docUrl` and `ruleUrl` where this server explains it.
 **Repeating** a write is safe with an `Idempotency-Key`: the work is done once, and the same key with the same body gets
 the same answer for 24 hours.
 
-**Rate limits** hold for each key and route over a sliding window of 60 seconds; every answer says where you stand.
+**Rate limits** apply to each key and route over a sliding window of 60 seconds; every answer says where you stand.
 
 **HEAD** works wherever GET does, and OPTIONS names an address's methods.\
 """
@@ -35,5 +35,5 @@ TAGS: dict[str, str] = {
     "API keys": "Made, listed and revoked by signed-in people only: a key cannot make keys.",
     "Catalogue": "Every platform, rule and error code, from the tables that the code checks with. No key is needed.",
     "Health": "For monitoring. No key is needed.",
-    "Events": "What a webhook endpoint is sent: signed, at least once, in no promised order.",
+    "Events": "What is sent to a webhook endpoint: signed, at least once, in no guaranteed order.",
 }
