@@ -113,8 +113,8 @@ START = Operation(
     "Accounts",
     "connectAccount",
     "Start connecting an account",
-    "Answers either an address of the platform, to which you send the browser and from which it comes back to "
-    "`/connect/{platform}/callback`, or the fields to ask for.",
+    "The answer is either an address at the platform, to send the browser to (it comes back to "
+    "`/connect/{platform}/callback`), or the fields to ask the user for.",
     body=ConnectRequest,
     requests={"in a profile": {"profileId": PROFILE_ID}},
     answers={200: Success(ConnectBody, "How to go on.", INVITATION)},
@@ -148,9 +148,9 @@ COMPLETE = Operation(
     "Accounts",
     "completeAccount",
     "Finish connecting an account",
-    "Takes what the login came to. An account that its profile has already keeps its id and gets the new "
-    "authorization. A login that offers several accounts is answered with `choices`; each one wanted is then asked "
-    "for by `choiceId`, within ten minutes.",
+    "Send what the login returned. An account that the profile already has keeps its id and gets the new "
+    "authorization. If the login offers several accounts, the answer lists them as `choices`; connect each one that "
+    "you want by its `choiceId` within ten minutes.",
     body=CompleteRequest,
     requests={
         "back from the platform": {"code": "AQDx…", "state": STATE},
@@ -191,8 +191,8 @@ DISCONNECT = Operation(
     "Accounts",
     "disconnectAccount",
     "Disconnect an account",
-    "Its secrets are erased, its queued posts canceled, and its authorization ended at the platform where that is "
-    "possible. Its posts stay in the log, and connecting it again revives its id.",
+    "Erases its secrets, cancels its queued posts, and ends its authorization at the platform where that is "
+    "possible. Its posts stay in the log, and if it is connected again it gets its old id.",
     query=Narrowing,
     answers={200: Success(DeletedBody, "The account is disconnected.", DISCONNECTED)},
     errors=("not_found",),

@@ -165,7 +165,7 @@ UPLOAD = Operation(
     "Media",
     "uploadMedia",
     "Upload a file",
-    "Takes one image (JPEG, PNG, WebP, GIF) or video (MP4, QuickTime, WebM) as the part `file`. What it is, is "
+    "Send one image (JPEG, PNG, WebP, GIF) or video (MP4, QuickTime, WebM) as the part `file`. Its type is "
     "read from its bytes. Use its `id` in the media of posts.",
     query=MediaFields,
     answers={201: Success(MediaBody, "The file is stored.", MEDIA)},
@@ -263,8 +263,8 @@ DELETE = Operation(
     "Media",
     "deleteMedia",
     "Delete a file",
-    "Its address stops answering at once. Refused while a queued post needs it. A key that is bound to a profile "
-    "deletes the files of that profile only.",
+    "Its address stops working at once. Refused while a queued post uses the file. A key that is bound to a profile "
+    "can delete only the files of that profile.",
     query=Narrowing,
     answers={200: Success(DeletedBody, "The file is gone.", DELETED)},
     errors=("media.unknown", "media.in_use"),

@@ -13,8 +13,8 @@ its profiles; whatever lies outside is 404. Reads also take the session cookie o
 
 The request line and the headers together may take 8 KiB; put anything longer into the body.
 
-**Answers** are JSON and open: fields may be added, never removed, so ignore those that you do not know. Times are UTC with
-milliseconds. Every answer has an `X-Request-Id`; send your own in that header to have it kept.
+**Answers** are JSON and open: fields may be added, never removed, so ignore those that you do not know. Times are UTC,
+with milliseconds. Every answer has an `X-Request-Id`; send your own in that header to have it kept.
 
 **Errors** all have one shape, `{"error": {…}}`. Switch on `code`; `rule` says which rule was broken, `remediation` what
 to do, `docUrl` and `ruleUrl` where this server explains it.
