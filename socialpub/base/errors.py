@@ -1,4 +1,4 @@
-"""What can go wrong: the one exception that says it, and how it is shown.
+"""What can go wrong: the one exception that says it. (How it is shown: `domain.shapes.errors`.)
 
     ApiError               everything a caller may see; its code picks the row, the row picks the status
     ├── built by refuse()  a service rule (`post.status`, `body.json`, …): code and status from SERVICE_RULES
@@ -69,22 +69,6 @@ class ApiError(Exception):
         self.status = self.status or row.status
         super().__init__(self.message)
 
-    def body(self, base_url: str) -> dict[str, Any]:
-        """The error object as results, events and rows carry it: no requestId, absent fields left out."""
-        optional = {
-            "rule": self.rule,
-            "platform": self.platform,
-            "platformVersion": self.platform_version,
-            "platformResponse": self.platform_response,
-            "remediation": self.remediation or None,
-        }
-        body = {"code": self.code, "message": self.message}
-        body |= {name: value for name, value in optional.items() if value is not None}
-        body["docUrl"] = doc_url(base_url, self.code)
-        if self.rule:
-            body["ruleUrl"] = rule_url(base_url, self.rule)
-        return body
-
 
 def refuse(
     rule: str,
@@ -107,14 +91,6 @@ def refuse(
         retry_after=retry_after,
         headers=headers or {},
     )
-
-
-def envelope(error: ApiError, base_url: str, request_id: str, trace_id: str | None = None) -> dict[str, Any]:
-    """The body of every non-2xx answer: `{"error": {…}}`."""
-    body = error.body(base_url) | {"requestId": request_id}
-    if trace_id:
-        body["traceId"] = trace_id
-    return {"error": body}
 
 
 def doc_url(base_url: str, code: str) -> str:

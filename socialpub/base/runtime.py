@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, overload
 
 from socialpub.base import config, crypto, host, net, troubles
 
@@ -147,6 +147,12 @@ def _read_key(path: Path, entropy: crypto.Entropy, make: bool) -> crypto.MasterK
     return crypto.read_master_key(path.read_text(encoding="ascii", errors="replace"))
 
 
+@overload
+def iso(ms: int) -> str: ...
+@overload
+def iso(ms: None) -> None: ...
+@overload
+def iso(ms: int | None) -> str | None: ...
 def iso(ms: int | None) -> str | None:
     """An instant as the API writes it: UTC, milliseconds, `Z`."""
     if ms is None:

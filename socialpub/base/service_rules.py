@@ -6,6 +6,7 @@ A platform's rules are rows of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,9 @@ class ServiceRule:
     message: str
     remediation: str
     status: int | None = None
-    stage: str = "request"
+    stage: Literal["request", "deep", "publish"] = "request"
     retired: bool = False
-    severity: str = "error"
+    severity: Literal["error", "warning"] = "error"
 
 
 def _service(*rows: ServiceRule) -> dict[str, ServiceRule]:

@@ -19,7 +19,7 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service, close_service
 from socialpub.domain.people import audit, tenancy, users
 from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.accounts import AccountsQuery
+from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
 from socialpub.domain.shapes.common import Instant
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.store import db
@@ -138,7 +138,7 @@ class TokensInput(BaseModel):
     extra: dict[str, Any] = {}
 
 
-def account_add(options: argparse.Namespace) -> dict[str, Any]:
+def account_add(options: argparse.Namespace) -> AccountBody:
     """The account as the API shows it."""
     try:
         given = TokensInput.model_validate_json(sys.stdin.buffer.read())
@@ -149,7 +149,7 @@ def account_add(options: argparse.Namespace) -> dict[str, Any]:
     return _connect(options, identity, tokens)
 
 
-def account_list(options: argparse.Namespace) -> list[dict[str, Any]]:
+def account_list(options: argparse.Namespace) -> list[AccountBody]:
     """The accounts as the API shows them, oldest first."""
     wanted = {"profileId": options.profile, "platform": options.platform, "status": options.status}
     listed = ("platform", "status")
@@ -158,7 +158,7 @@ def account_list(options: argparse.Namespace) -> list[dict[str, Any]]:
     return _read(options, lambda: accounts.list_everywhere(_known(options.org), query))
 
 
-def account_connect(options: argparse.Namespace) -> dict[str, Any]:
+def account_connect(options: argparse.Namespace) -> AccountBody:
     """Check the credentials at the platform, then connect."""
     fields = {
         field.name: _secret() if field.secret else getattr(options, field.name)
@@ -169,13 +169,13 @@ def account_connect(options: argparse.Namespace) -> dict[str, Any]:
         return _connected(service, options, identity, tokens)
 
 
-def _connect(options: argparse.Namespace, identity: Identity, tokens: Tokens) -> dict[str, Any]:
+def _connect(options: argparse.Namespace, identity: Identity, tokens: Tokens) -> AccountBody:
     with opened(options) as service:
         return _connected(service, options, identity, tokens)
 
 
-def _connected(service: Service, options: argparse.Namespace, identity: Identity, tokens: Tokens) -> dict[str, Any]:
-    def write(tx: Tx) -> dict[str, Any]:
+def _connected(service: Service, options: argparse.Namespace, identity: Identity, tokens: Tokens) -> AccountBody:
+    def write(tx: Tx) -> AccountBody:
         organization = tenancy.organization_of(options.profile)
         return accounts.connect(service, tx, organization, options.profile, options.platform, identity, tokens)[0]
 

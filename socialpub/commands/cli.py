@@ -20,6 +20,7 @@ from socialpub.base.errors import ApiError
 from socialpub.commands import admin, demo, example, resume, serve, trail
 from socialpub.domain.people import users
 from socialpub.domain.shapes.accounts import AccountStatus
+from socialpub.domain.shapes.errors import error_body
 from socialpub.store.locks import StartError
 
 ONE_ORG = "the organization's id; optional where there is only one"
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _failed(options: argparse.Namespace, error: Exception) -> int:
     if options.json:
-        body = error.body("") if isinstance(error, ApiError) else {"message": str(error)}
+        body = dict(error_body(error, "")) if isinstance(error, ApiError) else {"message": str(error)}
         body.pop("docUrl", None), body.pop("ruleUrl", None)
         print(json.dumps({"error": body}, ensure_ascii=False))
     print(f"socialpub: {error}", file=sys.stderr)

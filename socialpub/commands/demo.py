@@ -26,6 +26,7 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.engine import Engine
 from socialpub.domain.people import tenancy, users
+from socialpub.domain.shapes.accounts import AccountBody
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator import server as simulator_server
@@ -134,7 +135,7 @@ def _furnish(service: Service, lab: simulator_server.SimulatorThread) -> dict[st
 
 def _connect(
     service: Service, lab: simulator_server.SimulatorThread, organization: str, profile: str, name: str
-) -> dict[str, Any]:
+) -> AccountBody:
     made = lab.lab.add_account(name, handle="demo.test")
     identity, tokens = _credentials(service, name, made)
     return service.write(

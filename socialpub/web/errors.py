@@ -18,10 +18,11 @@ from sanic.exceptions import (
 )
 
 from socialpub.base.compact import dumps
-from socialpub.base.errors import ApiError, envelope, refuse
+from socialpub.base.errors import ApiError, refuse
 from socialpub.domain.core import disk
 from socialpub.domain.core.service import Service
 from socialpub.domain.publishing.intents import capped
+from socialpub.domain.shapes.errors import envelope
 from socialpub.web import bodies, http
 from socialpub.web.pages import html
 

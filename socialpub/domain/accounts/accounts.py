@@ -6,7 +6,7 @@ import functools
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
@@ -16,7 +16,7 @@ from socialpub.domain.accounts.tokens import columns, line
 from socialpub.domain.core import moves
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.shapes.accounts import AccountsQuery
+from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
 from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import Identity, Login, Platform, Tokens
 from socialpub.store.db import Tx
@@ -48,7 +48,7 @@ def _connected(organization: str | None, profile: str | None) -> list[Row]:
     return list(query.order_by(Account.created_at, Account.id).dicts())
 
 
-def list_bodies(scope: Scope, query: AccountsQuery = EVERY) -> list[Row]:
+def list_bodies(scope: Scope, query: AccountsQuery = EVERY) -> list[AccountBody]:
     """GET /v1/accounts: an unknown, malformed or empty profile matches nothing; a bound key sees its own only."""
     profile = query.profile_id
     if profile is not None and scope.profile not in (None, profile):
@@ -56,7 +56,7 @@ def list_bodies(scope: Scope, query: AccountsQuery = EVERY) -> list[Row]:
     return [body(row) for row in in_scope(scope, profile) if _is_wanted(row, query)]
 
 
-def list_everywhere(organization: str | None, query: AccountsQuery) -> list[Row]:
+def list_everywhere(organization: str | None, query: AccountsQuery) -> list[AccountBody]:
     """The accounts of an organization, or of all (the operator's command)."""
     return [body(row) for row in _connected(organization, query.profile_id) if _is_wanted(row, query)]
 
@@ -66,7 +66,7 @@ def _is_wanted(row: Row, query: AccountsQuery) -> bool:
     return of_platform and (query.status is None or row["status"] in query.status)
 
 
-def get_body(scope: Scope, account: str) -> Row:
+def get_body(scope: Scope, account: str) -> AccountBody:
     """One account of the scope; ApiError `not_found`."""
     return body(find(scope, account))
 
@@ -84,9 +84,9 @@ def find(scope: Scope, account: str) -> Row:
     return row  # type: ignore[no-any-return]
 
 
-def body(row: Row) -> Row:
+def body(row: Row) -> AccountBody:
     """An account as the API shows it; never a secret."""
-    shown = {
+    shown: AccountBody = {
         "id": row["id"],
         "profileId": row["profile"],
         "platform": row["platform"],
@@ -96,12 +96,13 @@ def body(row: Row) -> Row:
         "createdAt": iso(row["created_at"]),
         "updatedAt": iso(row["updated_at"]),
         "tokenExpiresAt": iso(row["token_expires_at"]),
-        **attention.body(row),
     }
+    if refused := attention.body(row):
+        shown["attention"] = refused
     block = platforms.platform(row["platform"]).account_block
     if block:
         extra = json.loads(row["extra"])
-        shown[row["platform"]] = {name: extra.get(name) for name in block}
+        cast(Row, shown)[row["platform"]] = {name: extra.get(name) for name in block}
     return shown
 
 
@@ -120,7 +121,7 @@ def ends_before(row: Row, at_ms: int) -> bool:
 
 def connect(
     service: Service, tx: Tx, organization: str, profile: str, platform: str, identity: Identity, tokens: Tokens
-) -> tuple[Row, bool]:
+) -> tuple[AccountBody, bool]:
     """The connected account and whether it is new; the same account in the same profile keeps its id.
 
     What its owner had chosen for it (a default board) stays, the session that it had is ended upstream. Another

@@ -8,6 +8,7 @@ from typing import Any
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
 from socialpub.domain.core.service import Service
+from socialpub.domain.shapes.accounts import Attention
 from socialpub.store.models import Account
 
 Row = dict[str, Any]
@@ -32,9 +33,9 @@ def clear(service: Service, account: str) -> None:
     ).execute()
 
 
-def body(row: Row) -> Row:
+def body(row: Row) -> Attention | None:
     """What an account shows of it: nothing when all is well."""
     if row["attention"] is None:
-        return {}
+        return None
     kept = json.loads(row["attention"])
-    return {"attention": kept | {"at": iso(kept["at"])}}
+    return {"code": kept["code"], "message": kept["message"], "at": iso(kept["at"])}

@@ -11,6 +11,7 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.calling import Caller, StorageError
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes.accounts import BoardBody, BoardList
 from socialpub.platforms.contract import Board, Boards
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
@@ -43,9 +44,9 @@ def listing(service: Service, row: Row) -> tuple[Board, ...]:
         raise
 
 
-def body(row: Row, boards: tuple[Board, ...]) -> Row:
+def body(row: Row, boards: tuple[Board, ...]) -> BoardList:
     """GET …/boards."""
-    shown = [{"id": board.id, "name": board.name, "privacy": board.privacy} for board in boards]
+    shown: list[BoardBody] = [{"id": board.id, "name": board.name, "privacy": board.privacy} for board in boards]
     return {"data": shown, "defaultBoardId": json.loads(row["extra"]).get("defaultBoardId")}
 
 

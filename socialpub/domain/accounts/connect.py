@@ -25,6 +25,7 @@ from socialpub.domain.core import upstreams
 from socialpub.domain.core.service import Service
 from socialpub.domain.people import tenancy
 from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes.accounts import ChoiceBody
 from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import Authorizes, Connected, Identity, Invitation, Platform, Tokens
 from socialpub.platforms.kit import oauth
@@ -296,7 +297,7 @@ def choice_id(one: Connected) -> str:
     return crypto.digest(one.identity.platform_account_id)[:20]
 
 
-def choice_bodies(offer: Offer) -> list[Row]:
+def choice_bodies(offer: Offer) -> list[ChoiceBody]:
     """The choices as the API shows them."""
     return [
         {
@@ -309,7 +310,7 @@ def choice_bodies(offer: Offer) -> list[Row]:
     ]
 
 
-def store(service: Service, tx: Tx, scope: Scope, name: str, offer: Offer) -> tuple[int, Row]:
+def store(service: Service, tx: Tx, scope: Scope, name: str, offer: Offer) -> tuple[int, Any]:
     """Connect what was offered: (201 or 200, the account); or (200, the choices) where there are several."""
     if offer.attempt is not None:
         return 200, {"choices": choice_bodies(offer)}

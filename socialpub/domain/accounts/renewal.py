@@ -15,7 +15,6 @@ from peewee import fn
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import iso
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core import moves, overdue, upstreams
 from socialpub.domain.core.service import Service
@@ -26,7 +25,6 @@ from socialpub.store.models import Account, Post
 log = logging.getLogger("socialpub.tokens")
 
 Row = dict[str, Any]
-DAY_MS = 24 * 3600 * 1000
 AT_ONCE = 64  # renewals begun in one look, accounts warned in one transaction
 WAIT_SECONDS, WAIT_MAX_SECONDS = 60.0, 3600.0  # after a failure, doubling
 
@@ -102,7 +100,7 @@ def _due(service: Service, platform: Platform) -> Iterable[Row]:
     now, upkeep = service.now_ms, platform.upkeep
     before = int(upkeep.refresh_before * 1000)
     ends_soon = Account.token_expires_at <= now + before
-    if before < DAY_MS:
+    if before < tokens.DAY_MS:
         # Tokens of hours are renewed for posts that will want them, not around the clock.
         ends_soon &= fn.EXISTS(_wanted(now + before))
     idle = Account.renewed_at <= now - int(upkeep.keep_alive * 1000) if upkeep.keep_alive else None
@@ -142,8 +140,7 @@ def _tell_all(service: Service, tx: Tx) -> None:
     for account in _ending(service)[:AT_ONCE]:
         Account.update(status="expiring", updated_at=service.now_ms).where(Account.id == account).execute()
         ends = Account.select(Account.ends_at).where(Account.id == account).scalar()
-        days = (ends - service.now_ms) // DAY_MS
-        tokens.tell(service, account, "token.expiring", {"expiresAt": iso(ends), "daysUntilExpiry": days})
+        tokens.tell_expiring(service, account, ends)
 
 
 def _ending(service: Service) -> list[str]:

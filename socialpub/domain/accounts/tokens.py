@@ -23,6 +23,7 @@ from socialpub.base.runtime import iso
 from socialpub.domain.accounts import attention
 from socialpub.domain.core import events, instance, upstreams
 from socialpub.domain.core.service import Service
+from socialpub.domain.shapes.events import TokenEvent, TokenExpiring, TokenRevoked
 from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import Mint, Tokens, Upkeep, Upstream
 from socialpub.platforms.kit import oauth
@@ -32,6 +33,7 @@ from socialpub.store.models import Account, Intent, row_of, the_row
 log = logging.getLogger("socialpub.tokens")
 
 Row = dict[str, Any]
+DAY_MS = 24 * 3600 * 1000
 HOUR_MS = 3600 * 1000
 RENEWALS_MAX = 2  # of one account within an hour that the platform answered, whatever it said
 MARGIN_MS = 60_000  # an access token that ends sooner is not used any more
@@ -339,7 +341,7 @@ def mark_revoked(service: Service, tx: Tx, account: str, reason: str, *, secret:
     if Account.update(status="revoked", updated_at=now).where(mine).execute():
         sent = Intent.select(Intent.post).where(Intent.account == account, Intent.outcome.is_null())
         service.jobs.hasten(tx, sent, now)  # a later look would show no more than one now
-        tell(service, account, "token.revoked", {"revokedAt": iso(now), "reason": reason})
+        tell_revoked(service, account, now, reason)
 
 
 def refused(service: Service, tx: Tx, before: Row, error: ApiError) -> None:
@@ -366,17 +368,26 @@ def digest_of(tokens: Tokens) -> str:
     return crypto.digest(f"{tokens.access} {tokens.refresh}") if tokens.access else ""
 
 
-def tell(service: Service, account: str, type_: str, data: dict[str, Any]) -> None:
-    """Write one token event: what both have, and `data`."""
+def tell_revoked(service: Service, account: str, at_ms: int, reason: str) -> None:
     row = the_row(Account, account)
-    common = {
+    data: TokenRevoked = {**_common(row), "revokedAt": iso(at_ms), "reason": reason}
+    events.emit(service, "token.revoked", row["organization"], data, profile=row["profile"])
+
+
+def tell_expiring(service: Service, account: str, ends_ms: int) -> None:
+    row, days = the_row(Account, account), (ends_ms - service.now_ms) // DAY_MS
+    data: TokenExpiring = {**_common(row), "expiresAt": iso(ends_ms), "daysUntilExpiry": days}
+    events.emit(service, "token.expiring", row["organization"], data, profile=row["profile"])
+
+
+def _common(row: Row) -> TokenEvent:
+    return {
         "accountId": row["id"],
         "platform": row["platform"],
         "profileId": row["profile"],
         "platformAccountId": row["platform_account_id"],
         "displayName": row["display_name"],
     }
-    events.emit(service, type_, row["organization"], common | data, profile=row["profile"])
 
 
 # --- Calling -----------------------------------------------------------------------------------------------------

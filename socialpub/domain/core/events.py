@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from socialpub.base.compact import dumps
 from socialpub.domain.core.service import Service
@@ -35,7 +35,7 @@ def emit(
     service: Service,
     type_: str,
     organization: str,
-    data: dict[str, Any],
+    data: Mapping[str, object],
     *,
     profile: str | None = None,
     post: str | None = None,

@@ -14,6 +14,7 @@ from peewee import fn
 from socialpub.base import faults
 from socialpub.domain.core import copies, disk
 from socialpub.domain.core.service import Service
+from socialpub.domain.shapes.health import PausedReason
 from socialpub.store.db import FencedError, Tx
 from socialpub.store.models import Account, Event, Instance, Post, the_row
 
@@ -121,7 +122,7 @@ def resume(reason: str | None) -> bool:
     return bool(Instance.update(**changes).where(Instance.id == 1, Instance.paused == reason).execute())
 
 
-def paused() -> str | None:
+def paused() -> PausedReason | None:
     """Why publishing is paused; None while it is not."""
-    reason = Instance.select(Instance.paused).where(Instance.id == 1).scalar()
-    return str(reason) if reason else None
+    reason: PausedReason | None = Instance.select(Instance.paused).where(Instance.id == 1).scalar()
+    return reason or None

@@ -7,20 +7,39 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from typing_extensions import TypedDict
 
 from socialpub import platforms
 from socialpub.base.runtime import iso
 from socialpub.domain.core import events
 from socialpub.domain.core.service import Service
+from socialpub.domain.shapes.common import some, without_none
+from socialpub.domain.shapes.events import (
+    PostCanceled,
+    PostEvent,
+    PostFailed,
+    PostPublished,
+    PostQueued,
+    PostRejected,
+    PostRescheduled,
+    PostValidated,
+)
 from socialpub.store.db import Tx
 from socialpub.store.models import Batch, Post, the_row
 
 log = logging.getLogger("socialpub.posts")
 
 Row = dict[str, Any]
+
+
+class Extra(TypedDict, total=False):
+    """What the row as it is now does not tell the data of an event."""
+
+    previousScheduledAt: str
 
 
 @dataclass(frozen=True)
@@ -70,13 +89,13 @@ def move(
     post: str,
     *,
     where: Any = None,
-    data: Mapping[str, Any] | None = None,
+    data: Extra | None = None,
     request_id: str | None = None,
     **columns: Any,
 ) -> Row | None:
     """Make a move and write its events; the row as it is now, or None when the row was not in the right state.
 
-    `where` narrows the update further (a time window). `data` is added to the events' data.
+    `where` narrows the update further (a time window). `data`: what the row as it is now cannot tell its events.
     """
     allowed = MOVES[name]
     condition = (Post.id == post) & Post.status.in_(sorted(allowed.sources))
@@ -96,25 +115,16 @@ def move(
     return row
 
 
-def tell(service: Service, type_: str, row: Row, data: Mapping[str, Any], request_id: str | None = None) -> None:
-    """Write one post event: the fields that all have, those of its type, and `data`.
+def tell(service: Service, type_: str, row: Row, extra: Extra, request_id: str | None = None) -> None:
+    """Write one post event: the fields that all have, and those of its type.
 
     Without a `request_id` the event belongs to the request that made the batch.
     """
-    common = {
-        "id": row["id"],
-        "batchId": row["batch"],
-        "platform": row["platform"],
-        "accountId": row["account"],
-        "profileId": row["profile"],
-        "scheduledAt": iso(row["scheduled_at"]),
-    }
-    own = _OWN[type_](row)
     events.emit(
         service,
         type_,
         row["organization"],
-        common | own | dict(data),
+        _DATA[type_](row, extra),
         profile=row["profile"],
         post=row["id"],
         request_id=request_id or _request_of(row),
@@ -145,23 +155,46 @@ def _log(row: Row, request_id: str | None) -> None:
     )
 
 
-def _published(row: Row) -> dict[str, Any]:
-    data = {
+def _common(row: Row) -> PostEvent:
+    return {
+        "id": row["id"],
+        "batchId": row["batch"],
+        "platform": row["platform"],
+        "accountId": row["account"],
+        "profileId": row["profile"],
+        "scheduledAt": iso(row["scheduled_at"]),
+    }
+
+
+def _queued(row: Row, _: Extra) -> PostQueued:
+    return {**_common(row), "queuedAt": iso(row["updated_at"])}
+
+
+def _validated(row: Row, _: Extra) -> PostValidated:
+    return {**_common(row), "validatedAt": iso(row["updated_at"])}
+
+
+def _published(row: Row, _: Extra) -> PostPublished:
+    data: PostPublished = {
+        **_common(row),
         "publishedAt": iso(row["published_at"]),
         "uri": row["platform_uri"],
         "cid": row["platform_cid"],
         "url": row["url"],
+        "firstCommentUri": some(row["first_comment_uri"] or None),
+        "firstCommentCid": some(row["first_comment_cid"] or None),
+        "warnings": some(json.loads(row["warnings"]) or None),
     }
-    optional = {
-        "firstCommentUri": row["first_comment_uri"],
-        "firstCommentCid": row["first_comment_cid"],
-        "warnings": json.loads(row["warnings"]),
-    }
-    return data | {name: value for name, value in optional.items() if value}
+    return without_none(data, "firstCommentUri", "firstCommentCid", "warnings")
 
 
-def _failed(row: Row) -> dict[str, Any]:
+def _rejected(row: Row, _: Extra) -> PostRejected:
+    return {**_common(row), "rejectedAt": iso(row["updated_at"]), "error": json.loads(row["error"])}
+
+
+def _failed(row: Row, _: Extra) -> PostFailed:
     return {
+        **_common(row),
         "failedAt": iso(row["updated_at"]),
         "error": json.loads(row["error"]),
         "willRetry": row["status"] == "validated",
@@ -169,14 +202,22 @@ def _failed(row: Row) -> dict[str, Any]:
     }
 
 
-_OWN: dict[str, Callable[[Row], dict[str, Any]]] = {
-    "post.queued": lambda row: {"queuedAt": iso(row["updated_at"])},
-    "post.validated": lambda row: {"validatedAt": iso(row["updated_at"])},
+def _rescheduled(row: Row, extra: Extra) -> PostRescheduled:
+    return {**_common(row), "previousScheduledAt": extra["previousScheduledAt"]}
+
+
+def _canceled(row: Row, _: Extra) -> PostCanceled:
+    return {**_common(row), "canceledAt": iso(row["updated_at"])}
+
+
+_DATA: dict[str, Callable[[Row, Extra], PostEvent]] = {
+    "post.queued": _queued,
+    "post.validated": _validated,
     "post.published": _published,
-    "post.rejected": lambda row: {"rejectedAt": iso(row["updated_at"]), "error": json.loads(row["error"])},
+    "post.rejected": _rejected,
     "post.failed": _failed,
-    "post.rescheduled": lambda row: {},
-    "post.canceled": lambda row: {"canceledAt": iso(row["updated_at"])},
+    "post.rescheduled": _rescheduled,
+    "post.canceled": _canceled,
 }
 
 

@@ -24,7 +24,7 @@ from socialpub.domain.media.fetched import Fetched as Fetched
 from socialpub.domain.media.files import file_of
 from socialpub.domain.people import tenancy
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.shapes.media import MediaQuery
+from socialpub.domain.shapes.media import MediaBody, MediaPage, MediaQuery
 from socialpub.platforms.contract import Draft, Facts, Item, Kind
 from socialpub.platforms.kit.rules import unreachable
 from socialpub.store.db import Tx
@@ -174,7 +174,7 @@ def _usable(scope: Scope, profile: str | None) -> Any:
     return query.where(Media.profile.is_null() | (Media.profile == profile)) if profile else query
 
 
-def body(service: Service, row: Row) -> Row:
+def body(service: Service, row: Row) -> MediaBody:
     """An asset as the API shows it."""
     return {
         "id": row["id"],
@@ -192,7 +192,7 @@ def body(service: Service, row: Row) -> Row:
     }
 
 
-def page(service: Service, scope: Scope, query: MediaQuery) -> Row:
+def page(service: Service, scope: Scope, query: MediaQuery) -> MediaPage:
     """One page of the media that the scope (and profile) may use, newest first.
 
     ApiError `not_found` for a profile out of scope, `cursor` for a cursor that this list did not make.

@@ -15,6 +15,7 @@ from socialpub.base.errors import refuse
 from socialpub.base.runtime import Clock, iso
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes.events import QuotaExceeded, QuotaWarning
 from socialpub.store.db import Tx
 from socialpub.store.models import Idempotency, Organization, Usage
 
@@ -212,7 +213,7 @@ class Crossing:
     """A quota event to emit: its type and data."""
 
     type: str
-    data: dict[str, Any]
+    data: QuotaExceeded
 
 
 def quota_of(service: Service, organization: str) -> int | None:
@@ -261,12 +262,13 @@ def check_quota(service: Service, organization: str, cost: int) -> None:
 
 def _crossings(here: Any, period: str, reset: str, quota: int) -> list[Crossing]:
     posts, warned, exceeded = Usage.select(Usage.posts, Usage.warned, Usage.exceeded).where(here).tuples().get()
-    data = {"period": period, "postsCount": posts, "quota": quota}
+    data: QuotaExceeded = {"period": period, "postsCount": posts, "quota": quota, "resetAt": reset}
     told = []
     if posts * 100 >= quota * WARN_PERCENT and not warned:
-        told.append(Crossing("quota.warning", data | {"percent": round(posts / quota, 4), "resetAt": reset}))
+        warning: QuotaWarning = {**data, "percent": round(posts / quota, 4)}
+        told.append(Crossing("quota.warning", warning))
     if posts >= quota and not exceeded:
-        told.append(Crossing("quota.exceeded", data | {"resetAt": reset}))
+        told.append(Crossing("quota.exceeded", data))
     if told:
         Usage.update(warned=True, exceeded=posts >= quota).where(here).execute()
     return told

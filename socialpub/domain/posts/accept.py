@@ -20,7 +20,8 @@ from socialpub.domain.people import audit, limits
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts import batches, preflight, unheard
 from socialpub.domain.posts.targets import Aim, check_batch, check_future, resolve
-from socialpub.domain.shapes.posts import PublishRequest
+from socialpub.domain.shapes.errors import warning_body
+from socialpub.domain.shapes.posts import BatchBody, PublishRequest
 from socialpub.platforms.contract import Facts, Warning
 from socialpub.platforms.kit.rules import once
 from socialpub.store import search
@@ -37,7 +38,7 @@ PAUSED_RETRY_SECONDS = 60
 class Accepted:
     """A batch that is committed, as it was then; `claims` are the immediate targets, already leased to this process."""
 
-    body: Row
+    body: BatchBody
     claims: tuple[Claim, ...]
 
 
@@ -256,7 +257,7 @@ def _row(order: _Order, target: _Target, media_ids: Mapping[Inline, str], now: i
         "options": json.dumps(aim.draft.options, ensure_ascii=False),
         "first_comment": aim.draft.first_comment if platforms.platform(aim.platform).first_comment else None,
         "scheduled_at": order.at_ms,
-        "warnings": json.dumps([note.body() for note in target.warnings], ensure_ascii=False),
+        "warnings": json.dumps([warning_body(note) for note in target.warnings], ensure_ascii=False),
         "created_at": now,
         "updated_at": now,
     }

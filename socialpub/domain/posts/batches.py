@@ -16,6 +16,9 @@ from socialpub.base.runtime import iso
 from socialpub.domain.core import moves
 from socialpub.domain.core.service import Service
 from socialpub.domain.people import limits
+from socialpub.domain.shapes.common import some, without_none
+from socialpub.domain.shapes.errors import warning_body
+from socialpub.domain.shapes.posts import BatchBody, BatchStatus, Result
 from socialpub.platforms.kit.rules import warning
 from socialpub.store.db import Answer, Tx
 from socialpub.store.models import Batch, Post, the_row
@@ -25,6 +28,7 @@ log = logging.getLogger("socialpub.batches")
 T = TypeVar("T")
 Row = dict[str, Any]
 AFTERWARDS_SECONDS = 2.0
+MAYBE = ("uri", "cid", "url", "firstCommentUri", "firstCommentCid", "warnings", "error")
 
 
 # What a result is made from. All columns take twice the time, in the transaction that everybody waits for.
@@ -34,11 +38,11 @@ _SHOWN = (
 )
 
 
-def batch_body(service: Service, batch: str) -> Row:
+def batch_body(service: Service, batch: str) -> BatchBody:
     """The batch envelope, from the rows as they are now."""
     head = the_row(Batch, batch)
     rows = list(Post.select(*_SHOWN).where(Post.batch == batch).order_by(Post.position).dicts())
-    body = {
+    body: BatchBody = {
         "id": batch,
         "status": _batch_status(head, [row["status"] for row in rows]),
         "createdAt": iso(head["created_at"]),
@@ -49,7 +53,7 @@ def batch_body(service: Service, batch: str) -> Row:
     return body
 
 
-def _batch_status(head: Row, statuses: Sequence[str]) -> str:
+def _batch_status(head: Row, statuses: Sequence[str]) -> BatchStatus:
     """`queued` while nothing has failed and something is not settled: nobody may read that as a failure."""
     failed = [status for status in statuses if status in moves.TERMINAL and status != "published"]
     if head["scheduled_at"] is not None or (not failed and not moves.TERMINAL.issuperset(statuses)):
@@ -59,38 +63,36 @@ def _batch_status(head: Row, statuses: Sequence[str]) -> str:
     return "failed" if len(failed) == len(statuses) else "partial_failed"
 
 
-def _result(row: Row) -> Row:
+def _result(row: Row) -> Result:
     unsettled = row["status"] in ("validated", "publishing") and row["scheduled_at"] is None
-    warnings = json.loads(row["warnings"]) + ([warning("still_publishing").body()] if unsettled else [])
-    known = {
-        "uri": row["platform_uri"],
-        "cid": row["platform_cid"],
-        "url": row["url"],
-        "firstCommentUri": row["first_comment_uri"],
-        "firstCommentCid": row["first_comment_cid"],
-        "warnings": warnings,
-        "error": json.loads(row["error"]) if row["error"] else None,
-    }
-    result = {
+    warnings = json.loads(row["warnings"]) + ([warning_body(warning("still_publishing"))] if unsettled else [])
+    result: Result = {
         "accountId": row["account"],
         "platform": row["platform"],
         "postId": row["id"],
         # Within the answer a target is either done or on its way.
         "status": "publishing" if unsettled else row["status"],
+        "uri": some(row["platform_uri"] or None),
+        "cid": some(row["platform_cid"] or None),
+        "url": some(row["url"] or None),
+        "firstCommentUri": some(row["first_comment_uri"] or None),
+        "firstCommentCid": some(row["first_comment_cid"] or None),
+        "warnings": some(warnings or None),
+        "error": some(json.loads(row["error"]) if row["error"] else None),
     }
-    return result | {name: value for name, value in known.items() if value}
+    return without_none(result, *MAYBE)
 
 
-def answer_of(body: Row) -> limits.Kept:
+def answer_of(body: BatchBody) -> limits.Kept:
     """A batch as the answer to its request: 202 while it is `queued`, else 200, whatever became of it."""
     return limits.Kept(202 if body["status"] == "queued" else 200, dumps(body), batch=body["id"])
 
 
-def joined(body: Row) -> limits.Kept:
+def joined(body: BatchBody) -> limits.Kept:
     """The answer to a request that repeats the one which made the batch: nothing was done for it."""
-    note = warning("joined_undelivered_batch").body()
-    results = [result | {"warnings": [*result.get("warnings", []), note]} for result in body["results"]]
-    return replace(answer_of(body | {"results": results}), replayed=True)
+    note = warning_body(warning("joined_undelivered_batch"))
+    results: list[Result] = [{**one, "warnings": [*one.get("warnings", []), note]} for one in body["results"]]
+    return replace(answer_of({**body, "results": results}), replayed=True)
 
 
 def complete(service: Service, tx: Tx, batch: str, key_id: str) -> None:
@@ -98,7 +100,7 @@ def complete(service: Service, tx: Tx, batch: str, key_id: str) -> None:
     limits.keep(service, tx, key_id, answer_of(batch_body(service, batch)))
 
 
-async def as_known(service: Service, opening: Row, seconds: float) -> Row:
+async def as_known(service: Service, opening: BatchBody, seconds: float) -> BatchBody:
     """The batch once every target has come to its end, or as it is after `seconds`, or when the server stops.
 
     It was accepted, so this never fails: while nothing can be read, it is `opening`, the batch as it was accepted.

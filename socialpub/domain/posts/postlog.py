@@ -14,16 +14,16 @@ from socialpub.domain.people import tenancy
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts import changes, postlog_query
 from socialpub.domain.posts.postlog_query import Filter
-from socialpub.domain.shapes.posts import PostsQuery
+from socialpub.domain.shapes.posts import AttemptBody, PostBody, PostDetail, PostedComment, PostPage, PostsQuery
 from socialpub.store.models import Account, Attempt, Post, the_row
 
 Row = dict[str, Any]
 LISTING = "posts"
 
 
-def body(row: Row, account: Row) -> Row:
+def body(row: Row, account: Row) -> PostBody:
     """A post as the API shows it."""
-    shown = {
+    shown: PostBody = {
         "id": row["id"],
         "batchId": row["batch"],
         "profileId": row["profile"],
@@ -48,26 +48,28 @@ def body(row: Row, account: Row) -> Row:
         "createdAt": iso(row["created_at"]),
         "updatedAt": iso(row["updated_at"]),
     }
-    return shown | ({"error": json.loads(row["error"])} if row["error"] else {})
+    if row["error"]:
+        shown["error"] = json.loads(row["error"])
+    return shown
 
 
-def one(scope: Scope, post: str) -> Row:
+def one(scope: Scope, post: str) -> PostBody:
     """The post alone, as PATCH answers it; ApiError `not_found`."""
     row = changes.find(scope, post)
     return body(row, the_row(Account, row["account"]))
 
 
-def detail(scope: Scope, post: str) -> Row:
+def detail(scope: Scope, post: str) -> PostDetail:
     """The post with its first comment and attempts."""
     row = changes.find(scope, post)
-    comment = None
+    comment: PostedComment | None = None
     if row["first_comment"]:
         comment = {"text": row["first_comment"], "uri": row["first_comment_uri"], "cid": row["first_comment_cid"]}
     attempts = Attempt.select().where(Attempt.post == post).order_by(Attempt.number).dicts()
-    return one(scope, post) | {"firstComment": comment, "attempts": [_attempt(found) for found in attempts]}
+    return {**one(scope, post), "firstComment": comment, "attempts": [_attempt(found) for found in attempts]}
 
 
-def page(service: Service, scope: Scope, query: PostsQuery) -> Row:
+def page(service: Service, scope: Scope, query: PostsQuery) -> PostPage:
     """One page of the post log, newest first.
 
     ApiError `not_found` for a profile out of scope, `cursor` for a cursor that this list did not make.
@@ -107,14 +109,14 @@ def _below(service: Service, scope: Scope, query: PostsQuery) -> tuple[int, str]
     return min(places, default=None)
 
 
-def _bodies(numbers: Sequence[int]) -> list[Row]:
+def _bodies(numbers: Sequence[int]) -> list[PostBody]:
     rows = {row["number"]: row for row in Post.select().where(Post.number.in_(numbers)).dicts()}
     used = {row["account"] for row in rows.values()}
     known = {row["id"]: row for row in Account.select().where(Account.id.in_(used)).dicts()}
     return [body(rows[number], known[rows[number]["account"]]) for number in numbers]
 
 
-def _attempt(row: Row) -> Row:
+def _attempt(row: Row) -> AttemptBody:
     return {
         "id": row["id"],
         "attemptNumber": row["number"],

@@ -23,7 +23,8 @@ from socialpub.domain.media import library
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts.targets import Aim, check_batch, resolve
 from socialpub.domain.publishing.run import surroundings
-from socialpub.domain.shapes.posts import PublishRequest, ValidateRequest
+from socialpub.domain.shapes.errors import ErrorBody, error_body, warning_body
+from socialpub.domain.shapes.posts import PublishRequest, ValidateRequest, ValidationBody, ValidationResult
 from socialpub.platforms.contract import Cap, Draft, Facts, Item, Warning
 from socialpub.platforms.kit.rules import Findings, findings, once, warning
 from socialpub.platforms.kit.rules import count as measured
@@ -299,7 +300,7 @@ async def look(service: Service, scope: Scope, request: ValidateRequest, inline:
 
 async def validate(
     service: Service, fetched: library.Fetched, scope: Scope, looked: Looked, inline: library.InlineFiles
-) -> Row:
+) -> ValidationBody:
     """What publishing would run into, target by target; nothing is published or stored.
 
     Takes at most `publishing.immediate_wait`.
@@ -307,7 +308,7 @@ async def validate(
     aims = looked.aims
     deep = await _deep_results(service, fetched, scope, aims, inline) if looked.deep else [Checked()] * len(aims)
 
-    def show() -> list[Row]:
+    def show() -> list[ValidationResult]:
         return [_result(service, *found) for found in zip(aims, looked.cheap, looked.noted, deep, strict=True)]
 
     results = await _measured(service, scope, aims, show)
@@ -373,7 +374,7 @@ def _forget(
 _UNSEEN = Checked(warnings=(warning("media_unmeasured", "It could not be fetched in time."),))
 
 
-def _result(service: Service, aim: Aim, cheap: Checked, noted: Sequence[Warning], deep: Checked) -> Row:
+def _result(service: Service, aim: Aim, cheap: Checked, noted: Sequence[Warning], deep: Checked) -> ValidationResult:
     count = measured(platforms.platform(aim.platform), aim.draft, accounts.who(aim.account))
     errors = [_shown(service, aim, error) for error in (*cheap.errors, *deep.errors)]
     return {
@@ -383,10 +384,10 @@ def _result(service: Service, aim: Aim, cheap: Checked, noted: Sequence[Warning]
         "valid": not errors,
         "text": {"length": count.length, "limit": count.limit, "unit": count.unit},
         "errors": errors,
-        "warnings": [note.body() for note in once((*cheap.warnings, *noted, *deep.warnings))],
+        "warnings": [warning_body(note) for note in once((*cheap.warnings, *noted, *deep.warnings))],
     }
 
 
-def _shown(service: Service, aim: Aim, error: ApiError) -> Row:
+def _shown(service: Service, aim: Aim, error: ApiError) -> ErrorBody:
     error.platform = error.platform or aim.platform
-    return error.body(service.base_url)
+    return error_body(error, service.base_url)

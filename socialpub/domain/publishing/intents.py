@@ -12,6 +12,7 @@ from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.core.service import Service
+from socialpub.domain.shapes.errors import warning_body
 from socialpub.platforms.contract import Published, Warning
 from socialpub.platforms.kit.rules import once
 from socialpub.store.db import Tx
@@ -202,7 +203,7 @@ def _published_body(published: Published) -> dict[str, Any]:
         "uri": published.uri,
         "cid": published.cid,
         "url": published.url,
-        "warnings": [warning.body() for warning in published.warnings],
+        "warnings": [warning_body(warning) for warning in published.warnings],
     }
 
 
@@ -221,6 +222,6 @@ def capped(value: Any, most: int = RESPONSE_MAX) -> str:
 
 def add_warnings(post: str, warnings: Sequence[Warning]) -> None:
     kept = json.loads(Post.select(Post.warnings).where(Post.id == post).scalar())
-    shown = [warning.body() for warning in once((*(Warning(**body) for body in kept), *warnings))]
+    shown = [warning_body(warning) for warning in once((*(Warning(**body) for body in kept), *warnings))]
     if shown != kept:
         Post.update(warnings=json.dumps(shown, ensure_ascii=False)).where(Post.id == post).execute()

@@ -27,6 +27,7 @@ from socialpub.domain.publishing.intents import (
     owned,
     published_of,
 )
+from socialpub.domain.shapes.errors import error_body
 from socialpub.platforms.contract import Pending, Published, Warning
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Attempt, Intent, Post, row_of, the_row
@@ -285,7 +286,7 @@ def _too_late(service: Service, tx: Tx, post: Row, error: ApiError) -> None:
 def error_columns(service: Service, error: ApiError, platform: str) -> dict[str, Any]:
     """What a row keeps of an error: the error object as results show it."""
     error.platform = error.platform or platform
-    shown = error.body(service.base_url)
+    shown = error_body(error, service.base_url)
     if error.code == "platform_unavailable" and error.retry_after:
         shown["message"] += f" It asks to wait {error.retry_after} seconds."
         shown["retryAfter"] = error.retry_after

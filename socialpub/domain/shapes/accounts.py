@@ -175,12 +175,15 @@ class CredentialsDescriptor(TypedDict):
     fields: list[FieldBody]
 
 
+Descriptor = OAuthDescriptor | CredentialsDescriptor
+
+
 class ConnectBody(TypedDict):
     """How to connect an account."""
 
     platform: PlatformName
     state: Literal["stable", "trial", "pending"]
-    descriptor: OAuthDescriptor | CredentialsDescriptor
+    descriptor: Descriptor
 
 
 class ChoiceBody(TypedDict):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
@@ -15,6 +16,7 @@ from socialpub import platforms
 from socialpub.base.error_codes import ERRORS
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Mapping[str, object])
 TEXT_MAX = 100_000
 FILTER_MAX = 50  # values of one filter
 UUID_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
@@ -149,3 +151,13 @@ class DeletedBody(TypedDict):
 
     id: str
     deleted: Literal[True]
+
+
+def some(value: T | None) -> T:
+    """The value of a field that may be absent, in an answer that `without_none` makes whole."""
+    return cast(T, value)
+
+
+def without_none(shown: S, *names: str) -> S:
+    """The answer without those of these fields that have no value: they are absent, not null."""
+    return cast(S, {name: value for name, value in shown.items() if value is not None or name not in names})

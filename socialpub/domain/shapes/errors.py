@@ -6,7 +6,9 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from socialpub.domain.shapes.common import ErrorCode, PlatformName
+from socialpub.base.errors import ApiError, doc_url, rule_url
+from socialpub.domain.shapes.common import ErrorCode, PlatformName, some, without_none
+from socialpub.platforms.contract import Warning
 
 
 class ErrorBody(TypedDict):
@@ -54,3 +56,33 @@ class WarningBody(TypedDict):
 
     code: str
     message: str
+
+
+def error_body(error: ApiError, base_url: str) -> ErrorBody:
+    """The error object as results, events and rows carry it: absent fields left out."""
+    shown: ErrorBody = {
+        "code": error.code,
+        "message": error.message,
+        "rule": some(error.rule),
+        "platform": some(error.platform),
+        "platformVersion": some(error.platform_version),
+        "platformResponse": some(error.platform_response),
+        "remediation": some(error.remediation or None),
+        "docUrl": doc_url(base_url, error.code),
+        "ruleUrl": some(rule_url(base_url, error.rule) if error.rule else None),
+    }
+    return without_none(shown, "rule", "platform", "platformVersion", "platformResponse", "remediation", "ruleUrl")
+
+
+def envelope(error: ApiError, base_url: str, request_id: str, trace_id: str | None = None) -> ErrorEnvelope:
+    """The body of every answer that is not a success: `{"error": {…}}`."""
+    shown: EnvelopeError = {
+        **error_body(error, base_url),
+        "requestId": request_id,
+        "traceId": some(trace_id),
+    }
+    return {"error": without_none(shown, "traceId")}
+
+
+def warning_body(warning: Warning) -> WarningBody:
+    return {"code": warning.code, "message": warning.message}

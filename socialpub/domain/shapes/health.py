@@ -6,6 +6,8 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+PausedReason = Literal["clock", "restored"]
+
 
 class HealthBody(TypedDict):
     """The process answers."""
@@ -19,7 +21,7 @@ class ReadyBody(TypedDict):
     status: Literal["ok"]
     publishing: Literal["active", "paused"]
     """`paused`: posts are accepted for later, none is published."""
-    reason: NotRequired[Literal["clock", "restored"]]
+    reason: NotRequired[PausedReason]
     """Why, while it is paused."""
     canceling: NotRequired[int]
     """Posts of disconnected accounts that are still to be canceled, while there are any."""

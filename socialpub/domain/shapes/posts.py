@@ -34,6 +34,9 @@ MEDIA_MAX = 40  # entries of one list: no platform takes as many (TikTok 35), so
 PostStatus = Literal["queued", "validated", "publishing", "published", "failed", "rejected", "canceled"]
 
 
+BatchStatus = Literal["queued", "published", "partial_failed", "failed"]
+
+
 # --- Requests ------------------------------------------------------------------------------------------------------
 
 
@@ -288,7 +291,7 @@ class BatchBody(TypedDict):
 
     id: str
     """Ties the posts of the batch together; see `batchId` of GET /v1/posts."""
-    status: Literal["queued", "published", "partial_failed", "failed"]
+    status: BatchStatus
     """`queued`: scheduled, or still being published and nothing has failed. `published`, `failed`: every target.
     `partial_failed`: something has failed, and not everything."""
     createdAt: DateTime

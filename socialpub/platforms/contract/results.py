@@ -15,9 +15,6 @@ class Warning:  # noqa: A001 - the field's own word; the builtin is never used h
     code: str
     message: str
 
-    def body(self) -> dict[str, str]:
-        return {"code": self.code, "message": self.message}
-
 
 @dataclass(frozen=True)
 class Ready:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from socialpub import platforms
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import doc_url, rule_url
@@ -38,7 +36,7 @@ async def list_platforms(call: Call) -> Reply:
     return Reply({"data": [platform_body(call.service, row) for row in platforms.PLATFORMS.values()]})
 
 
-def platform_body(service: Service, platform: Platform) -> dict[str, Any]:
+def platform_body(service: Service, platform: Platform) -> PlatformInfo:
     count = platform.count(Draft(""), Account(""))
     return {
         "platform": platform.name,
@@ -47,7 +45,12 @@ def platform_body(service: Service, platform: Platform) -> dict[str, Any]:
         "apiVersion": platform.pinned(service.sites[platform.name]),
         "sunsetAt": platform.sunset_at,
         "text": {"limit": count.limit, "unit": count.unit},
-        "media": dict(platform.media),
+        "media": {
+            "images": platform.media["images"],
+            "videos": platform.media["videos"],
+            "mixed": platform.media["mixed"],
+            "types": list(platform.media["types"]),
+        },
         "firstComment": platform.first_comment,
     }
 
@@ -77,14 +80,14 @@ async def list_rules(call: Call) -> Reply:
     return Reply({"data": rule_bodies(call.service.base_url)})
 
 
-def rule_bodies(base_url: str) -> list[dict[str, Any]]:
+def rule_bodies(base_url: str) -> list[RuleInfo]:
     """Every rule of the service and of every platform; one that both have is listed as the platform's."""
     own = [row for row in SERVICE_RULES.values() if row.rule not in platforms.CATALOGUE]
     service = [_service_rule(row, base_url) for row in own]
     return service + [_platform_rule(rule, base_url) for rule in platforms.CATALOGUE.values()]
 
 
-def _service_rule(row: ServiceRule, base_url: str) -> dict[str, Any]:
+def _service_rule(row: ServiceRule, base_url: str) -> RuleInfo:
     return {
         "rule": row.rule,
         "platform": None,
@@ -99,7 +102,7 @@ def _service_rule(row: ServiceRule, base_url: str) -> dict[str, Any]:
     }
 
 
-def _platform_rule(rule: Rule, base_url: str) -> dict[str, Any]:
+def _platform_rule(rule: Rule, base_url: str) -> RuleInfo:
     return {
         "rule": rule.id,
         "platform": rule.platform,
@@ -134,7 +137,7 @@ async def list_errors(call: Call) -> Reply:
     return Reply({"data": error_bodies(call.service.base_url)})
 
 
-def error_bodies(base_url: str) -> list[dict[str, Any]]:
+def error_bodies(base_url: str) -> list[CodeInfo]:
     """Every error code."""
     return [
         {

@@ -11,6 +11,7 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.core import instance
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import files
+from socialpub.domain.shapes.common import some, without_none
 from socialpub.domain.shapes.health import HealthBody, ReadyBody
 from socialpub.web.http import Call, Reply
 from socialpub.web.operation import Operation, Success
@@ -56,10 +57,15 @@ async def readyz(call: Call) -> Reply:
         why = "the scheduler does not answer"
     if why:
         raise refuse("storage.unavailable", f"{why[0].upper()}{why[1:]}.", retry_after=RETRY_SECONDS)
-    state = {"publishing": "paused", "reason": paused} if paused else {"publishing": "active"}
     silent = [found.name for found in service.breakers.open() if found.name in service.sites]
-    told = {"canceling": left, "silent": silent}
-    return Reply({"status": "ok", **state} | {name: value for name, value in told.items() if value})
+    state: ReadyBody = {
+        "status": "ok",
+        "publishing": "paused" if paused else "active",
+        "reason": some(paused),
+        "canceling": some(left or None),
+        "silent": some(silent or None),
+    }
+    return Reply(without_none(state, "reason", "canceling", "silent"))
 
 
 def _is_doubtful(service: Service) -> bool:
