@@ -39,6 +39,7 @@ ALLOWED: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "settle_published": (("failed",), "published", ("post.published",)),
     "settle_absent": (("failed",), "failed", ()),
 }
+SINCE: moves.Extra = {"previousScheduledAt": "2026-11-20T12:00:00.000Z"}
 PLAIN = {"code": "platform_rejected", "message": "no", "platform": "bluesky", "docUrl": "x"}
 UNKNOWN = {"code": "platform_unavailable", "message": "lost", "rule": "publish.outcome_unknown", "docUrl": "x"}
 
@@ -71,7 +72,7 @@ def test_a_move_takes_the_states_it_is_for_and_no_other(name: str, world: World)
         post = world.scheduled(text=state)
         before = put(world, post, state, PLAIN)
         heard = len(told(world, post))
-        moved = service.write(lambda tx, post=post: moves.move(service, tx, name, post)).result()
+        moved = service.write(lambda tx, post=post: moves.move(service, tx, name, post, data=SINCE)).result()
         (row,) = world.server.rows(Post, id=post)
         if state in sources:
             assert moved is not None
