@@ -85,7 +85,7 @@ class Pauses:
         self._service.jobs.bell.ring()
 
     def _follow(self) -> None:
-        now = self._service.read(instance.paused).result()
+        now: str | None = self._service.read(instance.paused).result()
         if now is None and self.reason == instance.CLOCK:
             self._doubt = False  # by a platform's word, or the operator's
         elif now is None and self._watch.jumped():
