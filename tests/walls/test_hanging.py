@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from socialpub.base.breakers import ENOUGH
 from socialpub.base.fair import HOST_PARTS
 from socialpub.domain.engine.kinds import LATE_MS as OVERDUE_MS
 from tests.conftest import Tell
@@ -27,6 +28,7 @@ WORKERS = 32
 HANGS_SECONDS = 3.0  # that a call is allowed to take
 LEAD_MS = 10_000  # from the first request to the time at which all are due
 LATE_MS = 1000
+TRIES = 3  # at most, while it hangs
 SPACING = 2  # seconds between two overdue posts of one account
 LATENCY_MS = 200  # of each call once the platform answers again, so that calls at once are seen
 
@@ -122,7 +124,8 @@ def test_300_posts_to_a_platform_that_hangs_wait_alone_and_go_out_when_it_answer
     assert report.whole
     assert report.statuses == {"published": ACCOUNTS * EACH + OTHERS}
     assert not slowest
-    assert len(hung) <= WORKERS * HOST_PARTS // (HOST_PARTS + 1) + 3
+    # Its share of the workers, those that took one more before enough calls had ended, and the tries after that.
+    assert len(hung) <= WORKERS * HOST_PARTS // (HOST_PARTS + 1) + 1 + ENOUGH + TRIES
     assert len(spaced) == ACCOUNTS
     assert min(spaced) >= SPACING - 0.1
     assert late <= LATE_MS * busy or not TIMED
