@@ -7,13 +7,14 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_origin, get_type_hints
 
 import peewee
 import pytest
+from typing_extensions import is_typeddict
 
 from socialpub.base.config import shipped
-from socialpub.store import db
+from socialpub.store import db, rows
 from socialpub.store.locks import StartError
 from socialpub.store.models import TABLES
 
@@ -83,6 +84,42 @@ def test_the_schema_has_what_this_comparison_looks_at(tmp_path: Path) -> None:
     assert found["post"]["columns"]["error_code"] == ("TEXT", 0, None, 0)
     assert found["intent"]["indexes"]["intent_open"] == (1, 1, [("post", 0), ("step", 0)], "outcome IS NULL")
     assert any(row[0] == "profile" for row in found["post"]["references"])
+
+
+KINDS = {
+    peewee.AutoField: int,
+    peewee.IntegerField: int,
+    peewee.BigIntegerField: int,
+    peewee.FloatField: float,
+    peewee.BooleanField: bool,
+    peewee.TextField: str,
+}
+
+
+def _kind(field: peewee.Field) -> Any:
+    """What Python gets from a column; of a reference, what it refers to."""
+    while isinstance(field, peewee.ForeignKeyField):
+        field = field.rel_field
+    return KINDS[type(field)]
+
+
+def _plain(hint: Any) -> Any:
+    """A column that holds one of some words holds text."""
+    return str if get_origin(hint) is Literal else hint
+
+
+@pytest.mark.parametrize("model", TABLES, ids=lambda model: model.__name__)
+def test_the_row_of_a_table_has_its_columns(model: Any) -> None:
+    fields = model._meta.sorted_fields
+    modelled = [(field.name, _kind(field) | None if field.null else _kind(field)) for field in fields]
+    assert [(name, _plain(hint)) for name, hint in get_type_hints(model.row).items()] == modelled
+    assert model.row.__name__ == f"{model.__name__}Row"
+    assert model.row.__required_keys__ == {field.name for field in fields}
+
+
+def test_every_row_is_that_of_a_table() -> None:
+    written = {value for value in vars(rows).values() if is_typeddict(value)}
+    assert written == {model.row for model in TABLES}
 
 
 def test_migrating_twice_changes_nothing(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
 from socialpub.commands import admin, demo, example, resume, serve, trail
 from socialpub.domain.people import users
-from socialpub.domain.shapes.accounts import AccountStatus
 from socialpub.domain.shapes.errors import error_body
 from socialpub.store.locks import StartError
+from socialpub.store.rows import AccountStatus
 
 ONE_ORG = "the organization's id; optional where there is only one"
 ALL_ORGS = "only those of this organization"

@@ -38,25 +38,25 @@ _WHY = (
 )
 
 
-def _sorted(service: Service, skip_all: bool) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _sorted(service: Service, skip_all: bool) -> tuple[list[overdue.DuePost], list[overdue.DuePost]]:
     """The overdue posts that will be published now, and those that will not: too late, or as asked."""
     late = service.read(lambda: overdue.before(service.now_ms)).result()
     ends = service.now_ms if skip_all else overdue.ends(service)
     return [row for row in late if overdue.due_of(row) >= ends], [row for row in late if overdue.due_of(row) < ends]
 
 
-def _fail(service: Service, rows: list[dict[str, Any]]) -> None:
+def _fail(service: Service, rows: list[overdue.DuePost]) -> None:
     for start in range(0, len(rows), recovery.STEP):
         recovery.fail_part(service, rows[start : start + recovery.STEP])
 
 
-def _tell(publish: list[dict[str, Any]], skip: list[dict[str, Any]]) -> None:
+def _tell(publish: list[overdue.DuePost], skip: list[overdue.DuePost]) -> None:
     for verb, rows in (("will be published now", publish), ("becomes failed (schedule.overdue)", skip)):
         for row in rows:
             print(f"{row['id']}  {row['platform']}  due {iso(overdue.due_of(row))}  {verb}")
 
 
-def _body(row: dict[str, Any]) -> dict[str, Any]:
+def _body(row: overdue.DuePost) -> dict[str, Any]:
     return {
         "id": row["id"],
         "platform": row["platform"],

@@ -9,13 +9,15 @@ import contextlib
 import functools
 import sqlite3
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from peewee import SQL, AutoField, BigIntegerField, BooleanField, FloatField, ForeignKeyField, IntegerField, TextField
 
+from socialpub.store import rows
 from socialpub.store.db import BaseModel
 from socialpub.store.locks import StartError
 from socialpub.store.queue import Job
+from socialpub.store.rows import R, Rowed
 
 
 def refers_to(model: type[BaseModel], name: str, **options: Any) -> ForeignKeyField:
@@ -26,6 +28,7 @@ def refers_to(model: type[BaseModel], name: str, **options: Any) -> ForeignKeyFi
 class Instance(BaseModel):
     """One row: which server run owns the file (`epoch`), and whether publishing is paused."""
 
+    row: ClassVar[type[rows.InstanceRow]] = rows.InstanceRow
     id = IntegerField(primary_key=True)
     epoch = IntegerField(default=0)
     beat = IntegerField(default=0)  # counted up at each start, after changes, and hourly; with `mark` also in
@@ -40,6 +43,7 @@ class Instance(BaseModel):
 
 
 class Organization(BaseModel):
+    row: ClassVar[type[rows.OrganizationRow]] = rows.OrganizationRow
     id = TextField(primary_key=True)
     name = TextField()
     tier = TextField(default="self_host")
@@ -47,6 +51,7 @@ class Organization(BaseModel):
 
 
 class Profile(BaseModel):
+    row: ClassVar[type[rows.ProfileRow]] = rows.ProfileRow
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization")
     name = TextField()
@@ -60,6 +65,7 @@ class Profile(BaseModel):
 
 
 class User(BaseModel):
+    row: ClassVar[type[rows.UserRow]] = rows.UserRow
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization", index=True)
     email = TextField(unique=True)
@@ -71,6 +77,7 @@ class User(BaseModel):
 class Session(BaseModel):
     """A signed-in browser. The id is the SHA-256 of the cookie's value."""
 
+    row: ClassVar[type[rows.SessionRow]] = rows.SessionRow
     id = TextField(primary_key=True)
     user = refers_to(User, "user", index=True)
     csrf = TextField()
@@ -82,6 +89,7 @@ class Session(BaseModel):
 class Device(BaseModel):
     """A browser that has signed in before. The id is the SHA-256 of its cookie's value."""
 
+    row: ClassVar[type[rows.DeviceRow]] = rows.DeviceRow
     id = TextField(primary_key=True)
     user = refers_to(User, "user", index=True)
     created_at = BigIntegerField()
@@ -91,6 +99,7 @@ class Device(BaseModel):
 class ApiKey(BaseModel):
     """A key's record; `digest` is the SHA-256 of the key, the key itself is nowhere."""
 
+    row: ClassVar[type[rows.ApiKeyRow]] = rows.ApiKeyRow
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization", index=True)
     profile = refers_to(Profile, "profile", null=True)
@@ -106,6 +115,7 @@ class ApiKey(BaseModel):
 class Account(BaseModel):
     """A connected account. `secret` is sealed tokens; null once disconnected."""
 
+    row: ClassVar[type[rows.AccountRow]] = rows.AccountRow
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization")
     profile = refers_to(Profile, "profile")
@@ -139,6 +149,7 @@ class ConnectAttempt(BaseModel):
     `session` is the SHA-256 of the session's CSRF token; `choices` are sealed accounts, of which the owner picks.
     """
 
+    row: ClassVar[type[rows.ConnectAttemptRow]] = rows.ConnectAttemptRow
     id = TextField(primary_key=True)
     session = TextField()
     organization = refers_to(Organization, "organization")
@@ -154,6 +165,7 @@ class ConnectAttempt(BaseModel):
 class Media(BaseModel):
     """A stored file's record; the bytes are `{data_dir}/media/{2 characters}/{sha256}`, shared by equal files."""
 
+    row: ClassVar[type[rows.MediaRow]] = rows.MediaRow
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization")
     profile = refers_to(Profile, "profile", null=True)
@@ -179,6 +191,7 @@ class Media(BaseModel):
 
 
 class Batch(BaseModel):
+    row: ClassVar[type[rows.BatchRow]] = rows.BatchRow
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization")
     request_id = TextField(null=True)
@@ -189,6 +202,7 @@ class Batch(BaseModel):
 class Post(BaseModel):
     """One target of one batch: the public row of the post log, and what publishing it needs."""
 
+    row: ClassVar[type[rows.PostRow]] = rows.PostRow
     number = AutoField()  # in the order of the commits: the searchable text is filed under it (`search.py`)
     id = TextField(unique=True)
     organization = refers_to(Organization, "organization")
@@ -256,6 +270,7 @@ Post.add_index(
 class Attempt(BaseModel):
     """One run of the publishing protocol for a post, as GET /v1/posts/{id} shows it."""
 
+    row: ClassVar[type[rows.AttemptRow]] = rows.AttemptRow
     id = TextField(primary_key=True)
     post = refers_to(Post, "post", field="id")
     number = IntegerField()
@@ -276,6 +291,7 @@ class Intent(BaseModel):
     At most one open intent for a post and step; one remote post belongs to one intent of its account.
     """
 
+    row: ClassVar[type[rows.IntentRow]] = rows.IntentRow
     id = TextField(primary_key=True)
     post = refers_to(Post, "post", field="id")
     attempt = refers_to(Attempt, "attempt")
@@ -312,6 +328,7 @@ Intent.add_index(
 class Event(BaseModel):
     """What happened, in the order in which it was committed; webhooks and /v1/events read it."""
 
+    row: ClassVar[type[rows.EventRow]] = rows.EventRow
     number = AutoField()
     id = TextField(unique=True)
     organization = refers_to(Organization, "organization")
@@ -329,6 +346,7 @@ class Event(BaseModel):
 class Idempotency(BaseModel):
     """An Idempotency-Key and the answer it replays; `id` is the SHA-256 of its whole scope."""
 
+    row: ClassVar[type[rows.IdempotencyRow]] = rows.IdempotencyRow
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization")
     fingerprint = TextField()
@@ -343,6 +361,7 @@ class Idempotency(BaseModel):
 class Usage(BaseModel):
     """Posts accepted in a calendar month, and which notices have gone out."""
 
+    row: ClassVar[type[rows.UsageRow]] = rows.UsageRow
     organization = refers_to(Organization, "organization")
     period = TextField()  # YYYY-MM, UTC
     posts = IntegerField(default=0)
@@ -356,6 +375,7 @@ class Usage(BaseModel):
 class Audit(BaseModel):
     """Who did what, on what, when and from where; ids without references, for it outlasts what it tells of."""
 
+    row: ClassVar[type[rows.AuditRow]] = rows.AuditRow
     id = TextField(primary_key=True)
     at = BigIntegerField(index=True)
     organization = TextField(null=True)
@@ -370,24 +390,31 @@ class Audit(BaseModel):
 # --- Rows by their id -------------------------------------------------------------------------------------------
 
 
-def row_of(model: type[BaseModel], id: object) -> dict[str, Any] | None:
+def row_of(model: Rowed[R], id: object) -> R | None:
     """The row with this id, or None: what `.dicts().first()` gives.
 
     That builds its SQL anew each time, which takes a hundred times as long as running it.
     """
-    sql, fields = _by_id(cast(Any, model))
-    found = model._meta.database.execute_sql(sql, (id,)).fetchone()
+    table = cast(Any, model)
+    sql, fields = _by_id(table)
+    found = table._meta.database.execute_sql(sql, (id,)).fetchone()
     if found is None:
         return None
-    return {field.name: field.python_value(value) for field, value in zip(fields, found, strict=True)}
+    return cast(R, {field.name: field.python_value(value) for field, value in zip(fields, found, strict=True)})
 
 
-def the_row(model: type[BaseModel], id: object) -> dict[str, Any]:
+def the_row(model: Rowed[R], id: object) -> R:
     """The same of a row that is there; `model.DoesNotExist` where it is not."""
     found = row_of(model, id)
     if found is None:
-        raise model.DoesNotExist(f"{model._meta.table_name} has no row {id}")
+        table = cast(Any, model)
+        raise table.DoesNotExist(f"{table._meta.table_name} has no row {id}")
     return found
+
+
+def columns_of(model: type[BaseModel], part: Any) -> tuple[Any, ...]:
+    """The columns that a part of a row (a TypedDict) has: for a select of them alone."""
+    return tuple(model._meta.fields[name] for name in part.__annotations__)
 
 
 @functools.cache

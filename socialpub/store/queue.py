@@ -12,7 +12,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import peewee
 from huey.api import Huey, TaskWrapper
@@ -23,6 +23,7 @@ from socialpub.base.errors import ApiError
 from socialpub.base.fair import NOBODY, Share, Shares
 from socialpub.base.runtime import Clock
 from socialpub.store.db import BaseModel, Database, Tx, proxy
+from socialpub.store.rows import JobRow
 
 log = logging.getLogger("socialpub.queue")
 
@@ -37,6 +38,7 @@ _EMPTY = peewee.SQL("DEFAULT ''")
 
 
 class Job(BaseModel):
+    row: ClassVar[type[JobRow]] = JobRow
     key = peewee.TextField(primary_key=True)
     kind = peewee.TextField()
     lane = peewee.TextField()  # jobs of one lane run one after the other; "" is no lane

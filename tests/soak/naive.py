@@ -8,8 +8,8 @@ from __future__ import annotations
 from socialpub.base.errors import ApiError
 from socialpub.domain.publishing import run as publish
 from socialpub.domain.publishing.decide import Answer, Bind, Doubted, Resumed
-from socialpub.domain.publishing.intents import Row
 from socialpub.domain.publishing.run import _Run
+from socialpub.store.rows import IntentRow
 
 
 def apply() -> None:
@@ -17,13 +17,13 @@ def apply() -> None:
 
 
 class NaiveRun(_Run):
-    def _step(self, intent: Row, answer: Answer) -> None:
+    def _step(self, intent: IntentRow, answer: Answer) -> None:
         if isinstance(answer, Resumed | Doubted):
             self._again(intent)
         else:
             super()._step(intent, answer)
 
-    def _again(self, intent: Row) -> None:
+    def _again(self, intent: IntentRow) -> None:
         """Fresh content, sent once more, without a look."""
         draft = self._draft()
         prepared = self.up.call(lambda up: self.up.connector.prepare(up, _fresh(self, draft), None))

@@ -24,10 +24,11 @@ from socialpub.base import faults, net
 from socialpub.commands import cli
 from socialpub.domain.core.service import Service
 from socialpub.domain.publishing import records
-from socialpub.domain.publishing.intents import Row, Snapshot
+from socialpub.domain.publishing.intents import Snapshot
 from socialpub.platforms.contract import Json, Pending, Platform, SendClass
 from socialpub.platforms.tiktok import upload
 from socialpub.store.db import Tx
+from socialpub.store.rows import IntentRow
 from tests.soak import fakes
 
 
@@ -103,7 +104,7 @@ def _hurry(factor: float) -> None:
         usual = class_of(platform, plan)
         return replace(usual, checks=tuple(check * factor for check in usual.checks))
 
-    def sooner(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent: Row | None = None) -> None:
+    def sooner(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent: IntentRow | None = None) -> None:
         pending(service, tx, snapshot, replace(found, seconds=found.seconds * factor), intent)
 
     Platform.class_of, records.pending = quicker, sooner

@@ -20,8 +20,9 @@ from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
 from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import Identity, Login, Platform, Tokens
 from socialpub.store.db import Tx
-from socialpub.store.models import Account, Post, the_row
+from socialpub.store.models import Account, Post, columns_of, the_row
 from socialpub.store.queue import Claim, Job
+from socialpub.store.rows import AccountRow
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -34,12 +35,12 @@ EVERY = AccountsQuery()
 # --- Reading -----------------------------------------------------------------------------------------------------
 
 
-def in_scope(scope: Scope, profile: str | None = None) -> list[Row]:
+def in_scope(scope: Scope, profile: str | None = None) -> list[AccountRow]:
     """The connected accounts of the scope (and profile), oldest first."""
     return _connected(scope.organization, scope.profile if profile is None else profile)
 
 
-def _connected(organization: str | None, profile: str | None) -> list[Row]:
+def _connected(organization: str | None, profile: str | None) -> list[AccountRow]:
     query = Account.select().where(Account.disconnected_at.is_null())
     if organization is not None:
         query = query.where(Account.organization == organization)
@@ -61,7 +62,7 @@ def list_everywhere(organization: str | None, query: AccountsQuery) -> list[Acco
     return [body(row) for row in _connected(organization, query.profile_id) if _is_wanted(row, query)]
 
 
-def _is_wanted(row: Row, query: AccountsQuery) -> bool:
+def _is_wanted(row: AccountRow, query: AccountsQuery) -> bool:
     of_platform = query.platform is None or row["platform"] in query.platform
     return of_platform and (query.status is None or row["status"] in query.status)
 
@@ -71,20 +72,20 @@ def get_body(scope: Scope, account: str) -> AccountBody:
     return body(find(scope, account))
 
 
-def find(scope: Scope, account: str) -> Row:
+def find(scope: Scope, account: str) -> AccountRow:
     """The row of a connected account of the scope, with its sealed secret; ApiError `not_found`."""
     query = Account.select().where(
         Account.id == account, Account.organization == scope.organization, Account.disconnected_at.is_null()
     )
     if scope.profile:
         query = query.where(Account.profile == scope.profile)
-    row = query.dicts().first()
+    row: AccountRow | None = query.dicts().first()
     if row is None:
         raise ApiError("not_found", "There is no account with this id in the scope.")
-    return row  # type: ignore[no-any-return]
+    return row
 
 
-def body(row: Row) -> AccountBody:
+def body(row: AccountRow) -> AccountBody:
     """An account as the API shows it; never a secret."""
     shown: AccountBody = {
         "id": row["id"],
@@ -106,12 +107,12 @@ def body(row: Row) -> AccountBody:
     return shown
 
 
-def who(row: Row) -> Who:
+def who(row: AccountRow) -> Who:
     """The account as connectors and rules may know it."""
     return Who(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
 
 
-def ends_before(row: Row, at_ms: int) -> bool:
+def ends_before(row: AccountRow, at_ms: int) -> bool:
     """Whether the account's authorization ends before an instant and cannot be renewed by itself."""
     return row["ends_at"] is not None and row["ends_at"] < at_ms
 
@@ -192,7 +193,7 @@ def is_revoked(account: str) -> bool:
 # --- Disconnecting -----------------------------------------------------------------------------------------------
 
 
-def disconnect(service: Service, tx: Tx, scope: Scope, account: str, request_id: str) -> Row:
+def disconnect(service: Service, tx: Tx, scope: Scope, account: str, request_id: str) -> AccountRow:
     """Erase an account's secrets and begin to cancel its waiting posts; the row as it was (for revoking upstream).
 
     The first slice is canceled here, the rest by a job, so that others can write in between: nothing of them is sent
@@ -231,17 +232,23 @@ def to_cancel() -> int:
     return sum(_waits(account, int(at)).count() for _, account, at, _ in (key.split(":", 3) for (key,) in jobs))
 
 
-def _waiting(account: str, at_ms: int, limit: int | None = None) -> list[Row]:
+class Waiting(moves.Prepared):
+    """What of a waiting post's row tells whether it can be canceled."""
+
+    id: str
+
+
+def _waiting(account: str, at_ms: int, limit: int | None = None) -> list[Waiting]:
     return list(_waits(account, at_ms).order_by(Post.number).limit(limit).dicts())
 
 
 def _waits(account: str, at_ms: int) -> Any:
     """The waiting posts of an account as it was at a moment: it may have been connected again since."""
     waits = (Post.account == account) & Post.status.in_(moves.WAITING) & (Post.updated_at <= at_ms)
-    return Post.select(Post.id, Post.platform, Post.saved).where(waits)
+    return Post.select(*columns_of(Post, Waiting)).where(waits)
 
 
-def _ours(posts: Sequence[Row]) -> list[str]:
+def _ours(posts: Sequence[Waiting]) -> list[str]:
     """Without those that go on by themselves at the platform and cannot be called canceled: their next attempt ends
     them.
     """

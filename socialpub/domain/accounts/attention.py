@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.accounts import Attention
 from socialpub.store.models import Account
-
-Row = dict[str, Any]
+from socialpub.store.rows import AccountRow
 
 
 def is_meant(error: ApiError) -> bool:
@@ -33,7 +31,7 @@ def clear(service: Service, account: str) -> None:
     ).execute()
 
 
-def body(row: Row) -> Attention | None:
+def body(row: AccountRow) -> Attention | None:
     """What an account shows of it: nothing when all is well."""
     if row["attention"] is None:
         return None

@@ -15,11 +15,12 @@ from socialpub.domain.shapes.accounts import BoardBody, BoardList
 from socialpub.platforms.contract import Board, Boards
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
+from socialpub.store.rows import AccountRow
 
 Row = dict[str, Any]
 
 
-def of_account(row: Row) -> Boards:
+def of_account(row: AccountRow) -> Boards:
     """What lists the boards of an account; ApiError `account.platform` where there are none."""
     connector = platforms.CONNECTORS.get(row["platform"])
     if not hasattr(connector, "boards"):
@@ -27,7 +28,7 @@ def of_account(row: Row) -> Boards:
     return cast(Boards, connector)
 
 
-def listing(service: Service, row: Row) -> tuple[Board, ...]:
+def listing(service: Service, row: AccountRow) -> tuple[Board, ...]:
     """The boards, asked for at the platform; blocks. ApiError as the platform's answer means."""
     platform_boards = of_account(row)
     accounts.enabled(service, platforms.platform(row["platform"]))
@@ -44,7 +45,7 @@ def listing(service: Service, row: Row) -> tuple[Board, ...]:
         raise
 
 
-def body(row: Row, boards: tuple[Board, ...]) -> BoardList:
+def body(row: AccountRow, boards: tuple[Board, ...]) -> BoardList:
     """GET …/boards."""
     shown: list[BoardBody] = [{"id": board.id, "name": board.name, "privacy": board.privacy} for board in boards]
     return {"data": shown, "defaultBoardId": json.loads(row["extra"]).get("defaultBoardId")}

@@ -12,9 +12,9 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.tokens import MARGIN_MS, digest_of, line, open_tokens, renewed, scrub
 from socialpub.domain.core.service import Service
 from socialpub.platforms.contract import Connector, Platform, Tokens, Upstream
+from socialpub.store.rows import AccountRow
 
 T = TypeVar("T")
-Row = dict[str, Any]
 
 
 class StorageError(Exception):
@@ -26,7 +26,7 @@ class Caller:
     """Who calls for one account. Tokens are opened by the first call."""
 
     service: Service
-    account: Row
+    account: AccountRow
     tokens: Tokens | None = None
 
     @property

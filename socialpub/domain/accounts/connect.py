@@ -31,6 +31,7 @@ from socialpub.platforms.contract import Authorizes, Connected, Identity, Invita
 from socialpub.platforms.kit import oauth
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, ConnectAttempt
+from socialpub.store.rows import AccountRow
 
 log = logging.getLogger("socialpub.connect")
 
@@ -330,7 +331,7 @@ def purge(service: Service) -> None:
 # --- Gone ----------------------------------------------------------------------------------------------------------
 
 
-async def revoke(service: Service, row: Row) -> bool:
+async def revoke(service: Service, row: AccountRow) -> bool:
     """End a disconnected account's authorization at its platform, where that is possible; whether it was.
 
     Left alone while another connected account acts by the same authorization. A failure is logged: here, the account
@@ -339,7 +340,7 @@ async def revoke(service: Service, row: Row) -> bool:
     return await _in(service, upstreams.share_of(service, row), lambda: _revoke(service, row))
 
 
-def _revoke(service: Service, row: Row) -> bool:
+def _revoke(service: Service, row: AccountRow) -> bool:
     if row["secret"] is None or not grants.can_end(row["platform"]):
         return False
     try:
@@ -352,7 +353,7 @@ def _revoke(service: Service, row: Row) -> bool:
     return grants.end(service, row, held)
 
 
-def _is_shared(service: Service, row: Row, held: Tokens) -> bool:
+def _is_shared(service: Service, row: AccountRow, held: Tokens) -> bool:
     """Whether another connected account is the same one elsewhere, or acts by the same login."""
     others = Account.select().where(
         Account.platform == row["platform"], Account.id != row["id"], Account.secret.is_null(False)
@@ -360,9 +361,10 @@ def _is_shared(service: Service, row: Row, held: Tokens) -> bool:
     return any(_same_grant(service, row, held, other) for other in others.dicts())
 
 
-def _same_grant(service: Service, row: Row, held: Tokens, other: Row) -> bool:
+def _same_grant(service: Service, row: AccountRow, held: Tokens, other: AccountRow) -> bool:
     if other["platform_account_id"] == row["platform_account_id"]:
         return True
+    assert other["secret"] is not None, "only those with tokens are asked for"
     theirs = tokens.open_tokens(service, other["id"], other["secret"])
     mine = {held.access, held.refresh, held.private.get("login")} - {None}
     return bool(mine & {theirs.access, theirs.refresh, theirs.private.get("login")})

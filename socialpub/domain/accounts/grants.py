@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any, cast
+from typing import cast
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
@@ -18,17 +18,16 @@ from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import Revokes, Tokens
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
+from socialpub.store.rows import AccountRow
 
 log = logging.getLogger("socialpub.grants")
-
-Row = dict[str, Any]
 
 
 def can_end(platform: str) -> bool:
     return hasattr(platforms.CONNECTORS.get(platform), "revoke")
 
 
-def end(service: Service, row: Row, held: Tokens) -> bool:
+def end(service: Service, row: AccountRow, held: Tokens) -> bool:
     """End at the platform what these tokens of an account may do; whether that was possible. Blocks."""
     connector = cast(Revokes, platforms.CONNECTORS[row["platform"]])
     who = Who(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
@@ -41,7 +40,7 @@ def end(service: Service, row: Row, held: Tokens) -> bool:
     return True
 
 
-def replaced(service: Service, tx: Tx, row: Row, fresh: Tokens) -> None:
+def replaced(service: Service, tx: Tx, row: AccountRow, fresh: Tokens) -> None:
     """New tokens are about to take the place of the row's: the session of the old ones is ended, once that is stored.
 
     Only where each login is a session of its own, nobody else here acts by it, and no restored copy asks.
@@ -65,7 +64,7 @@ def replaced(service: Service, tx: Tx, row: Row, fresh: Tokens) -> None:
         tx.after_commit(later)
 
 
-def _is_used(service: Service, row: Row, held: Tokens, fresh: Tokens) -> bool:
+def _is_used(service: Service, row: AccountRow, held: Tokens, fresh: Tokens) -> bool:
     """Whether the new tokens, or another row of the same account, are of the same session."""
     others = Account.select().where(
         Account.platform == row["platform"],

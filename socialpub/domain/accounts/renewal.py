@@ -21,10 +21,10 @@ from socialpub.domain.core.service import Service
 from socialpub.platforms.contract import Platform
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Post
+from socialpub.store.rows import AccountRow
 
 log = logging.getLogger("socialpub.tokens")
 
-Row = dict[str, Any]
 AT_ONCE = 64  # renewals begun in one look, accounts warned in one transaction
 WAIT_SECONDS, WAIT_MAX_SECONDS = 60.0, 3600.0  # after a failure, doubling
 
@@ -61,8 +61,9 @@ class Upkeep:
             self._running.add(account)
             return True
 
-    def _renew(self, row: Row) -> None:
+    def _renew(self, row: AccountRow) -> None:
         account = row["id"]
+        assert row["secret"] is not None, "a connected account has tokens"
         try:
             stale = tokens.open_tokens(self._service, account, row["secret"])
             if stale.refresh is not None:
@@ -85,9 +86,9 @@ class Upkeep:
         self._failures[account] = (count, self._service.runtime.clock.monotonic() + wait)
 
 
-def due(service: Service, busy: Container[str] = ()) -> list[Row]:
+def due(service: Service, busy: Container[str] = ()) -> list[AccountRow]:
     """The accounts whose tokens are to be renewed now, the most urgent of each platform; none of the `busy` ones."""
-    found: list[Row] = []
+    found: list[AccountRow] = []
     for name in platforms.CONNECTORS:
         platform = platforms.platform(name)
         if platform.upkeep.renewable and service.sites[name].enabled:
@@ -96,7 +97,7 @@ def due(service: Service, busy: Container[str] = ()) -> list[Row]:
     return found
 
 
-def _due(service: Service, platform: Platform) -> Iterable[Row]:
+def _due(service: Service, platform: Platform) -> Iterable[AccountRow]:
     now, upkeep = service.now_ms, platform.upkeep
     before = int(upkeep.refresh_before * 1000)
     ends_soon = Account.token_expires_at <= now + before

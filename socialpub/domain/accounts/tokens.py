@@ -29,12 +29,12 @@ from socialpub.platforms.contract import Mint, Tokens, Upkeep, Upstream
 from socialpub.platforms.kit import oauth
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Intent, row_of, the_row
+from socialpub.store.rows import AccountRow
 
 log = logging.getLogger("socialpub.tokens")
 
-Row = dict[str, Any]
-DAY_MS = 24 * 3600 * 1000
 HOUR_MS = 3600 * 1000
+DAY_MS = 24 * HOUR_MS
 RENEWALS_MAX = 2  # of one account within an hour that the platform answered, whatever it said
 MARGIN_MS = 60_000  # an access token that ends sooner is not used any more
 
@@ -68,7 +68,9 @@ def _place(account: str) -> tuple[str, str, str]:
     return ("account", "secret", account)
 
 
-def columns(service: Service, account: str, platform: str, tokens: Tokens, before: Row | None = None) -> Row:
+def columns(
+    service: Service, account: str, platform: str, tokens: Tokens, before: AccountRow | None = None
+) -> dict[str, Any]:
     """What a row has of new tokens. `before`: the row whose tokens they renew; without it they are of a new consent."""
     now, ends = service.now_ms, _ends_at(platforms.platform(platform).upkeep, tokens)
     # A renewal that moves the end no further is no reason to warn again.
@@ -141,11 +143,11 @@ def renewed(service: Service, account: str, stale: Tokens) -> Tokens:
         return _renew(service, row, current, flight)
 
 
-def _row(account: str) -> Row | None:
+def _row(account: str) -> AccountRow | None:
     return row_of(Account, account)
 
 
-def _renew(service: Service, row: Row, current: Tokens, flight: _Flight) -> Tokens:
+def _renew(service: Service, row: AccountRow, current: Tokens, flight: _Flight) -> Tokens:
     _begin(service, row, current)
     faults.hit("tok.after_intent")
     try:
@@ -155,6 +157,7 @@ def _renew(service: Service, row: Row, current: Tokens, flight: _Flight) -> Toke
         raise _unrenewed(service, row, current, error) from error
     faults.hit("tok.after_send")
     faults.hit("tok.after_reply")
+    assert row["secret"] is not None, "it was opened"
     flight.unsaved = (row["secret"], fresh)
     flight.renewals += 1
     if _saved(service, row, flight):
@@ -167,17 +170,18 @@ def rotates(platform: str, tokens: Tokens) -> bool:
     return platforms.platform(platform).upkeep.rotates or tokens.private.get("rotates") is True
 
 
-def is_at_risk(service: Service, row: Row) -> bool:
+def is_at_risk(service: Service, row: AccountRow) -> bool:
     """Whether a lost answer may have used the refresh token up, while the access token still lives."""
     if row["renewal_at"] is None or (row["token_expires_at"] or 0) <= service.now_ms + MARGIN_MS:
         return False
+    assert row["secret"] is not None, "a connected account has tokens"
     try:
         return rotates(row["platform"], open_tokens(service, row["id"], row["secret"]))
     except ApiError:
         return False  # tokens that cannot be read: whoever uses them says so
 
 
-def _begin(service: Service, row: Row, current: Tokens) -> None:
+def _begin(service: Service, row: AccountRow, current: Tokens) -> None:
     """Write down that a renewal is about to be sent; ApiError when it may not be, or cannot be written."""
     now = service.now_ms
 
@@ -191,7 +195,7 @@ def _begin(service: Service, row: Row, current: Tokens) -> None:
     service.write(begin).result()
 
 
-def _ask(service: Service, row: Row, current: Tokens) -> Tokens:
+def _ask(service: Service, row: AccountRow, current: Tokens) -> Tokens:
     """Ask the platform; a lost answer is asked for once more where a second use of the token is harmless."""
     try:
         return _ask_once(service, row, current)
@@ -201,13 +205,13 @@ def _ask(service: Service, row: Row, current: Tokens) -> Tokens:
     return _ask_once(service, row, current)
 
 
-def _ask_once(service: Service, row: Row, current: Tokens) -> Tokens:
+def _ask_once(service: Service, row: AccountRow, current: Tokens) -> Tokens:
     who = Who(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
     with line(service, row["platform"], who, current) as up:
         return platforms.CONNECTORS[row["platform"]].refresh(up, service.now_ms)
 
 
-def _unrenewed(service: Service, row: Row, current: Tokens, error: ApiError) -> ApiError:
+def _unrenewed(service: Service, row: AccountRow, current: Tokens, error: ApiError) -> ApiError:
     """Note what a failed renewal tells, and the error to raise."""
     error.platform_response = scrub(error.platform_response, current)
     if error.outcome is Outcome.REJECTED:
@@ -227,7 +231,7 @@ def _unrenewed(service: Service, row: Row, current: Tokens, error: ApiError) -> 
     return error
 
 
-def _blamed(service: Service, row: Row, error: ApiError) -> ApiError:
+def _blamed(service: Service, row: AccountRow, error: ApiError) -> ApiError:
     """Whose fault a refusal is that does not say: the app's when the renewals of other accounts are refused too.
 
     The account's when it is the only one, another was renewed within the hour, or nobody else was refused within it.
@@ -246,7 +250,7 @@ def _blamed(service: Service, row: Row, error: ApiError) -> ApiError:
     return error
 
 
-def _check_often(service: Service, row: Row) -> None:
+def _check_often(service: Service, row: AccountRow) -> None:
     """ApiError when the platform has answered two renewals of the account within the hour."""
     recent = _recent(service, row)
     if len(recent) >= RENEWALS_MAX:
@@ -255,22 +259,22 @@ def _check_often(service: Service, row: Row) -> None:
         raise ApiError("platform_unavailable", said, outcome=Outcome.NOT_SENT, retry_after=wait)
 
 
-def _recent(service: Service, row: Row) -> list[int]:
+def _recent(service: Service, row: AccountRow) -> list[int]:
     """When the platform answered the account's renewals of the last hour."""
     return [at for at in json.loads(row["renewals"] or "[]") if at > service.now_ms - HOUR_MS]
 
 
-def _with_one(service: Service, row: Row) -> str:
+def _with_one(service: Service, row: AccountRow) -> str:
     return json.dumps([*_recent(service, row), service.now_ms])
 
 
-def _count(service: Service, row: Row) -> None:
+def _count(service: Service, row: AccountRow) -> None:
     Account.update(renewals=_with_one(service, row)).where(
         Account.id == row["id"], Account.secret == row["secret"]
     ).execute()
 
 
-def _write_back(service: Service, row: Row) -> None:
+def _write_back(service: Service, row: AccountRow) -> None:
     """The platform cannot have acted: what was known before the renewal is known again."""
     service.write(
         lambda tx: (
@@ -281,7 +285,7 @@ def _write_back(service: Service, row: Row) -> None:
     ).result()
 
 
-def _saved(service: Service, row: Row, flight: _Flight) -> bool:
+def _saved(service: Service, row: AccountRow, flight: _Flight) -> bool:
     """Write the tokens that are kept in memory; False when that was not possible, and they stay there."""
     assert flight.unsaved is not None, "the caller has just set or seen it"
     old, fresh = flight.unsaved
@@ -294,14 +298,14 @@ def _saved(service: Service, row: Row, flight: _Flight) -> bool:
     return True
 
 
-def _store(service: Service, row: Row, old: str, fresh: Tokens) -> None:
+def _store(service: Service, row: AccountRow, old: str, fresh: Tokens) -> None:
     """Only in place of the tokens that were renewed: a new consent or a disconnection has come in between otherwise."""
     Account.update(**columns(service, row["id"], row["platform"], fresh, row)).where(
         Account.id == row["id"], Account.secret == old
     ).execute()
 
 
-def _rescued(service: Service, row: Row, flight: _Flight) -> Tokens | None:
+def _rescued(service: Service, row: AccountRow, flight: _Flight) -> Tokens | None:
     """Tokens of an earlier renewal that could not be written then; None when there are none, or newer ones came."""
     if flight.unsaved is None:
         return None
@@ -344,7 +348,7 @@ def mark_revoked(service: Service, tx: Tx, account: str, reason: str, *, secret:
         tell_revoked(service, account, now, reason)
 
 
-def refused(service: Service, tx: Tx, before: Row, error: ApiError) -> None:
+def refused(service: Service, tx: Tx, before: AccountRow, error: ApiError) -> None:
     """The platform refused the tokens of a call: the account is over, unless its owner has connected it again since.
 
     `before`: its row when the run began, whose tokens are meant where no call was made.
@@ -352,13 +356,13 @@ def refused(service: Service, tx: Tx, before: Row, error: ApiError) -> None:
     row = _row(before["id"])
     if row is None or row["secret"] is None:
         return
-    if _holds(service, row, error.used) if error.used else row["secret"] == before["secret"]:
+    if _holds(service, row["id"], row["secret"], error.used) if error.used else row["secret"] == before["secret"]:
         mark_revoked(service, tx, row["id"], error.message, secret=row["secret"])
 
 
-def _holds(service: Service, row: Row, used: str) -> bool:
+def _holds(service: Service, account: str, secret: str, used: str) -> bool:
     try:
-        return digest_of(open_tokens(service, row["id"], row["secret"])) == used
+        return digest_of(open_tokens(service, account, secret)) == used
     except ApiError:
         return False  # tokens that cannot be read: whoever uses them says so
 
@@ -380,7 +384,7 @@ def tell_expiring(service: Service, account: str, ends_ms: int) -> None:
     events.emit(service, "token.expiring", row["organization"], data, profile=row["profile"])
 
 
-def _common(row: Row) -> TokenEvent:
+def _common(row: AccountRow) -> TokenEvent:
     return {
         "accountId": row["id"],
         "platform": row["platform"],

@@ -17,6 +17,7 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.health import PausedReason
 from socialpub.store.db import FencedError, Tx
 from socialpub.store.models import Account, Event, Instance, Post, the_row
+from socialpub.store.rows import InstanceRow
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -93,7 +94,7 @@ def _count(service: Service, seen: bool) -> dict[str, Any]:
     return dict(row | counted)
 
 
-def _copied(service: Service, row: dict[str, Any]) -> str | None:
+def _copied(service: Service, row: InstanceRow) -> str | None:
     """Why the database may be a copy; None where there is nothing that could be sent or used up twice."""
     if not (Post.select().exists() or (row["beat"] > 1 and Account.select().exists())):
         return None

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from typing_extensions import TypedDict
 
@@ -18,6 +18,7 @@ from socialpub.base.runtime import iso
 from socialpub.domain.core import events
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.common import some, without_none
+from socialpub.domain.shapes.errors import ErrorBody
 from socialpub.domain.shapes.events import (
     PostCanceled,
     PostEvent,
@@ -30,10 +31,9 @@ from socialpub.domain.shapes.events import (
 )
 from socialpub.store.db import Tx
 from socialpub.store.models import Batch, Post, the_row
+from socialpub.store.rows import PostRow, PostStatus
 
 log = logging.getLogger("socialpub.posts")
-
-Row = dict[str, Any]
 
 
 class Extra(TypedDict, total=False):
@@ -92,7 +92,7 @@ def move(
     data: Extra | None = None,
     request_id: str | None = None,
     **columns: Any,
-) -> Row | None:
+) -> PostRow | None:
     """Make a move and write its events; the row as it is now, or None when the row was not in the right state.
 
     `where` narrows the update further (a time window). `data`: what the row as it is now cannot tell its events.
@@ -107,7 +107,7 @@ def move(
     row = the_row(Post, post)
     request_id = request_id or _request_of(row)
     for type_ in allowed.events:
-        tell(service, type_, row, data or {}, request_id)
+        _tell(service, type_, row, _DATA[type_](row, data or {}), request_id)
     if row["status"] in TERMINAL or name == "wait":
         tx.after_commit(lambda: _log(row, request_id))
     if row["status"] in TERMINAL:
@@ -115,29 +115,52 @@ def move(
     return row
 
 
-def tell(service: Service, type_: str, row: Row, extra: Extra, request_id: str | None = None) -> None:
-    """Write one post event: the fields that all have, and those of its type.
+class AcceptedPost(TypedDict):
+    """The row of a post as it is accepted; its other columns are null or have their defaults."""
 
-    Without a `request_id` the event belongs to the request that made the batch.
-    """
+    id: str
+    organization: str
+    profile: str
+    account: str
+    platform: str
+    batch: str
+    position: int
+    status: PostStatus
+    text: str
+    text_fold: str
+    media: str
+    options: str
+    first_comment: str | None
+    scheduled_at: int | None
+    warnings: str
+    created_at: int
+    updated_at: int
+
+
+def tell_accepted(service: Service, type_: str, row: AcceptedPost, request_id: str) -> None:
+    """Write one event of a post that its request has just made."""
+    _tell(service, type_, row, _ACCEPTED[type_](row, {}), request_id)
+
+
+def _tell(service: Service, type_: str, row: AcceptedPost, data: PostEvent, request_id: str | None) -> None:
     events.emit(
         service,
         type_,
         row["organization"],
-        _DATA[type_](row, extra),
+        data,
         profile=row["profile"],
         post=row["id"],
-        request_id=request_id or _request_of(row),
+        request_id=request_id,
     )
 
 
-def _request_of(row: Row) -> str | None:
+def _request_of(row: PostRow) -> str | None:
     """The request that made the post's batch."""
     found: str | None = Batch.select(Batch.request_id).where(Batch.id == row["batch"]).scalar()
     return found
 
 
-def _log(row: Row, request_id: str | None) -> None:
+def _log(row: PostRow, request_id: str | None) -> None:
     """The one line of an outcome; ids only, for a platform's words may hold anything."""
     error = json.loads(row["error"]) if row["error"] else {}
     outcome = row["status"] if row["status"] in TERMINAL else "failed, is tried again"
@@ -155,7 +178,7 @@ def _log(row: Row, request_id: str | None) -> None:
     )
 
 
-def _common(row: Row) -> PostEvent:
+def _common(row: AcceptedPost) -> PostEvent:
     return {
         "id": row["id"],
         "batchId": row["batch"],
@@ -166,15 +189,16 @@ def _common(row: Row) -> PostEvent:
     }
 
 
-def _queued(row: Row, _: Extra) -> PostQueued:
+def _queued(row: AcceptedPost, _: Extra) -> PostQueued:
     return {**_common(row), "queuedAt": iso(row["updated_at"])}
 
 
-def _validated(row: Row, _: Extra) -> PostValidated:
+def _validated(row: AcceptedPost, _: Extra) -> PostValidated:
     return {**_common(row), "validatedAt": iso(row["updated_at"])}
 
 
-def _published(row: Row, _: Extra) -> PostPublished:
+def _published(row: PostRow, _: Extra) -> PostPublished:
+    assert row["published_at"] is not None, "the move writes it"
     data: PostPublished = {
         **_common(row),
         "publishedAt": iso(row["published_at"]),
@@ -188,31 +212,41 @@ def _published(row: Row, _: Extra) -> PostPublished:
     return without_none(data, "firstCommentUri", "firstCommentCid", "warnings")
 
 
-def _rejected(row: Row, _: Extra) -> PostRejected:
-    return {**_common(row), "rejectedAt": iso(row["updated_at"]), "error": json.loads(row["error"])}
+def _error(row: PostRow) -> ErrorBody:
+    """The error of a post that has one."""
+    assert row["error"] is not None, "the move writes it"
+    return cast(ErrorBody, json.loads(row["error"]))
 
 
-def _failed(row: Row, _: Extra) -> PostFailed:
+def _rejected(row: PostRow, _: Extra) -> PostRejected:
+    return {**_common(row), "rejectedAt": iso(row["updated_at"]), "error": _error(row)}
+
+
+def _failed(row: PostRow, _: Extra) -> PostFailed:
     return {
         **_common(row),
         "failedAt": iso(row["updated_at"]),
-        "error": json.loads(row["error"]),
+        "error": _error(row),
         "willRetry": row["status"] == "validated",
         "nextAttemptAt": iso(row["next_attempt_at"]),
     }
 
 
-def _rescheduled(row: Row, extra: Extra) -> PostRescheduled:
+def _rescheduled(row: PostRow, extra: Extra) -> PostRescheduled:
     return {**_common(row), "previousScheduledAt": extra["previousScheduledAt"]}
 
 
-def _canceled(row: Row, _: Extra) -> PostCanceled:
+def _canceled(row: PostRow, _: Extra) -> PostCanceled:
     return {**_common(row), "canceledAt": iso(row["updated_at"])}
 
 
-_DATA: dict[str, Callable[[Row, Extra], PostEvent]] = {
+_ACCEPTED: dict[str, Callable[[AcceptedPost, Extra], PostEvent]] = {
     "post.queued": _queued,
     "post.validated": _validated,
+}
+
+_DATA: dict[str, Callable[[PostRow, Extra], PostEvent]] = {
+    **_ACCEPTED,
     "post.published": _published,
     "post.rejected": _rejected,
     "post.failed": _failed,
@@ -221,7 +255,14 @@ _DATA: dict[str, Callable[[Row, Extra], PostEvent]] = {
 }
 
 
-def goes_on(post: dict[str, Any]) -> bool:
+class Prepared(TypedDict):
+    """What of a post's row tells what preparing has left."""
+
+    platform: str
+    saved: str | None
+
+
+def goes_on(post: Prepared) -> bool:
     """Whether what preparing has left at the platform reaches its place without us."""
     delivers = platforms.platform(post["platform"]).delivers
     return bool(post["saved"] and delivers and delivers(json.loads(post["saved"])))

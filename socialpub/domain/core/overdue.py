@@ -13,11 +13,20 @@ from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain.core import moves
 from socialpub.domain.core.service import Service
-from socialpub.store.models import Intent, Post
+from socialpub.store.models import Intent, Post, columns_of
 
-Row = dict[str, Any]
 LEAST_MS = 5000  # from due to claimed in ordinary work: no grace is shorter
 PREPARING_MS = 300_000  # from claimed to sent: it takes what an upload takes, and that is not being late
+
+
+class DuePost(moves.Prepared):
+    """What of a post's row tells when it is due."""
+
+    id: str
+    account: str
+    due_at: int | None
+    scheduled_at: int | None
+    created_at: int
 
 
 def due_column() -> Any:
@@ -25,9 +34,10 @@ def due_column() -> Any:
     return fn.COALESCE(Post.due_at, Post.scheduled_at, Post.created_at)
 
 
-def due_of(post: Row) -> int:
+def due_of(post: DuePost) -> int:
     """The time at which an open post is due."""
-    return int(next(post[name] for name in ("due_at", "scheduled_at", "created_at") if post[name] is not None))
+    times = (post["due_at"], post["scheduled_at"], post["created_at"])
+    return next(at for at in times if at is not None)
 
 
 def ends(service: Service, least: int = LEAST_MS) -> int:
@@ -39,14 +49,14 @@ def _grace_ms(service: Service) -> int:
     return max(LEAST_MS, int(service.runtime.settings.scheduling.overdue_grace * 1000))
 
 
-def refusal(service: Service, post: Row, least: int = LEAST_MS) -> ApiError | None:
+def refusal(service: Service, post: DuePost, least: int = LEAST_MS) -> ApiError | None:
     """Why an open post is not published any more; None while it is not too late, or something of it was sent."""
     if due_of(post) >= ends(service, least) or moves.goes_on(post):
         return None
     return None if _sent().where(Intent.post == post["id"]).exists() else error(service, post)
 
 
-def error(service: Service, post: Row) -> ApiError:
+def error(service: Service, post: DuePost) -> ApiError:
     """The error that a post ends with which is not published any more."""
     due, now = due_of(post), service.now_ms
     late, grace = (now - due) // 1000, _grace_ms(service) // 1000
@@ -62,15 +72,12 @@ def _sent() -> Any:
     return Intent.select().where(Intent.outcome.is_null() | (Intent.outcome == "ok"))
 
 
-def before(at_ms: int) -> list[Row]:
+def before(at_ms: int) -> list[DuePost]:
     """Open posts that were due before a time and of which nothing can have been sent, in due order."""
     rows = (
-        Post.select(*_SHOWN)
+        Post.select(*columns_of(Post, DuePost))
         .where(Post.status.in_(moves.OPEN), due_column() < at_ms, ~fn.EXISTS(_sent().where(Intent.post == Post.id)))
         .order_by(due_column(), Post.id)
         .dicts()
     )
     return [row for row in rows if not moves.goes_on(row)]
-
-
-_SHOWN = (Post.id, Post.platform, Post.account, Post.due_at, Post.scheduled_at, Post.created_at, Post.saved)

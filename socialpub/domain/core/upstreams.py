@@ -16,8 +16,7 @@ from socialpub.base.net import Http, Reply, Sink
 from socialpub.domain.core.service import Service
 from socialpub.platforms.contract import Account as Who
 from socialpub.store.models import Account, the_row
-
-Row = dict[str, Any]
+from socialpub.store.rows import AccountRow
 
 
 def share(service: Service, account: str) -> Share:
@@ -25,7 +24,7 @@ def share(service: Service, account: str) -> Share:
     return share_of(service, the_row(Account, account))
 
 
-def share_of(service: Service, account: Row) -> Share:
+def share_of(service: Service, account: AccountRow) -> Share:
     """Whose a call for an account is. A server of the account's own choice is an upstream of its own."""
     return Share(_name(service, account["platform"], json.loads(account["extra"])), account["organization"])
 

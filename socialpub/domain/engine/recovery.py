@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from peewee import JOIN, Value, fn
@@ -124,7 +125,7 @@ def fail_overdue(service: Service) -> int:
     return len(rows)
 
 
-def fail_part(service: Service, rows: list[dict[str, Any]]) -> None:
+def fail_part(service: Service, rows: Sequence[overdue.DuePost]) -> None:
     def fail(tx: Tx) -> None:
         for row in rows:
             records.too_late(service, tx, row)

@@ -29,6 +29,7 @@ from socialpub.platforms.contract import Draft, Facts, Item, Kind
 from socialpub.platforms.kit.rules import unreachable
 from socialpub.store.db import Tx
 from socialpub.store.models import Media, Post
+from socialpub.store.rows import MediaRow
 
 EXTENSIONS = {
     "image/jpeg": "jpg",
@@ -140,15 +141,16 @@ FACTS = (
 """Columns that are named like the facts they hold."""
 
 
-def facts_of(row: Row) -> Facts:
+def facts_of(row: MediaRow) -> Facts:
     """What is known of an asset without opening its file."""
-    return Facts(row["content_type"], row["size_bytes"], **{column: row[column] for column in FACTS})
+    columns: Mapping[str, Any] = row
+    return Facts(row["content_type"], row["size_bytes"], **{column: columns[column] for column in FACTS})
 
 
 # --- Records -----------------------------------------------------------------------------------------------------
 
 
-def find(scope: Scope, profile: str | None, media_id: str) -> Row:
+def find(scope: Scope, profile: str | None, media_id: str) -> MediaRow:
     """The row of an asset that the scope (and profile) may use; ApiError `not_found`, rule `media.unknown`."""
     row = _usable(scope, profile or scope.profile).where(Media.id == media_id).dicts().first()
     if row is None:
@@ -156,12 +158,12 @@ def find(scope: Scope, profile: str | None, media_id: str) -> Row:
     return row  # type: ignore[no-any-return]
 
 
-def held(scope: Scope, ids: Collection[str]) -> dict[str, Row]:
+def held(scope: Scope, ids: Collection[str]) -> dict[str, MediaRow]:
     """The rows of those of these assets that the organization has, in one query."""
     return {row["id"]: row for row in _usable(scope, None).where(Media.id.in_(sorted(ids))).dicts()} if ids else {}
 
 
-def usable(held: Mapping[str, Row], profile: str, media_id: str) -> Row:
+def usable(held: Mapping[str, MediaRow], profile: str, media_id: str) -> MediaRow:
     """The asset, where the profile may use it; ApiError as `find`."""
     row = held.get(media_id)
     if row is None or row["profile"] not in (None, profile):
@@ -174,7 +176,7 @@ def _usable(scope: Scope, profile: str | None) -> Any:
     return query.where(Media.profile.is_null() | (Media.profile == profile)) if profile else query
 
 
-def body(service: Service, row: Row) -> MediaBody:
+def body(service: Service, row: MediaRow) -> MediaBody:
     """An asset as the API shows it."""
     return {
         "id": row["id"],
@@ -262,18 +264,20 @@ def public(service: Service, media_id: str, name: str) -> Row:
 # --- A post's items ----------------------------------------------------------------------------------------------
 
 
-def assets_of(refs: Sequence[Mapping[str, Any]]) -> dict[str, Row]:
+def assets_of(refs: Sequence[Mapping[str, Any]]) -> dict[str, MediaRow]:
     """The rows of the assets that a post's media names, deleted ones included (on a read snapshot)."""
     ids = [ref["mediaId"] for ref in refs if "mediaId" in ref]
     return {row["id"]: row for row in Media.select().where(Media.id.in_(ids)).dicts()} if ids else {}
 
 
-def draft_items(service: Service, refs: Sequence[Mapping[str, Any]], assets: Mapping[str, Row]) -> tuple[Item, ...]:
+def draft_items(
+    service: Service, refs: Sequence[Mapping[str, Any]], assets: Mapping[str, MediaRow]
+) -> tuple[Item, ...]:
     """The items as cheap checks see them: no bytes, no facts."""
     return tuple(_item(service, ref, assets) for ref in refs)
 
 
-def _item(service: Service, ref: Mapping[str, Any], assets: Mapping[str, Row]) -> Item:
+def _item(service: Service, ref: Mapping[str, Any], assets: Mapping[str, MediaRow]) -> Item:
     alt = ref.get("altText")
     if "mediaId" not in ref:
         return Item(ref["kind"], alt, ref.get("url"))
@@ -283,7 +287,7 @@ def _item(service: Service, ref: Mapping[str, Any], assets: Mapping[str, Row]) -
 
 
 def with_bytes(
-    service: Service, fetched: Fetched, batch: str, platform: str, refs: str, assets: Mapping[str, Row]
+    service: Service, fetched: Fetched, batch: str, platform: str, refs: str, assets: Mapping[str, MediaRow]
 ) -> tuple[Item, ...]:
     """The items with their bytes and facts, in an I/O thread; `preflight_failed` for what cannot be had or read."""
     return tuple(
@@ -298,7 +302,7 @@ def resolved(
     platform: str,
     index: int,
     ref: Mapping[str, Any],
-    assets: Mapping[str, Row],
+    assets: Mapping[str, MediaRow],
 ) -> Item:
     """One item with its bytes and facts; `preflight_failed` when it cannot be had or read."""
     item, name = _item(service, ref, assets), f"Media item {index + 1}"
@@ -331,7 +335,7 @@ def option_facts(fetched: Fetched, batch: str, platform: str, draft: Draft) -> d
 
 
 def _bytes_of(
-    service: Service, fetched: Fetched, batch: str, ref: Mapping[str, Any], assets: Mapping[str, Row]
+    service: Service, fetched: Fetched, batch: str, ref: Mapping[str, Any], assets: Mapping[str, MediaRow]
 ) -> tuple[Path, Facts]:
     if "mediaId" in ref:
         return _stored(service, assets[ref["mediaId"]])
@@ -340,7 +344,7 @@ def _bytes_of(
     return fetched.get(batch, ref["url"])
 
 
-def _stored(service: Service, asset: Row) -> tuple[Path, Facts]:
+def _stored(service: Service, asset: MediaRow) -> tuple[Path, Facts]:
     facts, path = facts_of(asset), file_of(service, asset["sha256"])
     if not path.exists():
         files.check(service)

@@ -234,12 +234,12 @@ def _insert_target(
         claim = service.jobs.put_held(tx, "publish", target.post, account, share)
     else:
         service.jobs.put(tx, "publish", target.post, order.at_ms, account, share)
-        moves.tell(service, "post.queued", row, {}, order.act.request_id)
-    moves.tell(service, "post.validated", row, {}, order.act.request_id)
+        moves.tell_accepted(service, "post.queued", row, order.act.request_id)
+    moves.tell_accepted(service, "post.validated", row, order.act.request_id)
     return claim
 
 
-def _row(order: _Order, target: _Target, media_ids: Mapping[Inline, str], now: int) -> Row:
+def _row(order: _Order, target: _Target, media_ids: Mapping[Inline, str], now: int) -> moves.AcceptedPost:
     aim = target.aim
     refs = [_saved_ref(ref, aim.account["profile"], media_ids) for ref in aim.refs]
     return {

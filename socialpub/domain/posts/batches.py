@@ -8,7 +8,9 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from typing_extensions import TypedDict
 
 from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError
@@ -21,27 +23,41 @@ from socialpub.domain.shapes.errors import warning_body
 from socialpub.domain.shapes.posts import BatchBody, BatchStatus, Result
 from socialpub.platforms.kit.rules import warning
 from socialpub.store.db import Answer, Tx
-from socialpub.store.models import Batch, Post, the_row
+from socialpub.store.models import Batch, Post, columns_of, the_row
+from socialpub.store.rows import BatchRow, PostStatus
 
 log = logging.getLogger("socialpub.batches")
 
 T = TypeVar("T")
-Row = dict[str, Any]
 AFTERWARDS_SECONDS = 2.0
 MAYBE = ("uri", "cid", "url", "firstCommentUri", "firstCommentCid", "warnings", "error")
 
 
-# What a result is made from. All columns take twice the time, in the transaction that everybody waits for.
-_SHOWN = (
-    *(Post.id, Post.account, Post.platform, Post.status, Post.scheduled_at, Post.warnings, Post.error, Post.url),
-    *(Post.platform_uri, Post.platform_cid, Post.first_comment_uri, Post.first_comment_cid),
-)
+class _Target(TypedDict):
+    """What of a post's row its batch shows."""
+
+    id: str
+    account: str
+    platform: str
+    status: PostStatus
+    scheduled_at: int | None
+    platform_uri: str | None
+    platform_cid: str | None
+    url: str | None
+    first_comment_uri: str | None
+    first_comment_cid: str | None
+    warnings: str
+    error: str | None
+
+
+# All columns take twice the time, in the transaction that everybody waits for.
+_SHOWN = columns_of(Post, _Target)
 
 
 def batch_body(service: Service, batch: str) -> BatchBody:
     """The batch envelope, from the rows as they are now."""
     head = the_row(Batch, batch)
-    rows = list(Post.select(*_SHOWN).where(Post.batch == batch).order_by(Post.position).dicts())
+    rows: list[_Target] = list(Post.select(*_SHOWN).where(Post.batch == batch).order_by(Post.position).dicts())
     body: BatchBody = {
         "id": batch,
         "status": _batch_status(head, [row["status"] for row in rows]),
@@ -53,7 +69,7 @@ def batch_body(service: Service, batch: str) -> BatchBody:
     return body
 
 
-def _batch_status(head: Row, statuses: Sequence[str]) -> BatchStatus:
+def _batch_status(head: BatchRow, statuses: Sequence[str]) -> BatchStatus:
     """`queued` while nothing has failed and something is not settled: nobody may read that as a failure."""
     failed = [status for status in statuses if status in moves.TERMINAL and status != "published"]
     if head["scheduled_at"] is not None or (not failed and not moves.TERMINAL.issuperset(statuses)):
@@ -63,7 +79,7 @@ def _batch_status(head: Row, statuses: Sequence[str]) -> BatchStatus:
     return "failed" if len(failed) == len(statuses) else "partial_failed"
 
 
-def _result(row: Row) -> Result:
+def _result(row: _Target) -> Result:
     unsettled = row["status"] in ("validated", "publishing") and row["scheduled_at"] is None
     warnings = json.loads(row["warnings"]) + ([warning_body(warning("still_publishing"))] if unsettled else [])
     result: Result = {

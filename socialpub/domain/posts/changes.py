@@ -16,19 +16,20 @@ from socialpub.domain.publishing import records
 from socialpub.domain.shapes.posts import SettleRequest
 from socialpub.store.db import Tx
 from socialpub.store.models import Intent, Post
+from socialpub.store.rows import PostRow
 
 Row = dict[str, Any]
 
 
-def find(scope: Scope, post: str) -> Row:
+def find(scope: Scope, post: str) -> PostRow:
     """A post of the scope; ApiError `not_found`."""
     query = Post.select().where(Post.id == post, Post.organization == scope.organization)
     if scope.profile:
         query = query.where(Post.profile == scope.profile)
-    row = query.dicts().first()
+    row: PostRow | None = query.dicts().first()
     if row is None:
         raise ApiError("not_found", "There is no post with this id in the scope.")
-    return row  # type: ignore[no-any-return]
+    return row
 
 
 def reschedule(service: Service, tx: Tx, scope: Scope, post: str, at_ms: int, request_id: str) -> None:
@@ -38,13 +39,14 @@ def reschedule(service: Service, tx: Tx, scope: Scope, post: str, at_ms: int, re
     """
     check_future(service, at_ms)
     row = find(scope, post)
+    was = row["scheduled_at"]
     moved = moves.move(
         service,
         tx,
         "reschedule",
         post,
         where=Post.scheduled_at > service.now_ms,
-        data={"previousScheduledAt": iso(row["scheduled_at"])},
+        data=None if was is None else {"previousScheduledAt": iso(was)},
         request_id=request_id,
         scheduled_at=at_ms,
     )
@@ -64,7 +66,7 @@ def cancel(service: Service, tx: Tx, scope: Scope, post: str, request_id: str) -
     return {"id": post, "status": "canceled"}
 
 
-def _outside_window(row: Row) -> ApiError:
+def _outside_window(row: PostRow) -> ApiError:
     if row["status"] != "queued":
         return refuse("post.status", f"The post is `{row['status']}`, not `queued`.")
     return refuse("post.scheduledAt.window")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
@@ -16,12 +15,12 @@ from socialpub.domain.posts import changes, postlog_query
 from socialpub.domain.posts.postlog_query import Filter
 from socialpub.domain.shapes.posts import AttemptBody, PostBody, PostDetail, PostedComment, PostPage, PostsQuery
 from socialpub.store.models import Account, Attempt, Post, the_row
+from socialpub.store.rows import AccountRow, AttemptRow, PostRow
 
-Row = dict[str, Any]
 LISTING = "posts"
 
 
-def body(row: Row, account: Row) -> PostBody:
+def body(row: PostRow, account: AccountRow) -> PostBody:
     """A post as the API shows it."""
     shown: PostBody = {
         "id": row["id"],
@@ -110,13 +109,13 @@ def _below(service: Service, scope: Scope, query: PostsQuery) -> tuple[int, str]
 
 
 def _bodies(numbers: Sequence[int]) -> list[PostBody]:
-    rows = {row["number"]: row for row in Post.select().where(Post.number.in_(numbers)).dicts()}
+    rows: dict[int, PostRow] = {row["number"]: row for row in Post.select().where(Post.number.in_(numbers)).dicts()}
     used = {row["account"] for row in rows.values()}
-    known = {row["id"]: row for row in Account.select().where(Account.id.in_(used)).dicts()}
+    known: dict[str, AccountRow] = {row["id"]: row for row in Account.select().where(Account.id.in_(used)).dicts()}
     return [body(rows[number], known[rows[number]["account"]]) for number in numbers]
 
 
-def _attempt(row: Row) -> AttemptBody:
+def _attempt(row: AttemptRow) -> AttemptBody:
     return {
         "id": row["id"],
         "attemptNumber": row["number"],

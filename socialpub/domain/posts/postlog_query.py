@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from socialpub import platforms
-from socialpub.domain.shapes.posts import PostStatus
 from socialpub.store import search
 from socialpub.store.db import proxy
+from socialpub.store.rows import PostStatus
 from socialpub.store.search import Condition, Hit, Sought, among, every
 
 PROBES = 56  # in one statement: each platform with each status

@@ -18,6 +18,7 @@ from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.posts import TARGETS_MAX, MediaItem, PublishRequest, Target
 from socialpub.platforms.contract import Draft, Item
+from socialpub.store.rows import AccountRow, MediaRow
 
 Row = dict[str, Any]
 LEAD_MS = 1000
@@ -28,9 +29,9 @@ class Aim:
     """One resolved target: the account and the content that is meant for it."""
 
     index: int
-    account: Row
+    account: AccountRow
     refs: tuple[Row, ...]  # mediaRefs, inline bytes as their hash
-    assets: dict[str, Row]  # the stored media among them, by id
+    assets: dict[str, MediaRow]  # the stored media among them, by id
     draft: Draft
 
     @property
@@ -129,13 +130,13 @@ def _media_ids(request: PublishRequest) -> set[str]:
     return {media_id for media_id in ids if media_id is not None}
 
 
-def _candidates(connected: Sequence[Row], target: Target) -> list[Row]:
+def _candidates(connected: Sequence[AccountRow], target: Target) -> list[AccountRow]:
     if target.account_id is not None:
         return [row for row in connected if row["id"] == target.account_id]
     return [row for row in connected if row["platform"] == target.platform]
 
 
-def _check_found(targets: Sequence[Target], candidates: Sequence[list[Row]]) -> None:
+def _check_found(targets: Sequence[Target], candidates: Sequence[list[AccountRow]]) -> None:
     """The rules of resolving, in their documented order: each over all targets before the next."""
     pairs = list(zip(targets, candidates, strict=True))
     for index, (target, found) in enumerate(pairs):
@@ -160,12 +161,12 @@ def _check_found(targets: Sequence[Target], candidates: Sequence[list[Row]]) -> 
             raise _mismatch("targets.options.platform_mismatch", index, "options", target.options.platform, found[0])
 
 
-def _mismatch(rule: str, index: int, field: str, said: str, account: Row) -> ApiError:
+def _mismatch(rule: str, index: int, field: str, said: str, account: AccountRow) -> ApiError:
     message = f"Target {index}: `{field}` is for {said}, but the account {account['id']} is on {account['platform']}."
     return refuse(rule, message)
 
 
-def _ambiguous(index: int, target: Target, found: Sequence[Row]) -> ApiError:
+def _ambiguous(index: int, target: Target, found: Sequence[AccountRow]) -> ApiError:
     ids = ", ".join(f"{row['id']} ({row['display_name'] or row['platform_account_id']})" for row in found)
     return refuse(
         "target.account.ambiguous",
@@ -175,7 +176,9 @@ def _ambiguous(index: int, target: Target, found: Sequence[Row]) -> ApiError:
     )
 
 
-def _aim(service: Service, held: Mapping[str, Row], request: PublishRequest, index: int, account: Row) -> Aim:
+def _aim(
+    service: Service, held: Mapping[str, MediaRow], request: PublishRequest, index: int, account: AccountRow
+) -> Aim:
     target = request.targets[index]
     entries = request.media if target.media is None else target.media
     refs, assets = _media(held, account, entries or [])
@@ -189,7 +192,7 @@ def _aim(service: Service, held: Mapping[str, Row], request: PublishRequest, ind
     return Aim(index, account, tuple(refs), assets, draft)
 
 
-def _defaults(account: Row) -> Row:
+def _defaults(account: AccountRow) -> Row:
     """What the account has for options that are left out, as of now."""
     extra = accounts.who(account).extra
     fields = platforms.platform(account["platform"]).defaults
@@ -203,7 +206,9 @@ def options_body(options: Any) -> Row:
     return dict(options.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"platform"}))
 
 
-def _media(held: Mapping[str, Row], account: Row, entries: Sequence[Any]) -> tuple[list[Row], dict[str, Row]]:
+def _media(
+    held: Mapping[str, MediaRow], account: AccountRow, entries: Sequence[Any]
+) -> tuple[list[Row], dict[str, MediaRow]]:
     refs, assets = [], {}
     for entry in entries:
         ref = _ref(entry)
@@ -221,7 +226,7 @@ def _ref(entry: Any) -> Row:
     return dict(entry.model_dump(mode="json", by_alias=True, exclude_unset=True))
 
 
-def _cheap_item(service: Service, ref: Row, assets: dict[str, Row]) -> Item:
+def _cheap_item(service: Service, ref: Row, assets: dict[str, MediaRow]) -> Item:
     if "bytesBase64" in ref:
         url = library.public_url(service, "med_" + "0" * 22, "image/jpeg" if ref["kind"] == "image" else "video/mp4")
         return Item(ref["kind"], ref.get("altText"), url, stored=True)

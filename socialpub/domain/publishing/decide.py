@@ -29,8 +29,8 @@ from dataclasses import dataclass
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.publishing import horizon, intents
-from socialpub.domain.publishing.intents import Row
 from socialpub.platforms.contract import Absent, Pending, Published, SendClass, Unknown
+from socialpub.store.rows import IntentRow
 
 # --- What came ---
 
@@ -174,7 +174,7 @@ Step = Bind | Follow | Compare | Doubt | Wait | Look | LookLater | Resend | Refu
 # --- The table ---
 
 
-def decide(answer: Answer, class_: SendClass, checks: Sequence[float], intent: Row, now: int) -> Step:
+def decide(answer: Answer, class_: SendClass, checks: Sequence[float], intent: IntentRow, now: int) -> Step:
     """The one step that follows. `checks`: seconds after the intent at which to look (`horizon.checks_of`)."""
     match answer:
         case Resumed(revoked):
@@ -200,7 +200,7 @@ def decide(answer: Answer, class_: SendClass, checks: Sequence[float], intent: R
     raise AssertionError(f"no decision for {answer}")
 
 
-def _look_at(due: int, revoked: bool, intent: Row, now: int) -> Step:
+def _look_at(due: int, revoked: bool, intent: IntentRow, now: int) -> Step:
     if due > now:
         return Wait(due)
     said_no = _said_no(intent) if revoked else None
@@ -225,7 +225,9 @@ def _compared(error: ApiError, looks: Sequence[Published | Pending | Absent | Un
     return Refused(error) if all(isinstance(found, Absent) for found in looks) else Duplicate(error)
 
 
-def _absent(found: Absent, revoked: bool, class_: SendClass, checks: Sequence[float], intent: Row, now: int) -> Step:
+def _absent(
+    found: Absent, revoked: bool, class_: SendClass, checks: Sequence[float], intent: IntentRow, now: int
+) -> Step:
     if not revoked and horizon.may_resend(class_, checks, intent, now):
         return Resend(found)
     if not horizon.is_absent(class_, checks, intent, now):
@@ -238,7 +240,7 @@ def _absent(found: Absent, revoked: bool, class_: SendClass, checks: Sequence[fl
     return Refused(error)
 
 
-def _unseen(found: Absent | Unknown, revoked: bool, checks: Sequence[float], intent: Row, now: int) -> Step:
+def _unseen(found: Absent | Unknown, revoked: bool, checks: Sequence[float], intent: IntentRow, now: int) -> Step:
     """Neither there nor known to be absent. A revoked account is not asked again; of the others, as planned."""
     if revoked:
         said_no = _said_no(intent)
@@ -249,6 +251,6 @@ def _unseen(found: Absent | Unknown, revoked: bool, checks: Sequence[float], int
     return NotSeen(found) if at is None else LookLater(found, at)
 
 
-def _said_no(intent: Row) -> ApiError | None:
+def _said_no(intent: IntentRow) -> ApiError | None:
     """The platform's refusal of a send, where no other one can still take effect."""
     return intents.refusal(intent) if intent["answered"] else None

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
+
+from typing_extensions import TypedDict, Unpack
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.core.service import Service
@@ -18,8 +20,8 @@ from socialpub.platforms.kit.rules import once
 from socialpub.store.db import Tx
 from socialpub.store.models import Intent, Post
 from socialpub.store.queue import Claim
+from socialpub.store.rows import AccountRow, AttemptRow, IntentRow, MediaRow, PostRow
 
-Row = dict[str, Any]
 RESPONSE_MAX = 16 * 1024
 BOUND_MS = 24 * 3600 * 1000
 TAKEN = "taken"  # the outcome of a send whose answer named what the platform is not done with
@@ -33,16 +35,34 @@ class TakenError(Exception):
     """What was found belongs, or may belong, to another post of the account; nothing was written."""
 
 
+class Said(TypedDict):
+    """What a platform answered to a send: in words, and as it came."""
+
+    message: str
+    response: Any
+
+
+class IntentChange(TypedDict, total=False):
+    """What a run changes of an open intent."""
+
+    sent_at: int
+    sends: int
+    looks: int
+    answered: bool
+    refusal: str | None
+    evidence: str
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """Everything one run needs to know, read in the transaction that claimed the post."""
 
     claim: Claim
-    post: Row
-    account: Row
-    attempt: Row
-    assets: dict[str, Row]
-    open_intent: Row | None = None  # sent, perhaps: look before anything else
+    post: PostRow
+    account: AccountRow
+    attempt: AttemptRow
+    assets: dict[str, MediaRow]
+    open_intent: IntentRow | None = None  # sent, perhaps: look before anything else
     published: Published | None = None  # by this attempt already; only the first comment is missing
     plan: dict[str, Any] | None = None  # of what is published
 
@@ -52,7 +72,7 @@ def owned(service: Service, snapshot: Snapshot) -> None:
         raise LostClaimError(snapshot.post["id"])
 
 
-def check_twins(intent: Row) -> None:
+def check_twins(intent: IntentRow) -> None:
     """TakenError when what was found by its content may as well be that of a twin whose answer was lost too."""
     window = Intent.intent_at.between(intent["intent_at"] - BOUND_MS, intent["intent_at"] + BOUND_MS)
     lost = Intent.outcome.is_null() | ((Intent.outcome == "unknown") & Intent.settled_by.is_null())
@@ -63,11 +83,11 @@ def check_twins(intent: Row) -> None:
 
 def intend(
     service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning] = ()
-) -> Row:
+) -> IntentRow:
     """Write down what is about to be sent; committed before the first mutating byte."""
     owned(service, snapshot)
     post, now = snapshot.post["id"], service.now_ms
-    row = {
+    row: IntentRow = {
         "id": service.runtime.ids.uuid(),
         "post": post,
         "attempt": snapshot.attempt["id"],
@@ -82,7 +102,12 @@ def intend(
         "looks": 0,
         "answered": False,
         "refusal": None,
+        "outcome": None,
+        "remote_id": None,
+        "result": None,
         "evidence": None,
+        "settled_at": None,
+        "settled_by": None,
     }
     Intent.insert(**row).execute()
     if warnings:
@@ -90,7 +115,7 @@ def intend(
     return row
 
 
-def open_intent(post: str) -> Row | None:
+def open_intent(post: str) -> IntentRow | None:
     """What of this post may have been sent and is not settled."""
     return Intent.select().where(Intent.post == post, Intent.outcome.is_null()).dicts().first()  # type: ignore[no-any-return]
 
@@ -102,7 +127,7 @@ def done(attempt: str) -> Published | None:
     return published_of(row) if row else None
 
 
-def bound(intent: Row) -> frozenset[str]:
+def bound(intent: IntentRow) -> frozenset[str]:
     """The remote ids of the account that belong to other posts, as far as they can be as young as this one."""
     since = intent["intent_at"] - BOUND_MS
     mine = (Intent.account == intent["account"]) & (Intent.id != intent["id"])
@@ -110,19 +135,21 @@ def bound(intent: Row) -> frozenset[str]:
     return frozenset(row[0] for row in rows.tuples())
 
 
-def earlier(intent: Row) -> list[Row]:
+def earlier(intent: IntentRow) -> list[IntentRow]:
     """The same post's sends before this one that the platform did not refuse, the newest first."""
     mine = (Intent.post == intent["post"]) & (Intent.step == intent["step"]) & (Intent.number < intent["number"])
     return list(Intent.select().where(mine, Intent.outcome != Outcome.REJECTED).order_by(Intent.number.desc()).dicts())
 
 
-def intend_again(service: Service, tx: Tx, snapshot: Snapshot, intent: Row) -> Row:
+def intend_again(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow) -> IntentRow:
     """The same plan is about to be sent once more."""
     owned(service, snapshot)
     return _change(intent, sent_at=service.now_ms, sends=intent["sends"] + 1, answered=False)
 
 
-def looked(service: Service, tx: Tx, snapshot: Snapshot, intent: Row, evidence: Any, next_at: int | None) -> Row:
+def looked(
+    service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, evidence: Any, next_at: int | None
+) -> IntentRow:
     """Looking did not settle it; with `next_at` the post is given back until then. An answer that came is kept."""
     owned(service, snapshot)
     said = answer(intent)
@@ -134,8 +161,8 @@ def looked(service: Service, tx: Tx, snapshot: Snapshot, intent: Row, evidence: 
 
 
 def answered(
-    service: Service, tx: Tx, snapshot: Snapshot, intent: Row, error: ApiError, *, over: bool, refused: bool
-) -> Row:
+    service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, error: ApiError, *, over: bool, refused: bool
+) -> IntentRow:
     """The send got an answer, only not one to trust. `over`: no call is still on its way. `refused`: it said no."""
     owned(service, snapshot)
     refusal = json.dumps({name: getattr(error, name) for name in REFUSAL}, default=str) if refused else None
@@ -144,11 +171,11 @@ def answered(
     return _change(intent, answered=over, evidence=capped({"answer": said}), refusal=refusal)
 
 
-def answer(intent: Row) -> Row | None:
+def answer(intent: IntentRow) -> Said | None:
     """What the platform said to a send, where it said anything: its `message` in words and the whole `response`."""
     found = json.loads(intent["evidence"] or "null")
     said = found.get("answer") if isinstance(found, dict) else None
-    return said if isinstance(said, dict) and said.get("response") is not None else None
+    return cast(Said, said) if isinstance(said, dict) and said.get("response") is not None else None
 
 
 REFUSAL = (
@@ -166,7 +193,7 @@ REFUSAL = (
 )
 
 
-def refusal(intent: Row) -> ApiError | None:
+def refusal(intent: IntentRow) -> ApiError | None:
     """What the platform had said to a send that was then looked for."""
     if not intent["refusal"]:
         return None
@@ -175,12 +202,12 @@ def refusal(intent: Row) -> ApiError | None:
     return error
 
 
-def _change(intent: Row, **columns: Any) -> Row:
+def _change(intent: IntentRow, **columns: Unpack[IntentChange]) -> IntentRow:
     Intent.update(**columns).where(Intent.id == intent["id"], Intent.outcome.is_null()).execute()
-    return intent | columns
+    return {**intent, **columns}
 
 
-def close(service: Service, intent: Row, outcome: str, published: Published | None = None) -> None:
+def close(service: Service, intent: IntentRow, outcome: str, published: Published | None = None) -> None:
     """Settle an open intent; `published` binds the remote post to it, TakenError when it is another's."""
     if published and _is_bound(intent, published.remote_id):
         raise TakenError(published.remote_id)
@@ -192,7 +219,7 @@ def close(service: Service, intent: Row, outcome: str, published: Published | No
     ).where(Intent.id == intent["id"], Intent.outcome.is_null()).execute()
 
 
-def _is_bound(intent: Row, remote_id: str) -> bool:
+def _is_bound(intent: IntentRow, remote_id: str) -> bool:
     same = (Intent.account == intent["account"]) & (Intent.remote_id == remote_id) & (Intent.id != intent["id"])
     return bool(Intent.select().where(same).exists())
 
@@ -207,7 +234,8 @@ def _published_body(published: Published) -> dict[str, Any]:
     }
 
 
-def published_of(intent: Row) -> Published:
+def published_of(intent: IntentRow) -> Published:
+    assert intent["result"] is not None, "what was published is kept with the outcome"
     found = json.loads(intent["result"])
     return Published(**(found | {"warnings": tuple(Warning(**warning) for warning in found["warnings"])}))
 

@@ -18,7 +18,6 @@ from socialpub.domain.media import library
 from socialpub.domain.publishing import intents, unclear
 from socialpub.domain.publishing.intents import (
     TAKEN,
-    Row,
     Snapshot,
     add_warnings,
     capped,
@@ -32,6 +31,7 @@ from socialpub.platforms.contract import Pending, Published, Warning
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Attempt, Intent, Post, row_of, the_row
 from socialpub.store.queue import Claim
+from socialpub.store.rows import AccountRow, IntentRow, PostRow
 
 RETRY_AFTER_MAX = 3600
 
@@ -71,7 +71,7 @@ def claim(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
     )
 
 
-def _refusal(account: Row) -> ApiError | None:
+def _refusal(account: AccountRow) -> ApiError | None:
     if account["disconnected_at"] is not None:
         return refuse("account.disconnected")
     if account["status"] == "revoked" or account["secret"] is None:
@@ -79,7 +79,7 @@ def _refusal(account: Row) -> ApiError | None:
     return None
 
 
-def _refuse(service: Service, tx: Tx, claim: Claim, post: Row, account: Row, error: ApiError) -> None:
+def _refuse(service: Service, tx: Tx, claim: Claim, post: PostRow, account: AccountRow, error: ApiError) -> None:
     number, name = post["attempts"] + 1, "refuse"
     if moves.goes_on(post):
         error, name = unclear.told_no_more(post, account, error), "doubt"
@@ -89,7 +89,7 @@ def _refuse(service: Service, tx: Tx, claim: Claim, post: Row, account: Row, err
     service.jobs.finish(tx, claim)
 
 
-def _begin(service: Service, tx: Tx, post: Row) -> Row:
+def _begin(service: Service, tx: Tx, post: PostRow) -> PostRow:
     number = post["attempts"] + 1
     nonce = int.from_bytes(service.runtime.entropy(7), "big")
     row = moves.move(
@@ -127,7 +127,7 @@ def _finish_attempt(service: Service, post: str, number: int, error: ApiError | 
 
 def intend(
     service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning]
-) -> Row | ApiError:
+) -> IntentRow | ApiError:
     """Write down what is about to be sent, or why it must not be any more: preparing may have taken long."""
     account = the_row(Account, snapshot.account["id"])
     refused = _refusal(account) or overdue.refusal(service, snapshot.post, overdue.PREPARING_MS)
@@ -137,7 +137,7 @@ def intend(
 # --- Ends --------------------------------------------------------------------------------------------------------
 
 
-def sent(service: Service, tx: Tx, snapshot: Snapshot, intent: Row, published: Published, *, last: bool) -> None:
+def sent(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published, *, last: bool) -> None:
     """The platform has the post. `last`: no first comment follows, so the row is published in the same transaction."""
     owned(service, snapshot)
     close(service, intent, Outcome.OK, published)
@@ -146,7 +146,7 @@ def sent(service: Service, tx: Tx, snapshot: Snapshot, intent: Row, published: P
 
 
 def commented(
-    service: Service, tx: Tx, snapshot: Snapshot, intent: Row, published: Published, comment: Published
+    service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published, comment: Published
 ) -> None:
     """The first comment is there too."""
     owned(service, snapshot)
@@ -158,7 +158,7 @@ def uncommented(
     service: Service,
     tx: Tx,
     snapshot: Snapshot,
-    intent: Row | None,
+    intent: IntentRow | None,
     published: Published,
     warning: Warning,
     outcome: str,
@@ -200,7 +200,7 @@ def _publish(
     service.jobs.finish(tx, snapshot.claim)
 
 
-def pending(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent: Row | None = None) -> None:
+def pending(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent: IntentRow | None = None) -> None:
     """Preparing goes on later; the post keeps its place and rings again. `intent`: the send whose answer this was."""
     owned(service, snapshot)
     if intent:
@@ -219,7 +219,7 @@ def later(service: Service, tx: Tx, snapshot: Snapshot, seconds: float) -> None:
 
 
 def failed(
-    service: Service, tx: Tx, snapshot: Snapshot, error: ApiError, intent: Row | None = None, outcome: str = ""
+    service: Service, tx: Tx, snapshot: Snapshot, error: ApiError, intent: IntentRow | None = None, outcome: str = ""
 ) -> None:
     """The attempt is over without a post. Scheduled posts are tried again after `platform_unavailable`."""
     owned(service, snapshot)
@@ -249,7 +249,7 @@ def failed(
     service.jobs.finish(tx, snapshot.claim)
 
 
-def _retry_wait(service: Service, post: Row, error: ApiError) -> int | None:
+def _retry_wait(service: Service, post: PostRow, error: ApiError) -> int | None:
     """Milliseconds until the next attempt; None when there is none."""
     waits = service.runtime.settings.publishing.retry_waits
     tried = post["tries"]
@@ -267,7 +267,7 @@ def _retry_wait(service: Service, post: Row, error: ApiError) -> int | None:
     return None if after > RETRY_AFTER_MAX else int(max(waits[tried - 1], after) * 1000)
 
 
-def too_late(service: Service, tx: Tx, found: Row) -> None:
+def too_late(service: Service, tx: Tx, found: overdue.DuePost) -> None:
     """End a post that was found due too long ago, unless somebody was faster: it was moved, or is being sent."""
     post = Post.select().where(Post.id == found["id"], Post.status.in_(moves.OPEN)).dicts().first()
     if post is None or overdue.due_of(post) != overdue.due_of(found) or open_intent(post["id"]):
@@ -276,7 +276,7 @@ def too_late(service: Service, tx: Tx, found: Row) -> None:
     service.jobs.remove(tx, post["id"])
 
 
-def _too_late(service: Service, tx: Tx, post: Row, error: ApiError) -> None:
+def _too_late(service: Service, tx: Tx, post: PostRow, error: ApiError) -> None:
     """Never dropped in silence, never sent late by surprise."""
     if post["status"] == "publishing":
         _finish_attempt(service, post["id"], post["attempts"], error)

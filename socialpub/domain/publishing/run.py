@@ -46,11 +46,12 @@ from socialpub.domain.publishing.decide import (
     Wait,
     decide,
 )
-from socialpub.domain.publishing.intents import LostClaimError, Row, Snapshot, TakenError
+from socialpub.domain.publishing.intents import LostClaimError, Snapshot, TakenError
 from socialpub.platforms.contract import Absent, Draft, Pending, Published, Surroundings, Unknown, Warning
 from socialpub.platforms.kit.rules import findings, warning
 from socialpub.store.db import Tx
 from socialpub.store.queue import Claim
+from socialpub.store.rows import IntentRow, PostRow
 
 log = logging.getLogger("socialpub.publish")
 
@@ -183,6 +184,8 @@ class _Run:
 
     def _bare_draft(self) -> Draft:
         post = self.post
+        assert post["draft_at"] is not None, "the first claim mints it"
+        assert post["draft_nonce"] is not None, "the first claim mints it"
         return Draft(
             text=post["text"],
             options=json.loads(post["options"]),
@@ -191,14 +194,14 @@ class _Run:
             nonce=post["draft_nonce"],
         )
 
-    def _intend(self, step: str, plan: dict[str, Any], notes: Sequence[Warning] = ()) -> Row:
+    def _intend(self, step: str, plan: dict[str, Any], notes: Sequence[Warning] = ()) -> IntentRow:
         intent = self._write(lambda tx: records.intend(self.service, tx, self.snapshot, step, plan, notes))
         if isinstance(intent, ApiError):
             raise intent
         _hit(intent, "after_intent")
         return intent
 
-    def _send(self, intent: Row, *, earlier_over: bool = True) -> None:
+    def _send(self, intent: IntentRow, *, earlier_over: bool = True) -> None:
         """The one public call."""
         self.sent = True
         bound = self._bound(intent)
@@ -223,7 +226,7 @@ class _Run:
 
     # --- The steps that `decide` knows ---
 
-    def _step(self, intent: Row, answer: Answer) -> None:
+    def _step(self, intent: IntentRow, answer: Answer) -> None:
         """Take the step that follows from an answer; most lead to another answer and its step."""
         class_ = self.up.platform.class_of(json.loads(intent["plan"]))
         checks = horizon.checks_of(class_, intent["step"], self.service.runtime.settings.publishing.settle_horizon)
@@ -264,7 +267,7 @@ class _Run:
             case _:
                 assert_never(step)
 
-    def _bind(self, intent: Row, step: Bind) -> None:
+    def _bind(self, intent: IntentRow, step: Bind) -> None:
         """The platform has it, by its own word or because it was found there."""
         try:
             self._bound_to(intent, step.found, step.by_content)
@@ -273,7 +276,7 @@ class _Run:
             found = {"found": step.found.uri or step.found.remote_id, "bound": True}
             self._step(intent, Looked(Unknown(found)))
 
-    def _bound_to(self, intent: Row, published: Published, by_content: bool) -> None:
+    def _bound_to(self, intent: IntentRow, published: Published, by_content: bool) -> None:
         _hit(intent, "before_result")
         if intent["step"] == "comment":
             post = self.snapshot.published
@@ -289,18 +292,18 @@ class _Run:
             self.snapshot = replace(self.snapshot, published=published, plan=plan, open_intent=None)
             self._comment(published)
 
-    def _write_sent(self, tx: Tx, intent: Row, published: Published, last: bool, by_content: bool) -> None:
+    def _write_sent(self, tx: Tx, intent: IntentRow, published: Published, last: bool, by_content: bool) -> None:
         if by_content:
             intents.check_twins(intent)
         records.sent(self.service, tx, self.snapshot, intent, published, last=last)
 
-    def _follow(self, intent: Row, found: Pending) -> None:
+    def _follow(self, intent: IntentRow, found: Pending) -> None:
         """What the platform named is kept with the send's end: from here on it is asked about, never sent again."""
         _hit(intent, "before_result")
         self._record(lambda tx: records.pending(self.service, tx, self.snapshot, found, intent))
         _hit(intent, "after_result")
 
-    def _doubt(self, intent: Row, step: Doubt) -> Row:
+    def _doubt(self, intent: IntentRow, step: Doubt) -> IntentRow:
         error = step.error
         log.warning("post %s: the answer to its send is unclear: %s", self.post["id"], error.message)
         if not step.kept:
@@ -311,7 +314,7 @@ class _Run:
             lambda tx: intents.answered(self.service, tx, self.snapshot, intent, error, over=over, refused=refused)
         )
 
-    def _look(self, intent: Row) -> Published | Pending | Absent | Unknown:
+    def _look(self, intent: IntentRow) -> Published | Pending | Absent | Unknown:
         """What the sends of an intent may have done. Finding is proof; not finding is not, until it is time."""
         bound, plan, since = self._bound(intent), json.loads(intent["plan"]), intent["intent_at"]
         try:
@@ -319,22 +322,22 @@ class _Run:
         except ApiError as error:
             return Unknown({"error": error.message, "answer": self.up.scrubbed(error.platform_response)})
 
-    def _looked_and_again(self, tx: Tx, intent: Row, found: Absent) -> Row:
+    def _looked_and_again(self, tx: Tx, intent: IntentRow, found: Absent) -> IntentRow:
         seen = intents.looked(self.service, tx, self.snapshot, intent, found.evidence, None)
         return intents.intend_again(self.service, tx, self.snapshot, seen)
 
-    def _bound(self, intent: Row) -> frozenset[str]:
+    def _bound(self, intent: IntentRow) -> frozenset[str]:
         return self.service.read(lambda: intents.bound(intent)).result()
 
     # --- Ends ---
 
-    def _end(self, intent: Row, error: ApiError, outcome: str) -> None:
+    def _end(self, intent: IntentRow, error: ApiError, outcome: str) -> None:
         if intent["step"] == "comment":
             self._uncommented(intent, error, outcome)
         else:
             self._fail(error, intent, outcome)
 
-    def _fail(self, error: ApiError, intent: Row | None = None, outcome: str = "") -> None:
+    def _fail(self, error: ApiError, intent: IntentRow | None = None, outcome: str = "") -> None:
         if self.snapshot.published:
             self._uncommented(intent, error, outcome)
             return
@@ -348,7 +351,7 @@ class _Run:
         self._record(lambda tx: records.failed(self.service, tx, self.snapshot, error, intent, outcome))
         faults.hit("pub.after_result")
 
-    def _uncommented(self, intent: Row | None, error: ApiError, outcome: str = "") -> None:
+    def _uncommented(self, intent: IntentRow | None, error: ApiError, outcome: str = "") -> None:
         published = self.snapshot.published
         assert published is not None, "a comment follows a published post"
         note = warning("first_comment_failed", error.message)
@@ -357,7 +360,7 @@ class _Run:
     # --- Writing ---
 
     @property
-    def post(self) -> Row:
+    def post(self) -> PostRow:
         return self.snapshot.post
 
     def _write(self, run: Callable[[Tx], T]) -> T:
@@ -379,7 +382,7 @@ class _Run:
         raise StorageError("the result could not be written for hours")
 
 
-def _hit(intent: Row, point: str) -> None:
+def _hit(intent: IntentRow, point: str) -> None:
     faults.hit(f"{'comment' if intent['step'] == 'comment' else 'pub'}.{point}")
 
 

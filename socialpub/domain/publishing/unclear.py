@@ -8,8 +8,9 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain.publishing import intents
-from socialpub.domain.publishing.intents import Row, Snapshot
+from socialpub.domain.publishing.intents import Snapshot
 from socialpub.platforms.contract import Absent, Platform, Unknown
+from socialpub.store.rows import AccountRow, IntentRow, PostRow
 
 
 def not_there(platform: Platform) -> ApiError:
@@ -20,7 +21,7 @@ def not_there(platform: Platform) -> ApiError:
     )
 
 
-def not_seen(snapshot: Snapshot, platform: Platform, intent: Row, found: Absent | Unknown) -> ApiError:
+def not_seen(snapshot: Snapshot, platform: Platform, intent: IntentRow, found: Absent | Unknown) -> ApiError:
     """It may be there: no answer came, or one that does not say, and looking did not show it."""
     sent, answer = f"The post was sent to {platform.label} at {iso(intent['sent_at'])}", intents.answer(intent)
     if answer is None:
@@ -36,14 +37,14 @@ def is_duplicate(snapshot: Snapshot, platform: Platform, error: ApiError) -> Api
     return _unknown(snapshot.post, snapshot.account, platform, said, error.platform_response)
 
 
-def told_no_more(post: Row, account: Row, error: ApiError) -> ApiError:
+def told_no_more(post: PostRow, account: AccountRow, error: ApiError) -> ApiError:
     """It may be there: the platform has all of it, and `error` is why it does not say what became of it."""
     platform = platforms.platform(post["platform"])
     said = f"{platform.label} has all of the post and did not say what became of it. {error.message}"
     return _unknown(post, account, platform, said, error.platform_response)
 
 
-def _unknown(post: Row, account: Row, platform: Platform, said: str, evidence: Any) -> ApiError:
+def _unknown(post: PostRow, account: AccountRow, platform: Platform, said: str, evidence: Any) -> ApiError:
     name = account["display_name"] or account["platform_account_id"]
     return refuse(
         "publish.outcome_unknown",

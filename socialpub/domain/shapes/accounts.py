@@ -21,9 +21,7 @@ from socialpub.domain.shapes.common import (
 )
 from socialpub.domain.shapes.issues import issue, schema_error
 from socialpub.platforms.contract import Platform
-
-AccountStatus = Literal["active", "expiring", "revoked"]
-
+from socialpub.store.rows import AccountStatus
 
 # --- Requests ------------------------------------------------------------------------------------------------------
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from socialpub.domain.shapes.common import AltText, DateTime, Maybe, Request, Uuid, absent
+from socialpub.store.rows import MediaKind
 
 
 class MediaFields(Request):
@@ -40,7 +41,7 @@ class MediaBody(TypedDict):
     """What the bytes are."""
     sizeBytes: int
     sha256: str
-    kind: Literal["image", "video"]
+    kind: MediaKind
     width: int | None
     """In pixels, as it is shown; null where it could not be read."""
     height: int | None

@@ -28,10 +28,10 @@ from socialpub.domain.shapes.common import (
     absent,
 )
 from socialpub.domain.shapes.errors import ErrorBody, WarningBody
+from socialpub.store.rows import MediaKind, PostStatus
 
 TARGETS_MAX = 25
 MEDIA_MAX = 40  # entries of one list: no platform takes as many (TikTok 35), so its own rule says how many it does
-PostStatus = Literal["queued", "validated", "publishing", "published", "failed", "rejected", "canceled"]
 
 
 BatchStatus = Literal["queued", "published", "partial_failed", "failed"]
@@ -66,7 +66,7 @@ class MediaItem(Request):
         | {"not": {"anyOf": [{"required": list(pair)} for pair in itertools.combinations(MEDIA_SOURCES, 2)]}}
     )
 
-    kind: Literal["image", "video"]
+    kind: MediaKind
     media_id: Maybe[MediaId] = absent()
     """An uploaded file."""
     url: Maybe[Address] = absent()

@@ -31,6 +31,7 @@ from socialpub.domain.shapes.accounts import (
 from socialpub.domain.shapes.common import DeletedBody, Narrowing
 from socialpub.platforms.contract import Board
 from socialpub.store.db import Tx
+from socialpub.store.rows import AccountRow
 from socialpub.web.api.writes import commit, commit_after
 from socialpub.web.examples import (
     ACCOUNT_ID,
@@ -202,7 +203,7 @@ DISCONNECT = Operation(
 async def disconnect(call: Call) -> Reply:
     """DELETE /v1/accounts/{id}."""
     account = call.path_value("account_id")
-    gone: list[dict[str, Any]] = []
+    gone: list[AccountRow] = []
 
     def write(tx: Tx, _: Any) -> tuple[int, Any]:
         gone.append(accounts.disconnect(call.service, tx, call.narrowed, account, call.request_id))
@@ -237,7 +238,7 @@ async def list_boards(call: Call) -> Reply:
     return Reply(boards.body(row, found))
 
 
-async def _boards(call: Call, row: dict[str, Any]) -> tuple[Board, ...]:
+async def _boards(call: Call, row: AccountRow) -> tuple[Board, ...]:
     share = upstreams.share_of(call.service, row)
     return await connect.aside(call.service, share, lambda: boards.listing(call.service, row))
 

@@ -16,7 +16,8 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.domain.core.events import EVENTS
 from socialpub.domain.shapes.errors import ErrorEnvelope
 from socialpub.domain.shapes.events import EVENT_DATA, EventBody
-from socialpub.domain.shapes.posts import MediaEntry, Options, PostStatus
+from socialpub.domain.shapes.posts import MediaEntry, Options
+from socialpub.store.rows import PostStatus
 from socialpub.web.http import Route
 
 Json = dict[str, Any]

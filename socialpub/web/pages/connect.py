@@ -10,6 +10,7 @@ from socialpub.domain.accounts import accounts, connect, public_client
 from socialpub.domain.accounts.connect import Offer
 from socialpub.platforms.contract import Platform
 from socialpub.store.db import Tx
+from socialpub.store.rows import AccountRow
 from socialpub.web import forms, trail
 from socialpub.web.http import Call, Reply
 from socialpub.web.pages.people import page, see
@@ -97,7 +98,7 @@ async def disconnect(call: Call) -> Reply:
     """POST /accounts/{id}/disconnect."""
     account = call.path_value("account_id")
 
-    def end(tx: Tx) -> dict[str, Any]:
+    def end(tx: Tx) -> AccountRow:
         trail.record(call, tx, account)
         return accounts.disconnect(call.service, tx, call.scope, account, call.request_id)
 

@@ -1,0 +1,281 @@
+"""A row of each table as a dict, column by column: what `.dicts()`, `row_of` and `the_row` of `models` give.
+
+Times are epoch milliseconds, structures are JSON text. A test holds them to the models.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, TypeVar
+
+from typing_extensions import TypedDict
+
+R = TypeVar("R", covariant=True)
+AccountStatus = Literal["active", "expiring", "revoked"]
+MediaKind = Literal["image", "video"]
+PostStatus = Literal["queued", "validated", "publishing", "published", "failed", "rejected", "canceled"]
+
+
+class Rowed(Protocol[R]):
+    """A model that says what its rows are."""
+
+    @property
+    def row(self) -> type[R]: ...
+
+
+class JobRow(TypedDict):
+    key: str
+    kind: str
+    lane: str
+    visible_at: int
+    claims: int
+    epoch: int | None
+    host: str
+    owner: str
+
+
+class InstanceRow(TypedDict):
+    id: int
+    epoch: int
+    beat: int
+    mark: str
+    paused: str | None
+    seen_at: int
+    key_id: str | None
+    client_key: str | None
+    uid: str
+
+
+class OrganizationRow(TypedDict):
+    id: str
+    name: str
+    tier: str
+    created_at: int
+
+
+class ProfileRow(TypedDict):
+    id: str
+    organization: str
+    name: str
+    slug: str
+    created_at: int
+    updated_at: int
+    deleted_at: int | None
+
+
+class UserRow(TypedDict):
+    id: str
+    organization: str
+    email: str
+    role: str
+    password: str | None
+    created_at: int
+
+
+class SessionRow(TypedDict):
+    id: str
+    user: str
+    csrf: str
+    created_at: int
+    seen_at: int
+    ends_at: int
+
+
+class DeviceRow(TypedDict):
+    id: str
+    user: str
+    created_at: int
+    ends_at: int
+
+
+class ApiKeyRow(TypedDict):
+    id: str
+    organization: str
+    profile: str | None
+    name: str
+    prefix: str
+    last4: str
+    digest: str
+    created_at: int
+    last_used_at: int | None
+    revoked_at: int | None
+
+
+class AccountRow(TypedDict):
+    id: str
+    organization: str
+    profile: str
+    platform: str
+    platform_account_id: str
+    display_name: str | None
+    status: AccountStatus
+    secret: str | None
+    token_expires_at: int | None
+    renewed_at: int | None
+    ends_at: int | None
+    renewal_at: int | None
+    extra: str
+    created_at: int
+    updated_at: int
+    disconnected_at: int | None
+    attention: str | None
+    renewals: str | None
+    renewal_refused_at: int | None
+
+
+class ConnectAttemptRow(TypedDict):
+    id: str
+    session: str
+    organization: str
+    profile: str
+    platform: str
+    secret: str
+    used_at: int | None
+    choices: str | None
+    created_at: int
+    ends_at: int
+
+
+class MediaRow(TypedDict):
+    id: str
+    organization: str
+    profile: str | None
+    content_type: str
+    kind: MediaKind
+    size_bytes: int
+    sha256: str
+    width: int | None
+    height: int | None
+    frames: int | None
+    duration_ms: int | None
+    alt_text: str | None
+    created_at: int
+    deleted_at: int | None
+    frame_rate: float | None
+    bit_rate: int | None
+    video_codec: str | None
+    audio_codec: str | None
+    has_audio: bool | None
+
+
+class BatchRow(TypedDict):
+    id: str
+    organization: str
+    request_id: str | None
+    created_at: int
+    scheduled_at: int | None
+
+
+class PostRow(TypedDict):
+    number: int
+    id: str
+    organization: str
+    profile: str
+    account: str
+    platform: str
+    batch: str
+    position: int
+    status: PostStatus
+    text: str
+    text_fold: str
+    media: str
+    options: str
+    first_comment: str | None
+    scheduled_at: int | None
+    next_attempt_at: int | None
+    published_at: int | None
+    platform_uri: str | None
+    platform_cid: str | None
+    url: str | None
+    first_comment_uri: str | None
+    first_comment_cid: str | None
+    error: str | None
+    error_code: str | None
+    warnings: str
+    attempts: int
+    tries: int
+    draft_at: int | None
+    draft_nonce: int | None
+    saved: str | None
+    created_at: int
+    updated_at: int
+    due_at: int | None
+
+
+class AttemptRow(TypedDict):
+    id: str
+    post: str
+    number: int
+    started_at: int
+    finished_at: int | None
+    succeeded: bool | None
+    error_code: str | None
+    error_message: str | None
+    platform_response: str | None
+
+
+class IntentRow(TypedDict):
+    id: str
+    post: str
+    attempt: str
+    account: str
+    step: str
+    number: int
+    plan: str
+    epoch: int
+    intent_at: int
+    sent_at: int | None
+    sends: int
+    looks: int
+    answered: bool
+    refusal: str | None
+    outcome: str | None
+    remote_id: str | None
+    result: str | None
+    evidence: str | None
+    settled_at: int | None
+    settled_by: str | None
+
+
+class EventRow(TypedDict):
+    number: int
+    id: str
+    organization: str
+    profile: str | None
+    type: str
+    post: str | None
+    data: str
+    request_id: str | None
+    created_at: int
+
+
+class IdempotencyRow(TypedDict):
+    id: str
+    organization: str
+    fingerprint: str
+    status: int | None
+    body: str | None
+    sealed: bool
+    batch: str | None
+    created_at: int
+    ends_at: int
+
+
+class UsageRow(TypedDict):
+    id: int
+    organization: str
+    period: str
+    posts: int
+    warned: bool
+    exceeded: bool
+
+
+class AuditRow(TypedDict):
+    id: str
+    at: int
+    organization: str | None
+    key: str | None
+    user: str | None
+    verb: str
+    subject: str | None
+    address: str
+    request_id: str
