@@ -27,7 +27,10 @@ from socialpub.commands.serve import both
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service, open_service
 from socialpub.domain.engine.engine import Engine
-from socialpub.domain.people import tenancy
+from socialpub.domain.people import keys, profiles, tenancy
+from socialpub.domain.people.actor import operator
+from socialpub.domain.shapes.keys import KeyRequest
+from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import db
@@ -356,17 +359,15 @@ class Server:
         """
 
         def make(tx: db.Tx) -> tuple[str, str, dict[str, Any]]:
+            who = operator(self.service, "test")
             if organization is None:
-                home = tenancy.create_organization(self.service, tx, f"{name}'s")["id"]
-                profile = tenancy.list_profiles(tenancy.Scope(home))[0]["id"]
+                home = profiles.create_organization(tx, who, OrganizationRequest(name=f"{name}'s"))["id"]
+                profile = profiles.listed(tenancy.Scope(home))[0]["id"]
             else:
                 home = organization
-                profile = tenancy.create_profile(self.service, tx, home, name)["id"]
-            return (
-                home,
-                profile,
-                tenancy.mint_key(self.service, tx, home, profile=profile if bound else None, name=name, label="live"),
-            )
+                profile = str(profiles.create(tx, who.within(home), ProfileRequest(name=name)).body["id"])
+            request = KeyRequest(name=name, **({"profileId": profile} if bound else {}))
+            return home, profile, dict(keys.mint(tx, who.within(home), request).body)
 
         home, profile, key = self.service.write(make).result()
         self.watch.secrets.add(key["key"])

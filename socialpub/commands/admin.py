@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -15,17 +15,24 @@ from pydantic.alias_generators import to_camel
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.commands.serve import make_private, settings_of, start_service
-from socialpub.domain.accounts import accounts
+from socialpub.domain import act
+from socialpub.domain.accounts import accounts, connect
+from socialpub.domain.accounts.connect import Offer
 from socialpub.domain.core.service import Service, close_service
-from socialpub.domain.people import audit, tenancy, users
+from socialpub.domain.people import keys, profiles, tenancy, users
+from socialpub.domain.people.actor import Actor, Body, Done, operator
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
 from socialpub.domain.shapes.common import Instant
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.domain.shapes.issues import parse_object
+from socialpub.domain.shapes.keys import KeyBody, KeyRequest
+from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileBody, ProfileRequest
+from socialpub.platforms.contract import Connected, Identity, Tokens
 from socialpub.store import db
 from socialpub.store.db import Tx
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @contextlib.contextmanager
@@ -38,17 +45,23 @@ def opened(options: argparse.Namespace) -> Iterator[Service]:
         close_service(service)
 
 
-def _write(options: argparse.Namespace, run: Callable[[Service, Tx], T]) -> T:
+def acting(options: argparse.Namespace, service: Service) -> Actor:
+    """The operator, in the organization that the command names, where it names one."""
+    who = operator(service, f"command {options.run.__name__}", f"user {os.getuid()} of this machine")
+    if not hasattr(options, "org"):
+        return who
+    return who.within(service.read(lambda: profiles.the_organization(options.org)).result())
+
+
+def _done(
+    options: argparse.Namespace,
+    verb: Callable[Concatenate[Tx, Actor, P], Done | Body],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> Body:
+    """What the verb answers, done by the operator."""
     with opened(options) as service:
-        return service.write(lambda tx: _recorded(options, service, tx, run(service, tx))).result()
-
-
-def _recorded(options: argparse.Namespace, service: Service, tx: Tx, made: T) -> T:
-    """With the row of what the operator did."""
-    subject = made.get("id") if isinstance(made, dict) else None
-    verb = f"command {options.run.__name__}"
-    audit.record(service, tx, audit.Act(verb, address=f"user {os.getuid()} of this machine"), subject)
-    return made
+        return act.do_now(acting(options, service), verb, *args, **kwargs)
 
 
 def _read(options: argparse.Namespace, run: Callable[[], T]) -> T:
@@ -58,7 +71,7 @@ def _read(options: argparse.Namespace, run: Callable[[], T]) -> T:
 
 def _known(organization: str | None) -> str | None:
     """The id as it was named, of an organization that there is; None: all of them."""
-    return organization and tenancy.the_organization(organization)
+    return organization and profiles.the_organization(organization)
 
 
 def migrate(options: argparse.Namespace) -> dict[str, Any]:
@@ -69,62 +82,48 @@ def migrate(options: argparse.Namespace) -> dict[str, Any]:
     return {"from": before, "to": after, "applied": applied}
 
 
-def org_create(options: argparse.Namespace) -> dict[str, Any]:
-    return _write(options, lambda service, tx: tenancy.create_organization(service, tx, options.name))
+def org_create(options: argparse.Namespace) -> Body:
+    return _done(options, profiles.create_organization, parse_object(OrganizationRequest, {"name": options.name}))
 
 
 def org_list(options: argparse.Namespace) -> list[dict[str, Any]]:
-    return _read(options, tenancy.list_organizations)
+    return _read(options, profiles.list_organizations)
 
 
-def profile_create(options: argparse.Namespace) -> dict[str, Any]:
-    def create(service: Service, tx: Tx) -> dict[str, Any]:
-        return tenancy.create_profile(service, tx, tenancy.the_organization(options.org), options.name)
-
-    return _write(options, create)
+def profile_create(options: argparse.Namespace) -> Body:
+    return _done(options, profiles.create, parse_object(ProfileRequest, {"name": options.name}))
 
 
-def profile_list(options: argparse.Namespace) -> list[dict[str, Any]]:
-    return _read(options, lambda: tenancy.list_profiles(tenancy.Scope(tenancy.the_organization(options.org))))
+def profile_list(options: argparse.Namespace) -> list[ProfileBody]:
+    return _read(options, lambda: profiles.listed(tenancy.Scope(profiles.the_organization(options.org))))
 
 
-def key_create(options: argparse.Namespace) -> dict[str, Any]:
-    label = "test" if options.test else "live"
-
-    def create(service: Service, tx: Tx) -> dict[str, Any]:
-        organization = tenancy.the_organization(options.org)
-        return tenancy.mint_key(service, tx, organization, profile=options.profile, name=options.name, label=label)
-
-    return _write(options, create)
+def key_create(options: argparse.Namespace) -> Body:
+    given = {"name": options.name, "profileId": options.profile}
+    request = parse_object(KeyRequest, {name: value for name, value in given.items() if value is not None})
+    return _done(options, keys.mint, request, label="test" if options.test else "live")
 
 
-def key_revoke(options: argparse.Namespace) -> dict[str, Any]:
-    return _write(options, lambda service, tx: tenancy.revoke_key(service, tx, None, options.id))
+def key_revoke(options: argparse.Namespace) -> Body:
+    return _done(options, keys.revoke, options.id)
 
 
-def key_list(options: argparse.Namespace) -> list[dict[str, Any]]:
-    return _read(options, lambda: tenancy.list_keys(_known(options.org)))
+def key_list(options: argparse.Namespace) -> list[KeyBody]:
+    return _read(options, lambda: keys.listed(_known(options.org)))
 
 
-def user_create(options: argparse.Namespace) -> dict[str, Any]:
+def user_create(options: argparse.Namespace) -> Body:
     """`{id, email, role}`."""
-    secret = users.hashed(_secret())
-
-    def create(service: Service, tx: Tx) -> dict[str, Any]:
-        organization = tenancy.the_organization(options.org)
-        return users.create_user(service, tx, organization, options.email, options.role, secret)
-
-    return _write(options, create)
+    return _done(options, users.create, options.email, options.role, users.hashed(_secret()))
 
 
 def user_list(options: argparse.Namespace) -> list[dict[str, Any]]:
     return _read(options, lambda: users.list_users(_known(options.org)))
 
 
-def user_set_password(options: argparse.Namespace) -> dict[str, Any]:
+def user_set_password(options: argparse.Namespace) -> Body:
     """`{id, email, role}`; the user's sessions end."""
-    secret = users.hashed(_secret())
-    return _write(options, lambda service, tx: users.set_password(service, tx, options.email, secret))
+    return _done(options, users.set_password, options.email, users.hashed(_secret()))
 
 
 class TokensInput(BaseModel):
@@ -138,7 +137,7 @@ class TokensInput(BaseModel):
     extra: dict[str, Any] = {}
 
 
-def account_add(options: argparse.Namespace) -> AccountBody:
+def account_add(options: argparse.Namespace) -> Body:
     """The account as the API shows it."""
     try:
         given = TokensInput.model_validate_json(sys.stdin.buffer.read())
@@ -158,7 +157,7 @@ def account_list(options: argparse.Namespace) -> list[AccountBody]:
     return _read(options, lambda: accounts.list_everywhere(_known(options.org), query))
 
 
-def account_connect(options: argparse.Namespace) -> AccountBody:
+def account_connect(options: argparse.Namespace) -> Body:
     """Check the credentials at the platform, then connect."""
     fields = {
         field.name: _secret() if field.secret else getattr(options, field.name)
@@ -169,17 +168,16 @@ def account_connect(options: argparse.Namespace) -> AccountBody:
         return _connected(service, options, identity, tokens)
 
 
-def _connect(options: argparse.Namespace, identity: Identity, tokens: Tokens) -> AccountBody:
+def _connect(options: argparse.Namespace, identity: Identity, tokens: Tokens) -> Body:
     with opened(options) as service:
         return _connected(service, options, identity, tokens)
 
 
-def _connected(service: Service, options: argparse.Namespace, identity: Identity, tokens: Tokens) -> AccountBody:
-    def write(tx: Tx) -> AccountBody:
-        organization = tenancy.organization_of(options.profile)
-        return accounts.connect(service, tx, organization, options.profile, options.platform, identity, tokens)[0]
-
-    return service.write(write).result()
+def _connected(service: Service, options: argparse.Namespace, identity: Identity, tokens: Tokens) -> Body:
+    organization = service.read(lambda: profiles.organization_of(options.profile)).result()
+    offer = Offer(options.profile, (Connected(identity, tokens),))
+    who = acting(options, service).within(organization)
+    return act.do_now(who, connect.store, options.platform, offer)
 
 
 def _secret() -> str:

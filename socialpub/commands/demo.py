@@ -22,16 +22,19 @@ from socialpub import platforms
 from socialpub.base.config import Settings
 from socialpub.base.host import Host
 from socialpub.commands.serve import bind, both, run, set_up_logging, settings_of, start_service
-from socialpub.domain.accounts import accounts
+from socialpub.domain import act
+from socialpub.domain.accounts import accounts, connect
+from socialpub.domain.accounts.connect import Offer
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.engine import Engine
-from socialpub.domain.people import tenancy, users
-from socialpub.domain.shapes.accounts import AccountBody
+from socialpub.domain.people import keys, profiles, users
+from socialpub.domain.people.actor import Actor, Body, operator
 from socialpub.domain.shapes.common import parse_instant
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.domain.shapes.keys import KeyRequest
+from socialpub.domain.shapes.profiles import OrganizationRequest
+from socialpub.platforms.contract import Connected, Identity, Tokens
 from socialpub.simulator import server as simulator_server
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, server_of
-from socialpub.store.db import Tx
 from socialpub.store.locks import StartError
 from socialpub.web.app import build_app
 from socialpub.web.server import in_thread, running
@@ -116,31 +119,23 @@ def _furnish(service: Service, lab: simulator_server.SimulatorThread) -> dict[st
     Who connects more of them is asked by the simulator first, as a platform would.
     """
     login = {"email": EMAIL, "password": service.runtime.entropy(8).hex()}
-    password = users.hashed(login["password"])
-
-    def begin(tx: Tx) -> tuple[str, str, str]:
-        organization = tenancy.create_organization(service, tx, "Demo")["id"]
-        profile = tenancy.list_profiles(tenancy.Scope(organization))[0]["id"]
-        key = tenancy.mint_key(service, tx, organization, profile=None, name="demo", label="live")["key"]
-        users.create_user(service, tx, organization, EMAIL, "owner", password)
-        return organization, profile, key
-
-    organization, profile, key = service.write(begin).result()
-    connected = [_connect(service, lab, organization, profile, name) for name in platforms.CONNECTORS]
+    who = operator(service, "command demo")
+    organization = act.do_now(who, profiles.create_organization, OrganizationRequest(name="Demo"))["id"]
+    here = who.within(str(organization))
+    key = act.do_now(here, keys.mint, KeyRequest(name="demo"))["key"]
+    act.do_now(here, users.create, EMAIL, "owner", users.hashed(login["password"]))
+    connected = [_connect(here, lab, name) for name in platforms.CONNECTORS]
     for fake in lab.lab.fakes.values():
         if (server := server_of(fake)) is not None:
             server.consent.mode = "form"
     return {"url": service.base_url, "login": login, "key": key, "accounts": connected}
 
 
-def _connect(
-    service: Service, lab: simulator_server.SimulatorThread, organization: str, profile: str, name: str
-) -> AccountBody:
+def _connect(who: Actor, lab: simulator_server.SimulatorThread, name: str) -> Body:
     made = lab.lab.add_account(name, handle="demo.test")
-    identity, tokens = _credentials(service, name, made)
-    return service.write(
-        lambda tx: accounts.connect(service, tx, organization, profile, name, identity, tokens)[0]
-    ).result()
+    profile = who.service.read(lambda: connect.profile_of(who.scope, None)).result()
+    offer = Offer(profile, (Connected(*_credentials(who.service, name, made)),))
+    return act.do_now(who, connect.store, name, offer)
 
 
 def _credentials(service: Service, name: str, made: dict[str, Any]) -> tuple[Identity, Tokens]:

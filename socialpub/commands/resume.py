@@ -6,8 +6,9 @@ import argparse
 from typing import Any
 
 from socialpub.base.runtime import iso
-from socialpub.commands.admin import opened
+from socialpub.commands.admin import acting, opened
 from socialpub.commands.serve import RefusedError
+from socialpub.domain import act
 from socialpub.domain.core import instance, overdue
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine import recovery
@@ -23,7 +24,8 @@ def resume(options: argparse.Namespace) -> dict[str, Any]:
         if reason == instance.RESTORED and not options.after_restore:
             raise RefusedError(_WHY)
         _fail(service, skip)
-        service.write(lambda tx: instance.resume(reason)).result()
+        if reason is not None:
+            act.do_now(acting(options, service), recovery.end_pause, reason)
         return {
             "was": reason,
             "paused": service.read(instance.paused).result(),

@@ -1,4 +1,8 @@
-"""Acting for somebody: the one way in which a request writes.
+"""Acting for somebody: the one way in which a request, a page or a command writes.
+
+A verb is a function `(tx, who, …) -> body` in the room of what it changes. Everything around it is here, and the same
+for whoever asks: whether they still may, the transaction, the answer that is kept for an Idempotency-Key, the row of
+the act, and what is left to do after the commit. A caller parses, acts and shows.
 
 A request may take minutes, and its key, its session or its person's role may be gone when it comes to write. So whoever
 asks is looked at again, in the transaction that writes.
@@ -6,16 +10,102 @@ asks is looked at again, in the transaction that writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Concatenate, ParamSpec, TypeVar
 
+from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError
 from socialpub.domain.core.service import Service
-from socialpub.domain.people import tenancy
+from socialpub.domain.people import audit, limits, tenancy
+from socialpub.domain.people.actor import Actor, Body, Done
 from socialpub.domain.people.tenancy import Scope
 from socialpub.store.db import Answer, Tx
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+MANAGERS = ("owner", "admin")  # the roles that manage an organization: its accounts, its profiles and its keys
+
+
+# --- Verbs -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Deed:
+    """A verb with all that it needs, not done yet."""
+
+    who: Actor
+    run: Callable[[Tx], Done]
+
+
+def deed(who: Actor, verb: Callable[Concatenate[Tx, Actor, P], Done | Body], *args: P.args, **kwargs: P.kwargs) -> Deed:
+    """What `who` wants done."""
+
+    def run(tx: Tx) -> Done:
+        made = verb(tx, who, *args, **kwargs)
+        return made if isinstance(made, Done) else Done(made)
+
+    return Deed(who, run)
+
+
+async def do(
+    who: Actor, verb: Callable[Concatenate[Tx, Actor, P], Done | Body], *args: P.args, **kwargs: P.kwargs
+) -> Body:
+    """Do it; the verb's body. ApiError, and nothing written, where `who` may not, or the verb says no."""
+    done, _ = await _done(deed(who, verb, *args, **kwargs))
+    return done.body
+
+
+def do_now(
+    who: Actor, verb: Callable[Concatenate[Tx, Actor, P], Done | Body], *args: P.args, **kwargs: P.kwargs
+) -> Body:
+    """The same for a command, where no loop runs."""
+    return asyncio.run(do(who, verb, *args, **kwargs))
+
+
+async def answer(deed: Deed) -> limits.Kept:
+    """Do it; what answers it, and is kept for its key."""
+    _, kept = await _done(deed)
+    return kept
+
+
+async def once(service: Service, key: limits.Key | None, ask: Callable[[], Awaitable[Deed]]) -> limits.Kept:
+    """The answer to the deed that `ask` comes to, done once for its key: a repeat gets the same bytes.
+
+    `ask` is called after the key was looked up: a key that was sent for something else says so first.
+    """
+
+    async def first() -> limits.Kept:
+        return await answer(await ask())
+
+    return await limits.once(service, key, first)
+
+
+async def _done(deed: Deed) -> tuple[Done, limits.Kept]:
+    done, kept = await write(deed.who.service, deed.who.scope, lambda tx: _write(tx, deed))
+    if done.after:
+        await done.after()
+    return done, kept
+
+
+def _write(tx: Tx, deed: Deed) -> tuple[Done, limits.Kept]:
+    who = deed.who
+    limits.claim(who.service, tx, who.key)
+    done = deed.run(tx)
+    audit.record(who.service, tx, who.act, done.subject or _id_of(done.body))
+    kept = limits.Kept(done.status, dumps(done.body))
+    if who.key:
+        limits.keep(who.service, tx, who.key.id, kept, secret=done.secret)
+    return done, kept
+
+
+def _id_of(body: Body) -> str | None:
+    return str(body["id"]) if "id" in body else None
+
+
+# --- Who may -----------------------------------------------------------------------------------------------------
 
 
 def write(service: Service, scope: Scope, run: Callable[[Tx], T]) -> Answer[T]:
@@ -36,12 +126,21 @@ def check(service: Service, scope: Scope) -> None:
     if scope.key is not None and not tenancy.key_is_valid(scope.key):
         raise ApiError("unauthenticated")
     if scope.session is not None:
-        permit(scope, tenancy.role_now(scope.session, service.now_ms))
+        _permit(scope, tenancy.role_now(scope.session, service.now_ms))
 
 
-def permit(scope: Scope, role: str | None) -> None:
-    """ApiError unless somebody with this role may do what `scope` is for; None: nobody any more."""
+def admit(scope: Scope) -> None:
+    """ApiError `unauthorized` unless whoever came in may do what `scope` is for. The transaction looks once more."""
+    _permit(scope, scope.role)
+
+
+def _permit(scope: Scope, role: str | None) -> None:
     if role is None:
         raise ApiError("unauthenticated")
     if scope.needs and role not in scope.needs:
         raise ApiError("unauthorized", f"This needs the role {' or '.join(scope.needs)}; yours is {role}.")
+
+
+def manages(scope: Scope) -> bool:
+    """Whether whoever asks may manage the organization: what a page shows depends on it."""
+    return scope.role in MANAGERS

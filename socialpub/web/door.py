@@ -65,7 +65,7 @@ class Door:
             call = Call(request, route, self.service, self.engine, scope, threads)
             try:
                 await self._receive(call)
-                act.permit(scope, scope.role)
+                act.admit(scope)
             except BaseException:
                 call.close()
                 raise

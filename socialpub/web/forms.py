@@ -22,7 +22,7 @@ def fields(call: Call) -> dict[str, str]:
     except ValueError as error:
         remedy = "Send the form as this server's page has it."
         raise refuse("http.request", f"The form has more than {FIELDS_MAX} fields.", remediation=remedy) from error
-    return {name: value.replace("\0", "") for name, value in pairs}
+    return dict(pairs)
 
 
 def checked(call: Call, token: str | None) -> dict[str, str]:

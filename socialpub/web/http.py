@@ -17,21 +17,20 @@ from sanic.exceptions import BadURL
 from socialpub.base import crypto
 from socialpub.base.compact import dumps
 from socialpub.base.errors import refuse
-from socialpub.domain import act
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.engine import Engine
 from socialpub.domain.media.files import Arriving
-from socialpub.domain.people import limits
+from socialpub.domain.people import audit, limits
+from socialpub.domain.people.actor import Actor
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.common import Narrowing, NoQuery
-from socialpub.store.db import Answer, Tx
+from socialpub.web import edge
 from socialpub.web.bodies import FORM_MAX, LIGHT_MAX, SMALL_MAX, Arrived, aside
 from socialpub.web.operation import Operation
 from socialpub.web.parts import FilePart
 
 M = TypeVar("M", bound=BaseModel)
-T = TypeVar("T")
 QUERY_MAX = 100  # parameters
 Guard = Literal["key", "read", "session", "page", "open"]
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -106,9 +105,18 @@ class Call:
     gone: bool = False  # the client: nobody will hear the answer
     when_gone: Callable[[], object] = lambda: None
 
-    def write(self, run: Callable[[Tx], T]) -> Answer[T]:
-        """What `run` returns, from one transaction in which the caller may still do it; else ApiError."""
-        return act.write(self.service, self.scope, run)
+    @property
+    def who(self) -> Actor:
+        """Who acts: the caller, in the profile that the query names where this route looks in one."""
+        scope = self.narrowed if self.route.query is Narrowing else self.scope
+        return Actor(self.service, scope, self.act, self.key)
+
+    @property
+    def act(self) -> audit.Act:
+        """What is being done, for the row beside it."""
+        scope, where = self.scope, ascii(edge.caller(self.service, self.request))[1:-1]
+        verb = f"{self.request.method} {self.route.path}"
+        return audit.Act(verb, scope.organization or None, scope.key, scope.user, where, self.request_id)
 
     def turn(self) -> AbstractAsyncContextManager[None]:
         """Of the caller's organization, to check and write what is asked: others need not wait for all that it asks."""

@@ -1,6 +1,4 @@
-"""What every request leaves: one line in the log (what it was, its answer, who asked from where, as known), and a row
-for each act beside what it changed.
-"""
+"""What every request leaves: one line in the log (what it was, its answer, who asked from where, as known)."""
 
 from __future__ import annotations
 
@@ -10,12 +8,9 @@ from sanic import HTTPResponse, Request
 
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.core.service import Service
-from socialpub.domain.people import audit
 from socialpub.domain.people.tenancy import Scope
 from socialpub.platforms import CATALOGUE
-from socialpub.store.db import Tx
 from socialpub.web import edge
-from socialpub.web.http import Call
 
 log = logging.getLogger("socialpub.web")
 
@@ -35,18 +30,6 @@ def tell(service: Service, request: Request, response: HTTPResponse) -> None:
         ascii(edge.caller(service, request))[1:-1] or "nowhere",
         _why(request),
     )
-
-
-def act(call: Call, user: str | None = None) -> audit.Act:
-    """What is being done, for the row beside it; `user`: who this turns out to be."""
-    scope, where = call.scope, ascii(edge.caller(call.service, call.request))[1:-1]
-    verb = f"{call.request.method} {call.route.path}"
-    return audit.Act(verb, scope.organization or None, scope.key, user or scope.user, where, call.request_id)
-
-
-def record(call: Call, tx: Tx, subject: str | None, user: str | None = None) -> None:
-    """Write the row of the act, in its own transaction."""
-    audit.record(call.service, tx, act(call, user), subject)
 
 
 def _path(request: Request) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from socialpub.domain.people import users
+from socialpub.domain.people.actor import operator
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
 from socialpub.store.models import Session
@@ -137,7 +138,7 @@ def test_who_was_signed_out_on_the_way_signs_in_and_is_connected_and_no_page_nam
     service, hash_ = office.server.service, users.hashed(PASSWORD)
 
     def alices(tx: Tx) -> None:
-        user = users.create_user(service, tx, office.alice.organization, EMAIL, "owner", hash_)
+        user = users.create(tx, operator(service, "test").within(office.alice.organization), EMAIL, "owner", hash_)
         Session.update(user=user["id"]).execute()
 
     service.write(alices).result()

@@ -16,6 +16,7 @@ from socialpub import platforms
 from socialpub.base import crypto
 from socialpub.domain.accounts import connect, tokens
 from socialpub.domain.people import users
+from socialpub.domain.people.actor import operator
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
 from socialpub.store.models import Session
@@ -309,7 +310,7 @@ def add_user(office: Office, email: str = EMAIL) -> str:
     """The id of somebody in Alice's organization who can sign in."""
     service, hash_ = office.server.service, users.hashed(PASSWORD)
     made = service.write(
-        lambda tx: users.create_user(service, tx, office.alice.organization, email, "owner", hash_)
+        lambda tx: users.create(tx, operator(service, "test").within(office.alice.organization), email, "owner", hash_)
     ).result()
     return str(made["id"])
 

@@ -15,7 +15,9 @@ from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.accounts import accounts, tokens
 from socialpub.domain.core.service import Service, open_service
-from socialpub.domain.people import tenancy
+from socialpub.domain.people import profiles, tenancy
+from socialpub.domain.people.actor import operator
+from socialpub.domain.shapes.profiles import OrganizationRequest
 from socialpub.platforms.contract import Identity, OAuth, Tokens, Upkeep
 from socialpub.platforms.kit import oauth
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
@@ -121,8 +123,8 @@ def _home(service: Service, tx: Tx) -> tuple[str, str]:
     row = Account.select(Account.organization, Account.profile).tuples().first()
     if row is not None:
         return str(row[0]), str(row[1])
-    organization = tenancy.create_organization(service, tx, "Home")["id"]
-    return organization, tenancy.list_profiles(tenancy.Scope(organization))[0]["id"]
+    organization = profiles.create_organization(tx, operator(service, "test"), OrganizationRequest(name="Home"))["id"]
+    return organization, profiles.listed(tenancy.Scope(organization))[0]["id"]
 
 
 def open_home(folder: Path, patch: pytest.MonkeyPatch, upkeep: Upkeep = HOURS, **manners: Any) -> Home:

@@ -26,8 +26,11 @@ from socialpub.base.config import Settings, load
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import close_service, open_service
-from socialpub.domain.people import tenancy
+from socialpub.domain.people import keys, profiles, tenancy
+from socialpub.domain.people.actor import operator
 from socialpub.domain.shapes.common import parse_instant
+from socialpub.domain.shapes.keys import KeyRequest
+from socialpub.domain.shapes.profiles import OrganizationRequest
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store import db
@@ -374,10 +377,11 @@ class World:
 
 
 def _organization(service: Any, tx: Any, name: str) -> tuple[str, str, str]:
-    organization = tenancy.create_organization(service, tx, name)["id"]
-    profile = tenancy.list_profiles(tenancy.Scope(organization))[0]["id"]
-    key = tenancy.mint_key(service, tx, organization, profile=None, name=name.lower(), label="live")["key"]
-    return organization, profile, key
+    who = operator(service, "test")
+    organization = profiles.create_organization(tx, who, OrganizationRequest(name=name))["id"]
+    profile = profiles.listed(tenancy.Scope(organization))[0]["id"]
+    key = keys.mint(tx, who.within(organization), KeyRequest(name=name.lower())).body["key"]
+    return organization, profile, str(key)
 
 
 def _connecting(

@@ -16,7 +16,6 @@ from socialpub import platforms
 from socialpub.domain.accounts import connect
 from socialpub.platforms.contract import Board
 from socialpub.store.models import ApiKey, Session, User
-from socialpub.web.api import accounts as accounts_api
 from socialpub.web.app import ROUTES
 from socialpub.web.door import Door
 from tests.domain.connect_kit import Office, open_office
@@ -264,16 +263,15 @@ def test_what_is_taken_away_while_a_platform_answers_writes_nothing_after_it(
     office: Office, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[Office], Send], taken: str
 ) -> None:
     take, status, code = TAKEN[taken]
-    send, aside, asked = prepare(office), connect.aside, []
+    send, upstream, asked = prepare(office), connect._in, []
 
-    async def slow(service: Any, work: Callable[[], Any]) -> Any:
-        found = await aside(service, work)
+    async def slow(service: Any, share: Any, work: Callable[[], Any]) -> Any:
+        found = await upstream(service, share, work)
         take(office.server)
         asked.append(office.server.stock())
         return found
 
-    for module in (connect, accounts_api.connect):
-        monkeypatch.setattr(module, "aside", slow)
+    monkeypatch.setattr(connect, "_in", slow)
     answer = send()
     assert (answer.status_code, error_of(answer)["code"]) == (status, code)
     assert [office.server.stock()] == asked
@@ -289,8 +287,6 @@ ELSEWHERE = {
     ("domain/posts/batches.py", "afterwards"): "what belongs to an answer about a batch that is accepted",
     ("domain/people/users.py", "set_up"): "nobody is there yet",
     ("domain/people/signin.py", "sign_in"): "nobody is signed in yet",
-    ("web/api/posts.py", "_hand_over"): "what belongs to an answer about a batch that is accepted",
-    ("web/pages/health.py", "readyz"): "the server's own trial",
 }
 
 

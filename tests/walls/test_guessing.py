@@ -11,6 +11,7 @@ from argon2 import PasswordHasher
 
 from socialpub.base.crypto import digest
 from socialpub.domain.people import limits, sessions, signin, users
+from socialpub.domain.people.actor import operator
 from socialpub.domain.people.tenancy import Scope
 from socialpub.store.models import Device, Session, User
 from socialpub.web.pages import people as pages
@@ -253,7 +254,7 @@ def test_another_password_forgets_every_device(server: Server, owner: Person) ->
     signed_in(server)
     signed_in(server, MEL)
     hash_ = users.hashed("another password")
-    server.service.write(lambda tx: users.set_password(server.service, tx, EMAIL, hash_)).result()
+    server.service.write(lambda tx: users.set_password(tx, operator(server.service, "test"), EMAIL, hash_)).result()
     (mel,) = server.rows(User, email=MEL)
     assert [row["user"] for row in server.rows(Device)] == [mel["id"]]
 
@@ -265,7 +266,7 @@ def test_a_password_that_was_changed_while_it_was_looked_at_opens_no_session(
 
     def slow(stored: str | None, password: str) -> bool:
         right = verify(stored, password)
-        server.service.write(lambda tx: users.set_password(server.service, tx, EMAIL, hash_)).result()
+        server.service.write(lambda tx: users.set_password(tx, operator(server.service, "test"), EMAIL, hash_)).result()
         return right
 
     monkeypatch.setattr(users, "verify", slow)

@@ -69,9 +69,13 @@ def test_connecting_and_sending_once_more_leave_one_each(
 ) -> None:
     office = open_office(make_server, lab, monkeypatch, "threads")
     made = office.login_exists()
-    assert office.connect().status_code == 201
+    connected = office.connect()
+    assert connected.status_code == 201
     row = newest(office.server)
-    assert (row["verb"], row["subject"]) == ("POST /v1/accounts/connect/<platform:str>/complete", "threads")
+    assert (row["verb"], row["subject"]) == (
+        "POST /v1/accounts/connect/<platform:str>/complete",
+        connected.json()["id"],
+    )
     assert (row["user"], row["key"]) == (office.server.rows(User)[-1]["id"], None)
     assert made["accessToken"] not in json.dumps(acts(office.server))
     office.server.connect_bluesky(office.alice)

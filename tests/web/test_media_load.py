@@ -19,7 +19,10 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands.serve import both
 from socialpub.domain.core.service import open_service
 from socialpub.domain.engine.engine import Engine
-from socialpub.domain.people import tenancy
+from socialpub.domain.people import keys, profiles
+from socialpub.domain.people.actor import operator
+from socialpub.domain.shapes.keys import KeyRequest
+from socialpub.domain.shapes.profiles import OrganizationRequest
 from socialpub.store import db
 from socialpub.web.app import build_app
 from socialpub.web.server import running, until_signal
@@ -42,8 +45,9 @@ def run(home: str, told: Any) -> None:
     service = open_service(Runtime(settings, load_vault(settings)))
 
     def key(tx: db.Tx) -> str:
-        organization = tenancy.create_organization(service, tx, "Load")["id"]
-        return str(tenancy.mint_key(service, tx, organization, profile=None, name="k", label="live")["key"])
+        who = operator(service, "test")
+        organization = profiles.create_organization(tx, who, OrganizationRequest(name="Load"))["id"]
+        return str(keys.mint(tx, who.within(organization), KeyRequest(name="k")).body["key"])
 
     minted = service.write(key).result()
     engine = Engine(service)

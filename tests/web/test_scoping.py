@@ -13,8 +13,10 @@ import httpx
 import pytest
 
 from socialpub.base import crypto
-from socialpub.domain.people import tenancy
+from socialpub.domain.people import keys, tenancy
+from socialpub.domain.people.actor import operator
 from socialpub.domain.people.tenancy import SESSION_IDLE_MS
+from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.store.models import ApiKey, Event, Post, Session, User
 from socialpub.web import app as web_app
 from socialpub.web.api import profiles
@@ -239,11 +241,17 @@ def used(world: World) -> int:
 
 
 def test_live_and_test_keys_do_the_same(world: World) -> None:
-    key = world.server.service.write(
-        lambda tx: tenancy.mint_key(
-            world.server.service, tx, world.alice.organization, profile=None, name="t", label="test"
+    key = (
+        world.server.service.write(
+            lambda tx: keys.mint(
+                tx,
+                operator(world.server.service, "test").within(world.alice.organization),
+                KeyRequest(name="t", prefix="svc_test_"),
+            )
         )
-    ).result()["key"]
+        .result()
+        .body["key"]
+    )
     assert key.startswith("svc_test_")
     assert world.server.api(key).publish(world.body()).json()["status"] == "published"
 

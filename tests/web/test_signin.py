@@ -15,6 +15,7 @@ import pytest
 
 from socialpub.base.crypto import digest
 from socialpub.domain.people import signin, users
+from socialpub.domain.people.actor import operator
 from socialpub.store.models import ApiKey, Organization, Session, User
 from tests.kit import Clock, Person, Server, error_of
 from tests.soak.world import wait_for
@@ -32,7 +33,7 @@ def owner(server: Server, alice: Person) -> Person:
 def add_user(server: Server, person: Person, email: str, role: str, password: str = PASSWORD) -> None:
     hash_ = users.hashed(password)
     server.service.write(
-        lambda tx: users.create_user(server.service, tx, person.organization, email, role, hash_)
+        lambda tx: users.create(tx, operator(server.service, "test").within(person.organization), email, role, hash_)
     ).result()
 
 
@@ -237,7 +238,9 @@ def test_signing_in_leads_back_to_where_one_was(server, owner):
 def test_another_password_ends_every_session(server, owner):
     api = signed_in(server)
     hash_ = users.hashed("another password")
-    server.service.write(lambda tx: users.set_password(server.service, tx, EMAIL.upper(), hash_)).result()
+    server.service.write(
+        lambda tx: users.set_password(tx, operator(server.service, "test"), EMAIL.upper(), hash_)
+    ).result()
     assert api.get("/v1/posts").status_code == 401
     assert sign_in(server.api(), password="another password").status_code == 303
 

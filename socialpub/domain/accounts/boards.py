@@ -10,8 +10,8 @@ from socialpub.base.errors import ApiError, refuse
 from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.calling import Caller, StorageError
 from socialpub.domain.core.service import Service
-from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.shapes.accounts import BoardBody, BoardList
+from socialpub.domain.people.actor import Actor
+from socialpub.domain.shapes.accounts import BoardBody, BoardList, DefaultBoardBody
 from socialpub.platforms.contract import Board, Boards
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
@@ -61,11 +61,11 @@ def chosen(boards: tuple[Board, ...], board: str) -> Board:
     return found
 
 
-def choose(service: Service, tx: Tx, scope: Scope, account: str, board: Board) -> Row:
+def choose(tx: Tx, who: Actor, account: str, board: Board) -> DefaultBoardBody:
     """Make it the default board; `{id, defaultBoardId, defaultBoardName}`."""
-    row = accounts.find(scope, account)
+    row = accounts.find(who.scope, account)
     picked = {"defaultBoardId": board.id, "defaultBoardName": board.name}
-    Account.update(extra=json.dumps(json.loads(row["extra"]) | picked), updated_at=service.now_ms).where(
+    Account.update(extra=json.dumps(json.loads(row["extra"]) | picked), updated_at=who.service.now_ms).where(
         Account.id == account
     ).execute()
-    return {"id": account, **picked}
+    return {"id": account, "defaultBoardId": board.id, "defaultBoardName": board.name}

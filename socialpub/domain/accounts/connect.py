@@ -23,9 +23,10 @@ from socialpub.domain import act
 from socialpub.domain.accounts import accounts, grants, public_client, tokens
 from socialpub.domain.core import upstreams
 from socialpub.domain.core.service import Service
-from socialpub.domain.people import tenancy
+from socialpub.domain.people import profiles, tenancy
+from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.shapes.accounts import ChoiceBody
+from socialpub.domain.shapes.accounts import ChoiceBody, Completing, back_from, fields_given
 from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import Authorizes, Connected, Identity, Invitation, Platform, Tokens
 from socialpub.platforms.kit import oauth
@@ -82,8 +83,8 @@ def redirect_uri(service: Service, platform: Platform) -> str:
 def profile_of(scope: Scope, wanted: str | None) -> str:
     """The profile to connect in: the one that is named, else the organization's first; ApiError `not_found`."""
     if wanted is None:
-        return str(tenancy.list_profiles(scope)[0]["id"])
-    if not tenancy.profile_exists(scope, wanted):
+        return str(profiles.listed(scope)[0]["id"])
+    if not profiles.exists(scope, wanted):
         raise ApiError("not_found", "There is no profile with this id.")
     return wanted
 
@@ -110,18 +111,24 @@ async def invite(service: Service, scope: Scope, name: str, handle: str | None, 
     return Invited(state, await aside(service, share, lambda: public_client.invite(service, name, handle, state)))
 
 
-def start(service: Service, tx: Tx, scope: Scope, name: str, wanted: str | None, invited: Invited | None = None) -> Row:
+def start(tx: Tx, who: Actor, name: str, wanted: str | None, invited: Invited | None) -> Done:
     """How to connect: `{platform, state, descriptor}`, an address to send the browser to or fields to fill in."""
-    platform = ready(service, name)
+    service, scope, platform = who.service, who.scope, ready(who.service, name)
     profile = profile_of(scope, wanted)
     if invited is not None:
         _begin(service, scope, platform, profile, invited.state, {"invited": invited.invitation.kept})
         descriptor: Row = {"type": "oauth", "authorizeUrl": invited.invitation.url}
     elif platform.oauth is None:
-        descriptor = {"type": "credentials", "fields": [vars(field) for field in platform.credentials]}
+        descriptor = asked_for(platform)
     else:
         descriptor = {"type": "oauth", "authorizeUrl": _authorize_url(service, scope, platform, profile)}
-    return {"platform": name, "state": platform.state, "descriptor": descriptor}
+    shown = {"platform": name, "state": platform.state, "descriptor": descriptor}
+    return Done(shown, subject=name, secret=True)
+
+
+def asked_for(platform: Platform) -> Row:
+    """The fields that somebody fills in, where an account connects by its credentials."""
+    return {"type": "credentials", "fields": [vars(field) for field in platform.credentials]}
 
 
 def _authorize_url(service: Service, scope: Scope, platform: Platform, profile: str) -> str:
@@ -165,6 +172,17 @@ def _open(service: Service, row: Row, column: str) -> Any:
 
 
 # --- Back ----------------------------------------------------------------------------------------------------------
+
+
+async def offer(who: Actor, name: str, request: Completing) -> Offer:
+    """What a login came to, in whichever way its platform has."""
+    service, scope, platform = who.service, who.scope, ready(who.service, name)
+    if platform.oauth is None and not (request.state or request.code or request.choice_id):
+        return await by_fields(service, scope, name, fields_given(platform, request), request.profile_id)
+    state, code, choice = back_from(request)
+    if choice is not None:
+        return await by_choice(service, scope, name, state, choice)
+    return await by_code(service, scope, name, state, code or "", request.iss)
 
 
 async def by_code(service: Service, scope: Scope, name: str, state: str, code: str, iss: str | None = None) -> Offer:
@@ -311,14 +329,15 @@ def choice_bodies(offer: Offer) -> list[ChoiceBody]:
     ]
 
 
-def store(service: Service, tx: Tx, scope: Scope, name: str, offer: Offer) -> tuple[int, Any]:
-    """Connect what was offered: (201 or 200, the account); or (200, the choices) where there are several."""
+def store(tx: Tx, who: Actor, name: str, offer: Offer) -> Done:
+    """Connect what was offered: the account, 201 where it is new; or the choices, where there are several."""
     if offer.attempt is not None:
-        return 200, {"choices": choice_bodies(offer)}
-    profile_of(scope, offer.profile)
+        return Done({"choices": choice_bodies(offer)}, subject=name)
+    profile_of(who.scope, offer.profile)
     (one,) = offer.connected
-    body, new = accounts.connect(service, tx, scope.organization, offer.profile, name, one.identity, one.tokens)
-    return 201 if new else 200, body
+    organization = who.scope.organization
+    body, new = accounts.connect(who.service, tx, organization, offer.profile, name, one.identity, one.tokens)
+    return Done(body, 201 if new else 200)
 
 
 def purge(service: Service) -> None:
@@ -329,6 +348,13 @@ def purge(service: Service) -> None:
 
 
 # --- Gone ----------------------------------------------------------------------------------------------------------
+
+
+def disconnect(tx: Tx, who: Actor, account: str) -> Done:
+    """`{id, deleted}`; once that is committed, its authorization ends at the platform too, where that is possible."""
+    service = who.service
+    row = accounts.disconnect(service, tx, who.scope, account, who.request_id)
+    return Done({"id": account, "deleted": True}, after=lambda: revoke(service, row))
 
 
 async def revoke(service: Service, row: AccountRow) -> bool:

@@ -14,8 +14,9 @@ from peewee import JOIN, Value, fn
 
 from socialpub.base import faults
 from socialpub.base.fair import NOBODY
-from socialpub.domain.core import clockwatch, moves, overdue, upstreams
+from socialpub.domain.core import clockwatch, instance, moves, overdue, upstreams
 from socialpub.domain.core.service import Service
+from socialpub.domain.people.actor import Actor
 from socialpub.domain.posts import batches
 from socialpub.domain.publishing import records
 from socialpub.store.db import Tx
@@ -123,6 +124,12 @@ def fail_overdue(service: Service) -> int:
     for start in range(0, len(rows), STEP):
         fail_part(service, rows[start : start + STEP])
     return len(rows)
+
+
+def end_pause(tx: Tx, who: Actor, reason: str) -> dict[str, Any]:
+    """`{was}`: nothing is paused for this reason any more."""
+    instance.resume(reason)
+    return {"was": reason}
 
 
 def fail_part(service: Service, rows: Sequence[overdue.DuePost]) -> None:

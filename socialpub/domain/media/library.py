@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from peewee import fn
 from socialpub import platforms
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError, refuse
+from socialpub.base.fair import Share
 from socialpub.base.runtime import iso
 from socialpub.domain import act
 from socialpub.domain.core import cursors, moves
@@ -22,9 +24,11 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.media import files, probe
 from socialpub.domain.media.fetched import Fetched as Fetched
 from socialpub.domain.media.files import file_of
-from socialpub.domain.people import tenancy
+from socialpub.domain.people import limits, profiles
+from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.shapes.media import MediaBody, MediaPage, MediaQuery
+from socialpub.domain.shapes.common import DeletedBody
+from socialpub.domain.shapes.media import MediaBody, MediaFields, MediaPage, MediaQuery
 from socialpub.platforms.contract import Draft, Facts, Item, Kind
 from socialpub.platforms.kit.rules import unreachable
 from socialpub.store.db import Tx
@@ -76,19 +80,44 @@ def take(service: Service, arriving: files.Arriving, organization: str) -> Facts
     return facts
 
 
-async def bind(service: Service, scope: Scope, kept: Collection[Facts], run: Callable[[Tx], T]) -> T:
-    """Run the write whose rows name files that `store` or `take` kept; when it is refused, they go again."""
+async def upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> limits.Kept:
+    """Keep an uploaded file and make its record: the answer, once for the key of `who`."""
+    return await limits.once(who.service, who.key, lambda: _upload(who, arriving, fields))
 
-    def bound(tx: Tx) -> T:
-        for facts in kept:
-            tx.after_commit(functools.partial(files.release, service, facts.sha256))
-        return run(tx)
 
+async def _upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> limits.Kept:
+    service, asked = who.service, fields.profile_id
+    if who.scope.profile is not None and asked not in (None, who.scope.profile):
+        raise refuse("profile.scope_mismatch")
+    await service.read(lambda: check_profile(who.scope, asked))
+    threads = service.pool.of(Share(owner=who.scope.organization))
+    facts = await asyncio.get_running_loop().run_in_executor(threads, take, service, arriving, who.scope.organization)
+    async with bound(service, [facts]):
+        return await act.answer(act.deed(who, _record, facts, fields))
+
+
+def _record(tx: Tx, who: Actor, facts: Facts, fields: MediaFields) -> Done:
+    named(who.service, tx, [facts])
+    check_profile(who.scope, fields.profile_id)
+    profile = fields.profile_id or who.scope.profile
+    made = insert(who.service, who.scope.organization, profile, facts, fields.alt_text)
+    return Done(body(who.service, find(who.scope, None, made)), 201)
+
+
+@contextlib.asynccontextmanager
+async def bound(service: Service, kept: Collection[Facts]) -> AsyncIterator[None]:
+    """While rows are made for files that `store` or `take` kept: when there will be none, the files go again."""
     try:
-        return await act.write(service, scope, bound)
+        yield
     except Exception:
         await asyncio.get_running_loop().run_in_executor(service.pool, give_up, service, kept)
         raise
+
+
+def named(service: Service, tx: Tx, kept: Collection[Facts]) -> None:
+    """In the transaction whose rows name these files: from its commit on it is the rows that keep them."""
+    for facts in kept:
+        tx.after_commit(functools.partial(files.release, service, facts.sha256))
 
 
 def give_up(service: Service, kept: Collection[Facts]) -> None:
@@ -214,20 +243,21 @@ def page(service: Service, scope: Scope, query: MediaQuery) -> MediaPage:
 
 def check_profile(scope: Scope, profile: str | None) -> None:
     """ApiError `not_found` for a profile that the organization does not have."""
-    if profile is not None and not tenancy.profile_exists(scope, profile):
+    if profile is not None and not profiles.exists(scope, profile):
         raise ApiError("not_found", "The organization has no profile with this id.")
 
 
-def delete(service: Service, tx: Tx, scope: Scope, media_id: str) -> Row:
+def delete(tx: Tx, who: Actor, media_id: str) -> DeletedBody:
     """`{id, deleted}`; ApiError `media.in_use` while an open post needs the asset.
 
     A key that is bound to a profile deletes only what belongs to that profile.
     """
+    service, scope = who.service, who.scope
     row = find(scope, None, media_id)
     if scope.profile not in (None, row["profile"]):
         raise refuse("media.unknown", f"The key's profile has no media {media_id}.")
-    named = (fn.instr(Post.media, media_id) > 0) | (fn.instr(Post.options, media_id) > 0)
-    post = Post.select(Post.id).where(Post.status.in_(moves.OPEN), named).limit(1).scalar()
+    needed = (fn.instr(Post.media, media_id) > 0) | (fn.instr(Post.options, media_id) > 0)
+    post = Post.select(Post.id).where(Post.status.in_(moves.OPEN), needed).limit(1).scalar()
     if post is not None:
         raise refuse("media.in_use", f"Post {post} needs this media.")
     Media.update(deleted_at=service.now_ms).where(Media.id == media_id).execute()

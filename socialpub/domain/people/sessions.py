@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from socialpub.base import crypto
 from socialpub.domain.core.service import Service
+from socialpub.domain.people.actor import Actor, Done
 from socialpub.store.db import Tx
 from socialpub.store.models import Device, Session
 
@@ -39,8 +40,19 @@ def begin(service: Service, tx: Tx, user: str, device: str | None = None) -> Sig
 
 
 def end(tx: Tx, session: str | None) -> None:
-    """The session is over; the device stays known."""
     Session.delete().where(Session.id == session).execute()
+
+
+def leave(tx: Tx, who: Actor) -> Done:
+    """The session is over; the device stays known."""
+    end(tx, who.scope.session)
+    return Done({}, subject=who.scope.user)
+
+
+def leave_everywhere(tx: Tx, who: Actor) -> Done:
+    """Every session of the person is over, and no browser is known any more."""
+    end_all(tx, who.scope.user)
+    return Done({}, subject=who.scope.user)
 
 
 def end_all(tx: Tx, user: str | None) -> None:

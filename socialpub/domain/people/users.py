@@ -15,10 +15,14 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError
 from socialpub.domain.core.service import Service
-from socialpub.domain.people import audit, sessions, tenancy
+from socialpub.domain.people import audit, profiles, sessions
+from socialpub.domain.people.actor import Actor
 from socialpub.domain.people.sessions import SignedIn
+from socialpub.domain.shapes.common import ORGANIZATION_MAX
+from socialpub.domain.shapes.issues import parse_object
+from socialpub.domain.shapes.profiles import OrganizationRequest
 from socialpub.store.db import Tx
-from socialpub.store.models import Organization, User
+from socialpub.store.models import User
 
 ROLES = ("owner", "admin", "member")
 PASSWORD_MIN, PASSWORD_MAX = 10, 1024
@@ -52,21 +56,19 @@ def _nobody() -> str:
     return _hasher.hash("nobody has this password")
 
 
-def create_user(
-    service: Service, tx: Tx, organization: str, email: str, role: str, password_hash: str
-) -> dict[str, Any]:
+def create(tx: Tx, who: Actor, email: str, role: str, password_hash: str) -> dict[str, Any]:
     """`{id, email, role}` of a new user; ApiError `not_found` for the organization, 409 for a taken e-mail address."""
     address = email.strip().lower()
     if not _EMAIL.fullmatch(address):
         raise _wrong("email", "This is not an e-mail address.")
     if role not in ROLES:
         raise _wrong("role", f"A role is one of {', '.join(ROLES)}.")
-    if not Organization.select().where(Organization.id == organization).exists():
-        raise ApiError("not_found", "There is no organization with this id.")
+    profiles.check_organization(who.scope.organization)
     if User.select().where(User.email == address).exists():
         raise _wrong("email", "A user with this e-mail address exists.", status=409)
-    row = {"id": service.runtime.ids.uuid(), "email": address, "role": role}
-    User.insert(organization=organization, password=password_hash, created_at=service.now_ms, **row).execute()
+    row = {"id": who.service.runtime.ids.uuid(), "email": address, "role": role}
+    here = {"organization": who.scope.organization, "created_at": who.service.now_ms}
+    User.insert(password=password_hash, **here, **row).execute()
     return row
 
 
@@ -78,7 +80,7 @@ def list_users(organization: str | None) -> list[dict[str, Any]]:
     return list(query.order_by(User.created_at, User.id).dicts())
 
 
-def set_password(service: Service, tx: Tx, email: str, password_hash: str) -> dict[str, Any]:
+def set_password(tx: Tx, who: Actor, email: str, password_hash: str) -> dict[str, Any]:
     """`{id, email, role}`; every session of the user ends, and no device of theirs is known any more."""
     row = User.select(User.id, User.email, User.role).where(User.email == email.strip().lower()).dicts().first()
     if row is None:
@@ -110,22 +112,22 @@ def setup_is_open(service: Service, token: str) -> bool:
     return offered is not None and crypto.same(offered.encode(), crypto.digest(token).encode())
 
 
-async def set_up(
-    service: Service, token: str, organization: str, email: str, password: str, act: audit.Act
-) -> SignedIn:
+async def set_up(who: Actor, token: str, organization: str, email: str, password: str) -> SignedIn:
     """Make the organization and its owner, once, and sign the owner in."""
+    service = who.service
     if not setup_is_open(service, token):
         raise ApiError("not_found", "This set-up link has been used, or belongs to an earlier start of the server.")
     if not organization.strip():
         raise _wrong("organization", "The organization needs a name.")
+    request = parse_object(OrganizationRequest, {"name": organization.strip()[:ORGANIZATION_MAX]})
     hash_ = await asyncio.get_running_loop().run_in_executor(hashing, hashed, password)
 
     def make(tx: Tx) -> SignedIn:
         if User.select().exists():
             raise ApiError("not_found", "This server is already set up.")
-        made = tenancy.create_organization(service, tx, organization.strip()[:200])
-        user = create_user(service, tx, made["id"], email, "owner", hash_)
-        audit.record(service, tx, replace(act, organization=made["id"], user=user["id"]), user["id"])
+        made = profiles.create_organization(tx, who, request)
+        user = create(tx, who.within(made["id"]), email, "owner", hash_)
+        audit.record(service, tx, replace(who.act, organization=made["id"], user=user["id"]), user["id"])
         return sessions.begin(service, tx, user["id"])
 
     signed_in = await service.write(make)

@@ -13,10 +13,12 @@ from socialpub import platforms
 from socialpub.base import faults
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
+from socialpub.domain import act
 from socialpub.domain.core import events, moves, upstreams
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
 from socialpub.domain.people import audit, limits
+from socialpub.domain.people.actor import Actor
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts import batches, preflight, unheard
 from socialpub.domain.posts.targets import Aim, check_batch, check_future, resolve
@@ -55,11 +57,9 @@ class _Target:
 class _Order:
     """Everything that one transaction needs to write the batch."""
 
-    scope: Scope
+    who: Actor
     request: PublishRequest
-    key: limits.Key | None
     ear: unheard.Ear | None
-    act: audit.Act
     batch: str
     targets: Sequence[_Target]
     stored: Mapping[str, Facts]  # inline media, kept, by its hash
@@ -69,19 +69,12 @@ class _Order:
         return self.request.scheduled_at
 
 
-async def accept(
-    service: Service,
-    scope: Scope,
-    request: PublishRequest,
-    key: limits.Key | None,
-    ear: unheard.Ear | None,
-    act: audit.Act,
-    inline: library.InlineFiles,
-) -> Accepted:
+async def accept(who: Actor, request: PublishRequest, ear: unheard.Ear | None, inline: library.InlineFiles) -> Accepted:
     """Check a publish request and commit it; ApiError, and nothing written, when any check says no.
 
-    TwinError for a `key` and JoinError for an `ear` whose work is done or being done already.
+    TwinError for a key and JoinError for an `ear` whose work is done or being done already.
     """
+    service, scope = who.service, who.scope
     check_batch(service, request, scope, inline)
     aims, recent = await service.read(lambda: _resolved(service, scope, request))
     _admit(service, request, aims)
@@ -92,8 +85,9 @@ async def accept(
     stored = await _store_inline(service, scope.organization, [target.aim for target in targets], inline)
     if request.scheduled_at is not None:
         targets = [_forewarned(service, target, stored) for target in targets]
-    order = _Order(scope, request, key, ear, act, service.runtime.ids.uuid(), targets, stored)
-    accepted = await library.bind(service, scope, stored.values(), lambda tx: _insert(service, tx, order))
+    order = _Order(who, request, ear, service.runtime.ids.uuid(), targets, stored)
+    async with library.bound(service, stored.values()):
+        accepted = await act.write(service, scope, lambda tx: _insert(tx, order))
     faults.hit("sched.after_commit" if order.at_ms is not None else "now.after_commit")
     return accepted
 
@@ -162,21 +156,23 @@ def _forewarned(service: Service, target: _Target, stored: Mapping[str, Facts]) 
 # --- The transaction -------------------------------------------------------------------------------------------------
 
 
-def _insert(service: Service, tx: Tx, order: _Order) -> Accepted:
-    limits.claim(service, tx, order.key, order.batch)
+def _insert(tx: Tx, order: _Order) -> Accepted:
+    who, service, organization = order.who, order.who.service, order.who.scope.organization
+    library.named(service, tx, order.stored.values())
+    limits.claim(service, tx, who.key, order.batch)
     unheard.listen(service, tx, order.ear, order.batch)
-    audit.record(service, tx, order.act, order.batch)
+    audit.record(service, tx, who.act, order.batch)
     _recheck(service, order)
-    crossings = limits.take_quota(service, tx, order.scope.organization, len(order.targets))
+    crossings = limits.take_quota(service, tx, organization, len(order.targets))
     now = service.now_ms  # of the batch and everything in it
     _insert_batch(order, now)
     media_ids = _insert_media(service, order)
     claims = [_insert_target(service, tx, order, target, media_ids, now) for target in order.targets]
     for crossing in crossings:
-        events.emit(service, crossing.type, order.scope.organization, crossing.data, request_id=order.act.request_id)
+        events.emit(service, crossing.type, organization, crossing.data, request_id=who.request_id)
     body = batches.batch_body(service, order.batch)
-    if order.key and order.at_ms is not None:
-        limits.keep(service, tx, order.key.id, batches.answer_of(body))
+    if who.key and order.at_ms is not None:
+        limits.keep(service, tx, who.key.id, batches.answer_of(body))
     faults.hit("sched.before_commit" if order.at_ms is not None else "now.before_commit")
     return Accepted(body, tuple(claim for claim in claims if claim))
 
@@ -189,7 +185,7 @@ def _recheck(service: Service, order: _Order) -> None:
     there = Account.select().where(Account.id.in_(sorted(wanted)), Account.disconnected_at.is_null()).count()
     if there != len(wanted):
         raise ApiError("not_found", "An account of this batch was disconnected meanwhile.")
-    held = library.held(order.scope, {asset for target in order.targets for asset in target.aim.assets})
+    held = library.held(order.who.scope, {asset for target in order.targets for asset in target.aim.assets})
     for target in order.targets:
         for asset in target.aim.assets:
             library.usable(held, target.aim.account["profile"], asset)
@@ -198,8 +194,8 @@ def _recheck(service: Service, order: _Order) -> None:
 def _insert_batch(order: _Order, now: int) -> None:
     Batch.insert(
         id=order.batch,
-        organization=order.scope.organization,
-        request_id=order.act.request_id,
+        organization=order.who.scope.organization,
+        request_id=order.who.request_id,
         created_at=now,
         scheduled_at=order.at_ms,
     ).execute()
@@ -214,7 +210,7 @@ def _insert_media(service: Service, order: _Order) -> dict[Inline, str]:
             inline = _inline(ref, profile)
             if inline is not None and inline not in ids:
                 data, alt = order.stored[ref["bytesBase64"]], ref.get("altText")
-                ids[inline] = library.insert(service, order.scope.organization, profile, data, alt)
+                ids[inline] = library.insert(service, order.who.scope.organization, profile, data, alt)
     return ids
 
 
@@ -234,8 +230,8 @@ def _insert_target(
         claim = service.jobs.put_held(tx, "publish", target.post, account, share)
     else:
         service.jobs.put(tx, "publish", target.post, order.at_ms, account, share)
-        moves.tell_accepted(service, "post.queued", row, order.act.request_id)
-    moves.tell_accepted(service, "post.validated", row, order.act.request_id)
+        moves.tell_accepted(service, "post.queued", row, order.who.request_id)
+    moves.tell_accepted(service, "post.validated", row, order.who.request_id)
     return claim
 
 

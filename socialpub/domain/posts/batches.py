@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from typing_extensions import TypedDict
 
@@ -29,6 +29,7 @@ from socialpub.store.rows import BatchRow, PostStatus
 log = logging.getLogger("socialpub.batches")
 
 T = TypeVar("T")
+P = ParamSpec("P")
 AFTERWARDS_SECONDS = 2.0
 MAYBE = ("uri", "cid", "url", "firstCommentUri", "firstCommentCid", "warnings", "error")
 
@@ -141,13 +142,21 @@ async def _settled(service: Service, batch: str, seconds: float) -> None:
         await service.hub.until(f"post:{post}", functools.partial(_read_ended, service, post), max(0.0, left))
 
 
-async def afterwards(service: Service, write: Callable[[Tx], object]) -> bool:
+async def kept(service: Service, key: limits.Key, batch: str, answer: limits.Kept) -> None:
+    """Keep the answer of an accepted batch for its key: now, or where that is not known to be done, a little later."""
+    if not await afterwards(service, lambda tx: limits.keep(service, tx, key.id, answer)):
+        service.unkept.add(batch)
+
+
+async def afterwards(
+    service: Service, write: Callable[Concatenate[Tx, P], object], *args: P.args, **kwargs: P.kwargs
+) -> bool:
     """Do a write that belongs to an answer: waited for as long as it is quick; the answer cannot fail by it.
 
     False where it is not known to be done.
     """
     try:
-        await asyncio.wait_for(_done(service.write(write)), AFTERWARDS_SECONDS)
+        await asyncio.wait_for(_done(service.write(lambda tx: write(tx, *args, **kwargs))), AFTERWARDS_SECONDS)
         return True
     except TimeoutError:
         log.warning("an answer was not kept yet: the database is busy")

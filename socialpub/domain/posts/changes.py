@@ -1,4 +1,4 @@
-"""One post: find, move to another time, cancel, try again, settle. Each is one transaction of its caller."""
+"""One post: move to another time, cancel, try again, settle."""
 
 from __future__ import annotations
 
@@ -10,35 +10,24 @@ from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain.core import moves, upstreams
 from socialpub.domain.core.service import Service
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.people.actor import Actor, Done
+from socialpub.domain.posts import postlog
 from socialpub.domain.posts.targets import check_future
 from socialpub.domain.publishing import records
-from socialpub.domain.shapes.posts import SettleRequest
+from socialpub.domain.shapes.posts import CanceledBody, PostBody, RescheduleRequest, RetryRequest, SettleRequest
 from socialpub.store.db import Tx
 from socialpub.store.models import Intent, Post
 from socialpub.store.rows import PostRow
 
-Row = dict[str, Any]
 
-
-def find(scope: Scope, post: str) -> PostRow:
-    """A post of the scope; ApiError `not_found`."""
-    query = Post.select().where(Post.id == post, Post.organization == scope.organization)
-    if scope.profile:
-        query = query.where(Post.profile == scope.profile)
-    row: PostRow | None = query.dicts().first()
-    if row is None:
-        raise ApiError("not_found", "There is no post with this id in the scope.")
-    return row
-
-
-def reschedule(service: Service, tx: Tx, scope: Scope, post: str, at_ms: int, request_id: str) -> None:
-    """Move a queued post to `at_ms`: row, job and `post.rescheduled` together or not at all.
+def reschedule(tx: Tx, who: Actor, post: str, request: RescheduleRequest) -> PostBody:
+    """Move a queued post to another time: row, job and `post.rescheduled` together or not at all.
 
     Raises 409 `post.status` or `post.scheduledAt.window` unless the post is `queued` and still in the future.
     """
+    service, at_ms = who.service, request.scheduled_at
     check_future(service, at_ms)
-    row = find(scope, post)
+    row = postlog.find(who.scope, post)
     was = row["scheduled_at"]
     moved = moves.move(
         service,
@@ -47,19 +36,21 @@ def reschedule(service: Service, tx: Tx, scope: Scope, post: str, at_ms: int, re
         post,
         where=Post.scheduled_at > service.now_ms,
         data=None if was is None else {"previousScheduledAt": iso(was)},
-        request_id=request_id,
+        request_id=who.request_id,
         scheduled_at=at_ms,
     )
     if moved is None:
         raise _outside_window(row)
     service.jobs.put(tx, "publish", post, at_ms, row["account"], upstreams.share(service, row["account"]))
     faults.hit("resched.before_commit")
+    return postlog.one(who.scope, post)
 
 
-def cancel(service: Service, tx: Tx, scope: Scope, post: str, request_id: str) -> Row:
+def cancel(tx: Tx, who: Actor, post: str) -> CanceledBody:
     """Cancel a queued post in the same window; `{id, status}`."""
-    row = find(scope, post)
-    if not moves.move(service, tx, "cancel", post, where=Post.scheduled_at > service.now_ms, request_id=request_id):
+    service, row = who.service, postlog.find(who.scope, post)
+    ahead = Post.scheduled_at > service.now_ms
+    if not moves.move(service, tx, "cancel", post, where=ahead, request_id=who.request_id):
         raise _outside_window(row)
     service.jobs.remove(tx, post)
     faults.hit("cancel.before_commit")
@@ -72,10 +63,11 @@ def _outside_window(row: PostRow) -> ApiError:
     return refuse("post.scheduledAt.window")
 
 
-def retry(service: Service, tx: Tx, scope: Scope, post: str, at_ms: int | None, request_id: str) -> None:
-    """Put a failed or rejected post up again, as a new attempt and at no quota: at `at_ms`, or (None) at once."""
+def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> Done:
+    """Put a failed or rejected post up again, as a new attempt and at no quota: at the time named, else at once."""
+    service, at_ms = who.service, request.scheduled_at
     check_future(service, at_ms)
-    row = find(scope, post)
+    row = postlog.find(who.scope, post)
     if row["error"] and json.loads(row["error"]).get("rule") == "publish.outcome_unknown":
         raise refuse("post.retry.unsettled")
     fresh: dict[str, Any] = {
@@ -90,43 +82,37 @@ def retry(service: Service, tx: Tx, scope: Scope, post: str, at_ms: int | None, 
         "scheduled_at": at_ms,
     }
     name = "retry" if at_ms is None else "retry_at"
-    if not moves.move(service, tx, name, post, request_id=request_id, **fresh):
+    if not moves.move(service, tx, name, post, request_id=who.request_id, **fresh):
         raise refuse("post.retry.status", f"The post is `{row['status']}`, neither `failed` nor `rejected`.")
     due, account = service.now_ms if at_ms is None else at_ms, row["account"]
     service.jobs.put(tx, "publish", post, due, account, upstreams.share(service, account))
+    return Done(postlog.one(who.scope, post), 202)
 
 
-def settle(service: Service, tx: Tx, scope: Scope, post: str, request: SettleRequest, request_id: str) -> None:
+def settle(tx: Tx, who: Actor, post: str, request: SettleRequest) -> PostBody:
     """Record what a person found out about an unknown outcome; 409 `post.settle.status` where nothing is unknown."""
-    row = find(scope, post)
+    service, row = who.service, postlog.find(who.scope, post)
     error = json.loads(row["error"]) if row["error"] else {}
     if row["status"] != "failed" or error.get("rule") != "publish.outcome_unknown":
         raise refuse("post.settle.status", f"The post is `{row['status']}` and nothing about it is unknown.")
-    by = json.dumps({"key": scope.key, "user": scope.user, "published": request.published})
+    by = json.dumps({"key": who.scope.key, "user": who.scope.user, "published": request.published})
     Intent.update(settled_by=by, settled_at=service.now_ms).where(
         Intent.post == post, Intent.outcome == "unknown"
     ).execute()
     if request.published:
-        moves.move(
-            service,
-            tx,
-            "settle_published",
-            post,
-            request_id=request_id,
-            published_at=service.now_ms,
-            platform_uri=request.uri,
-            error=None,
-            error_code=None,
-        )
-        return
+        name, changes = "settle_published", _published(service, request)
+    else:
+        name, changes = "settle_absent", _absent(service, row)
+    moves.move(service, tx, name, post, request_id=who.request_id, **changes)
+    return postlog.one(who.scope, post)
+
+
+def _published(service: Service, request: SettleRequest) -> dict[str, Any]:
+    return {"published_at": service.now_ms, "platform_uri": request.uri, "error": None, "error_code": None}
+
+
+def _absent(service: Service, row: PostRow) -> dict[str, Any]:
     plain = ApiError(
         "platform_unavailable", "A person looked, and the post is not there.", remediation="Retry the post."
     )
-    moves.move(
-        service,
-        tx,
-        "settle_absent",
-        post,
-        request_id=request_id,
-        **records.error_columns(service, plain, row["platform"]),
-    )
+    return records.error_columns(service, plain, row["platform"])

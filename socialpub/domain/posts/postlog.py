@@ -9,9 +9,9 @@ from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
 from socialpub.domain.core import cursors
 from socialpub.domain.core.service import Service
-from socialpub.domain.people import tenancy
+from socialpub.domain.people import profiles
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.posts import changes, postlog_query
+from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter
 from socialpub.domain.shapes.posts import AttemptBody, PostBody, PostDetail, PostedComment, PostPage, PostsQuery
 from socialpub.store.models import Account, Attempt, Post, the_row
@@ -52,15 +52,26 @@ def body(row: PostRow, account: AccountRow) -> PostBody:
     return shown
 
 
+def find(scope: Scope, post: str) -> PostRow:
+    """A post of the scope; ApiError `not_found`."""
+    query = Post.select().where(Post.id == post, Post.organization == scope.organization)
+    if scope.profile:
+        query = query.where(Post.profile == scope.profile)
+    row: PostRow | None = query.dicts().first()
+    if row is None:
+        raise ApiError("not_found", "There is no post with this id in the scope.")
+    return row
+
+
 def one(scope: Scope, post: str) -> PostBody:
     """The post alone, as PATCH answers it; ApiError `not_found`."""
-    row = changes.find(scope, post)
+    row = find(scope, post)
     return body(row, the_row(Account, row["account"]))
 
 
 def detail(scope: Scope, post: str) -> PostDetail:
     """The post with its first comment and attempts."""
-    row = changes.find(scope, post)
+    row = find(scope, post)
     comment: PostedComment | None = None
     if row["first_comment"]:
         comment = {"text": row["first_comment"], "uri": row["first_comment_uri"], "cid": row["first_comment_cid"]}
@@ -83,7 +94,7 @@ def page(service: Service, scope: Scope, query: PostsQuery) -> PostPage:
 def filter_of(service: Service, scope: Scope, query: PostsQuery) -> Filter:
     """What the query asks for within the scope."""
     profile = scope.narrowed(query.profile_id)
-    if query.profile_id is not None and not tenancy.profile_exists(scope, query.profile_id):
+    if query.profile_id is not None and not profiles.exists(scope, query.profile_id):
         raise ApiError("not_found", "The organization has no profile with this id.")
     return Filter(
         scope.organization,

@@ -13,7 +13,7 @@ from socialpub.base.runtime import iso
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
-from socialpub.domain.people import tenancy
+from socialpub.domain.people import profiles
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.posts import TARGETS_MAX, MediaItem, PublishRequest, Target
@@ -115,7 +115,7 @@ def check_future(service: Service, at_ms: int | None) -> None:
 
 def resolve(service: Service, scope: Scope, request: PublishRequest) -> list[Aim]:
     """The targets' accounts and contents, in request order (on a read snapshot)."""
-    if request.profile_id is not None and not tenancy.profile_exists(scope, request.profile_id):
+    if request.profile_id is not None and not profiles.exists(scope, request.profile_id):
         raise ApiError("not_found", "The organization has no profile with this id.")
     connected = accounts.in_scope(scope, request.profile_id)
     candidates = [_candidates(connected, target) for target in request.targets]

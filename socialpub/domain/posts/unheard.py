@@ -67,10 +67,10 @@ def listen(service: Service, tx: Tx, ear: Ear | None, batch: str) -> None:
         return
     if found := find(service, ear):
         raise JoinError(found)
-    _insert(service, ear, batch)
+    _insert(service, tx, ear, batch)
 
 
-def _insert(service: Service, ear: Ear, batch: str) -> None:
+def _insert(service: Service, tx: Tx, ear: Ear, batch: str) -> None:
     now = service.now_ms
     row = {"id": ear.id, "organization": ear.organization, "fingerprint": ear.prefix, "status": 0, "batch": batch}
     Idempotency.insert(**row, created_at=now, ends_at=now + WINDOW_MS).on_conflict_ignore().execute()
@@ -89,6 +89,7 @@ def lost(service: Service, ear: Ear) -> None:
     service.unheard[ear.id] = now
 
 
-def not_heard(service: Service, tx: Tx, ear: Ear, batch: str) -> None:
+def lost_after_all(service: Service, ear: Ear, batch: str) -> None:
     """The client went while its answer was handed over: it is owed again."""
-    _insert(service, ear, batch)
+    lost(service, ear)
+    service.write(lambda tx: _insert(service, tx, ear, batch))

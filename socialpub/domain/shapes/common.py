@@ -101,7 +101,12 @@ Uuid = Annotated[
 MediaId = Annotated[str, StringConstraints(pattern=MEDIA_ID_PATTERN)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_MAX), AfterValidator(_no_nul)]
 Short = Annotated[str, StringConstraints(min_length=1, max_length=10_000), AfterValidator(_no_nul)]  # for 64 KiB bodies
-Name = Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(_no_nul)]
+ORGANIZATION_MAX = 200  # characters of its name
+NAME_PATTERN = r"\S"  # not blank
+LongName = Annotated[
+    str, StringConstraints(min_length=1, max_length=ORGANIZATION_MAX, pattern=NAME_PATTERN), AfterValidator(_no_nul)
+]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=NAME_PATTERN), AfterValidator(_no_nul)]
 AltText = Annotated[str, StringConstraints(max_length=TEXT_MAX), AfterValidator(_no_nul)]
 Address = Annotated[str, StringConstraints(min_length=1, max_length=2048), AfterValidator(_no_nul)]
 Link = Annotated[str, StringConstraints(pattern=LINK, max_length=2048), AfterValidator(_no_nul)]

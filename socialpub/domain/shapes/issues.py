@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from socialpub import platforms
 from socialpub.base.errors import ApiError, refuse
 from socialpub.domain.shapes import hints
-from socialpub.domain.shapes.common import MEDIA_ID_PATTERN, UUID_PATTERN
+from socialpub.domain.shapes.common import MEDIA_ID_PATTERN, NAME_PATTERN, UUID_PATTERN
 from socialpub.domain.shapes.posts import PublishRequest
 
 M = TypeVar("M", bound=BaseModel)
@@ -152,7 +152,11 @@ _EXPECTED = {
 
 
 _MESSAGES = {"missing": "Field required", "extra_forbidden": "There is no such field"}
-_FORMS = {UUID_PATTERN: "a UUID", MEDIA_ID_PATTERN: "a media id: med_ and 22 letters or digits"}
+_FORMS = {
+    UUID_PATTERN: "a UUID",
+    MEDIA_ID_PATTERN: "a media id: med_ and 22 letters or digits",
+    NAME_PATTERN: "more than blanks",
+}
 
 
 def _expected(kind: str, ctx: Mapping[str, Any]) -> str:

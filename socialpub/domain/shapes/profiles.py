@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from socialpub.domain.shapes.common import DateTime, Name, Request
+from socialpub.domain.shapes.common import DateTime, LongName, Name, Request
+
+
+class OrganizationRequest(Request):
+    """A new organization, made by the operator."""
+
+    name: LongName
 
 
 class ProfileRequest(Request):

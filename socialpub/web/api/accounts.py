@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from socialpub import platforms
 from socialpub.domain.accounts import accounts, boards, connect
-from socialpub.domain.accounts.connect import Invited, Offer
+from socialpub.domain.act import Deed, deed
 from socialpub.domain.core import upstreams
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.accounts import (
@@ -25,14 +24,11 @@ from socialpub.domain.shapes.accounts import (
     ConnectBody,
     ConnectRequest,
     DefaultBoardBody,
-    back_from,
-    fields_given,
 )
 from socialpub.domain.shapes.common import DeletedBody, Narrowing
 from socialpub.platforms.contract import Board
-from socialpub.store.db import Tx
 from socialpub.store.rows import AccountRow
-from socialpub.web.api.writes import commit, commit_after
+from socialpub.web.api.writes import commit_after, commit_bare
 from socialpub.web.examples import (
     ACCOUNT_ID,
     AUTHORIZE_URL,
@@ -127,15 +123,13 @@ async def start(call: Call) -> Reply:
     """POST /v1/accounts/connect/{platform}."""
     name = call.path_value("platform")
 
-    async def begin(request: ConnectRequest) -> tuple[str | None, Invited | None]:
+    async def begin(request: ConnectRequest) -> Deed:
         wanted = request.profile_id
-        return wanted, await connect.invite(call.service, call.scope, name, request.handle, wanted)
-
-    def write(tx: Tx, begun: tuple[str | None, Invited | None]) -> tuple[int, Any]:
-        return 200, connect.start(call.service, tx, call.scope, name, *begun)
+        invited = await connect.invite(call.service, call.scope, name, request.handle, wanted)
+        return deed(call.who, connect.start, name, wanted, invited)
 
     call.body = call.body or b"{}"
-    return await commit_after(call, ConnectRequest, begin, write, secret=True)
+    return await commit_after(call, ConnectRequest, begin)
 
 
 CHOICE: ChoiceBody = {
@@ -170,21 +164,10 @@ async def complete(call: Call) -> Reply:
     """POST /v1/accounts/connect/{platform}/complete."""
     name = call.path_value("platform")
 
-    def write(tx: Tx, offer: Offer) -> tuple[int, Any]:
-        return connect.store(call.service, tx, call.scope, name, offer)
+    async def come_back(request: Completing) -> Deed:
+        return deed(call.who, connect.store, name, await connect.offer(call.who, name, request))
 
-    return await commit_after(call, CompleteRequest, lambda request: _offer(call, name, request), write)
-
-
-async def _offer(call: Call, name: str, request: Completing) -> Offer:
-    platform = connect.ready(call.service, name)
-    if platform.oauth is None and not (request.state or request.code or request.choice_id):
-        fields = fields_given(platform, request)
-        return await connect.by_fields(call.service, call.scope, name, fields, request.profile_id)
-    state, code, choice = back_from(request)
-    if choice is not None:
-        return await connect.by_choice(call.service, call.scope, name, state, choice)
-    return await connect.by_code(call.service, call.scope, name, state, code or "", request.iss)
+    return await commit_after(call, CompleteRequest, come_back)
 
 
 DISCONNECTED: DeletedBody = {"id": ACCOUNT_ID, "deleted": True}
@@ -202,17 +185,7 @@ DISCONNECT = Operation(
 
 async def disconnect(call: Call) -> Reply:
     """DELETE /v1/accounts/{id}."""
-    account = call.path_value("account_id")
-    gone: list[AccountRow] = []
-
-    def write(tx: Tx, _: Any) -> tuple[int, Any]:
-        gone.append(accounts.disconnect(call.service, tx, call.narrowed, account, call.request_id))
-        return 200, {"id": account, "deleted": True}
-
-    reply = await commit(call, None, write)
-    for row in gone:
-        await connect.revoke(call.service, row)
-    return reply
+    return await commit_bare(call, lambda: deed(call.who, connect.disconnect, call.path_value("account_id")))
 
 
 # --- Boards --------------------------------------------------------------------------------------------------------
@@ -265,12 +238,9 @@ async def choose_board(call: Call) -> Reply:
     """PATCH /v1/accounts/{id}/pinterest/default-board."""
     account = call.path_value("account_id")
 
-    async def look(request: BoardRequest) -> Board:
+    async def look(request: BoardRequest) -> Deed:
         row = await call.service.read(lambda: accounts.find(call.narrowed, account))
-        found = await _boards(call, row)
-        return boards.chosen(found, request.board_id)
+        board = boards.chosen(await _boards(call, row), request.board_id)
+        return deed(call.who, boards.choose, account, board)
 
-    def write(tx: Tx, board: Board) -> tuple[int, Any]:
-        return 200, boards.choose(call.service, tx, call.narrowed, account, board)
-
-    return await commit_after(call, BoardRequest, look, write)
+    return await commit_after(call, BoardRequest, look)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from socialpub.domain.people import tenancy
+from socialpub.domain.act import deed
+from socialpub.domain.people import keys
 from socialpub.domain.shapes.common import Narrowing
 from socialpub.domain.shapes.keys import KeyBody, KeyList, KeyRequest, MintedKeyBody, RevokedKeyBody
-from socialpub.store.db import Tx
-from socialpub.web.api.writes import commit
+from socialpub.web.api.writes import commit, commit_bare
 from socialpub.web.examples import NOW, PROFILE_ID
 from socialpub.web.http import Call, Reply
 from socialpub.web.operation import Operation, Success
@@ -37,7 +35,7 @@ LISTING = Operation(
 
 async def listing(call: Call) -> Reply:
     """GET /v1/api-keys."""
-    return Reply({"data": await call.service.read(lambda: tenancy.list_keys(call.scope.organization))})
+    return Reply({"data": await call.service.read(lambda: keys.listed(call.scope.organization))})
 
 
 MINTED: MintedKeyBody = {**KEY, "key": "svc_live_…cQ7x"}
@@ -55,14 +53,7 @@ MINT = Operation(
 
 async def mint(call: Call) -> Reply:
     """POST /v1/api-keys: the key itself is in this answer and never again."""
-
-    def write(tx: Tx, request: KeyRequest) -> tuple[int, Any]:
-        label = tenancy.label_of(call.service, request.prefix)
-        return 201, tenancy.mint_key(
-            call.service, tx, call.scope.organization, profile=request.profile_id, name=request.name, label=label
-        )
-
-    return await commit(call, KeyRequest, write, secret=True)
+    return await commit(call, KeyRequest, lambda request: deed(call.who, keys.mint, request))
 
 
 REVOKED: RevokedKeyBody = {"id": KEY["id"], "revokedAt": NOW}
@@ -79,5 +70,4 @@ REVOKE = Operation(
 
 async def revoke(call: Call) -> Reply:
     """DELETE /v1/api-keys/{id}."""
-    key = call.path_value("key_id")
-    return await commit(call, None, lambda tx, _: (200, tenancy.revoke_key(call.service, tx, call.narrowed, key)))
+    return await commit_bare(call, lambda: deed(call.who, keys.revoke, call.path_value("key_id")))

@@ -14,18 +14,15 @@ from typing import Any, Self, TypeVar
 from sanic.exceptions import SanicException
 from sanic.http import Http
 
-from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
+from socialpub.domain.act import deed
 from socialpub.domain.media import files, library
 from socialpub.domain.people import limits
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.common import DeletedBody, Narrowing
 from socialpub.domain.shapes.media import MediaBody, MediaFields, MediaPage, MediaQuery
-from socialpub.platforms.contract import Facts
-from socialpub.store.db import Tx
-from socialpub.web import trail
-from socialpub.web.api.writes import commit
+from socialpub.web.api.writes import commit_bare
 from socialpub.web.bodies import hang_up
 from socialpub.web.examples import MEDIA_ID, PROFILE_ID
 from socialpub.web.http import Call, Reply, kept, query_values
@@ -193,30 +190,8 @@ async def upload(call: Call) -> Reply:
     with call.received as upload:
         header, fingerprint = call.request.headers.get("idempotency-key"), limits.fingerprint("")
         fingerprint.update(upload.print)
-        key = limits.key_of(call.scope, "POST", call.request.path, header, fingerprint.hexdigest())
-        return kept(await limits.once(call.service, key, lambda: _keep(call, upload, key)))
-
-
-async def _keep(call: Call, upload: Upload, key: limits.Key | None) -> limits.Kept:
-    service, asked = call.service, upload.fields.profile_id
-    if call.scope.profile is not None and asked not in (None, call.scope.profile):
-        raise refuse("profile.scope_mismatch")
-    await service.read(lambda: library.check_profile(call.scope, asked))
-    facts = await _in_pool(call, library.take, service, upload.arriving, call.scope.organization)
-    return await library.bind(service, call.scope, [facts], lambda tx: _insert(call, tx, upload, facts, key))
-
-
-def _insert(call: Call, tx: Tx, upload: Upload, facts: Facts, key: limits.Key | None) -> limits.Kept:
-    service, scope = call.service, call.scope
-    limits.claim(service, tx, key)
-    library.check_profile(scope, upload.fields.profile_id)
-    trail.record(call, tx, facts.sha256)
-    profile = upload.fields.profile_id or scope.profile
-    made = library.insert(service, scope.organization, profile, facts, upload.fields.alt_text)
-    answer = limits.Kept(201, dumps(library.body(service, library.find(scope, None, made))))
-    if key:
-        limits.keep(service, tx, key.id, answer)
-    return answer
+        call.key = limits.key_of(call.scope, "POST", call.request.path, header, fingerprint.hexdigest())
+        return kept(await library.upload(call.who, upload.arriving, upload.fields))
 
 
 # --- Records -------------------------------------------------------------------------------------------------------
@@ -273,8 +248,7 @@ DELETE = Operation(
 
 async def delete(call: Call) -> Reply:
     """DELETE /v1/media/{id}."""
-    name = call.path_value("media_id")
-    return await commit(call, None, lambda tx, _: (200, library.delete(call.service, tx, call.narrowed, name)))
+    return await commit_bare(call, lambda: deed(call.who, library.delete, call.path_value("media_id")))
 
 
 # --- Public addresses ----------------------------------------------------------------------------------------------

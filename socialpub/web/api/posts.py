@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import Any
 
 from socialpub.base import faults
+from socialpub.domain.act import deed
 from socialpub.domain.people import limits
 from socialpub.domain.posts import accept, batches, changes, postlog, preflight, unheard
 from socialpub.domain.shapes.common import Narrowing
@@ -24,9 +24,8 @@ from socialpub.domain.shapes.posts import (
     ValidateRequest,
     ValidationBody,
 )
-from socialpub.store.db import Tx
-from socialpub.web import prefer, trail
-from socialpub.web.api.writes import commit
+from socialpub.web import prefer
+from socialpub.web.api.writes import commit, commit_bare
 from socialpub.web.examples import (
     ACCOUNT_ID,
     AT_URI,
@@ -228,26 +227,22 @@ async def _hand_over(call: Call, ear: unheard.Ear, batch: str) -> None:
     if call.gone:
         return
 
-    def lost() -> None:
-        unheard.lost(call.service, ear)
-        call.service.write(lambda tx: unheard.not_heard(call.service, tx, ear, batch))
-
-    call.when_gone = lost
-    await batches.afterwards(call.service, lambda tx: unheard.heard(tx, ear))
+    call.when_gone = functools.partial(unheard.lost_after_all, call.service, ear, batch)
+    await batches.afterwards(call.service, unheard.heard, ear)
 
 
 async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.Kept:
     """Accept a batch, or say why not. Once it is accepted, the answer is the batch, whatever happens here."""
-    service, key = call.service, call.key
+    service = call.service
     async with call.turn():
         request = await call.parsed(PublishRequest)
-        accepted = await accept.accept(service, call.scope, request, key, ear, trail.act(call), call.inline)
+        accepted = await accept.accept(call.who, request, ear, call.inline)
     if not accepted.claims:
         return batches.answer_of(accepted.body)
     call.engine.publish_now(accepted.claims)
     answer = batches.answer_of(await batches.as_known(service, accepted.body, wait))
-    if key and not await batches.afterwards(service, lambda tx: limits.keep(service, tx, key.id, answer)):
-        service.unkept.add(accepted.body["id"])
+    if call.key:
+        await batches.kept(service, call.key, accepted.body["id"], answer)
     return answer
 
 
@@ -356,12 +351,7 @@ RESCHEDULE = Operation(
 async def reschedule(call: Call) -> Reply:
     """PATCH /v1/posts/{id}."""
     post = call.path_value("post_id")
-
-    def move(tx: Tx, request: RescheduleRequest) -> tuple[int, Any]:
-        changes.reschedule(call.service, tx, call.narrowed, post, request.scheduled_at, call.request_id)
-        return 200, postlog.one(call.narrowed, post)
-
-    reply = await commit(call, RescheduleRequest, move)
+    reply = await commit(call, RescheduleRequest, lambda request: deed(call.who, changes.reschedule, post, request))
     faults.hit("resched.after_commit")
     return reply
 
@@ -380,12 +370,7 @@ CANCEL = Operation(
 
 async def cancel(call: Call) -> Reply:
     """DELETE /v1/posts/{id}."""
-    post = call.path_value("post_id")
-
-    def run(tx: Tx, _: object) -> tuple[int, Any]:
-        return 200, changes.cancel(call.service, tx, call.narrowed, post, call.request_id)
-
-    reply = await commit(call, None, run)
+    reply = await commit_bare(call, lambda: deed(call.who, changes.cancel, call.path_value("post_id")))
     faults.hit("cancel.after_commit")
     return reply
 
@@ -407,12 +392,7 @@ RETRY = Operation(
 async def retry(call: Call) -> Reply:
     """POST /v1/posts/{id}/retry."""
     post = call.path_value("post_id")
-
-    def again(tx: Tx, request: RetryRequest) -> tuple[int, Any]:
-        changes.retry(call.service, tx, call.narrowed, post, request.scheduled_at, call.request_id)
-        return 202, postlog.one(call.narrowed, post)
-
-    return await commit(call, RetryRequest, again)
+    return await commit(call, RetryRequest, lambda request: deed(call.who, changes.retry, post, request))
 
 
 SETTLED: PostBody = {**PUBLISHED, "platformCid": None, "url": None}
@@ -433,9 +413,4 @@ SETTLE = Operation(
 async def settle(call: Call) -> Reply:
     """POST /v1/posts/{id}/settle."""
     post = call.path_value("post_id")
-
-    def decide(tx: Tx, request: SettleRequest) -> tuple[int, Any]:
-        changes.settle(call.service, tx, call.narrowed, post, request, call.request_id)
-        return 200, postlog.one(call.narrowed, post)
-
-    return await commit(call, SettleRequest, decide)
+    return await commit(call, SettleRequest, lambda request: deed(call.who, changes.settle, post, request))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from socialpub.domain.people import tenancy
+from socialpub.domain.act import deed
+from socialpub.domain.people import profiles
 from socialpub.domain.shapes.common import DeletedBody, Narrowing
 from socialpub.domain.shapes.profiles import ProfileBody, ProfileList, ProfileRequest
-from socialpub.store.db import Tx
-from socialpub.web.api.writes import commit
+from socialpub.web.api.writes import commit, commit_bare
 from socialpub.web.examples import PROFILE_ID
 from socialpub.web.http import Call, Reply
 from socialpub.web.operation import Operation, Success
@@ -35,7 +33,7 @@ LISTING = Operation(
 
 async def listing(call: Call) -> Reply:
     """GET /v1/profiles."""
-    return Reply({"data": await call.service.read(lambda: tenancy.list_profiles(call.scope))})
+    return Reply({"data": await call.service.read(lambda: profiles.listed(call.scope))})
 
 
 CREATE = Operation(
@@ -51,11 +49,7 @@ CREATE = Operation(
 
 async def create(call: Call) -> Reply:
     """POST /v1/profiles."""
-
-    def write(tx: Tx, request: ProfileRequest) -> tuple[int, Any]:
-        return 201, tenancy.create_profile(call.service, tx, call.scope.organization, request.name)
-
-    return await commit(call, ProfileRequest, write)
+    return await commit(call, ProfileRequest, lambda request: deed(call.who, profiles.create, request))
 
 
 RENAME = Operation(
@@ -73,11 +67,7 @@ RENAME = Operation(
 async def rename(call: Call) -> Reply:
     """PATCH /v1/profiles/{id}."""
     profile = call.path_value("profile_id")
-
-    def write(tx: Tx, request: ProfileRequest) -> tuple[int, Any]:
-        return 200, tenancy.rename_profile(call.service, tx, call.narrowed, profile, request.name)
-
-    return await commit(call, ProfileRequest, write)
+    return await commit(call, ProfileRequest, lambda request: deed(call.who, profiles.rename, profile, request))
 
 
 DELETED: DeletedBody = {"id": PROFILE_ID, "deleted": True}
@@ -94,7 +84,4 @@ DELETE = Operation(
 
 async def delete(call: Call) -> Reply:
     """DELETE /v1/profiles/{id}."""
-    profile = call.path_value("profile_id")
-    return await commit(
-        call, None, lambda tx, _: (200, tenancy.delete_profile(call.service, tx, call.narrowed, profile))
-    )
+    return await commit_bare(call, lambda: deed(call.who, profiles.delete, call.path_value("profile_id")))

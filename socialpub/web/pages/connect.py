@@ -6,38 +6,50 @@ from typing import Any
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.domain.accounts import accounts, connect, public_client
+from socialpub.domain import act
+from socialpub.domain.accounts import connect, public_client
 from socialpub.domain.accounts.connect import Offer
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.accounts import CompleteRequest, ConnectRequest
 from socialpub.platforms.contract import Platform
-from socialpub.store.db import Tx
-from socialpub.store.rows import AccountRow
-from socialpub.web import forms, trail
+from socialpub.web import forms
 from socialpub.web.http import Call, Reply
 from socialpub.web.pages.people import page, see
+
+BACK = {
+    "state": "state",
+    "code": "code",
+    "iss": "iss",
+    "choiceId": "choice",
+}  # what comes back, by its name in an address
 
 
 async def form(call: Call) -> Reply:
     """GET /connect/{platform}: a link to the platform, or the fields that it wants."""
-    platform = _ready(call)
-    wanted, handle = call.request.args.get("profile"), call.request.args.get("handle")
+    platform, asked = _ready(call), _asked(call, "handle")
+    profile = asked.get("profileId")
     try:
-        begun = await connect.invite(call.service, call.scope, platform.name, handle, wanted)
+        request = issues.parse_object(ConnectRequest, asked)
+        begun = await connect.invite(call.service, call.scope, platform.name, request.handle, request.profile_id)
     except ApiError as error:
-        if not handle:
+        if "handle" not in asked:
             raise
-        return _form(call, platform, _fields(platform), wanted, error.message, error.status)
-    started = await call.write(lambda tx: connect.start(call.service, tx, call.scope, platform.name, wanted, begun))
-    return _form(call, platform, started["descriptor"], wanted)
+        return _form(call, platform, connect.asked_for(platform), profile, error.message, error.status)
+    started = await act.do(call.who, connect.start, platform.name, request.profile_id, begun)
+    return _form(call, platform, started["descriptor"], profile)
 
 
-def _fields(platform: Platform) -> dict[str, Any]:
-    return {"type": "credentials", "fields": [vars(field) for field in platform.credentials]}
+def _asked(call: Call, *names: str) -> dict[str, str]:
+    """What the address says, as a request has it: a field that was left empty is not there."""
+    given = {name: str(call.request.args.get(name) or "") for name in names}
+    given["profileId"] = str(call.request.args.get("profile") or "")
+    return {name: value for name, value in given.items() if value}
 
 
 def _form(
     call: Call,
     platform: Platform,
-    descriptor: dict[str, Any],
+    descriptor: Any,
     profile: str | None,
     problem: str = "",
     status: int = 200,
@@ -52,11 +64,12 @@ async def credentials(call: Call) -> Reply:
     platform = _ready(call)
     given = forms.fields(call)
     profile = given.get("profile") or None
-    fields = {field.name: given.get(field.name, "") for field in platform.credentials}
+    fields = {field.name: given[field.name] for field in platform.credentials if given.get(field.name)}
     try:
-        offer = await connect.by_fields(call.service, call.scope, platform.name, fields, profile)
+        request = issues.parse_object(CompleteRequest, fields | ({"profileId": profile} if profile else {}))
+        offer = await connect.offer(call.who, platform.name, request)
     except ApiError as error:
-        return _form(call, platform, _fields(platform), profile, error.message, error.status)
+        return _form(call, platform, connect.asked_for(platform), profile, error.message, error.status)
     return await _finished(call, platform, "", offer)
 
 
@@ -69,13 +82,13 @@ async def callback(call: Call) -> Reply:
     platform = _ready(call)
     call.request.ctx.way_on = {"address": f"/connect/{platform.name}", "text": "Connect again"}
     asked = call.request.args
-    state, code, choice = (str(asked.get(name) or "") for name in ("state", "code", "choice"))
-    if choice:
-        offer = await connect.by_choice(call.service, call.scope, platform.name, state, choice)
-    elif left := await connect.offered(call.service, call.scope, platform.name, state):
+    given = {name: asked.get(alias) for name, alias in BACK.items() if asked.get(alias)}
+    request = issues.parse_object(CompleteRequest, given)
+    state = request.state or ""
+    if not request.choice_id and (left := await connect.offered(call.service, call.scope, platform.name, state)):
         offer = left
-    elif code:
-        offer = await connect.by_code(call.service, call.scope, platform.name, state, code, asked.get("iss"))
+    elif request.choice_id or request.code:
+        offer = await connect.offer(call.who, platform.name, request)
     else:
         said = asked.get("error_description") or asked.get("error_message") or asked.get("error") or "it sent no code."
         raise await connect.declined(call.service, call.scope, platform.name, state, str(said)[:300])
@@ -83,12 +96,7 @@ async def callback(call: Call) -> Reply:
 
 
 async def _finished(call: Call, platform: Platform, state: str, offer: Offer) -> Reply:
-    def store(tx: Tx) -> Any:
-        _, made = connect.store(call.service, tx, call.scope, platform.name, offer)
-        trail.record(call, tx, made.get("id"))
-        return made
-
-    body = await call.write(store)
+    body = await act.do(call.who, connect.store, platform.name, offer)
     if "choices" in body:
         return _page(call, "choose", platform, state=state, choices=body["choices"])
     return _page(call, "done", platform, account=body, state=state, more=offer.is_choice)
@@ -96,13 +104,7 @@ async def _finished(call: Call, platform: Platform, state: str, offer: Offer) ->
 
 async def disconnect(call: Call) -> Reply:
     """POST /accounts/{id}/disconnect."""
-    account = call.path_value("account_id")
-
-    def end(tx: Tx) -> AccountRow:
-        trail.record(call, tx, account)
-        return accounts.disconnect(call.service, tx, call.scope, account, call.request_id)
-
-    await connect.revoke(call.service, await call.write(end))
+    await act.do(call.who, connect.disconnect, call.path_value("account_id"))
     return see("/#accounts")
 
 

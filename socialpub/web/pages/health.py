@@ -50,7 +50,7 @@ async def readyz(call: Call) -> Reply:
     """GET /readyz: the files are usable, the database can be read and written, the scheduler is alive."""
     service = call.service
     doubtful = await asyncio.to_thread(_is_doubtful, service)
-    await service.write(lambda tx: instance.touch() if doubtful else None)
+    await instance.try_to_write(service, doubtful)
     paused, named, left = await service.read(lambda: (instance.paused(), files.are_named(), accounts.to_cancel()))
     why = await asyncio.to_thread(_trouble, service, named)
     if why is None and service.runtime.clock.monotonic() - call.engine.heartbeat > HEARTBEAT_SECONDS:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
+from socialpub.domain import act
 from socialpub.domain.accounts import accounts
-from socialpub.domain.people import sessions, signin, tenancy, users
+from socialpub.domain.people import keys, profiles, sessions, signin, tenancy, users
+from socialpub.domain.people.actor import Body, Verb
 from socialpub.domain.people.sessions import SignedIn
-from socialpub.store.db import Tx
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.keys import KeyRequest
+from socialpub.domain.shapes.profiles import ProfileRequest
 from socialpub.store.models import Organization, User
-from socialpub.web import edge, forms, trail
+from socialpub.web import edge, forms
 from socialpub.web.http import Call, Reply
 from socialpub.web.pages import html
 
@@ -70,27 +73,22 @@ async def login(call: Call) -> Reply:
 async def _sign_in(call: Call, email: str, password: str) -> SignedIn:
     address = edge.caller(call.service, call.request)
     device = edge.cookie_of(call.service, call.request, edge.DEVICE_COOKIE)
-    return await signin.sign_in(call.service, call.engine.throttle, email, password, address, device, trail.act(call))
+    return await signin.sign_in(call.service, call.engine.throttle, email, password, address, device, call.act)
 
 
 async def logout(call: Call) -> Reply:
     """POST /logout: the session ends on the server."""
-    return await _left(call, lambda tx: sessions.end(tx, call.scope.session), edge.SESSION_COOKIE)
+    return await _left(call, sessions.leave, edge.SESSION_COOKIE)
 
 
 async def logout_everywhere(call: Call) -> Reply:
     """POST /logout/everywhere: every session of the person ends, and no browser is known any more."""
-    ending = (edge.SESSION_COOKIE, edge.DEVICE_COOKIE)
-    return await _left(call, lambda tx: sessions.end_all(tx, call.scope.user), *ending)
+    return await _left(call, sessions.leave_everywhere, edge.SESSION_COOKIE, edge.DEVICE_COOKIE)
 
 
-async def _left(call: Call, end: Callable[[Tx], None], *cookies: str) -> Reply:
-    def ended(tx: Tx) -> None:
-        end(tx)
-        trail.record(call, tx, call.scope.user)
-
+async def _left(call: Call, leave: Verb, *cookies: str) -> Reply:
     try:
-        await call.write(ended)
+        await act.do(call.who, leave)
     except ApiError as error:
         if error.code != "unauthenticated":  # it ended meanwhile, as was asked for
             raise
@@ -130,7 +128,7 @@ async def setup(call: Call) -> Reply:
     organization, email = form.get("organization", ""), form.get("email", "")
     try:
         signed_in = await users.set_up(
-            call.service, call.path_value("token"), organization, email, form.get("password", ""), trail.act(call)
+            call.who, call.path_value("token"), organization, email, form.get("password", "")
         )
     except ApiError as error:
         if error.code != "validation_failed":
@@ -148,9 +146,9 @@ async def home(call: Call) -> Reply:
     return await _home(call)
 
 
-async def _home(call: Call, minted: dict[str, Any] | None = None, problem: str = "", status: int = 200) -> Reply:
+async def _home(call: Call, minted: Body | None = None, problem: str = "", status: int = 200) -> Reply:
     scope = call.scope
-    manages = scope.role in ("owner", "admin")
+    manages = act.manages(scope)
 
     def read() -> dict[str, Any]:
         return {
@@ -159,8 +157,8 @@ async def _home(call: Call, minted: dict[str, Any] | None = None, problem: str =
             .where(Organization.id == scope.organization)
             .scalar(),
             "email": User.select(User.email).where(User.id == scope.user).scalar(),
-            "profiles": tenancy.list_profiles(scope),
-            "keys": tenancy.list_keys(scope.organization) if manages else [],
+            "profiles": profiles.listed(scope),
+            "keys": keys.listed(scope.organization) if manages else [],
             "accounts": accounts.list_bodies(scope),
         }
 
@@ -183,49 +181,37 @@ async def _home(call: Call, minted: dict[str, Any] | None = None, problem: str =
 async def mint_key(call: Call) -> Reply:
     """POST /keys: the new key is on the page that answers, and never again."""
     form = forms.fields(call)
-    name = form.get("name", "").strip()
-    if not 1 <= len(name) <= 100:
-        return await _home(call, problem="A key needs a name of 1 to 100 characters.", status=400)
-    label = tenancy.label_of(call.service, form.get("prefix") or None)
-    profile = form.get("profile") or None
-
-    def mint(tx: Tx) -> dict[str, Any]:
-        made = tenancy.mint_key(call.service, tx, call.scope.organization, profile=profile, name=name, label=label)
-        trail.record(call, tx, made["id"])
-        return made
-
-    return await _home(call, minted=await call.write(mint))
+    given = {"name": form.get("name", ""), "prefix": form.get("prefix"), "profileId": form.get("profile")}
+    try:
+        request = issues.parse_object(KeyRequest, {name: value for name, value in given.items() if value})
+        minted = await act.do(call.who, keys.mint, request)
+    except ApiError as error:
+        return await _refused(call, "A key", error)
+    return await _home(call, minted=minted)
 
 
 async def revoke_key(call: Call) -> Reply:
     """POST /keys/{id}/revoke."""
-    key = call.path_value("key_id")
-
-    def revoke(tx: Tx) -> None:
-        tenancy.revoke_key(call.service, tx, call.scope, key)
-        trail.record(call, tx, key)
-
-    await call.write(revoke)
+    await act.do(call.who, keys.revoke, call.path_value("key_id"))
     return see("/#keys")
 
 
 async def create_profile(call: Call) -> Reply:
     """POST /profiles."""
-    name = forms.fields(call).get("name", "").strip()
-    if not 1 <= len(name) <= 100:
-        return await _home(call, problem="A profile needs a name of 1 to 100 characters.", status=400)
-
-    def create(tx: Tx) -> None:
-        made = tenancy.create_profile(call.service, tx, call.scope.organization, name)
-        trail.record(call, tx, made["id"])
-
     try:
-        await call.write(create)
+        request = issues.parse_object(ProfileRequest, {"name": forms.fields(call).get("name", "")})
+        await act.do(call.who, profiles.create, request)
     except ApiError as error:
-        if error.code in ("unauthenticated", "unauthorized"):
-            raise
-        return await _home(call, problem=error.message, status=error.status)
+        return await _refused(call, "A profile", error)
     return see("/#profiles")
+
+
+async def _refused(call: Call, what: str, error: ApiError) -> Reply:
+    """The page again, with what was wrong; whoever may not do it at all is not shown it."""
+    if error.code in ("unauthenticated", "unauthorized"):
+        raise error
+    problem = f"{what} needs a name of 1 to 100 characters." if error.rule == "name" else error.message
+    return await _home(call, problem=problem, status=error.status)
 
 
 def sign_in_first(method: str, path: str, query: str) -> Reply:

@@ -1,0 +1,56 @@
+"""Who acts, and what a verb has done: what every act of the domain is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from socialpub.domain.core.service import Service
+from socialpub.domain.people import audit, limits
+from socialpub.domain.people.tenancy import Scope
+from socialpub.store.db import Tx
+
+Body = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Whoever acts: in which scope, what the row beside the act says of them, and the Idempotency-Key they sent."""
+
+    service: Service
+    scope: Scope
+    act: audit.Act
+    key: limits.Key | None = None
+
+    @property
+    def request_id(self) -> str:
+        return self.act.request_id
+
+    def within(self, organization: str) -> Actor:
+        """The operator, who belongs to no organization, acting in this one."""
+        return replace(self, scope=replace(self.scope, organization=organization))
+
+
+def operator(service: Service, verb: str, address: str = "") -> Actor:
+    """Whoever has the machine: of no organization, and with no key or session that could end."""
+    return Actor(service, Scope(""), audit.Act(verb, address=address))
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a verb has done, where the body alone does not say it.
+
+    `subject`: the id of what it was done to, or what it made; without one the body's own `id`.
+    `secret`: the body shows a secret, so it is kept sealed.
+    `after`: what is left to do once it is committed.
+    """
+
+    body: Body
+    status: int = 200
+    subject: str | None = None
+    secret: bool = False
+    after: Callable[[], Awaitable[object]] | None = field(default=None, compare=False)
+
+
+Verb = Callable[[Tx, Actor], Done | Body]
+"""One that needs no more than who acts."""

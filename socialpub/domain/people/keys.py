@@ -1,0 +1,89 @@
+"""API keys: minted, listed and revoked. A key itself is shown once and stored nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from socialpub.base import crypto
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
+from socialpub.domain.core.service import Service
+from socialpub.domain.people import profiles
+from socialpub.domain.people.actor import Actor, Done
+from socialpub.domain.people.tenancy import LABELS, Scope, key_prefixes
+from socialpub.domain.shapes.keys import KeyBody, KeyRequest, MintedKeyBody, RevokedKeyBody
+from socialpub.store.db import Tx
+from socialpub.store.models import ApiKey
+
+
+def mint(tx: Tx, who: Actor, request: KeyRequest, label: str = LABELS[0]) -> Done:
+    """The new key's record with `key`, the secret, which is shown this once and stored nowhere.
+
+    `label`: of a key for which no prefix is asked.
+    """
+    organization, service = who.scope.organization, who.service
+    prefix = _prefix(service, request.prefix, label)
+    profiles.check_organization(organization)
+    if request.profile_id is not None and not profiles.exists(Scope(organization), request.profile_id):
+        raise ApiError("not_found", "The organization has no profile with this id.")
+    key = crypto.mint_key(prefix, service.runtime.entropy)
+    row = {
+        "id": service.runtime.ids.uuid(),
+        "name": request.name,
+        "prefix": prefix,
+        "last4": key[-4:],
+        "profile": request.profile_id,
+        "created_at": service.now_ms,
+        "last_used_at": None,
+        "revoked_at": None,
+    }
+    ApiKey.insert(organization=organization, digest=crypto.digest(key), **row).execute()
+    minted: MintedKeyBody = {**body(row), "key": key}
+    return Done(minted, 201, secret=True)
+
+
+def _prefix(service: Service, wanted: str | None, label: str) -> str:
+    """What the key begins with; ApiError for a prefix that keys of this server do not have."""
+    known = dict(zip(LABELS, key_prefixes(service), strict=True))
+    if wanted is not None and wanted not in known.values():
+        raise ApiError("validation_failed", f"A prefix is one of {', '.join(known.values())}.", rule="prefix")
+    return known[label] if wanted is None else wanted
+
+
+def revoke(tx: Tx, who: Actor, key: str) -> RevokedKeyBody:
+    """`{id, revokedAt}`; the same again for a key that is revoked already; ApiError `not_found`.
+
+    Without an organization it may be anybody's (the operator's command).
+    """
+    query = ApiKey.select().where(ApiKey.id == key)
+    if who.scope.organization:
+        query = query.where(ApiKey.organization == who.scope.organization)
+    if who.scope.profile is not None:
+        query = query.where(ApiKey.profile == who.scope.profile)
+    row = query.dicts().first()
+    if row is None:
+        raise ApiError("not_found", "There is no API key with this id.")
+    revoked = row["revoked_at"] or who.service.now_ms
+    ApiKey.update(revoked_at=revoked).where(ApiKey.id == key).execute()
+    return {"id": key, "revokedAt": iso(revoked)}
+
+
+def body(row: dict[str, Any]) -> KeyBody:
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "prefix": row["prefix"],
+        "last4": row["last4"],
+        "profileId": row["profile"],
+        "createdAt": iso(row["created_at"]),
+        "lastUsedAt": iso(row["last_used_at"]),
+        "revokedAt": iso(row["revoked_at"]),
+    }
+
+
+def listed(organization: str | None) -> list[KeyBody]:
+    """Key records, newest first; of every organization when none is named (the operator's command)."""
+    query = ApiKey.select()
+    if organization:
+        query = query.where(ApiKey.organization == organization)
+    return [body(row) for row in query.order_by(ApiKey.created_at.desc(), ApiKey.id.desc()).dicts()]

@@ -1,0 +1,147 @@
+"""Organizations, and the profiles that they are divided into."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from socialpub.base.errors import ApiError, refuse
+from socialpub.base.runtime import iso
+from socialpub.domain.people.actor import Actor, Done
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes.common import DeletedBody
+from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileBody, ProfileRequest
+from socialpub.store.db import Tx
+from socialpub.store.models import Account, ApiKey, Organization, Profile
+
+# --- Organizations -----------------------------------------------------------------------------------------------
+
+
+def create_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dict[str, Any]:
+    """`{id, name}` of a new organization, which starts with a profile `default`."""
+    service = who.service
+    organization = service.runtime.ids.uuid()
+    Organization.insert(id=organization, name=request.name, created_at=service.now_ms).execute()
+    create(tx, who.within(organization), ProfileRequest(name="default"))
+    return {"id": organization, "name": request.name}
+
+
+def list_organizations() -> list[dict[str, Any]]:
+    """`{id, name}` of every organization, oldest first."""
+    query = Organization.select(Organization.id, Organization.name)
+    return list(query.order_by(Organization.created_at, Organization.id).dicts())
+
+
+def the_organization(named: str | None) -> str:
+    """The organization that the operator named, or the only one there is; ApiError where that does not say which."""
+    there = list_organizations()
+    if named is not None and named not in [row["id"] for row in there]:
+        raise ApiError("not_found", "There is no organization with this id.")
+    if named is None and len(there) > 1:
+        ids = ", ".join(f"{row['id']} ({row['name']})" for row in there)
+        raise ApiError(
+            "validation_failed", "There are several organizations.", remediation=f"Name one with --org: {ids}."
+        )
+    if not there:
+        raise ApiError("not_found", "There is no organization yet.", remediation="Make one: socialpub org create NAME")
+    return named or str(there[0]["id"])
+
+
+def check_organization(organization: str) -> None:
+    """ApiError `not_found` unless there is one with this id."""
+    if not Organization.select().where(Organization.id == organization).exists():
+        raise ApiError("not_found", "There is no organization with this id.")
+
+
+# --- Profiles ----------------------------------------------------------------------------------------------------
+
+
+def create(tx: Tx, who: Actor, request: ProfileRequest) -> Done:
+    """The new profile as the API shows it; `not_found`: no such organization; `profile.slug.unique`: has a twin."""
+    organization = who.scope.organization
+    check_organization(organization)
+    slug, now = _slug(request.name), who.service.now_ms
+    if Profile.select().where(Profile.organization == organization, Profile.slug == slug).exists():
+        raise refuse("profile.slug.unique")
+    row = {
+        "id": who.service.runtime.ids.uuid(),
+        "name": request.name,
+        "slug": slug,
+        "created_at": now,
+        "updated_at": now,
+    }
+    Profile.insert(organization=organization, **row).execute()
+    return Done(body(row), 201)
+
+
+def rename(tx: Tx, who: Actor, profile: str, request: ProfileRequest) -> ProfileBody:
+    """The profile with its new name and slug; `not_found`, `profile.slug.unique`."""
+    row = _find(who.scope, profile)
+    slug, now = _slug(request.name), who.service.now_ms
+    twin = (Profile.organization == who.scope.organization) & (Profile.slug == slug) & (Profile.id != profile)
+    if Profile.select().where(twin).exists():
+        raise refuse("profile.slug.unique")
+    changes = {"name": request.name, "slug": slug, "updated_at": now}
+    Profile.update(**changes).where(Profile.id == profile).execute()
+    return body(row | changes)
+
+
+def delete(tx: Tx, who: Actor, profile: str) -> DeletedBody:
+    """`{id, deleted}`: the row stays, its keys are revoked; `profile.delete.not_empty` while it owns accounts."""
+    row, now = _find(who.scope, profile), who.service.now_ms
+    if Account.select().where(Account.profile == profile, Account.disconnected_at.is_null()).exists():
+        raise refuse("profile.delete.not_empty")
+    # The slug is free again for another profile of this name.
+    Profile.update(deleted_at=now, updated_at=now, slug=f"{row['slug']}~{profile}").where(
+        Profile.id == profile
+    ).execute()
+    ApiKey.update(revoked_at=now).where(ApiKey.profile == profile, ApiKey.revoked_at.is_null()).execute()
+    return {"id": profile, "deleted": True}
+
+
+def _find(scope: Scope, profile: str) -> dict[str, Any]:
+    query = Profile.select().where(
+        Profile.id == profile, Profile.organization == scope.organization, Profile.deleted_at.is_null()
+    )
+    row = query.dicts().first() if scope.profile in (None, profile) else None
+    if row is None:
+        raise ApiError("not_found", "There is no profile with this id.")
+    return dict(row)
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "profile"
+
+
+def body(row: dict[str, Any]) -> ProfileBody:
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "slug": row["slug"],
+        "createdAt": iso(row["created_at"]),
+        "updatedAt": iso(row["updated_at"]),
+    }
+
+
+def listed(scope: Scope) -> list[ProfileBody]:
+    """The profiles of the scope, oldest first; for a bound key its one profile."""
+    query = Profile.select().where(Profile.organization == scope.organization, Profile.deleted_at.is_null())
+    if scope.profile:
+        query = query.where(Profile.id == scope.profile)
+    return [body(row) for row in query.order_by(Profile.created_at, Profile.id).dicts()]
+
+
+def exists(scope: Scope, profile: str) -> bool:
+    """Whether the organization has this profile."""
+    query = Profile.select().where(
+        Profile.id == profile, Profile.organization == scope.organization, Profile.deleted_at.is_null()
+    )
+    return bool(query.exists())
+
+
+def organization_of(profile: str) -> str:
+    """The organization that owns a profile; ApiError `not_found`."""
+    found = Profile.select(Profile.organization).where(Profile.id == profile, Profile.deleted_at.is_null()).scalar()
+    if found is None:
+        raise ApiError("not_found", "There is no profile with this id.")
+    return str(found)
