@@ -59,7 +59,9 @@ def test_resuming_what_is_not_paused_is_no_act(ask: Ask, folder: Path) -> None:
 
 def pause(folder: Path) -> None:
     with closing(sqlite3.connect(folder / "socialpub.db")) as connection, connection:
-        connection.execute("UPDATE instance SET paused = 'restored' WHERE id = 1")
+        connection.execute(
+            "INSERT INTO instance (id, epoch, beat, uid, mark, seen_at, paused) VALUES (1, 1, 0, '', '', 0, 'restored')"
+        )
 
 
 def acts(folder: Path) -> list[tuple[str, str | None]]:
