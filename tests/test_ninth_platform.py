@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,14 +16,11 @@ import httpx
 import pytest
 
 from socialpub.platforms import CONNECTORS
+from tests.copied import ENVIRONMENT, ROOT, contents, copy_to, execute, python
 
-ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "docs" / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PART = GUIDE.partition("\n## A ninth platform\n")[2].partition("\n## ")[0]
 SMALLEST = "threads"
-COPIED = ("socialpub", "templates", "migrations", "tests", "docs")
-# Nothing of this checkout is on the path of what runs in the copy.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SOCIALPUB_"))}
 
 
 def blocks(kind: str) -> list[str]:
@@ -33,32 +28,10 @@ def blocks(kind: str) -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)^```$", PART, re.M | re.S)
 
 
-def execute(command: list[str | Path], folder: Path) -> str:
-    """What a command says that ends well."""
-    ended = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
-
-
-def python(folder: Path, *arguments: str) -> str:
-    return execute([sys.executable, "-m", *arguments], folder)
-
-
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of this checkout."""
-    folder = tmp_path_factory.mktemp("ninth")
-    for name in COPIED:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "socialpub.toml.example", "requirements.lock", "requirements-dev.lock"):
-        shutil.copy2(ROOT / name, folder)
-    return folder
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """The files that a person edits."""
-    files = (path for name in COPIED for path in (folder / name).rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files if "__pycache__" not in path.parts}
+    return copy_to(tmp_path_factory.mktemp("ninth"))
 
 
 @pytest.fixture(scope="module")
