@@ -135,6 +135,8 @@ class Account(BaseModel):
     attention = TextField(null=True)  # JSON {code, message, at}: what the platform refuses, though the token is good
     renewals = TextField(null=True)  # JSON: when the last renewals were asked for
     renewal_refused_at = BigIntegerField(null=True)  # when one was refused as if the app's own credentials were wrong
+    renewing = TextField(null=True)  # the run that is asking for new tokens now, which nobody else does meanwhile
+    renewing_until = BigIntegerField(null=True)  # for so long: a run that has died keeps nobody waiting for ever
 
     class Meta:
         indexes = (

@@ -120,6 +120,8 @@ class AccountRow(TypedDict):
     attention: str | None
     renewals: str | None
     renewal_refused_at: int | None
+    renewing: str | None
+    renewing_until: int | None
 
 
 class ConnectAttemptRow(TypedDict):

@@ -73,7 +73,7 @@ class Holder:
 
     def crash(self) -> None:
         """What a process that dies takes with it."""
-        tokens._flights.clear()
+        self.server.service.renewals.clear()
         self.keeper = renewal.Upkeep(self.server.service)
 
     def look(self) -> int:

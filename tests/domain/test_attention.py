@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain.accounts import tokens
 from socialpub.simulator.server import SimulatorThread
 from tests.domain.connect_kit import sign_in
 from tests.domain.refresh_kit import Holder, at_the_lab
@@ -60,8 +59,7 @@ TOKENS = {
 def holder(
     way: str, make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Holder]:
-    yield at_the_lab(make_server, lab, monkeypatch, way.partition(" ")[0])
-    tokens._flights.clear()
+    return at_the_lab(make_server, lab, monkeypatch, way.partition(" ")[0])
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import pytest
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.domain.accounts import tokens
 from socialpub.platforms.contract import Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
@@ -112,8 +111,7 @@ def holder(
     request: pytest.FixtureRequest, make_server: Make, lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Holder]:
     vetted = {"vetted": True} if request.param == "linkedin" else {}
-    yield at_the_lab(make_server, lab, monkeypatch, request.param, **vetted)
-    tokens._flights.clear()
+    return at_the_lab(make_server, lab, monkeypatch, request.param, **vetted)
 
 
 def echo(holder: Holder, html: bool) -> Any:

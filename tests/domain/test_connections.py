@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from socialpub.base import connections, net
-from socialpub.domain.accounts import tokens
 from socialpub.simulator.server import SimulatorThread
 from tests.domain.refresh_kit import Holder, at_the_lab
 from tests.kit import Server
@@ -24,7 +23,6 @@ def holder(
     monkeypatch.setattr(connections, "FRESH_SECONDS", 600.0)  # however busy the machine is
     monkeypatch.setattr(connections, "KEEP_SECONDS", 600.0)
     yield at_the_lab(make_server, lab, monkeypatch, request.param)
-    tokens._flights.clear()
     net.close_idle(0)
 
 

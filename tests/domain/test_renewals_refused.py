@@ -21,9 +21,7 @@ DAY = 86_400
 def holder(
     make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Holder]:
-    found = at_the_lab(make_server, lab, monkeypatch, "pinterest")
-    yield found
-    tokens._flights.clear()
+    return at_the_lab(make_server, lab, monkeypatch, "pinterest")
 
 
 def refuses(holder: Holder) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from socialpub.domain.accounts import tokens
 from socialpub.simulator.server import SimulatorThread
 from tests.domain.connect_kit import open_office
 from tests.domain.refresh_kit import Holder, at_the_lab
@@ -18,8 +17,7 @@ from tests.kit import Server
 def pinner(
     make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Holder]:
-    yield at_the_lab(make_server, lab, monkeypatch, "pinterest")
-    tokens._flights.clear()
+    return at_the_lab(make_server, lab, monkeypatch, "pinterest")
 
 
 def slows_down(simulator: SimulatorThread, operation: str, platform: str = "pinterest") -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core.service import close_service
+from socialpub.domain.engine import recovery
 from socialpub.platforms.contract import Upkeep
 from socialpub.store.models import Account, Instance
-from tests.domain.tokens_kit import Home, open_home
+from tests.domain.tokens_kit import NAME, Home, open_home
 from tests.oauth_kit import Sent, reply_of
 
 LOST = ApiError("platform_unavailable", "its answer was lost", outcome=Outcome.AMBIGUOUS)
@@ -39,7 +41,6 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     faults.plan("")
     for one in made:
         close_service(one.service)
-    tokens._flights.clear()
 
 
 def refused(home: Home) -> ApiError:
@@ -233,12 +234,22 @@ def test_tokens_that_cannot_be_written_are_kept_and_written_later_without_anothe
     assert home.is_alive()
 
 
+def test_tokens_that_are_renewed_before_they_could_be_written_are_replaced_in_the_row(make: Make) -> None:
+    home = make(refreshing="fatal")
+    faults.plan("db.commit=enospc@2")
+    unwritten = home.renewed()
+    faults.plan("")
+    fresh = home.renewed(unwritten)
+    assert home.held() == fresh != unwritten
+    assert home.is_alive()
+
+
 def test_who_writes_what_could_not_be_written_does_not_wait_for_a_renewal_that_is_under_way(make: Make) -> None:
     home = make(refreshing="fatal")
     faults.plan("db.commit=enospc@2")
     home.renewed()
     faults.plan("")
-    with concurrent.futures.ThreadPoolExecutor(1) as pool, tokens._flight(home.account).lock:
+    with concurrent.futures.ThreadPoolExecutor(1) as pool, home.service.renewals[home.account].lock:
         saving = pool.submit(tokens.save_unsaved, home.service)
         done, _ = concurrent.futures.wait([saving], timeout=5)
     assert done == {saving}
@@ -302,6 +313,91 @@ def test_a_restored_copy_does_not_use_up_the_originals_refresh_token(make: Make)
     assert refused(home).code == "platform_unavailable"
     assert home.calls == 0
     assert home.row()["status"] == "active"
+
+
+# --- Another process -------------------------------------------------------------------------------------------------
+
+
+class Watched(threading.Event):
+    """The end of a process; `asked` once somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.asked.set()
+        return super().wait(timeout)
+
+
+def claim(home: Home, seconds: float) -> Watched:
+    """Another process renews the account's tokens, for so long at most; tells when this one waits for it."""
+    claimed = Account.update(renewing="another", renewing_until=home.clock.ms + int(seconds * 1000))
+    home.service.write(lambda tx: claimed.execute()).result()
+    home.service.stopping = watched = Watched()
+    return watched
+
+
+def test_while_another_process_renews_fifty_wait_and_take_its_tokens(make: Make) -> None:
+    home = make(refreshing="fatal")
+    stale, before = home.held(), home.row()
+    watched = claim(home, 60)
+    with concurrent.futures.ThreadPoolExecutor(50) as pool:
+        found = [pool.submit(home.renewed, stale) for _ in range(50)]
+        assert watched.asked.wait(20)
+        fresh = home.issue()
+        stored = tokens.columns(home.service, home.account, NAME, fresh, before)
+        home.service.write(lambda tx: Account.update(**stored).execute()).result()
+        assert [each.result(20) for each in found] == [fresh] * 50
+    assert home.calls == 0
+
+
+def test_a_process_that_died_while_it_renewed_is_not_waited_for_for_ever(make: Make) -> None:
+    home = make(refreshing="fatal")
+    stale, watched = home.held(), claim(home, 60)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        found = pool.submit(home.renewed, stale)
+        assert watched.asked.wait(20)
+        assert home.calls == 0
+        home.skip(60)
+        assert found.result(20) == home.held()
+    assert home.is_alive()
+    assert (home.calls, home.row()["renewing"]) == (1, None)
+
+
+def test_a_claim_from_before_the_clock_was_set_back_keeps_nobody(make: Make) -> None:
+    home = make(refreshing="fatal")
+    claim(home, tokens.RENEWING_MS / 1000 + 1)
+    home.renewed()
+    assert home.is_alive()
+
+
+def test_who_waits_for_another_process_goes_when_this_one_ends(make: Make) -> None:
+    home = make(refreshing="fatal")
+    watched = claim(home, 60)
+    watched.set()
+    error = refused(home)
+    assert (error.code, error.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
+    assert home.calls == 0
+
+
+@pytest.mark.parametrize("planned", [None, Reply(503, {}, b"")])
+def test_a_renewal_that_has_ended_is_claimed_no_more(make: Make, planned: Reply | None) -> None:
+    home = make(refreshing="fatal")
+    if planned:
+        home.upstream.wire.planned = [planned]
+        refused(home)
+    else:
+        home.renewed()
+    assert (home.row()["renewing"], home.row()["renewing_until"]) == (None, None)
+
+
+def test_a_start_frees_what_the_run_before_had_claimed(make: Make) -> None:
+    home = make(refreshing="fatal")
+    claim(home, 60)
+    recovery.recover(home.service)
+    home.renewed()
+    assert home.is_alive()
 
 
 # --- Sealed ----------------------------------------------------------------------------------------------------------

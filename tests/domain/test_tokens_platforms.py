@@ -96,7 +96,6 @@ def holder(way: str, make_server: Make, lab: SimulatorThread, monkeypatch: pytes
     else:
         yield at_the_lab(make_server, lab, monkeypatch, way.partition(" ")[0], **WAYS[way].who)
     faults.plan("")
-    tokens._flights.clear()
 
 
 def each(names: list[str] | None = None) -> pytest.MarkDecorator:

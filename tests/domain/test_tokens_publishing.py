@@ -109,7 +109,6 @@ def test_tokens_that_could_not_be_written_are_written_at_the_latest_when_the_ser
         full.setattr(tokens, "_store", no_space)
         assert publish(alice, "without space")[0]["status"] == "published"
     server.stop()
-    tokens._flights.clear()
     server.start()
     alice.api = server.api(alice.key)
     assert publish(alice, "after the start")[0]["status"] == "published"
@@ -150,7 +149,10 @@ def killed(server: Server, account: str, point: str) -> int:
 
 @pytest.mark.parametrize("point", ["tok.after_intent", "tok.after_send", "tok.after_reply", "tok.after_commit"])
 def test_a_process_killed_while_it_renews_costs_no_account(server: Server, alice: Person, point: str) -> None:
+    server.stop()
     assert killed(server, alice.bluesky, point) == -signal.SIGKILL
+    server.start()
+    alice.api = server.api(alice.key)
     (row,) = server.rows(Account, id=alice.bluesky)
     assert (row["renewal_at"] is None) == (point == "tok.after_commit")
     server.lab.lab.end_tokens("bluesky", access=True)
@@ -159,4 +161,3 @@ def test_a_process_killed_while_it_renews_costs_no_account(server: Server, alice
     assert (row["status"], row["renewal_at"]) == ("active", None)
     assert sends(server, f"after {point}") == 1
     assert "token.revoked" not in [type_ for type_, _ in server.events()]
-    tokens._flights.clear()

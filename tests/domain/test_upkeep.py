@@ -50,7 +50,6 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     faults.plan("")
     for one in made:
         close_service(one.service)
-    tokens._flights.clear()
 
 
 def look(home: Home) -> int:

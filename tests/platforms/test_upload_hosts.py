@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain.accounts import tokens
 from socialpub.simulator import page
 from socialpub.simulator.server import SimulatorThread
 from tests.domain.refresh_kit import Holder, at_the_lab
@@ -31,8 +30,7 @@ def holder(
     lab: SimulatorThread,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Holder]:
-    yield at_the_lab(make_server, lab, monkeypatch, request.param)
-    tokens._flights.clear()
+    return at_the_lab(make_server, lab, monkeypatch, request.param)
 
 
 def refuses(holder: Holder, **times: int) -> None:

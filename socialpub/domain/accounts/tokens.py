@@ -11,9 +11,7 @@ import contextlib
 import functools
 import json
 import logging
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from socialpub import platforms
@@ -22,7 +20,7 @@ from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain.accounts import attention
 from socialpub.domain.core import events, instance, upstreams
-from socialpub.domain.core.service import Service
+from socialpub.domain.core.service import Renewal, Service
 from socialpub.domain.shapes.events import TokenEvent, TokenExpiring, TokenRevoked
 from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import Mint, Tokens, Upkeep, Upstream
@@ -36,6 +34,8 @@ log = logging.getLogger("socialpub.tokens")
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS
 RENEWALS_MAX = 2  # of one account within an hour that the platform answered, whatever it said
+RENEWING_MS = 300_000  # longer than all calls of a renewal may take
+OTHERS_SECONDS = 0.2  # between looks whether another process has new tokens
 MARGIN_MS = 60_000  # an access token that ends sooner is not used any more
 
 
@@ -81,6 +81,8 @@ def columns(
         "ends_at": ends,
         "renewed_at": now,
         "renewal_at": None,
+        "renewing": None,
+        "renewing_until": None,
         "renewals": _with_one(service, before) if before else None,
         "renewal_refused_at": None,
         "status": "expiring" if warned else "active",
@@ -106,63 +108,87 @@ def expiring_ms(service: Service) -> int:
 # --- Renewing ----------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Flight:
-    """One account's renewals in this process. `unsaved`: what new tokens replace, and those not written yet."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    unsaved: tuple[str, Tokens] | None = None
-    renewals: int = 0
-
-
-_flights: dict[str, _Flight] = {}
-_guard = threading.Lock()
-
-
-def _flight(account: str) -> _Flight:
-    with _guard:
-        return _flights.setdefault(account, _Flight())
-
-
 def renewed(service: Service, account: str, stale: Tokens) -> Tokens:
     """New tokens in place of `stale`, stored; one refresh at a time for an account, others take its result.
 
     A refusal marks the account revoked (event `token.revoked`) and raises rule `account.reconnect_required`; whatever
     else goes wrong is raised as it is and leaves the account as it was.
     """
-    flight = _flight(account)
-    before = flight.renewals
-    with flight.lock:
-        row = service.read(lambda: _row(account)).result()
-        if row is None or row["secret"] is None:
-            raise refuse("account.disconnected")
-        current = _rescued(service, row, flight) or open_tokens(service, account, row["secret"])
-        # New tokens need not look new: some platforms answer an access token that they have given before.
-        if current != stale or flight.renewals != before:
-            return current
-        return _renew(service, row, current, flight)
+    mine = service.renewals.setdefault(account, Renewal())
+    seen = _state(_connected(service, account), mine)
+    with mine.lock:
+        while True:
+            row = _connected(service, account)
+            state, rescued = _state(row, mine), _rescued(service, row, mine)
+            assert row["secret"] is not None, "`_connected` has seen it"
+            current = rescued or open_tokens(service, account, row["secret"])
+            # New tokens need not look new: some platforms answer an access token that they have given before.
+            if current != stale or state != seen:
+                return current
+            row = _connected(service, account) if rescued else row
+            if _begun(service, row, current):
+                return _renew(service, row, current, mine)
+            _wait_for_others(service)
+
+
+def _connected(service: Service, account: str) -> AccountRow:
+    row = service.read(lambda: _row(account)).result()
+    if row is None or row["secret"] is None:
+        raise refuse("account.disconnected")
+    return row
 
 
 def _row(account: str) -> AccountRow | None:
     return row_of(Account, account)
 
 
-def _renew(service: Service, row: AccountRow, current: Tokens, flight: _Flight) -> Tokens:
-    _begin(service, row, current)
+def _state(row: AccountRow, mine: Renewal) -> object:
+    """What changes with every renewal, whoever makes it: the same tokens are never sealed alike."""
+    return row["secret"], mine.unsaved
+
+
+def _wait_for_others(service: Service) -> None:
+    """A moment, while another process is renewing; ApiError when this one ends."""
+    if service.stopping.wait(OTHERS_SECONDS):
+        said = "The account's authorization is being renewed by another process, and this one ends."
+        raise ApiError("platform_unavailable", said, outcome=Outcome.NOT_SENT)
+
+
+def _renew(service: Service, row: AccountRow, current: Tokens, mine: Renewal) -> Tokens:
     faults.hit("tok.after_intent")
+    try:
+        fresh = _asked(service, row, current)
+    except BaseException:
+        with contextlib.suppress(ApiError):  # nothing can be written: the claim ends by itself
+            service.write(lambda tx: _release(service, row["id"])).result()
+        raise
+    faults.hit("tok.after_reply")
+    assert row["secret"] is not None, "it was opened"
+    mine.unsaved = (row["secret"], fresh)
+    if _saved(service, row, mine):
+        faults.hit("tok.after_commit")
+    return fresh
+
+
+def _asked(service: Service, row: AccountRow, current: Tokens) -> Tokens:
     try:
         fresh = _ask(service, row, current)
     except ApiError as error:
         faults.hit("tok.after_send")
         raise _unrenewed(service, row, current, error) from error
     faults.hit("tok.after_send")
-    faults.hit("tok.after_reply")
-    assert row["secret"] is not None, "it was opened"
-    flight.unsaved = (row["secret"], fresh)
-    flight.renewals += 1
-    if _saved(service, row, flight):
-        faults.hit("tok.after_commit")
     return fresh
+
+
+def _release(service: Service, account: str) -> None:
+    Account.update(renewing=None, renewing_until=None).where(
+        Account.id == account, Account.renewing == service.run
+    ).execute()
+
+
+def release_all(tx: Tx) -> None:
+    """Nobody is renewing: only for the process that has just become the one server of the file."""
+    Account.update(renewing=None, renewing_until=None).where(Account.renewing.is_null(False)).execute()
 
 
 def rotates(platform: str, tokens: Tokens) -> bool:
@@ -181,18 +207,24 @@ def is_at_risk(service: Service, row: AccountRow) -> bool:
         return False  # tokens that cannot be read: whoever uses them says so
 
 
-def _begin(service: Service, row: AccountRow, current: Tokens) -> None:
-    """Write down that a renewal is about to be sent; ApiError when it may not be, or cannot be written."""
-    now = service.now_ms
+def _begun(service: Service, row: AccountRow, current: Tokens) -> bool:
+    """Claim the renewal and write down that it is about to be sent; False while another run has claimed it.
 
-    def begin(tx: Tx) -> None:
+    ApiError when it may not be sent, or the claim cannot be written.
+    """
+    now, mine = service.now_ms, Account.renewing.is_null() | (Account.renewing == service.run)
+    # One that ends later than any can was written before the clock was set back.
+    over = (Account.renewing_until <= now) | (Account.renewing_until > now + RENEWING_MS)
+
+    def begin(tx: Tx) -> bool:
         if rotates(row["platform"], current) and instance.paused() == instance.RESTORED:
             # The original may live elsewhere and have used this refresh token already; a second use may end it all.
             raise ApiError("platform_unavailable", "This is a restored copy: no token is renewed until it is resumed.")
-        Account.update(renewal_at=now).where(Account.id == row["id"]).execute()
+        claimed = Account.update(renewal_at=now, renewing=service.run, renewing_until=now + RENEWING_MS)
+        return bool(claimed.where(Account.id == row["id"], Account.secret == row["secret"], mine | over).execute())
 
     _check_often(service, row)
-    service.write(begin).result()
+    return service.write(begin).result()
 
 
 def _ask(service: Service, row: AccountRow, current: Tokens) -> Tokens:
@@ -285,16 +317,16 @@ def _write_back(service: Service, row: AccountRow) -> None:
     ).result()
 
 
-def _saved(service: Service, row: AccountRow, flight: _Flight) -> bool:
+def _saved(service: Service, row: AccountRow, mine: Renewal) -> bool:
     """Write the tokens that are kept in memory; False when that was not possible, and they stay there."""
-    assert flight.unsaved is not None, "the caller has just set or seen it"
-    old, fresh = flight.unsaved
+    assert mine.unsaved is not None, "the caller has just set or seen it"
+    old, fresh = mine.unsaved
     try:
         service.write(lambda tx: _store(service, row, old, fresh)).result()
     except ApiError as error:
         log.error("account %s: its new tokens could not be written yet: %s", row["id"], error.message)
         return False
-    flight.unsaved = None
+    mine.unsaved = None
     return True
 
 
@@ -305,32 +337,31 @@ def _store(service: Service, row: AccountRow, old: str, fresh: Tokens) -> None:
     ).execute()
 
 
-def _rescued(service: Service, row: AccountRow, flight: _Flight) -> Tokens | None:
+def _rescued(service: Service, row: AccountRow, mine: Renewal) -> Tokens | None:
     """Tokens of an earlier renewal that could not be written then; None when there are none, or newer ones came."""
-    if flight.unsaved is None:
+    if mine.unsaved is None:
         return None
-    old, fresh = flight.unsaved
+    old, fresh = mine.unsaved
     if old != row["secret"]:
-        flight.unsaved = None
+        mine.unsaved = None
         return None
-    _saved(service, row, flight)
+    _saved(service, row, mine)
     return fresh
 
 
 def save_unsaved(service: Service) -> int:
     """Write what could not be written before; how many accounts still wait."""
-    with _guard:
-        waiting = [(account, flight) for account, flight in _flights.items() if flight.unsaved]
-    for account, flight in waiting:
-        if not flight.lock.acquire(blocking=False):
+    waiting = [(account, known) for account, known in list(service.renewals.items()) if known.unsaved]
+    for account, known in waiting:
+        if not known.lock.acquire(blocking=False):
             continue  # by whoever renews them again, which begins with writing them
         try:
             row = service.read(functools.partial(_row, account)).result()
             if row is not None:
-                _rescued(service, row, flight)
+                _rescued(service, row, known)
         finally:
-            flight.lock.release()
-    return sum(flight.unsaved is not None for _, flight in waiting)
+            known.lock.release()
+    return sum(known.unsaved is not None for _, known in waiting)
 
 
 def mark_revoked(service: Service, tx: Tx, account: str, reason: str, *, secret: str | None = None) -> None:

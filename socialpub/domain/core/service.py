@@ -16,7 +16,7 @@ from socialpub.base.breakers import Breakers
 from socialpub.base.fair import Pool, Shares, Waiting
 from socialpub.base.runtime import Runtime
 from socialpub.base.turns import Turns
-from socialpub.platforms.contract import Notes, Site
+from socialpub.platforms.contract import Notes, Site, Tokens
 from socialpub.store.db import Answer, Database, Tx
 from socialpub.store.models import Intent
 from socialpub.store.queue import Jobs
@@ -81,6 +81,14 @@ class Hub:
 
 
 @dataclass
+class Renewal:
+    """What this process knows of one account's tokens. `unsaved`: what new ones replace, and those not written yet."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    unsaved: tuple[str, Tokens] | None = None
+
+
+@dataclass
 class Service:
     """One running socialpub. `pool` runs upstream calls; its threads hold no connection.
 
@@ -103,9 +111,14 @@ class Service:
     unheard: dict[str, int] = field(default_factory=dict)  # requests whose client has gone, and when
     unkept: set[str] = field(default_factory=set)  # batches whose answer could not be kept for their key
     turns: Turns = field(default_factory=lambda: Turns(CHECKED_AT_ONCE))
+    renewals: dict[str, Renewal] = field(default_factory=dict)  # by account
     notes: Notes = field(default_factory=Notes)  # of all lines to accounts
     setup_digest: str | None = None  # of the one-time link that makes the first owner
     stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end
+    run: str = field(init=False)  # the name of this run, in what only one of several may hold
+
+    def __post_init__(self) -> None:
+        self.run = self.runtime.entropy(8).hex()
 
     @property
     def now_ms(self) -> int:

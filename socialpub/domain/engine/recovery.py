@@ -14,6 +14,7 @@ from peewee import JOIN, Value, fn
 
 from socialpub.base import faults
 from socialpub.base.fair import NOBODY
+from socialpub.domain.accounts import tokens
 from socialpub.domain.core import clockwatch, instance, moves, overdue, upstreams
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.actor import Actor
@@ -32,8 +33,13 @@ INTERRUPTED_MS = 120_000  # an answer this late is nobody's any more
 
 
 def recover(service: Service) -> None:
-    """Free the leases of the run before, and let interrupted answers be finished. Quick: the port is not open yet."""
-    service.write(lambda tx: service.jobs.free_all(tx, service.now_ms)).result()
+    """Free what the run before has held, and let interrupted answers be finished. Quick: the port is not open yet."""
+
+    def free(tx: Tx) -> None:
+        service.jobs.free_all(tx, service.now_ms)
+        tokens.release_all(tx)
+
+    service.write(free).result()
     faults.hit("recover.mid")
     _answer_interrupted(service)
 
