@@ -13,7 +13,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from socialpub import platforms
 from socialpub.base import crypto
@@ -32,7 +32,7 @@ from socialpub.platforms.contract import Authorizes, Connected, Identity, Invita
 from socialpub.platforms.kit import oauth
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, ConnectAttempt
-from socialpub.store.rows import AccountRow
+from socialpub.store.rows import AccountRow, ConnectAttemptRow
 
 log = logging.getLogger("socialpub.connect")
 
@@ -164,9 +164,11 @@ def _seal(service: Service, attempt: str, column: str, value: Any) -> str:
     return service.runtime.vault.seal(json.dumps(value).encode(), ("connect_attempt", column, attempt))
 
 
-def _open(service: Service, row: Row, column: str) -> Any:
+def _open(service: Service, row: ConnectAttemptRow, column: Literal["secret", "choices"]) -> Any:
+    sealed = row[column]
+    assert sealed is not None, "it is there before it is asked for"
     try:
-        return json.loads(service.runtime.vault.open(row[column], ("connect_attempt", column, row["id"])))
+        return json.loads(service.runtime.vault.open(sealed, ("connect_attempt", column, row["id"])))
     except crypto.SealError as error:
         raise refuse("connect.state") from error
 
@@ -248,18 +250,18 @@ async def by_fields(service: Service, scope: Scope, name: str, fields: Mapping[s
     return Offer(profile, (Connected(identity, found),))
 
 
-def _attempt(service: Service, scope: Scope, name: str, state: str) -> Row | None:
+def _attempt(service: Service, scope: Scope, name: str, state: str) -> ConnectAttemptRow | None:
     query = ConnectAttempt.select().where(
         ConnectAttempt.id == crypto.digest(state),
         ConnectAttempt.organization == scope.organization,
         ConnectAttempt.platform == name,
         ConnectAttempt.ends_at > service.now_ms,
     )
-    row = query.dicts().first()
+    row: ConnectAttemptRow | None = query.dicts().first()
     return row if row is not None and _is_of(service, scope, row) else None
 
 
-def _is_of(service: Service, scope: Scope, row: Row) -> bool:
+def _is_of(service: Service, scope: Scope, row: ConnectAttemptRow) -> bool:
     """Whether an attempt is this session's: it began here, or in one of the same person that is over."""
     if row["session"] == _session(scope):
         return True
@@ -268,7 +270,7 @@ def _is_of(service: Service, scope: Scope, row: Row) -> bool:
     return row["session"] not in map(crypto.digest, tenancy.csrf_tokens(scope.user, service.now_ms))
 
 
-def _take(service: Service, scope: Scope, name: str, state: str) -> Row:
+def _take(service: Service, scope: Scope, name: str, state: str) -> ConnectAttemptRow:
     row = _attempt(service, scope, name, state)
     if row is None or row["used_at"] is not None:
         raise refuse("connect.state")

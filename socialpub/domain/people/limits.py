@@ -18,6 +18,7 @@ from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.events import QuotaExceeded, QuotaWarning
 from socialpub.store.db import Tx
 from socialpub.store.models import Idempotency, Organization, Usage
+from socialpub.store.rows import IdempotencyRow
 
 # --- Idempotency -------------------------------------------------------------------------------------------------
 
@@ -96,14 +97,16 @@ async def _replay(service: Service, key: Key, wait: float) -> Kept | None:
     )
     if row is None:
         raise refuse("idempotency_key.in_progress", retry_after=TWIN_RETRY_SECONDS)
+    assert row["status"] is not None, "only a finished one is waited for"
     return Kept(row["status"], _opened(service, row), replayed=True, batch=row["batch"])
 
 
-def _find(key: Key, now: int) -> dict[str, Any] | None:
-    return Idempotency.select().where(Idempotency.id == key.id, _alive(now)).dicts().first()  # type: ignore[no-any-return]
+def _find(key: Key, now: int) -> IdempotencyRow | None:
+    found: IdempotencyRow | None = Idempotency.select().where(Idempotency.id == key.id, _alive(now)).dicts().first()
+    return found
 
 
-def _finished(key: Key, now: int) -> dict[str, Any] | None:
+def _finished(key: Key, now: int) -> IdempotencyRow | None:
     row = _find(key, now)
     return row if row is not None and row["status"] is not None else None
 
@@ -140,9 +143,10 @@ def keep(service: Service, tx: Tx, key_id: str, answer: Kept, *, secret: bool = 
     tx.after_commit(lambda: service.hub.ring(f"key:{key_id}"))
 
 
-def _opened(service: Service, row: dict[str, Any]) -> str:
+def _opened(service: Service, row: IdempotencyRow) -> str:
+    assert row["body"] is not None, "it is kept with the status"
     if not row["sealed"]:
-        return str(row["body"])
+        return row["body"]
     return service.runtime.vault.open(row["body"], ("idempotency", "body", row["id"])).decode()
 
 

@@ -1,4 +1,4 @@
-"""The transactions of publishing one post: claim it, record what became of it.
+"""The transactions of publishing one post: take it, record what became of it.
 
 Each is one write function, and each says `owned` first: a run whose lease was taken over changes nothing.
 """
@@ -36,7 +36,7 @@ from socialpub.store.rows import AccountRow, IntentRow, PostRow
 RETRY_AFTER_MAX = 3600
 
 
-def claim(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
+def take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
     """Take a post to work on; None when there is nothing to do (its job is then gone)."""
     if not service.jobs.owns(claim):
         return None

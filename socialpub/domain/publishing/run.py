@@ -62,7 +62,7 @@ RECORD_WAITS = (0.5, 1.0, 2.0, 5.0)
 
 def run(service: Service, fetched: library.Fetched, claim: Claim) -> bool:
     """Answer a post's doorbell: go on with it from wherever its rows say it is. Whether something public was sent."""
-    snapshot = service.write(lambda tx: records.claim(service, tx, claim)).result()
+    snapshot = service.write(lambda tx: records.take(service, tx, claim)).result()
     if snapshot is None:
         return False
     faults.hit("pub.after_claim")
@@ -104,7 +104,7 @@ class _Run:
     service: Service
     fetched: library.Fetched
     snapshot: Snapshot
-    notes: tuple[Warning, ...] = ()
+    warnings: tuple[Warning, ...] = ()
     sent: bool = False  # something public was called
     up: Caller = field(init=False)
 
@@ -164,7 +164,7 @@ class _Run:
             faults.hit("cont.after_create_before_save")
             self._write(lambda tx: records.pending(self.service, tx, self.snapshot, prepared))
             return
-        self._send(self._intend("publish", prepared.plan, (*self.notes, *prepared.warnings)))
+        self._send(self._intend("publish", prepared.plan, (*self.warnings, *prepared.warnings)))
 
     def _draft(self) -> Draft:
         """The frozen content with its bytes; deep rules are checked here."""
@@ -179,7 +179,7 @@ class _Run:
         found = findings(self.up.platform, self.up.site, draft, who, around, ("deep",))
         if found.errors:
             raise found.errors[0].error(self.up.platform.pinned(self.up.site))
-        self.notes = found.warnings
+        self.warnings = found.warnings
         return draft
 
     def _bare_draft(self) -> Draft:
@@ -194,8 +194,8 @@ class _Run:
             nonce=post["draft_nonce"],
         )
 
-    def _intend(self, step: str, plan: dict[str, Any], notes: Sequence[Warning] = ()) -> IntentRow:
-        intent = self._write(lambda tx: records.intend(self.service, tx, self.snapshot, step, plan, notes))
+    def _intend(self, step: str, plan: dict[str, Any], warnings: Sequence[Warning] = ()) -> IntentRow:
+        intent = self._write(lambda tx: records.intend(self.service, tx, self.snapshot, step, plan, warnings))
         if isinstance(intent, ApiError):
             raise intent
         _hit(intent, "after_intent")
@@ -270,13 +270,13 @@ class _Run:
     def _bind(self, intent: IntentRow, step: Bind) -> None:
         """The platform has it, by its own word or because it was found there."""
         try:
-            self._bound_to(intent, step.found, step.by_content)
+            self._record_found(intent, step.found, step.by_content)
         except TakenError:
             log.warning("post %s: what was found belongs to another post", self.post["id"])
             found = {"found": step.found.uri or step.found.remote_id, "bound": True}
             self._step(intent, Looked(Unknown(found)))
 
-    def _bound_to(self, intent: IntentRow, published: Published, by_content: bool) -> None:
+    def _record_found(self, intent: IntentRow, published: Published, by_content: bool) -> None:
         _hit(intent, "before_result")
         if intent["step"] == "comment":
             post = self.snapshot.published
