@@ -26,7 +26,6 @@ from socialpub.store.rows import AccountRow
 
 log = logging.getLogger("socialpub.jobs")
 
-Row = dict[str, Any]
 SLICE = 100  # posts canceled in one transaction: other writers wait for it
 TOLD_EVERY = 5000
 EVERY = AccountsQuery()
@@ -103,7 +102,7 @@ def body(row: AccountRow) -> AccountBody:
     block = platforms.platform(row["platform"]).account_block
     if block:
         extra = json.loads(row["extra"])
-        cast(Row, shown)[row["platform"]] = {name: extra.get(name) for name in block}
+        cast(dict[str, Any], shown)[row["platform"]] = {name: extra.get(name) for name in block}
     return shown
 
 

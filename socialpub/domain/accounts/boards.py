@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import cast
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError, refuse
@@ -16,8 +16,6 @@ from socialpub.platforms.contract import Board, Boards
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
 from socialpub.store.rows import AccountRow
-
-Row = dict[str, Any]
 
 
 def of_account(row: AccountRow) -> Boards:

@@ -37,7 +37,6 @@ from socialpub.store.rows import AccountRow, ConnectAttemptRow
 log = logging.getLogger("socialpub.connect")
 
 T = TypeVar("T")
-Row = dict[str, Any]
 LIFE_MS = 10 * 60 * 1000
 
 
@@ -117,7 +116,7 @@ def start(tx: Tx, who: Actor, name: str, wanted: str | None, invited: Invited | 
     profile = profile_of(scope, wanted)
     if invited is not None:
         _begin(service, scope, platform, profile, invited.state, {"invited": invited.invitation.kept})
-        descriptor: Row = {"type": "oauth", "authorizeUrl": invited.invitation.url}
+        descriptor: dict[str, Any] = {"type": "oauth", "authorizeUrl": invited.invitation.url}
     elif platform.oauth is None:
         descriptor = asked_for(platform)
     else:
@@ -126,7 +125,7 @@ def start(tx: Tx, who: Actor, name: str, wanted: str | None, invited: Invited | 
     return Done(shown, subject=name, secret=True)
 
 
-def asked_for(platform: Platform) -> Row:
+def asked_for(platform: Platform) -> dict[str, Any]:
     """The fields that somebody fills in, where an account connects by its credentials."""
     return {"type": "credentials", "fields": [vars(field) for field in platform.credentials]}
 
@@ -137,7 +136,9 @@ def _authorize_url(service: Service, scope: Scope, platform: Platform, profile: 
     return oauth.authorize_url(platform, service.sites[platform.name], redirect_uri(service, platform), state, verifier)
 
 
-def _begin(service: Service, scope: Scope, platform: Platform, profile: str, state: str, secret: Row) -> None:
+def _begin(
+    service: Service, scope: Scope, platform: Platform, profile: str, state: str, secret: dict[str, Any]
+) -> None:
     attempt, now = crypto.digest(state), service.now_ms
     ConnectAttempt.insert(
         id=attempt,
@@ -280,7 +281,9 @@ def _take(service: Service, scope: Scope, name: str, state: str) -> ConnectAttem
     return row
 
 
-def _exchange(service: Service, platform: Platform, code: str, secret: Row, iss: str | None) -> tuple[Connected, ...]:
+def _exchange(
+    service: Service, platform: Platform, code: str, secret: dict[str, Any], iss: str | None
+) -> tuple[Connected, ...]:
     if "invited" in secret:
         return (public_client.accept(service, platform.name, secret["invited"], code, iss),)
     verifier = secret["verifier"]
@@ -302,13 +305,13 @@ def _keep_choices(service: Service, attempt: str, found: tuple[Connected, ...]) 
     ).execute()
 
 
-def _pack(one: Connected) -> Row:
+def _pack(one: Connected) -> dict[str, Any]:
     identity = one.identity
     who = {"id": identity.platform_account_id, "name": identity.display_name, "extra": dict(identity.extra)}
     return {"who": who, "tokens": tokens.pack(one.tokens), "kind": one.kind}
 
 
-def _unpack(packed: Row) -> Connected:
+def _unpack(packed: dict[str, Any]) -> Connected:
     who = packed["who"]
     return Connected(Identity(who["id"], who["name"], who["extra"]), tokens.unpack(packed["tokens"]), packed["kind"])
 

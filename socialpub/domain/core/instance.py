@@ -27,7 +27,7 @@ RESTORED, CLOCK = "restored", "clock"
 BEAT_SECONDS = 3600.0
 
 
-def take_over(service: Service, tx: Tx) -> dict[str, Any]:
+def take_over(service: Service, tx: Tx) -> InstanceRow:
     """Become the owner: a new epoch, which fences every older writer. The instance row as it is now."""
     Instance.insert(id=1).on_conflict_ignore().execute()
     row = the_row(Instance, 1)
@@ -38,7 +38,7 @@ def take_over(service: Service, tx: Tx) -> dict[str, Any]:
         log.warning("this database may have been restored or copied: %s", copied)
         changes["paused"] = RESTORED
     Instance.update(**changes).where(Instance.id == 1).execute()
-    return dict(row | changes)
+    return the_row(Instance, 1)
 
 
 def needed_keys() -> set[str]:
@@ -82,7 +82,7 @@ def beat(service: Service, *, seen: bool = True) -> None:
             copies.leave(settings, host, row["uid"], counted, outside=row["paused"] != RESTORED)
 
 
-def _count(service: Service, seen: bool) -> dict[str, Any]:
+def _count(service: Service, seen: bool) -> InstanceRow:
     row = the_row(Instance, 1)
     counted = {
         "beat": row["beat"] + 1,
@@ -91,7 +91,7 @@ def _count(service: Service, seen: bool) -> dict[str, Any]:
         "seen_at": service.now_ms if seen else row["seen_at"],
     }
     Instance.update(**counted).where(Instance.id == 1).execute()
-    return dict(row | counted)
+    return the_row(Instance, 1)
 
 
 def _copied(service: Service, row: InstanceRow) -> str | None:

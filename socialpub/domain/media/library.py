@@ -45,7 +45,6 @@ EXTENSIONS = {
     "video/webm": "webm",
 }
 LISTING = "media"
-Row = dict[str, Any]
 InlineFiles = Mapping[str, files.Arriving]  # what a request carries, by the hash that stands in its place
 T = TypeVar("T")
 
@@ -282,7 +281,7 @@ def _file_name(service: Service, media_id: str, content_type: str) -> str:
     return f"{mac}.{EXTENSIONS.get(content_type, 'bin')}"
 
 
-def public(service: Service, media_id: str, name: str) -> Row:
+def public(service: Service, media_id: str, name: str) -> MediaRow:
     """The row behind a public address; ApiError `not_found` for a wrong address and for deleted media."""
     row = Media.select().where(Media.id == media_id, Media.deleted_at.is_null()).dicts().first()
     wanted = _file_name(service, media_id, row["content_type"] if row else "")

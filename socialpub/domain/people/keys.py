@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing_extensions import TypedDict
 
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError
@@ -14,6 +14,7 @@ from socialpub.domain.people.tenancy import LABELS, Scope, key_prefixes
 from socialpub.domain.shapes.keys import KeyBody, KeyRequest, MintedKeyBody, RevokedKeyBody
 from socialpub.store.db import Tx
 from socialpub.store.models import ApiKey
+from socialpub.store.rows import ApiKeyRow
 
 
 def mint(tx: Tx, who: Actor, request: KeyRequest, label: str = LABELS[0]) -> Done:
@@ -27,7 +28,7 @@ def mint(tx: Tx, who: Actor, request: KeyRequest, label: str = LABELS[0]) -> Don
     if request.profile_id is not None and not profiles.exists(Scope(organization), request.profile_id):
         raise ApiError("not_found", "The organization has no profile with this id.")
     key = crypto.mint_key(prefix, service.runtime.entropy)
-    row = {
+    row: KeyPart = {
         "id": service.runtime.ids.uuid(),
         "name": request.name,
         "prefix": prefix,
@@ -60,7 +61,7 @@ def revoke(tx: Tx, who: Actor, key: str) -> RevokedKeyBody:
         query = query.where(ApiKey.organization == who.scope.organization)
     if who.scope.profile is not None:
         query = query.where(ApiKey.profile == who.scope.profile)
-    row = query.dicts().first()
+    row: ApiKeyRow | None = query.dicts().first()
     if row is None:
         raise ApiError("not_found", "There is no API key with this id.")
     revoked = row["revoked_at"] or who.service.now_ms
@@ -68,7 +69,20 @@ def revoke(tx: Tx, who: Actor, key: str) -> RevokedKeyBody:
     return {"id": key, "revokedAt": iso(revoked)}
 
 
-def body(row: dict[str, Any]) -> KeyBody:
+class KeyPart(TypedDict):
+    """What of a key's row is shown."""
+
+    id: str
+    name: str
+    prefix: str
+    last4: str
+    profile: str | None
+    created_at: int
+    last_used_at: int | None
+    revoked_at: int | None
+
+
+def body(row: KeyPart) -> KeyBody:
     return {
         "id": row["id"],
         "name": row["name"],

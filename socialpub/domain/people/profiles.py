@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain.people.actor import Actor, Done
@@ -13,6 +15,7 @@ from socialpub.domain.shapes.common import DeletedBody
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileBody, ProfileRequest
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, ApiKey, Organization, Profile
+from socialpub.store.rows import ProfileRow
 
 # --- Organizations -----------------------------------------------------------------------------------------------
 
@@ -63,7 +66,7 @@ def create(tx: Tx, who: Actor, request: ProfileRequest) -> Done:
     slug, now = _slug(request.name), who.service.now_ms
     if Profile.select().where(Profile.organization == organization, Profile.slug == slug).exists():
         raise refuse("profile.slug.unique")
-    row = {
+    row: ProfilePart = {
         "id": who.service.runtime.ids.uuid(),
         "name": request.name,
         "slug": slug,
@@ -81,9 +84,8 @@ def rename(tx: Tx, who: Actor, profile: str, request: ProfileRequest) -> Profile
     twin = (Profile.organization == who.scope.organization) & (Profile.slug == slug) & (Profile.id != profile)
     if Profile.select().where(twin).exists():
         raise refuse("profile.slug.unique")
-    changes = {"name": request.name, "slug": slug, "updated_at": now}
-    Profile.update(**changes).where(Profile.id == profile).execute()
-    return body(row | changes)
+    Profile.update(name=request.name, slug=slug, updated_at=now).where(Profile.id == profile).execute()
+    return body({**row, "name": request.name, "slug": slug, "updated_at": now})
 
 
 def delete(tx: Tx, who: Actor, profile: str) -> DeletedBody:
@@ -99,21 +101,31 @@ def delete(tx: Tx, who: Actor, profile: str) -> DeletedBody:
     return {"id": profile, "deleted": True}
 
 
-def _find(scope: Scope, profile: str) -> dict[str, Any]:
+def _find(scope: Scope, profile: str) -> ProfileRow:
     query = Profile.select().where(
         Profile.id == profile, Profile.organization == scope.organization, Profile.deleted_at.is_null()
     )
-    row = query.dicts().first() if scope.profile in (None, profile) else None
+    row: ProfileRow | None = query.dicts().first() if scope.profile in (None, profile) else None
     if row is None:
         raise ApiError("not_found", "There is no profile with this id.")
-    return dict(row)
+    return row
 
 
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "profile"
 
 
-def body(row: dict[str, Any]) -> ProfileBody:
+class ProfilePart(TypedDict):
+    """What of a profile's row is shown."""
+
+    id: str
+    name: str
+    slug: str
+    created_at: int
+    updated_at: int
+
+
+def body(row: ProfilePart) -> ProfileBody:
     return {
         "id": row["id"],
         "name": row["name"],

@@ -7,7 +7,6 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from socialpub import platforms
 from socialpub.base import faults
@@ -21,7 +20,7 @@ from socialpub.domain.people import audit, limits
 from socialpub.domain.people.actor import Actor
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts import batches, preflight, unheard
-from socialpub.domain.posts.targets import Aim, check_batch, check_future, resolve
+from socialpub.domain.posts.targets import Aim, Ref, check_batch, check_future, resolve
 from socialpub.domain.shapes.errors import warning_body
 from socialpub.domain.shapes.posts import BatchBody, PublishRequest
 from socialpub.platforms.contract import Facts, Warning
@@ -31,7 +30,6 @@ from socialpub.store.db import Tx
 from socialpub.store.models import Account, Batch, Instance, Post
 from socialpub.store.queue import Claim
 
-Row = dict[str, Any]
 Inline = tuple[str, str, str | None]  # inline media: its hash, its target's profile, its alt text
 PAUSED_RETRY_SECONDS = 60
 
@@ -214,7 +212,7 @@ def _insert_media(service: Service, order: _Order) -> dict[Inline, str]:
     return ids
 
 
-def _inline(ref: Row, profile: str) -> Inline | None:
+def _inline(ref: Ref, profile: str) -> Inline | None:
     return (ref["bytesBase64"], profile, ref.get("altText")) if "bytesBase64" in ref else None
 
 
@@ -259,7 +257,7 @@ def _row(order: _Order, target: _Target, media_ids: Mapping[Inline, str], now: i
     }
 
 
-def _saved_ref(ref: Row, profile: str, media_ids: Mapping[Inline, str]) -> Row:
+def _saved_ref(ref: Ref, profile: str, media_ids: Mapping[Inline, str]) -> Ref:
     """A mediaRef as it is kept and shown: inline bytes have become an asset."""
     inline = _inline(ref, profile)
     if inline is None:

@@ -21,7 +21,7 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.posts.targets import Aim, check_batch, resolve
+from socialpub.domain.posts.targets import Aim, Ref, check_batch, resolve
 from socialpub.domain.publishing.run import surroundings
 from socialpub.domain.shapes.errors import ErrorBody, error_body, warning_body
 from socialpub.domain.shapes.posts import PublishRequest, ValidateRequest, ValidationBody, ValidationResult
@@ -31,7 +31,6 @@ from socialpub.platforms.kit.rules import count as measured
 from socialpub.store.models import Account, Post
 
 T = TypeVar("T")
-Row = dict[str, Any]
 LIGHT = 4000  # characters in all targets of a request: measured in a few milliseconds
 DAY_MS = 24 * 3600 * 1000
 NEAR = (4, 5)  # a cap is near from four fifths of it
@@ -100,7 +99,7 @@ def _media_errors(service: Service, aim: Aim) -> Iterator[ApiError]:
             yield error
 
 
-def _media_error(service: Service, aim: Aim, index: int, ref: Row) -> ApiError | None:
+def _media_error(service: Service, aim: Aim, index: int, ref: Ref) -> ApiError | None:
     private = service.runtime.settings.security.allow_private_networks
     if "url" in ref and (reason := net.check_url(ref["url"], allow_private=private)):
         return refuse("media.url.disallowed", f"Media item {index + 1} cannot be fetched: {reason}.")
@@ -136,7 +135,7 @@ def _standing_alone(aim: Aim, error: ApiError) -> str:
     return f"{said} {error.remediation or ''}".rstrip()
 
 
-def _failure(aim: Aim, error: ApiError) -> Row:
+def _failure(aim: Aim, error: ApiError) -> dict[str, Any]:
     return {
         "targetIndex": aim.index,
         "accountId": aim.account["id"],
@@ -186,7 +185,7 @@ def check_duplicates(service: Service, request: PublishRequest, aims: Sequence[A
         raise refuse("post.duplicate", _told(found[0]), platform_response=found)
 
 
-def _twins(service: Service, aims: Sequence[Aim]) -> list[Row]:
+def _twins(service: Service, aims: Sequence[Aim]) -> list[dict[str, Any]]:
     """The targets whose text was there before, in the log or in this request, and where."""
     first: dict[tuple[str, str], int] = {}
     found = []
@@ -200,7 +199,7 @@ def _twins(service: Service, aims: Sequence[Aim]) -> list[Row]:
     return found
 
 
-def _told(twin: Row) -> str:
+def _told(twin: dict[str, Any]) -> str:
     where = f"post {twin['postId']}" if "postId" in twin else f"target {twin['sameAsTarget']} of this request"
     return f"Target {twin['targetIndex']}: the account {twin['accountId']} has this text already, see {where}."
 
@@ -252,7 +251,7 @@ def known_breaches(service: Service, aim: Aim, inline: Mapping[str, Facts]) -> t
     return (*(finding.warning() for finding in found.errors), *found.warnings)
 
 
-def _with_facts(item: Item, ref: Row, aim: Aim, inline: Mapping[str, Facts]) -> Item:
+def _with_facts(item: Item, ref: Ref, aim: Aim, inline: Mapping[str, Facts]) -> Item:
     if "mediaId" in ref:
         return replace(item, facts=library.facts_of(aim.assets[ref["mediaId"]]))
     return replace(item, facts=inline.get(ref.get("bytesBase64", "")))

@@ -20,7 +20,7 @@ from socialpub.domain.shapes.posts import TARGETS_MAX, MediaItem, PublishRequest
 from socialpub.platforms.contract import Draft, Item
 from socialpub.store.rows import AccountRow, MediaRow
 
-Row = dict[str, Any]
+Ref = dict[str, Any]  # a mediaRef; of inline bytes their hash
 LEAD_MS = 1000
 
 
@@ -30,7 +30,7 @@ class Aim:
 
     index: int
     account: AccountRow
-    refs: tuple[Row, ...]  # mediaRefs, inline bytes as their hash
+    refs: tuple[Ref, ...]
     assets: dict[str, MediaRow]  # the stored media among them, by id
     draft: Draft
 
@@ -192,14 +192,14 @@ def _aim(
     return Aim(index, account, tuple(refs), assets, draft)
 
 
-def _defaults(account: AccountRow) -> Row:
+def _defaults(account: AccountRow) -> dict[str, Any]:
     """What the account has for options that are left out, as of now."""
     extra = accounts.who(account).extra
     fields = platforms.platform(account["platform"]).defaults
     return {option: extra[field] for option, field in fields.items() if extra.get(field)}
 
 
-def options_body(options: Any) -> Row:
+def options_body(options: Any) -> dict[str, Any]:
     """A target's options as they were sent, without the tag."""
     if options is None:
         return {}
@@ -208,7 +208,7 @@ def options_body(options: Any) -> Row:
 
 def _media(
     held: Mapping[str, MediaRow], account: AccountRow, entries: Sequence[Any]
-) -> tuple[list[Row], dict[str, MediaRow]]:
+) -> tuple[list[Ref], dict[str, MediaRow]]:
     refs, assets = [], {}
     for entry in entries:
         ref = _ref(entry)
@@ -220,13 +220,13 @@ def _media(
     return refs, assets
 
 
-def _ref(entry: Any) -> Row:
+def _ref(entry: Any) -> Ref:
     if isinstance(entry, str):
         return {"mediaId": entry}
     return dict(entry.model_dump(mode="json", by_alias=True, exclude_unset=True))
 
 
-def _cheap_item(service: Service, ref: Row, assets: dict[str, MediaRow]) -> Item:
+def _cheap_item(service: Service, ref: Ref, assets: dict[str, MediaRow]) -> Item:
     if "bytesBase64" in ref:
         url = library.public_url(service, "med_" + "0" * 22, "image/jpeg" if ref["kind"] == "image" else "video/mp4")
         return Item(ref["kind"], ref.get("altText"), url, stored=True)

@@ -22,6 +22,7 @@ from socialpub.domain.people import limits
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.common import DeletedBody, Narrowing
 from socialpub.domain.shapes.media import MediaBody, MediaFields, MediaPage, MediaQuery
+from socialpub.store.rows import MediaRow
 from socialpub.web.api.writes import commit_bare
 from socialpub.web.bodies import hang_up
 from socialpub.web.examples import MEDIA_ID, PROFILE_ID
@@ -278,5 +279,5 @@ async def public(call: Call) -> Reply:
     return Reply(FilePart(path, span), 206, common, row["content_type"])
 
 
-def _shown_name(row: dict[str, Any]) -> str:
+def _shown_name(row: MediaRow) -> str:
     return f"{row['id']}.{library.EXTENSIONS.get(row['content_type'], 'bin')}"
