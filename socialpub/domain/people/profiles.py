@@ -85,7 +85,8 @@ def rename(tx: Tx, who: Actor, profile: str, request: ProfileRequest) -> Profile
     if Profile.select().where(twin).exists():
         raise refuse("profile.slug.unique")
     Profile.update(name=request.name, slug=slug, updated_at=now).where(Profile.id == profile).execute()
-    return body({**row, "name": request.name, "slug": slug, "updated_at": now})
+    renamed: ProfileRow = {**row, "name": request.name, "slug": slug, "updated_at": now}
+    return body(renamed)
 
 
 def delete(tx: Tx, who: Actor, profile: str) -> DeletedBody:
