@@ -36,7 +36,7 @@ LIST_EVENTS = Operation(
 
 async def list_events(call: Call) -> Reply:
     """GET /v1/event-types."""
-    return Reply({"data": event_bodies()})
+    return Reply(EventList(data=event_bodies()))
 
 
 def event_bodies() -> list[EventInfo]:

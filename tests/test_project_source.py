@@ -203,6 +203,21 @@ def test_every_error_code_and_service_rule_that_is_raised_has_a_row() -> None:
     all_hold(MODULES, check)
 
 
+def test_what_is_answered_is_made_where_the_type_checker_knows_its_keys() -> None:
+    """A dict that is handed over as it is written may have any keys: its shape makes it, or a function that says so."""
+
+    def check(module: str) -> None:
+        bare = [call.lineno for call in _calls_of(parsed(module), "Reply", "Done") if _is_bare(call)]
+        assert bare == []
+
+    all_hold([name for name in MODULES if name.startswith(("web/", "domain/"))], check)
+
+
+def _is_bare(call: ast.Call) -> bool:
+    body = call.args[0] if call.args else None
+    return isinstance(body, ast.Dict) and bool(body.keys)
+
+
 def test_every_rule_id_in_a_connector_has_a_row() -> None:
     def check(module: str) -> None:
         own = next((name for name in PLATFORMS if Path(module).stem.split("_")[0] == name), None)

@@ -26,9 +26,20 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.people import profiles, tenancy
 from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.shapes.accounts import ChoiceBody, Completing, back_from, fields_given
+from socialpub.domain.shapes.accounts import (
+    ChoiceBody,
+    ChoicesBody,
+    Completing,
+    ConnectBody,
+    CredentialsDescriptor,
+    Descriptor,
+    FieldBody,
+    back_from,
+    fields_given,
+)
+from socialpub.domain.shapes.common import DeletedBody
 from socialpub.platforms.contract import Account as Who
-from socialpub.platforms.contract import Authorizes, Connected, Identity, Invitation, Platform, Tokens
+from socialpub.platforms.contract import Authorizes, Connected, CredentialField, Identity, Invitation, Platform, Tokens
 from socialpub.platforms.kit import oauth
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, ConnectAttempt
@@ -116,18 +127,22 @@ def start(tx: Tx, who: Actor, name: str, wanted: str | None, invited: Invited | 
     profile = profile_of(scope, wanted)
     if invited is not None:
         _begin(service, scope, platform, profile, invited.state, {"invited": invited.invitation.kept})
-        descriptor: dict[str, Any] = {"type": "oauth", "authorizeUrl": invited.invitation.url}
+        descriptor: Descriptor = {"type": "oauth", "authorizeUrl": invited.invitation.url}
     elif platform.oauth is None:
         descriptor = asked_for(platform)
     else:
         descriptor = {"type": "oauth", "authorizeUrl": _authorize_url(service, scope, platform, profile)}
-    shown = {"platform": name, "state": platform.state, "descriptor": descriptor}
+    shown: ConnectBody = {"platform": name, "state": platform.state, "descriptor": descriptor}
     return Done(shown, subject=name, secret=True)
 
 
-def asked_for(platform: Platform) -> dict[str, Any]:
+def asked_for(platform: Platform) -> CredentialsDescriptor:
     """The fields that somebody fills in, where an account connects by its credentials."""
-    return {"type": "credentials", "fields": [vars(field) for field in platform.credentials]}
+    return {"type": "credentials", "fields": [_field(field) for field in platform.credentials]}
+
+
+def _field(field: CredentialField) -> FieldBody:
+    return {"name": field.name, "label": field.label, "secret": field.secret}
 
 
 def _authorize_url(service: Service, scope: Scope, platform: Platform, profile: str) -> str:
@@ -337,7 +352,7 @@ def choice_bodies(offer: Offer) -> list[ChoiceBody]:
 def store(tx: Tx, who: Actor, name: str, offer: Offer) -> Done:
     """Connect what was offered: the account, 201 where it is new; or the choices, where there are several."""
     if offer.attempt is not None:
-        return Done({"choices": choice_bodies(offer)}, subject=name)
+        return Done(ChoicesBody(choices=choice_bodies(offer)), subject=name)
     profile_of(who.scope, offer.profile)
     (one,) = offer.connected
     organization = who.scope.organization
@@ -359,7 +374,7 @@ def disconnect(tx: Tx, who: Actor, account: str) -> Done:
     """`{id, deleted}`; once that is committed, its authorization ends at the platform too, where that is possible."""
     service = who.service
     row = accounts.disconnect(service, tx, who.scope, account, who.request_id)
-    return Done({"id": account, "deleted": True}, after=lambda: revoke(service, row))
+    return Done(DeletedBody(id=account, deleted=True), after=lambda: revoke(service, row))
 
 
 async def revoke(service: Service, row: AccountRow) -> bool:

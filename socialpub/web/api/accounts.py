@@ -73,7 +73,7 @@ LISTING = Operation(
 async def listing(call: Call) -> Reply:
     """GET /v1/accounts."""
     query = call.query(AccountsQuery)
-    return Reply({"data": await call.service.read(lambda: accounts.list_bodies(call.scope, query))})
+    return Reply(AccountList(data=await call.service.read(lambda: accounts.list_bodies(call.scope, query))))
 
 
 READ = Operation(

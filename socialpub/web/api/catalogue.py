@@ -33,7 +33,7 @@ LIST_PLATFORMS = Operation(
 
 async def list_platforms(call: Call) -> Reply:
     """GET /v1/platforms."""
-    return Reply({"data": [platform_body(call.service, row) for row in platforms.PLATFORMS.values()]})
+    return Reply(PlatformList(data=[platform_body(call.service, row) for row in platforms.PLATFORMS.values()]))
 
 
 def platform_body(service: Service, platform: Platform) -> PlatformInfo:
@@ -77,7 +77,7 @@ LIST_RULES = Operation(
 
 async def list_rules(call: Call) -> Reply:
     """GET /v1/rules."""
-    return Reply({"data": rule_bodies(call.service.base_url)})
+    return Reply(RuleList(data=rule_bodies(call.service.base_url)))
 
 
 def rule_bodies(base_url: str) -> list[RuleInfo]:
@@ -134,7 +134,7 @@ LIST_ERRORS = Operation(
 
 async def list_errors(call: Call) -> Reply:
     """GET /v1/errors."""
-    return Reply({"data": error_bodies(call.service.base_url)})
+    return Reply(CodeList(data=error_bodies(call.service.base_url)))
 
 
 def error_bodies(base_url: str) -> list[CodeInfo]:

@@ -35,7 +35,7 @@ LISTING = Operation(
 
 async def listing(call: Call) -> Reply:
     """GET /v1/api-keys."""
-    return Reply({"data": await call.service.read(lambda: keys.listed(call.scope.organization))})
+    return Reply(KeyList(data=await call.service.read(lambda: keys.listed(call.scope.organization))))
 
 
 MINTED: MintedKeyBody = {**KEY, "key": "svc_live_…cQ7x"}

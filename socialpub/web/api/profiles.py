@@ -33,7 +33,7 @@ LISTING = Operation(
 
 async def listing(call: Call) -> Reply:
     """GET /v1/profiles."""
-    return Reply({"data": await call.service.read(lambda: profiles.listed(call.scope))})
+    return Reply(ProfileList(data=await call.service.read(lambda: profiles.listed(call.scope))))
 
 
 CREATE = Operation(

@@ -32,7 +32,7 @@ HEALTHZ = Operation(
 
 async def healthz(call: Call) -> Reply:
     """GET /healthz: the process answers."""
-    return Reply({"status": "ok"})
+    return Reply(HealthBody(status="ok"))
 
 
 ACTIVE: ReadyBody = {"status": "ok", "publishing": "active"}
