@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -20,7 +20,7 @@ from socialpub.domain.accounts import accounts, connect
 from socialpub.domain.accounts.connect import Offer
 from socialpub.domain.core.service import Service, close_service
 from socialpub.domain.people import keys, profiles, tenancy, users
-from socialpub.domain.people.actor import Actor, Body, Done, operator
+from socialpub.domain.people.actor import Actor, Body, Verb, operator
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
 from socialpub.domain.shapes.common import Instant
@@ -29,7 +29,6 @@ from socialpub.domain.shapes.keys import KeyBody, KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileBody, ProfileRequest
 from socialpub.platforms.contract import Connected, Identity, Tokens
 from socialpub.store import db
-from socialpub.store.db import Tx
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -53,12 +52,7 @@ def acting(options: argparse.Namespace, service: Service) -> Actor:
     return who.within(service.read(lambda: profiles.the_organization(options.org)).result())
 
 
-def _done(
-    options: argparse.Namespace,
-    verb: Callable[Concatenate[Tx, Actor, P], Done | Body],
-    *args: P.args,
-    **kwargs: P.kwargs,
-) -> Body:
+def _done(options: argparse.Namespace, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Body:
     """What the verb answers, done by the operator."""
     with opened(options) as service:
         return act.do_now(acting(options, service), verb, *args, **kwargs)

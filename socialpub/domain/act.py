@@ -13,13 +13,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError
 from socialpub.domain.core.service import Service
 from socialpub.domain.people import audit, limits, tenancy
-from socialpub.domain.people.actor import Actor, Body, Done
+from socialpub.domain.people.actor import Actor, Body, Done, Verb
 from socialpub.domain.people.tenancy import Scope
 from socialpub.store.db import Answer, Tx
 
@@ -40,7 +40,7 @@ class Deed:
     run: Callable[[Tx], Done]
 
 
-def deed(who: Actor, verb: Callable[Concatenate[Tx, Actor, P], Done | Body], *args: P.args, **kwargs: P.kwargs) -> Deed:
+def deed(who: Actor, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Deed:
     """What `who` wants done."""
 
     def run(tx: Tx) -> Done:
@@ -50,17 +50,13 @@ def deed(who: Actor, verb: Callable[Concatenate[Tx, Actor, P], Done | Body], *ar
     return Deed(who, run)
 
 
-async def do(
-    who: Actor, verb: Callable[Concatenate[Tx, Actor, P], Done | Body], *args: P.args, **kwargs: P.kwargs
-) -> Body:
+async def do(who: Actor, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Body:
     """Do it; the verb's body. ApiError, and nothing written, where `who` may not, or the verb says no."""
     done, _ = await _done(deed(who, verb, *args, **kwargs))
     return done.body
 
 
-def do_now(
-    who: Actor, verb: Callable[Concatenate[Tx, Actor, P], Done | Body], *args: P.args, **kwargs: P.kwargs
-) -> Body:
+def do_now(who: Actor, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Body:
     """The same for a command, where no loop runs."""
     return asyncio.run(do(who, verb, *args, **kwargs))
 

@@ -10,6 +10,7 @@ from sanic import HTTPResponse, Request, Sanic
 from sanic.config import Config
 
 from socialpub.base.errors import refuse
+from socialpub.domain.act import MANAGERS
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.engine import Engine
 from socialpub.web import bodies, edge, errors, http, trail
@@ -23,7 +24,6 @@ from socialpub.web.server import connections_max
 Handler = Callable[..., Coroutine[Any, Any, HTTPResponse]]
 
 POST, GET, PATCH, DELETE = "POST", "GET", "PATCH", "DELETE"
-MANAGERS = ("owner", "admin")
 
 # One line each: method, path, handler, who may, which rate limit, and what the reference says of it, which stands
 # beside the handler (`Operation`). What follows from guard, limit and body is added there (`openapi.refusals`).

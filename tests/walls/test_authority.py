@@ -23,6 +23,7 @@ from tests.kit import Server, error_of, iso
 from tests.web.test_media import kept, stored, upload
 from tests.web.test_scheduling import unknown
 from tests.web.world import World
+from tests.web.writes import Write, told
 
 Send = Callable[[], httpx.Response]
 
@@ -185,6 +186,16 @@ BY_PEOPLE: dict[str, Callable[[Office], Send]] = {
     "POST /keys/<key_id:str>/revoke": lambda office: _form(office, f"/keys/{office.alice.key_id}/revoke"),
     "POST /profiles": lambda office: _form(office, "/profiles", name="new"),
 }
+
+
+def _told(write: Write) -> Callable[[Office], Send]:
+    return lambda office: lambda: write.ask(office.alice, office.browser)
+
+
+GUARDS = {f"{route.method} {route.path}": route.guard for route in ROUTES}
+TOLD = {write.name: _told(write) for write in told()}  # by the tests of their own
+KEYED |= {name: ask for name, ask in TOLD.items() if GUARDS[name] == "key"}
+BY_PEOPLE |= {name: ask for name, ask in TOLD.items() if GUARDS[name] != "key"}
 NOT_FOR_SOMEBODY = {
     "POST /v1/posts/validate": "writes nothing",
     "POST /login": "nobody is signed in yet",

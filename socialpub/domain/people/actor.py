@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Concatenate, ParamSpec
 
 from socialpub.domain.core.service import Service
 from socialpub.domain.people import audit, limits
@@ -52,5 +53,6 @@ class Done:
     after: Callable[[], Awaitable[object]] | None = field(default=None, compare=False)
 
 
-Verb = Callable[[Tx, Actor], Done | Body]
-"""One that needs no more than who acts."""
+P = ParamSpec("P")
+Verb = Callable[Concatenate[Tx, Actor, P], Done | Body]
+"""What somebody may do: given the transaction, who acts, and what it is about."""

@@ -86,7 +86,7 @@ async def logout_everywhere(call: Call) -> Reply:
     return await _left(call, sessions.leave_everywhere, edge.SESSION_COOKIE, edge.DEVICE_COOKIE)
 
 
-async def _left(call: Call, leave: Verb, *cookies: str) -> Reply:
+async def _left(call: Call, leave: Verb[[]], *cookies: str) -> Reply:
     try:
         await act.do(call.who, leave)
     except ApiError as error:
