@@ -21,7 +21,7 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.people import audit, limits, tenancy
 from socialpub.domain.people.actor import Actor, Body, Done, Verb
 from socialpub.domain.people.tenancy import Scope
-from socialpub.store.db import Answer, Tx
+from socialpub.store.db import Promise, Tx
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -104,7 +104,7 @@ def _id_of(body: Body) -> str | None:
 # --- Who may -----------------------------------------------------------------------------------------------------
 
 
-def write(service: Service, scope: Scope, run: Callable[[Tx], T]) -> Answer[T]:
+def write(service: Service, scope: Scope, run: Callable[[Tx], T]) -> Promise[T]:
     """What `run` returns, from one transaction in which `scope` may still do it; else ApiError, and nothing written.
 
     `unauthenticated` once the key was revoked or the session is over, `unauthorized` once the role is not enough.

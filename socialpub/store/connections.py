@@ -60,7 +60,7 @@ def peewee_database(path: Path) -> peewee.SqliteDatabase:
     return _Sqlite(str(path), pragmas=_PRAGMAS, lock_type="IMMEDIATE", autoconnect=False, timeout=LOCK_SECONDS)
 
 
-class Answer(Generic[T]):
+class Promise(Generic[T]):
     """The result of a read or write to come: `await` it on the loop, or `.result()` in a thread.
 
     Awaiting is shielded: a client that goes away does not undo what was asked for.
@@ -76,11 +76,11 @@ class Answer(Generic[T]):
         return asyncio.shield(asyncio.wrap_future(self._future)).__await__()
 
 
-def failed(error: Exception) -> Answer[Any]:
-    """The answer to what could not even be asked."""
+def failed(error: Exception) -> Promise[Any]:
+    """The promise of what could not even be asked."""
     future: concurrent.futures.Future[Any] = concurrent.futures.Future()
     future.set_exception(error)
-    return Answer(future)
+    return Promise(future)
 
 
 def is_storage(error: BaseException) -> bool:

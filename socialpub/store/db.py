@@ -15,8 +15,8 @@ from socialpub.base.errors import ApiError
 from socialpub.base.fair import NOBODY, Waiting
 from socialpub.base.runtime import Clock, SystemClock
 from socialpub.store.connections import STORAGE_RETRY_SECONDS as STORAGE_RETRY_SECONDS
-from socialpub.store.connections import Answer as Answer
 from socialpub.store.connections import BaseModel as BaseModel
+from socialpub.store.connections import Promise as Promise
 from socialpub.store.connections import failed, unavailable
 from socialpub.store.connections import proxy as proxy
 from socialpub.store.migrate import check_integrity as check_integrity
@@ -82,15 +82,15 @@ class Database:
         """ApiError `storage.unavailable` unless a transaction can begin on the files in their places."""
         self.write(lambda tx: None).result()
 
-    def write(self, run: Callable[[Tx], T]) -> Answer[T]:
-        """Run a function in the next transaction; its answer comes after the commit is on the disk.
+    def write(self, run: Callable[[Tx], T]) -> Promise[T]:
+        """Run a function in the next transaction; its result comes after the commit is on the disk.
 
         An exception undoes this function's changes only. ApiError `storage.unavailable` when nothing can be written.
         The function must be short and must not wait for anything.
         """
         return self._writer.write(run)
 
-    def read(self, run: Callable[[], T]) -> Answer[T]:
+    def read(self, run: Callable[[], T]) -> Promise[T]:
         """Run a function on one consistent snapshot; ApiError `storage.unavailable` when nothing can be read.
 
         For a request (`asker`): ApiError `http.busy` when too many wait, `http.deadline` when it takes too long. The
@@ -101,13 +101,13 @@ class Database:
             return self._asked(lambda: self._engine.read(NOBODY, run))
         return self._asked(lambda: self._requests.read_in_time(share, run))
 
-    def look_up(self, run: Callable[[], T]) -> Answer[T]:
+    def look_up(self, run: Callable[[], T]) -> Promise[T]:
         """The same for what every request needs to know who asks: one row by its index, behind nobody's list."""
         return self._asked(lambda: self._who.read_in_time(NOBODY, run))
 
-    def _asked(self, ask: Callable[[], Future[T]]) -> Answer[T]:
+    def _asked(self, ask: Callable[[], Future[T]]) -> Promise[T]:
         try:
             with self._closing:
-                return failed(unavailable()) if self._closed else Answer(ask())
+                return failed(unavailable()) if self._closed else Promise(ask())
         except ApiError as error:
             return failed(error)

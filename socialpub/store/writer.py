@@ -15,7 +15,7 @@ import peewee
 
 from socialpub.base import faults, troubles
 from socialpub.base.errors import ApiError
-from socialpub.store.connections import Answer, failed, is_storage, peewee_database, proxy, unavailable
+from socialpub.store.connections import Promise, failed, is_storage, peewee_database, proxy, unavailable
 from socialpub.store.locks import StartError, held, open_lock, unusable, write_lock_path
 from socialpub.store.place import LOST, LostError, Place
 
@@ -92,14 +92,14 @@ class Writer:
         self.place.close()
         self._lock_file.close()
 
-    def write(self, run: Callable[[Tx], T]) -> Answer[T]:
+    def write(self, run: Callable[[Tx], T]) -> Promise[T]:
         """Run a function in the next transaction."""
         item = _Write(run)
         with self._closing:  # nothing may be put behind the last of the inbox: nobody would answer it
             if self._closed:
                 return failed(unavailable())
             self._inbox.put(item)
-        return Answer(item.future)
+        return Promise(item.future)
 
     def _write_loop(self) -> None:
         try:

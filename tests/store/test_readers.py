@@ -12,7 +12,7 @@ import pytest
 
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import BUSY_RETRY_SECONDS, Share
-from socialpub.store.connections import Answer
+from socialpub.store.connections import Promise
 from socialpub.store.db import READERS, WAITING, Database, asker, proxy
 from socialpub.store.readers import READ_SECONDS, STEPS
 from tests.kit import Clock
@@ -35,10 +35,10 @@ def database(path: Path, clock: Clock) -> Iterator[Database]:
     database.close()
 
 
-def asks(database: Database, owner: str, run: Callable[[], T]) -> Answer[T]:
+def asks(database: Database, owner: str, run: Callable[[], T]) -> Promise[T]:
     """A read of a request."""
 
-    def ask() -> Answer[T]:
+    def ask() -> Promise[T]:
         asker.set(Share(owner=owner))
         return database.read(run)
 
@@ -49,9 +49,9 @@ def first(statement: str) -> Any:
     return proxy.execute_sql(statement).fetchone()[0]
 
 
-def refusal(answer: Answer[Any]) -> str:
+def refusal(promise: Promise[Any]) -> str:
     with pytest.raises(ApiError) as refused:
-        answer.result(30)
+        promise.result(30)
     assert (refused.value.status, refused.value.retry_after) == (503, BUSY_RETRY_SECONDS)
     return refused.value.rule or ""
 

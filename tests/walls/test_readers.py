@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from socialpub.base.fair import BUSY_RETRY_SECONDS, Share
-from socialpub.store.connections import Answer
+from socialpub.store.connections import Promise
 from socialpub.store.db import READERS, WAITING, asker, proxy
 from socialpub.store.models import ApiKey
 from socialpub.store.readers import READ_SECONDS
@@ -30,7 +30,7 @@ def over() -> Iterator[threading.Event]:
     over.set()
 
 
-def hold_readers(server: Server, over: threading.Event) -> list[Answer[bool]]:
+def hold_readers(server: Server, over: threading.Event) -> list[Promise[bool]]:
     """As many long reads as there are readers for requests, each of another organization; they are under way."""
     running = threading.Semaphore(0)
 
@@ -38,7 +38,7 @@ def hold_readers(server: Server, over: threading.Event) -> list[Answer[bool]]:
         running.release()
         return over.wait(60)
 
-    def ask(owner: str) -> Answer[bool]:
+    def ask(owner: str) -> Promise[bool]:
         asker.set(Share(owner=owner))
         return server.service.read(hold)
 
@@ -82,7 +82,7 @@ def test_one_organizations_reads_leave_a_reader_for_others(world: World, over: t
         running.release()
         return over.wait(60)
 
-    def ask() -> Answer[bool]:
+    def ask() -> Promise[bool]:
         asker.set(Share(owner=world.alice.organization))
         return world.server.service.read(hold)
 
@@ -124,7 +124,7 @@ def test_who_has_too_many_reads_waiting_is_told_to_come_back(world: World, over:
     alice = world.alice
     held = hold_readers(world.server, over)
 
-    def ask() -> Answer[int]:
+    def ask() -> Promise[int]:
         asker.set(Share(owner=alice.organization))
         return world.server.service.read(lambda: 1)
 

@@ -15,7 +15,7 @@ from socialpub.base import faults
 from socialpub.domain.core import copies, disk
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.health import PausedReason
-from socialpub.store.db import Answer, FencedError, Tx
+from socialpub.store.db import FencedError, Promise, Tx
 from socialpub.store.models import Account, Event, Instance, Post, the_row
 from socialpub.store.rows import InstanceRow
 
@@ -102,7 +102,7 @@ def _copied(service: Service, row: InstanceRow) -> str | None:
     return copies.why(settings, host, row["uid"], copies.Beat(row["beat"], row["mark"]))
 
 
-def try_to_write(service: Service, doubtful: bool) -> Answer[None]:
+def try_to_write(service: Service, doubtful: bool) -> Promise[None]:
     """Whether a transaction can be written: an empty one, or where that is doubtful one with the smallest change."""
     return service.write(lambda tx: _touch(tx) if doubtful else None)
 

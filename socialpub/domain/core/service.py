@@ -17,7 +17,7 @@ from socialpub.base.fair import Pool, Shares, Waiting
 from socialpub.base.runtime import Runtime
 from socialpub.base.turns import Turns
 from socialpub.platforms.contract import Notes, Site, Tokens
-from socialpub.store.db import Answer, Database, Tx
+from socialpub.store.db import Database, Promise, Tx
 from socialpub.store.models import Intent
 from socialpub.store.queue import Jobs
 
@@ -65,7 +65,7 @@ class Hub:
         for name in list(self._waiting):
             self.ring(name)
 
-    async def until(self, name: str, ready: Callable[[], Answer[T | None]], seconds: float) -> T | None:
+    async def until(self, name: str, ready: Callable[[], Promise[T | None]], seconds: float) -> T | None:
         """What `ready` reads once it is not None, asked again at each ring; None after `seconds`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -132,13 +132,13 @@ class Service:
         """Whether upstream calls are still under way; the interpreter would wait for them."""
         return bool(self.jobs.held()) or self.pool.busy or self.steered.busy
 
-    def write(self, run: Callable[[Tx], T]) -> Answer[T]:
+    def write(self, run: Callable[[Tx], T]) -> Promise[T]:
         return self.db.write(run)
 
-    def read(self, run: Callable[[], T]) -> Answer[T]:
+    def read(self, run: Callable[[], T]) -> Promise[T]:
         return self.db.read(run)
 
-    def look_up(self, run: Callable[[], T]) -> Answer[T]:
+    def look_up(self, run: Callable[[], T]) -> Promise[T]:
         return self.db.look_up(run)
 
 

@@ -22,7 +22,7 @@ from socialpub.domain.shapes.common import some, without_none
 from socialpub.domain.shapes.errors import warning_body
 from socialpub.domain.shapes.posts import BatchBody, BatchStatus, Result
 from socialpub.platforms.kit.rules import warning
-from socialpub.store.db import Answer, Tx
+from socialpub.store.db import Promise, Tx
 from socialpub.store.models import Batch, Post, columns_of, the_row
 from socialpub.store.rows import BatchRow, PostStatus
 
@@ -165,8 +165,8 @@ async def afterwards(
     return False
 
 
-async def _done(answer: Answer[T]) -> T:
-    return await answer
+async def _done(promise: Promise[T]) -> T:
+    return await promise
 
 
 def _open_posts(batch: str) -> list[str]:
@@ -174,7 +174,7 @@ def _open_posts(batch: str) -> list[str]:
     return [row[0] for row in query.order_by(Post.position).tuples()]
 
 
-def _read_ended(service: Service, post: str) -> Answer[bool | None]:
+def _read_ended(service: Service, post: str) -> Promise[bool | None]:
     return service.read(lambda: _ended(post))
 
 
