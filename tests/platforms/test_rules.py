@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from socialpub.domain.shapes.errors import error_body
 from socialpub.platforms import CATALOGUE, PLATFORMS
 from socialpub.platforms.contract import Account, Draft, Item, Notice, Rule, Warning
 from socialpub.platforms.kit.rules import Finding, catalogue, findings, once, unreachable, warning
@@ -114,7 +115,7 @@ def test_a_finding_names_the_media_item() -> None:
 def test_a_finding_becomes_the_error_that_the_api_shows() -> None:
     (found,) = scene("").judged("linkedin").errors
     error = found.error("202609")
-    assert error.body("https://s.example") == {
+    assert error_body(error, "https://s.example") == {
         "code": "preflight_failed",
         "message": "A LinkedIn post without media needs text.",
         "rule": "linkedin.text.non_empty",
