@@ -113,3 +113,91 @@ def test_no_template_looks_at_a_role() -> None:
 )
 def test_a_look_at_a_role_is_found(code: str, found: bool) -> None:
     assert bool(list(looks_at_role(ast.parse(code)))) is found
+
+
+# --- `tx`: taken by what writes, and by nothing else -----------------------------------------------------------------
+
+WRITING = {"insert", "insert_many", "update", "delete", "replace"}
+
+
+def within(function: ast.AST) -> Iterator[ast.AST]:
+    """What stands in a function, without what stands in the functions inside it."""
+    waiting = list(ast.iter_child_nodes(function))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, FUNCTIONS):
+            waiting += ast.iter_child_nodes(node)
+
+
+def writes(function: ast.AST) -> bool:
+    """Whether it says so itself: `Table.insert(…)`, `Table.update(…)`."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in WRITING
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id[0].isupper()
+        for node in within(function)
+    )
+
+
+def takes_tx(function: Function) -> bool:
+    named = function.args
+    return "tx" in {parameter.arg for parameter in [*named.posonlyargs, *named.args, *named.kwonlyargs]}
+
+
+def hands_tx_on(function: ast.AST) -> bool:
+    """To a function that takes it, or leaves it word of what to do after the commit."""
+    return any(isinstance(node, ast.Name) and node.id == "tx" for node in ast.walk(function))
+
+
+def functions(tree: ast.AST, inside_tx: bool = False) -> Iterator[tuple[Function, bool]]:
+    """Every function, and whether one around it has a `tx`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, FUNCTIONS):
+            yield node, inside_tx
+            yield from functions(node, inside_tx or takes_tx(node))
+        else:
+            yield from functions(node, inside_tx)
+
+
+def without_tx(tree: ast.AST) -> list[str]:
+    """Functions that write and are handed no transaction."""
+    found = [each for each, inside in functions(tree) if writes(each) and not (inside or takes_tx(each))]
+    return [getattr(each, "name", f"lambda in line {each.lineno}") for each in found]
+
+
+def with_idle_tx(tree: ast.AST) -> list[str]:
+    """Functions that are handed a transaction, and neither write nor hand it on. Lambdas are what `write` is given."""
+    named = [each for each, _ in functions(tree) if not isinstance(each, ast.Lambda) and takes_tx(each)]
+    return [each.name for each in named if not writes(each) and not hands_tx_on(each)]
+
+
+def test_what_writes_takes_tx() -> None:
+    assert [f"{module}: {name}" for module, tree in modules("domain") for name in without_tx(tree)] == []
+
+
+def test_what_takes_tx_writes_or_hands_it_on() -> None:
+    assert [f"{module}: {name}" for module, tree in modules("domain") for name in with_idle_tx(tree)] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "lacking", "idle"),
+    [
+        ("def a(tx, x): Post.update(x=1).execute()", [], []),
+        ("def a(tx, x): b(tx, x)", [], []),
+        ("def a(tx, x): return Post.select()", [], ["a"]),
+        ("def a(x): Post.delete().execute()", ["a"], []),
+        ("def a(x):\n    def b(tx): Post.delete().execute()\n    return db.write(b)", [], []),
+        ("run = lambda tx: Post.insert().execute()", [], []),
+        ("run = lambda: Post.insert().execute()", ["lambda in line 1"], []),
+        ("async def a(tx): tx.after_commit(b)", [], []),
+        ("def a(x): x.update(y=1)", [], []),
+    ],
+)
+def test_a_function_without_its_tx_is_found_and_one_with_an_idle_one(
+    code: str, lacking: list[str], idle: list[str]
+) -> None:
+    tree = ast.parse(code)
+    assert (without_tx(tree), with_idle_tx(tree)) == (lacking, idle)

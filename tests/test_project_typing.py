@@ -14,14 +14,15 @@ HEAD = """
 from socialpub.domain.core import moves
 from socialpub.domain.publishing import horizon, intents
 from socialpub.platforms.contract import KEY
+from socialpub.store.db import Tx
 from socialpub.store.models import Account, Post, row_of, the_row
 from socialpub.store.rows import AccountRow, AttemptRow, IntentRow, PostRow
 """
-GIVEN = "intent: IntentRow, attempt: AttemptRow, post: PostRow, account: AccountRow, snapshot: intents.Snapshot"
+GIVEN = "intent: IntentRow, attempt: AttemptRow, post: PostRow, account: AccountRow, snapshot: intents.Snapshot, tx: Tx"
 RIGHT = (
     'intent["sent_at"]',
     'intent["refusal"] or "none"',
-    "intents._change(intent, looks=1, answered=True)",
+    "intents._change(tx, intent, looks=1, answered=True)",
     'the_row(Post, "p")["text"]',
     "horizon.due_look(KEY.checks, intent, 0)",
     "moves.goes_on(post)",
@@ -32,8 +33,8 @@ WRONG = (
     ('intent["text"]', 'TypedDict "IntentRow" has no key "text"'),
     ('intent["refusal"].upper()', 'Item "None" of "str | None" has no attribute "upper"'),
     ('intent["looks"] + "1"', "Unsupported operand types for +"),
-    ("intents._change(intent, look=1)", 'Unexpected keyword argument "look" for "_change"'),
-    ('intents._change(intent, looks="1")', 'Argument "looks" to "_change" has incompatible type "str"'),
+    ("intents._change(tx, intent, look=1)", 'Unexpected keyword argument "look" for "_change"'),
+    ('intents._change(tx, intent, looks="1")', 'Argument "looks" to "_change" has incompatible type "str"'),
     ('attempt["error"]', 'TypedDict "AttemptRow" has no key "error"'),
     ('post["draft"]', 'TypedDict "PostRow" has no key "draft"'),
     ('account["secrets"]', 'TypedDict "AccountRow" has no key "secrets"'),

@@ -197,7 +197,7 @@ def test_a_clock_in_doubt_is_still_in_doubt_after_the_next_start(world: World) -
 def test_the_operator_may_say_that_the_clock_is_right(world: World) -> None:
     away(world, 2000, 0)
     assert world.paused() == "clock"
-    world.server.service.write(lambda tx: instance.resume(instance.CLOCK)).result()
+    world.server.service.write(lambda tx: instance.resume(tx, instance.CLOCK)).result()
     assert world.ends(world.soon) == "published"
 
 

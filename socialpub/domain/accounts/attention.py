@@ -8,6 +8,7 @@ from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.accounts import Attention
+from socialpub.store.db import Tx
 from socialpub.store.models import Account
 from socialpub.store.rows import AccountRow
 
@@ -17,14 +18,14 @@ def is_meant(error: ApiError) -> bool:
     return error.code == "platform_auth_failed" and not (error.rule or "").startswith("account.")
 
 
-def keep(service: Service, account: str, error: ApiError) -> None:
+def keep(service: Service, tx: Tx, account: str, error: ApiError) -> None:
     """Remember a refusal on the account, in place of an earlier one."""
     now = service.now_ms
     kept = json.dumps({"code": error.code, "message": error.message, "at": now}, ensure_ascii=False)
     Account.update(attention=kept, updated_at=now).where(Account.id == account).execute()
 
 
-def clear(service: Service, account: str) -> None:
+def clear(service: Service, tx: Tx, account: str) -> None:
     """A post went out: whatever was refused before is allowed again."""
     Account.update(attention=None, updated_at=service.now_ms).where(
         Account.id == account, Account.attention.is_null(False)

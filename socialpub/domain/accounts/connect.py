@@ -126,12 +126,12 @@ def start(tx: Tx, who: Actor, name: str, wanted: str | None, invited: Invited | 
     service, scope, platform = who.service, who.scope, ready(who.service, name)
     profile = profile_of(scope, wanted)
     if invited is not None:
-        _begin(service, scope, platform, profile, invited.state, {"invited": invited.invitation.kept})
+        _begin(service, tx, scope, platform, profile, invited.state, {"invited": invited.invitation.kept})
         descriptor: Descriptor = {"type": "oauth", "authorizeUrl": invited.invitation.url}
     elif platform.oauth is None:
         descriptor = asked_for(platform)
     else:
-        descriptor = {"type": "oauth", "authorizeUrl": _authorize_url(service, scope, platform, profile)}
+        descriptor = {"type": "oauth", "authorizeUrl": _authorize_url(service, tx, scope, platform, profile)}
     shown: ConnectBody = {"platform": name, "state": platform.state, "descriptor": descriptor}
     return Done(shown, subject=name, secret=True)
 
@@ -145,14 +145,14 @@ def _field(field: CredentialField) -> FieldBody:
     return {"name": field.name, "label": field.label, "secret": field.secret}
 
 
-def _authorize_url(service: Service, scope: Scope, platform: Platform, profile: str) -> str:
+def _authorize_url(service: Service, tx: Tx, scope: Scope, platform: Platform, profile: str) -> str:
     state, verifier = _random(service), _random(service)
-    _begin(service, scope, platform, profile, state, {"verifier": verifier})
+    _begin(service, tx, scope, platform, profile, state, {"verifier": verifier})
     return oauth.authorize_url(platform, service.sites[platform.name], redirect_uri(service, platform), state, verifier)
 
 
 def _begin(
-    service: Service, scope: Scope, platform: Platform, profile: str, state: str, secret: dict[str, Any]
+    service: Service, tx: Tx, scope: Scope, platform: Platform, profile: str, state: str, secret: dict[str, Any]
 ) -> None:
     attempt, now = crypto.digest(state), service.now_ms
     ConnectAttempt.insert(
@@ -211,7 +211,7 @@ async def by_code(service: Service, scope: Scope, name: str, state: str, code: s
     platform, typed = ready(service, name), upstreams.typed(name, scope.organization)
     for share in (typed, Share(name, scope.organization)):  # the state is spent only where there is room for the rest
         upstreams.threads(service, share).admit(share)
-    row = await act.write(service, scope, lambda tx: _take(service, scope, name, state))
+    row = await act.write(service, scope, lambda tx: _take(service, tx, scope, name, state))
     secret = _open(service, row, "secret")
     share = typed if "invited" in secret else Share(name, scope.organization)
     found = await _in(service, share, lambda: _exchange(service, platform, code, secret, iss))
@@ -219,14 +219,14 @@ async def by_code(service: Service, scope: Scope, name: str, state: str, code: s
         raise ApiError("platform_auth_failed", "The login offers no account that can be published to.", platform=name)
     if len(found) == 1:
         return Offer(row["profile"], found)
-    await act.write(service, scope, lambda tx: _keep_choices(service, row["id"], found))
+    await act.write(service, scope, lambda tx: _keep_choices(service, tx, row["id"], found))
     return Offer(row["profile"], found, row["id"])
 
 
 async def declined(service: Service, scope: Scope, name: str, state: str, said: str) -> ApiError:
     """The account's owner, or the platform, said no: the state is spent."""
     platform = ready(service, name)
-    await act.write(service, scope, lambda tx: _take(service, scope, name, state))
+    await act.write(service, scope, lambda tx: _take(service, tx, scope, name, state))
     return ApiError(
         "platform_auth_failed",
         f"{platform.label} did not connect the account: {said}",
@@ -286,7 +286,7 @@ def _is_of(service: Service, scope: Scope, row: ConnectAttemptRow) -> bool:
     return row["session"] not in map(crypto.digest, tenancy.csrf_tokens(scope.user, service.now_ms))
 
 
-def _take(service: Service, scope: Scope, name: str, state: str) -> ConnectAttemptRow:
+def _take(service: Service, tx: Tx, scope: Scope, name: str, state: str) -> ConnectAttemptRow:
     row = _attempt(service, scope, name, state)
     if row is None or row["used_at"] is not None:
         raise refuse("connect.state")
@@ -313,7 +313,7 @@ def _exchange(
             raise
 
 
-def _keep_choices(service: Service, attempt: str, found: tuple[Connected, ...]) -> None:
+def _keep_choices(service: Service, tx: Tx, attempt: str, found: tuple[Connected, ...]) -> None:
     sealed = _seal(service, attempt, "choices", [_pack(one) for one in found])
     ConnectAttempt.update(choices=sealed, ends_at=service.now_ms + LIFE_MS).where(
         ConnectAttempt.id == attempt

@@ -141,7 +141,7 @@ def _tell_all(service: Service, tx: Tx) -> None:
     for account in _ending(service)[:AT_ONCE]:
         Account.update(status="expiring", updated_at=service.now_ms).where(Account.id == account).execute()
         ends = Account.select(Account.ends_at).where(Account.id == account).scalar()
-        tokens.tell_expiring(service, account, ends)
+        tokens.tell_expiring(service, tx, account, ends)
 
 
 def _ending(service: Service) -> list[str]:

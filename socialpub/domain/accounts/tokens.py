@@ -160,7 +160,7 @@ def _renew(service: Service, row: AccountRow, current: Tokens, mine: Renewal) ->
         fresh = _asked(service, row, current)
     except BaseException:
         with contextlib.suppress(ApiError):  # nothing can be written: the claim ends by itself
-            service.write(lambda tx: _release(service, row["id"])).result()
+            service.write(lambda tx: _release(service, tx, row["id"])).result()
         raise
     faults.hit("tok.after_reply")
     assert row["secret"] is not None, "it was opened"
@@ -180,7 +180,7 @@ def _asked(service: Service, row: AccountRow, current: Tokens) -> Tokens:
     return fresh
 
 
-def _release(service: Service, account: str) -> None:
+def _release(service: Service, tx: Tx, account: str) -> None:
     Account.update(renewing=None, renewing_until=None).where(
         Account.id == account, Account.renewing == service.run
     ).execute()
@@ -247,9 +247,9 @@ def _unrenewed(service: Service, row: AccountRow, current: Tokens, error: ApiErr
     """Note what a failed renewal tells, and the error to raise."""
     error.platform_response = scrub(error.platform_response, current)
     if error.outcome is Outcome.REJECTED:
-        service.write(lambda tx: _count(service, row)).result()
+        service.write(lambda tx: _count(service, tx, row)).result()
     if error.app_in_doubt:
-        error = service.write(lambda tx: _blamed(service, row, error)).result()
+        error = service.write(lambda tx: _blamed(service, tx, row, error)).result()
     if error.code == "platform_auth_failed" and error.token_refused:
         reason = scrub(error.message, current)
         service.write(lambda tx: mark_revoked(service, tx, row["id"], reason, secret=row["secret"])).result()
@@ -257,13 +257,13 @@ def _unrenewed(service: Service, row: AccountRow, current: Tokens, error: ApiErr
         gone.platform = error.platform
         return gone
     if attention.is_meant(error):
-        service.write(lambda tx: attention.keep(service, row["id"], error)).result()
+        service.write(lambda tx: attention.keep(service, tx, row["id"], error)).result()
     if error.outcome not in (None, Outcome.AMBIGUOUS):
         _write_back(service, row)
     return error
 
 
-def _blamed(service: Service, row: AccountRow, error: ApiError) -> ApiError:
+def _blamed(service: Service, tx: Tx, row: AccountRow, error: ApiError) -> ApiError:
     """Whose fault a refusal is that does not say: the app's when the renewals of other accounts are refused too.
 
     The account's when it is the only one, another was renewed within the hour, or nobody else was refused within it.
@@ -300,7 +300,7 @@ def _with_one(service: Service, row: AccountRow) -> str:
     return json.dumps([*_recent(service, row), service.now_ms])
 
 
-def _count(service: Service, row: AccountRow) -> None:
+def _count(service: Service, tx: Tx, row: AccountRow) -> None:
     Account.update(renewals=_with_one(service, row)).where(
         Account.id == row["id"], Account.secret == row["secret"]
     ).execute()
@@ -322,7 +322,7 @@ def _saved(service: Service, row: AccountRow, mine: Renewal) -> bool:
     assert mine.unsaved is not None, "the caller has just set or seen it"
     old, fresh = mine.unsaved
     try:
-        service.write(lambda tx: _store(service, row, old, fresh)).result()
+        service.write(lambda tx: _store(service, tx, row, old, fresh)).result()
     except ApiError as error:
         log.error("account %s: its new tokens could not be written yet: %s", row["id"], error.message)
         return False
@@ -330,7 +330,7 @@ def _saved(service: Service, row: AccountRow, mine: Renewal) -> bool:
     return True
 
 
-def _store(service: Service, row: AccountRow, old: str, fresh: Tokens) -> None:
+def _store(service: Service, tx: Tx, row: AccountRow, old: str, fresh: Tokens) -> None:
     """Only in place of the tokens that were renewed: a new consent or a disconnection has come in between otherwise."""
     Account.update(**columns(service, row["id"], row["platform"], fresh, row)).where(
         Account.id == row["id"], Account.secret == old
@@ -376,7 +376,7 @@ def mark_revoked(service: Service, tx: Tx, account: str, reason: str, *, secret:
     if Account.update(status="revoked", updated_at=now).where(mine).execute():
         sent = Intent.select(Intent.post).where(Intent.account == account, Intent.outcome.is_null())
         service.jobs.hasten(tx, sent, now)  # a later look would show no more than one now
-        tell_revoked(service, account, now, reason)
+        tell_revoked(service, tx, account, now, reason)
 
 
 def refused(service: Service, tx: Tx, before: AccountRow, error: ApiError) -> None:
@@ -403,16 +403,16 @@ def digest_of(tokens: Tokens) -> str:
     return crypto.digest(f"{tokens.access} {tokens.refresh}") if tokens.access else ""
 
 
-def tell_revoked(service: Service, account: str, at_ms: int, reason: str) -> None:
+def tell_revoked(service: Service, tx: Tx, account: str, at_ms: int, reason: str) -> None:
     row = the_row(Account, account)
     data: TokenRevoked = {**_common(row), "revokedAt": iso(at_ms), "reason": reason}
-    events.emit(service, "token.revoked", row["organization"], data, profile=row["profile"])
+    events.emit(service, tx, "token.revoked", row["organization"], data, profile=row["profile"])
 
 
-def tell_expiring(service: Service, account: str, ends_ms: int) -> None:
+def tell_expiring(service: Service, tx: Tx, account: str, ends_ms: int) -> None:
     row, days = the_row(Account, account), (ends_ms - service.now_ms) // DAY_MS
     data: TokenExpiring = {**_common(row), "expiresAt": iso(ends_ms), "daysUntilExpiry": days}
-    events.emit(service, "token.expiring", row["organization"], data, profile=row["profile"])
+    events.emit(service, tx, "token.expiring", row["organization"], data, profile=row["profile"])
 
 
 def _common(row: AccountRow) -> TokenEvent:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from socialpub.base.compact import dumps
 from socialpub.domain.core.service import Service
+from socialpub.store.db import Tx
 from socialpub.store.models import Event
 
 EVENTS: dict[str, str] = {
@@ -33,6 +34,7 @@ EVENTS: dict[str, str] = {
 
 def emit(
     service: Service,
+    tx: Tx,
     type_: str,
     organization: str,
     data: Mapping[str, object],

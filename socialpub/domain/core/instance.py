@@ -73,7 +73,7 @@ def beat(service: Service, *, seen: bool = True) -> None:
     `seen`: the clock is trusted, so this is a sign of life that the next start may compare its clock with.
     """
     with _beating:  # the keeper and a stop may both be at it: one file, with the newest number
-        row = service.write(lambda tx: _count(service, seen)).result()
+        row = service.write(lambda tx: _count(service, tx, seen)).result()
         faults.hit("beat.mid")
         counted = copies.Beat(row["beat"], row["mark"])
         service.beat = counted.number
@@ -82,7 +82,7 @@ def beat(service: Service, *, seen: bool = True) -> None:
             copies.leave(settings, host, row["uid"], counted, outside=row["paused"] != RESTORED)
 
 
-def _count(service: Service, seen: bool) -> InstanceRow:
+def _count(service: Service, tx: Tx, seen: bool) -> InstanceRow:
     row = the_row(Instance, 1)
     counted = {
         "beat": row["beat"] + 1,
@@ -116,12 +116,12 @@ def news() -> int:
     return int(Event.select(fn.MAX(Event.number)).scalar() or 0)
 
 
-def pause(reason: str) -> None:
+def pause(tx: Tx, reason: str) -> None:
     """Nothing is published, refreshed or delivered from now on, unless there was a reason already."""
     Instance.update(paused=reason).where(Instance.id == 1, Instance.paused.is_null()).execute()
 
 
-def resume(reason: str | None) -> bool:
+def resume(tx: Tx, reason: str | None) -> bool:
     """End a pause; whether this reason was the one. A copy is a database of its own from then on, with a new id."""
     changes = {"paused": None} | ({"uid": ""} if reason == RESTORED else {})
     return bool(Instance.update(**changes).where(Instance.id == 1, Instance.paused == reason).execute())

@@ -107,7 +107,7 @@ def move(
     row = the_row(Post, post)
     request_id = request_id or _request_of(row)
     for type_ in allowed.events:
-        _tell(service, type_, row, _DATA[type_](row, data or {}), request_id)
+        _tell(service, tx, type_, row, _DATA[type_](row, data or {}), request_id)
     if row["status"] in TERMINAL or name == "wait":
         tx.after_commit(lambda: _log(row, request_id))
     if row["status"] in TERMINAL:
@@ -137,14 +137,15 @@ class AcceptedPost(TypedDict):
     updated_at: int
 
 
-def tell_accepted(service: Service, type_: str, row: AcceptedPost, request_id: str) -> None:
+def tell_accepted(service: Service, tx: Tx, type_: str, row: AcceptedPost, request_id: str) -> None:
     """Write one event of a post that its request has just made."""
-    _tell(service, type_, row, _ACCEPTED[type_](row, {}), request_id)
+    _tell(service, tx, type_, row, _ACCEPTED[type_](row, {}), request_id)
 
 
-def _tell(service: Service, type_: str, row: AcceptedPost, data: PostEvent, request_id: str | None) -> None:
+def _tell(service: Service, tx: Tx, type_: str, row: AcceptedPost, data: PostEvent, request_id: str | None) -> None:
     events.emit(
         service,
+        tx,
         type_,
         row["organization"],
         data,

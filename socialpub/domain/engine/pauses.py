@@ -101,7 +101,7 @@ class Pauses:
 
     def _pause(self, why: str) -> str:
         log.error("%s: publishing is paused until a platform's clock agrees, or: socialpub resume", why)
-        self._service.write(lambda tx: instance.pause(instance.CLOCK)).result()
+        self._service.write(lambda tx: instance.pause(tx, instance.CLOCK)).result()
         self.held_back = True
         return instance.CLOCK
 
@@ -123,7 +123,7 @@ class Pauses:
     def _asked(self) -> None:
         try:
             if clockwatch.upstream_agrees(self._service):
-                self._service.write(lambda tx: instance.resume(instance.CLOCK)).result()
+                self._service.write(lambda tx: instance.resume(tx, instance.CLOCK)).result()
                 self._doubt = False
                 self.follow()
         except Exception:  # noqa: BLE001 - it is asked again; the server may have stopped meanwhile

@@ -134,7 +134,7 @@ def fail_overdue(service: Service) -> int:
 
 def end_pause(tx: Tx, who: Actor, reason: str) -> dict[str, Any]:
     """`{was}`: nothing is paused for this reason any more."""
-    instance.resume(reason)
+    instance.resume(tx, reason)
     return {"was": reason}
 
 

@@ -99,7 +99,7 @@ def _record(tx: Tx, who: Actor, facts: Facts, fields: MediaFields) -> Done:
     named(who.service, tx, [facts])
     check_profile(who.scope, fields.profile_id)
     profile = fields.profile_id or who.scope.profile
-    made = insert(who.service, who.scope.organization, profile, facts, fields.alt_text)
+    made = insert(who.service, tx, who.scope.organization, profile, facts, fields.alt_text)
     return Done(body(who.service, find(who.scope, None, made)), 201)
 
 
@@ -136,7 +136,7 @@ def _check_quota(service: Service, organization: str, coming: int) -> None:
         raise refuse("media.quota", f"The organization's media have {held:,} of {most:,} bytes; this has {coming:,}.")
 
 
-def insert(service: Service, organization: str, profile: str | None, facts: Facts, alt: str | None) -> str:
+def insert(service: Service, tx: Tx, organization: str, profile: str | None, facts: Facts, alt: str | None) -> str:
     """The row of a stored file; its id. ApiError `media.quota`."""
     _check_quota(service, organization, facts.size)
     media_id = service.runtime.ids.prefixed("med_")

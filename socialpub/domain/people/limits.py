@@ -249,7 +249,7 @@ def take_quota(service: Service, tx: Tx, organization: str, cost: int) -> list[C
                 "resetAt": reset,
             },
         )
-    return _crossings(here, period, reset, quota) if quota is not None else []
+    return _crossings(tx, here, period, reset, quota) if quota is not None else []
 
 
 def check_quota(service: Service, organization: str, cost: int) -> None:
@@ -264,7 +264,7 @@ def check_quota(service: Service, organization: str, cost: int) -> None:
         raise refuse("billing.posts.monthly_cap", platform_response=detail)
 
 
-def _crossings(here: Any, period: str, reset: str, quota: int) -> list[Crossing]:
+def _crossings(tx: Tx, here: Any, period: str, reset: str, quota: int) -> list[Crossing]:
     posts, warned, exceeded = Usage.select(Usage.posts, Usage.warned, Usage.exceeded).where(here).tuples().get()
     data: QuotaExceeded = {"period": period, "postsCount": posts, "quota": quota, "resetAt": reset}
     told = []

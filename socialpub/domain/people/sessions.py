@@ -36,7 +36,7 @@ def begin(service: Service, tx: Tx, user: str, device: str | None = None) -> Sig
     Session.insert(
         id=crypto.digest(cookie), user=user, csrf=csrf, created_at=now, seen_at=now, ends_at=now + SESSION_MS
     ).execute()
-    return SignedIn(cookie, csrf, user, _remember(service, user, device))
+    return SignedIn(cookie, csrf, user, _remember(service, tx, user, device))
 
 
 def end(tx: Tx, session: str | None) -> None:
@@ -71,7 +71,7 @@ def device_of(service: Service, user: str, cookie: str | None) -> str | None:
     return query.scalar()  # type: ignore[no-any-return]
 
 
-def _remember(service: Service, user: str, before: str | None) -> str:
+def _remember(service: Service, tx: Tx, user: str, before: str | None) -> str:
     """The cookie of a device that is known from now on; of a user's devices the newest are kept."""
     cookie, now = service.runtime.entropy(32).hex(), service.now_ms
     if before is not None:

@@ -163,11 +163,11 @@ def _insert(tx: Tx, order: _Order) -> Accepted:
     _recheck(service, order)
     crossings = limits.take_quota(service, tx, organization, len(order.targets))
     now = service.now_ms  # of the batch and everything in it
-    _insert_batch(order, now)
-    media_ids = _insert_media(service, order)
+    _insert_batch(tx, order, now)
+    media_ids = _insert_media(service, tx, order)
     claims = [_insert_target(service, tx, order, target, media_ids, now) for target in order.targets]
     for crossing in crossings:
-        events.emit(service, crossing.type, organization, crossing.data, request_id=who.request_id)
+        events.emit(service, tx, crossing.type, organization, crossing.data, request_id=who.request_id)
     body = batches.batch_body(service, order.batch)
     if who.key and order.at_ms is not None:
         limits.keep(service, tx, who.key.id, batches.answer_of(body))
@@ -189,7 +189,7 @@ def _recheck(service: Service, order: _Order) -> None:
             library.usable(held, target.aim.account["profile"], asset)
 
 
-def _insert_batch(order: _Order, now: int) -> None:
+def _insert_batch(tx: Tx, order: _Order, now: int) -> None:
     Batch.insert(
         id=order.batch,
         organization=order.who.scope.organization,
@@ -199,7 +199,7 @@ def _insert_batch(order: _Order, now: int) -> None:
     ).execute()
 
 
-def _insert_media(service: Service, order: _Order) -> dict[Inline, str]:
+def _insert_media(service: Service, tx: Tx, order: _Order) -> dict[Inline, str]:
     """Rows for the inline media: their ids. Targets of one profile share them."""
     ids: dict[Inline, str] = {}
     for target in order.targets:
@@ -208,7 +208,7 @@ def _insert_media(service: Service, order: _Order) -> dict[Inline, str]:
             inline = _inline(ref, profile)
             if inline is not None and inline not in ids:
                 data, alt = order.stored[ref["bytesBase64"]], ref.get("altText")
-                ids[inline] = library.insert(service, order.who.scope.organization, profile, data, alt)
+                ids[inline] = library.insert(service, tx, order.who.scope.organization, profile, data, alt)
     return ids
 
 
@@ -228,8 +228,8 @@ def _insert_target(
         claim = service.jobs.put_held(tx, "publish", target.post, account, share)
     else:
         service.jobs.put(tx, "publish", target.post, order.at_ms, account, share)
-        moves.tell_accepted(service, "post.queued", row, order.who.request_id)
-    moves.tell_accepted(service, "post.validated", row, order.who.request_id)
+        moves.tell_accepted(service, tx, "post.queued", row, order.who.request_id)
+    moves.tell_accepted(service, tx, "post.validated", row, order.who.request_id)
     return claim
 
 

@@ -111,7 +111,7 @@ def intend(
     }
     Intent.insert(**row).execute()
     if warnings:
-        add_warnings(post, warnings)
+        add_warnings(tx, post, warnings)
     return row
 
 
@@ -144,7 +144,7 @@ def earlier(intent: IntentRow) -> list[IntentRow]:
 def intend_again(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow) -> IntentRow:
     """The same plan is about to be sent once more."""
     owned(service, snapshot)
-    return _change(intent, sent_at=service.now_ms, sends=intent["sends"] + 1, answered=False)
+    return _change(tx, intent, sent_at=service.now_ms, sends=intent["sends"] + 1, answered=False)
 
 
 def looked(
@@ -154,7 +154,7 @@ def looked(
     owned(service, snapshot)
     said = answer(intent)
     kept = {"answer": said, "look": json.loads(capped(evidence, RESPONSE_MAX // 4))} if said else evidence
-    changed = _change(intent, looks=intent["looks"] + 1, evidence=capped(kept))
+    changed = _change(tx, intent, looks=intent["looks"] + 1, evidence=capped(kept))
     if next_at is not None:
         service.jobs.again(tx, snapshot.claim, next_at)
     return changed
@@ -168,7 +168,7 @@ def answered(
     refusal = json.dumps({name: getattr(error, name) for name in REFUSAL}, default=str) if refused else None
     response = json.loads(capped(error.platform_response, RESPONSE_MAX // 2))
     said = {"message": error.message[:1000], "response": response}
-    return _change(intent, answered=over, evidence=capped({"answer": said}), refusal=refusal)
+    return _change(tx, intent, answered=over, evidence=capped({"answer": said}), refusal=refusal)
 
 
 def answer(intent: IntentRow) -> Said | None:
@@ -202,12 +202,12 @@ def refusal(intent: IntentRow) -> ApiError | None:
     return error
 
 
-def _change(intent: IntentRow, **columns: Unpack[IntentChange]) -> IntentRow:
+def _change(tx: Tx, intent: IntentRow, **columns: Unpack[IntentChange]) -> IntentRow:
     Intent.update(**columns).where(Intent.id == intent["id"], Intent.outcome.is_null()).execute()
     return {**intent, **columns}
 
 
-def close(service: Service, intent: IntentRow, outcome: str, published: Published | None = None) -> None:
+def close(service: Service, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None) -> None:
     """Settle an open intent; `published` binds the remote post to it, TakenError when it is another's."""
     if published and _is_bound(intent, published.remote_id):
         raise TakenError(published.remote_id)
@@ -248,7 +248,7 @@ def capped(value: Any, most: int = RESPONSE_MAX) -> str:
     return json.dumps({"truncated": text[: most // 4]}, ensure_ascii=False)
 
 
-def add_warnings(post: str, warnings: Sequence[Warning]) -> None:
+def add_warnings(tx: Tx, post: str, warnings: Sequence[Warning]) -> None:
     kept = json.loads(Post.select(Post.warnings).where(Post.id == post).scalar())
     shown = [warning_body(warning) for warning in once((*(Warning(**body) for body in kept), *warnings))]
     if shown != kept:

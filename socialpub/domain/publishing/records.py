@@ -83,9 +83,9 @@ def _refuse(service: Service, tx: Tx, claim: Claim, post: PostRow, account: Acco
     number, name = post["attempts"] + 1, "refuse"
     if moves.goes_on(post):
         error, name = unclear.told_no_more(post, account, error), "doubt"
-    _insert_attempt(service, post["id"], number)
+    _insert_attempt(service, tx, post["id"], number)
     moves.move(service, tx, name, post["id"], attempts=number, **error_columns(service, error, post["platform"]))
-    _finish_attempt(service, post["id"], number, error)
+    _finish_attempt(service, tx, post["id"], number, error)
     service.jobs.finish(tx, claim)
 
 
@@ -104,15 +104,15 @@ def _begin(service: Service, tx: Tx, post: PostRow) -> PostRow:
         draft_nonce=post["draft_nonce"] or nonce,
     )
     assert row is not None, "the row was read in this transaction"
-    _insert_attempt(service, post["id"], number)
+    _insert_attempt(service, tx, post["id"], number)
     return row
 
 
-def _insert_attempt(service: Service, post: str, number: int) -> None:
+def _insert_attempt(service: Service, tx: Tx, post: str, number: int) -> None:
     Attempt.insert(id=service.runtime.ids.uuid(), post=post, number=number, started_at=service.now_ms).execute()
 
 
-def _finish_attempt(service: Service, post: str, number: int, error: ApiError | None) -> None:
+def _finish_attempt(service: Service, tx: Tx, post: str, number: int, error: ApiError | None) -> None:
     Attempt.update(
         finished_at=service.now_ms,
         succeeded=error is None,
@@ -140,7 +140,7 @@ def intend(
 def sent(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published, *, last: bool) -> None:
     """The platform has the post. `last`: no first comment follows, so the row is published in the same transaction."""
     owned(service, snapshot)
-    close(service, intent, Outcome.OK, published)
+    close(service, tx, intent, Outcome.OK, published)
     if last:
         _publish(service, tx, snapshot, published, None, ())
 
@@ -150,7 +150,7 @@ def commented(
 ) -> None:
     """The first comment is there too."""
     owned(service, snapshot)
-    close(service, intent, Outcome.OK, comment)
+    close(service, tx, intent, Outcome.OK, comment)
     _publish(service, tx, snapshot, published, comment, ())
 
 
@@ -166,7 +166,7 @@ def uncommented(
     """The post is out, its first comment is not: a warning, never a failure."""
     owned(service, snapshot)
     if intent:
-        close(service, intent, outcome)
+        close(service, tx, intent, outcome)
     _publish(service, tx, snapshot, published, None, (warning,))
 
 
@@ -179,7 +179,7 @@ def _publish(
     warnings: Sequence[Warning],
 ) -> None:
     post = snapshot.post["id"]
-    add_warnings(post, (*published.warnings, *warnings))
+    add_warnings(tx, post, (*published.warnings, *warnings))
     moves.move(
         service,
         tx,
@@ -195,8 +195,8 @@ def _publish(
         error_code=None,
         saved=None,
     )
-    _finish_attempt(service, post, snapshot.attempt["number"], None)
-    attention.clear(service, snapshot.account["id"])
+    _finish_attempt(service, tx, post, snapshot.attempt["number"], None)
+    attention.clear(service, tx, snapshot.account["id"])
     service.jobs.finish(tx, snapshot.claim)
 
 
@@ -204,7 +204,7 @@ def pending(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent
     """Preparing goes on later; the post keeps its place and rings again. `intent`: the send whose answer this was."""
     owned(service, snapshot)
     if intent:
-        close(service, intent, TAKEN)
+        close(service, tx, intent, TAKEN)
     at = service.now_ms + int(found.seconds * 1000)
     Post.update(saved=json.dumps(found.saved), due_at=at).where(Post.id == snapshot.post["id"]).execute()
     service.jobs.again(tx, snapshot.claim, at)
@@ -224,16 +224,16 @@ def failed(
     """The attempt is over without a post. Scheduled posts are tried again after `platform_unavailable`."""
     owned(service, snapshot)
     if intent:
-        close(service, intent, outcome)
+        close(service, tx, intent, outcome)
     post, wait = snapshot.post, _retry_wait(service, snapshot.post, error)
     tries = post["tries"] - error.held_back
     if error.rule == "account.reconnect_required":
         tokens.refused(service, tx, snapshot.account, error)
     elif attention.is_meant(error):
-        attention.keep(service, snapshot.account["id"], error)
+        attention.keep(service, tx, snapshot.account["id"], error)
     if wait is None and not error.absent and moves.goes_on(post):
         error = unclear.told_no_more(post, snapshot.account, error)
-    _finish_attempt(service, post["id"], snapshot.attempt["number"], error)
+    _finish_attempt(service, tx, post["id"], snapshot.attempt["number"], error)
     columns = error_columns(service, error, post["platform"])
     if outcome == "absent":
         columns["saved"] = (
@@ -279,7 +279,7 @@ def too_late(service: Service, tx: Tx, found: overdue.DuePost) -> None:
 def _too_late(service: Service, tx: Tx, post: PostRow, error: ApiError) -> None:
     """Never dropped in silence, never sent late by surprise."""
     if post["status"] == "publishing":
-        _finish_attempt(service, post["id"], post["attempts"], error)
+        _finish_attempt(service, tx, post["id"], post["attempts"], error)
     moves.move(service, tx, "overdue", post["id"], **error_columns(service, error, post["platform"]))
 
 
