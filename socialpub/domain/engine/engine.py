@@ -49,6 +49,7 @@ class Engine:
         keeper.heard()
         keeper.pauses.ask()
         recovery.recover(service)
+        self.fetched.adopt()
         jobs.paused = keeper.pauses.held_kinds
         self._workers.start()
         keeper.start()
@@ -60,3 +61,4 @@ class Engine:
         self.service.stopping.set()
         self.service.hub.close()  # what is not settled now will not be in this process: who waits is told so
         self.keeper.stop()
+        self.fetched.close()

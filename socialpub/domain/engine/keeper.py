@@ -132,6 +132,7 @@ def sweep(service: Service, fetched: library.Fetched) -> None:
         log.info("answers past their time are being forgotten")
     while service.write(lambda tx: audit.purge(service, tx)).result() == audit.PURGED_AT_ONCE:
         log.info("acts past their time are being forgotten")
+    fetched.adopt()
     for batch in fetched.kept():
         if service.read(functools.partial(batches.is_settled, batch)).result():
             fetched.drop(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import hashlib
 import os
 import shutil
@@ -15,8 +16,10 @@ from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import Share
+from socialpub.domain.core import disk
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import files, probe
+from socialpub.domain.media.run_folder import RunFolder
 from socialpub.platforms.contract import Facts
 
 FETCH_SECONDS = 120.0
@@ -44,6 +47,7 @@ class Fetched:
         self._entries: dict[str, dict[str, _Entry]] = defaultdict(dict)
         self._owners: dict[str, str] = {}
         self._guard = threading.Lock()
+        self._folder = RunFolder(service.runtime.settings.data_dir / "fetched", service.run)
         self._tidied: float | None = None
 
     def owned(self, batch: str, organization: str) -> None:
@@ -84,8 +88,7 @@ class Fetched:
     def bring(self, batch: str, inline: Mapping[str, files.Arriving]) -> None:
         """Put the files of a request, which go with it, among those of the batch."""
         for name, arriving in inline.items():
-            place = self._folder(batch) / name
-            place.parent.mkdir(parents=True, exist_ok=True)
+            place = self._make(batch) / name
             try:
                 os.link(arriving.path, place)
             except OSError:  # the media lie on another disk
@@ -97,16 +100,23 @@ class Fetched:
 
     def kept(self) -> list[str]:
         """The batches whose files are here, without those that are just being validated."""
-        folder = self._folder("")
-        names = [place.name for place in folder.iterdir()] if folder.is_dir() else []
-        return [name for name in names if not (name.startswith(VALIDATING) and name in self._entries)]
+        return [name for name in self._folder.names() if not (name.startswith(VALIDATING) and name in self._entries)]
 
     def drop(self, batch: str) -> None:
         """Forget a settled batch's files."""
         with self._guard:
             self._entries.pop(batch, None)
             self._owners.pop(batch, None)
-        shutil.rmtree(self._folder(batch), ignore_errors=True)
+        self._folder.drop(batch)
+
+    def adopt(self) -> None:
+        """Take over the files of runs that have ended: their batches go on here."""
+        with contextlib.suppress(ApiError), disk.told():  # which the log says; the next sweep tries again
+            self._folder.adopt()
+
+    def close(self) -> None:
+        """This run has ended."""
+        self._folder.close()
 
     def tidy(self) -> None:
         """At the first call and then hourly: remove stored bytes that no row needs."""
@@ -118,12 +128,13 @@ class Fetched:
     def _once(self, batch: str, name: str, make: Callable[[Path], None]) -> tuple[Path, Facts]:
         with self._guard:
             entry = self._entries[batch].setdefault(name, _Entry())
-        place = self._folder(batch) / name
+        place = self._folder.of(batch) / name
         with entry.lock:
             if entry.error and self._has_just_failed(entry):
                 raise entry.error
             try:
                 if not place.exists():
+                    self._make(batch)
                     make(place)
                 entry.facts = entry.facts or _measured(place, self._owners.get(batch, batch))
             except ApiError as error:
@@ -144,8 +155,9 @@ class Fetched:
             arriving.finish()
             arriving.keep(place)
 
-    def _folder(self, batch: str) -> Path:
-        return self._service.runtime.settings.data_dir / "fetched" / batch
+    def _make(self, batch: str) -> Path:
+        with disk.told():
+            return self._folder.make(batch)
 
 
 def _name(url: str) -> str:

@@ -1,0 +1,108 @@
+"""A folder of this run alone: what it puts there, no other run on the same data directory takes away while it lives."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import threading
+from pathlib import Path
+
+from socialpub.store.locks import try_lock
+
+RUN = "run-"
+
+
+class RunFolder:
+    """`{root}/run-{name}`, with a folder for each thing that is under way; there only while there is one.
+
+    The folder itself is locked for as long as the run lives: a killed one's lock goes with it.
+    """
+
+    def __init__(self, root: Path, name: str) -> None:
+        self._root, self._home = root, root / f"{RUN}{name}"
+        self._guard = threading.Lock()
+        self._lock: int | None = None  # a descriptor
+
+    def of(self, name: str) -> Path:
+        """Where the folder of `name` is, or would be."""
+        return self._home / name
+
+    def make(self, name: str) -> Path:
+        with self._guard:
+            if self._lock is None or not self._home.is_dir():
+                self._release()
+                self._lock = self._take()
+            self.of(name).mkdir(exist_ok=True)
+        return self.of(name)
+
+    def names(self) -> list[str]:
+        return _folders(self._home)
+
+    def drop(self, name: str) -> None:
+        shutil.rmtree(self.of(name), ignore_errors=True)
+        with self._guard:
+            if self._lock is not None and not self.names():
+                _remove(self._home)
+                self._release()
+
+    def adopt(self) -> None:
+        """Take over what runs that have ended have left, and what lies beside them from before there were folders."""
+        for name in _folders(self._root):
+            if not name.startswith(RUN):
+                self._move(self._root / name)
+            elif name != self._home.name:
+                with contextlib.suppress(FileNotFoundError):  # that run has just ended and left nothing
+                    self._inherit(self._root / name)
+
+    def close(self) -> None:
+        """The run has ended: whoever comes next may take over what is left."""
+        with self._guard:
+            self._release()
+
+    def _take(self) -> int:
+        while True:
+            self._home.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # taken for the empty folder of a run that has ended
+                lock = os.open(self._home, os.O_RDONLY)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if _is_still(self._home, lock):
+                    return lock
+                os.close(lock)
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _inherit(self, home: Path) -> None:
+        lock = os.open(home, os.O_RDONLY)
+        try:
+            if try_lock(lock):
+                for name in _folders(home):
+                    self._move(home / name)
+                _remove(home)
+        finally:
+            os.close(lock)
+
+    def _move(self, folder: Path) -> None:
+        mine = self.make(folder.name)
+        if os.listdir(mine):
+            shutil.rmtree(folder)
+        else:
+            folder.rename(mine)
+
+
+def _folders(place: Path) -> list[str]:
+    return sorted(entry.name for entry in os.scandir(place) if entry.is_dir()) if place.is_dir() else []
+
+
+def _remove(home: Path) -> None:
+    with contextlib.suppress(OSError):  # there is something in it again
+        home.rmdir()
+
+
+def _is_still(home: Path, lock: int) -> bool:
+    """Whether the folder that was locked is the one that is there: its name may lead to another by now."""
+    return home.exists() and os.path.samestat(home.stat(), os.fstat(lock))

@@ -1,0 +1,106 @@
+"""Fetched media belong to the run that fetched them: another run takes over what a dead one left, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from socialpub.domain.engine import keeper
+from socialpub.domain.media.fetched import Fetched
+from socialpub.domain.media.files import Arriving
+from tests.kit import Person, Server, iso
+from tests.media_kit import picture
+
+OTHER = """
+import sys
+from pathlib import Path
+from socialpub.domain.media.run_folder import RunFolder
+
+root, *batches = sys.argv[1:]
+folder = RunFolder(Path(root), "other")
+for batch in batches:
+    (folder.make(batch) / "picture").write_bytes(b"of another run")
+print("made", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def root(server: Server) -> Path:
+    return server.home / "fetched"
+
+
+@pytest.fixture
+def other(root: Path, alice: Person, batch: str) -> Iterator[subprocess.Popen[str]]:
+    """Another run on the same data directory, with files of a batch that goes on, and of one that has ended."""
+    arguments = [sys.executable, "-c", OTHER, str(root), batch, "ended"]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "made\n"
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def batch(server: Server, alice: Person) -> str:
+    """A batch that goes on: it is due in an hour."""
+    body = {"text": "later", "targets": [{"accountId": alice.bluesky}]}
+    answer = alice.api.publish(body | {"scheduledAt": iso(server.clock.now_ms() + 3_600_000)})
+    return str(answer.json()["id"])
+
+
+def held(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.name == "picture")
+
+
+def test_a_sweep_leaves_what_another_run_uses(
+    server: Server, root: Path, other: subprocess.Popen[str], batch: str
+) -> None:
+    keeper.sweep(server.service, server.engine.fetched)
+    assert held(root) == sorted([f"run-other/{batch}/picture", "run-other/ended/picture"])
+
+
+def test_what_a_killed_run_has_left_is_taken_over_where_its_batch_goes_on(
+    server: Server, root: Path, other: subprocess.Popen[str], batch: str
+) -> None:
+    other.kill()
+    other.wait()
+    keeper.sweep(server.service, server.engine.fetched)
+    assert held(root) == [f"run-{server.service.run}/{batch}/picture"]
+    place, _ = server.engine.fetched.brought(batch, "picture")
+    assert place.read_bytes() == b"of another run"
+
+
+def test_a_start_takes_over_what_the_run_before_has_fetched(server: Server, root: Path, batch: str) -> None:
+    server.stop()
+    old = root / batch  # as versions before had it
+    old.mkdir(parents=True)
+    (old / "picture").write_bytes(b"from before")
+    server.start()
+    assert held(root) == [f"run-{server.service.run}/{batch}/picture"]
+    server.restart()
+    assert held(root) == [f"run-{server.service.run}/{batch}/picture"]
+
+
+def test_two_runs_keep_the_files_of_one_batch_apart(server: Server, root: Path, batch: str) -> None:
+    mine, service = server.engine.fetched, dataclasses.replace(server.service)
+    others = Fetched(service)
+    for fetched in (mine, others):
+        with Arriving(server.home / "arriving") as arriving:
+            arriving.write(picture())
+            arriving.finish()
+            fetched.bring(batch, {"picture": arriving})
+    assert len(held(root)) == 2
+    mine.adopt()
+    mine.drop(batch)
+    assert held(root) == [f"run-{service.run}/{batch}/picture"]
+    others.close()
+    mine.adopt()
+    assert held(root) == [f"run-{server.service.run}/{batch}/picture"]
+    mine.drop(batch)
+    assert list(root.iterdir()) == []
