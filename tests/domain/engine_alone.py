@@ -16,9 +16,11 @@ from socialpub.base.runtime import Runtime, SystemClock, iso, load_vault
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service, close_service, open_service
 from socialpub.domain.engine.engine import Engine
-from socialpub.domain.people import audit, tenancy
+from socialpub.domain.people import profiles
+from socialpub.domain.people.actor import Actor, operator
 from socialpub.domain.posts import accept, batches
 from socialpub.domain.shapes import posts
+from socialpub.domain.shapes.profiles import OrganizationRequest
 from socialpub.store import db
 
 HOUR = 3600
@@ -58,28 +60,28 @@ def main(folder: str, origin: str, handle: str, password: str) -> None:
     print(json.dumps({"status": result["status"], "web": sorted({"sanic", "socialpub.web"} & set(sys.modules))}))
 
 
-def _furnish(service: Service, handle: str, password: str) -> tuple[tenancy.Scope, str]:
+def _furnish(service: Service, handle: str, password: str) -> tuple[Actor, str]:
     """An organization with an account."""
     identity, tokens = accounts.login(service, "bluesky", {"handle": handle, "password": password})
+    who = operator(service, "posts.publish")
 
-    def write(tx: db.Tx) -> tuple[tenancy.Scope, str]:
-        scope = tenancy.Scope(tenancy.create_organization(service, tx, "Acme")["id"])
-        profile = tenancy.list_profiles(scope)[0]["id"]
-        row, _ = accounts.connect(service, tx, scope.organization, profile, "bluesky", identity, tokens)
-        return scope, row["id"]
+    def write(tx: db.Tx) -> tuple[Actor, str]:
+        here = who.within(profiles.create_organization(tx, who, OrganizationRequest(name="Acme"))["id"])
+        profile, organization = profiles.listed(here.scope)[0]["id"], here.scope.organization
+        row, _ = accounts.connect(service, tx, organization, profile, "bluesky", identity, tokens)
+        return here, row["id"]
 
     return service.write(write).result()
 
 
-async def _schedule(service: Service, scope: tenancy.Scope, account: str) -> dict[str, Any]:
+async def _schedule(service: Service, who: Actor, account: str) -> dict[str, Any]:
     body = {
         "text": "without a web server",
         "targets": [{"accountId": account}],
         "scheduledAt": iso(service.now_ms + HOUR * 1000),
     }
-    request = posts.PublishRequest.model_validate(body)
-    accepted = await accept.accept(service, scope, request, None, None, audit.Act("posts.publish"), {})
-    return accepted.body
+    accepted = await accept.accept(who, posts.PublishRequest.model_validate(body), None, {})
+    return dict(accepted.body)
 
 
 async def _ended(service: Service, batch: dict[str, Any]) -> dict[str, Any]:
