@@ -15,7 +15,7 @@ from socialpub.domain.core import moves
 from socialpub.domain.publishing import horizon, intents
 from socialpub.platforms.contract import KEY
 from socialpub.store.db import Tx
-from socialpub.store.models import Account, Post, row_of, the_row
+from socialpub.store.models import Account, Post, row_of, row_where, rows_where, the_row
 from socialpub.store.rows import AccountRow, AttemptRow, IntentRow, PostRow
 """
 GIVEN = "intent: IntentRow, attempt: AttemptRow, post: PostRow, account: AccountRow, snapshot: intents.Snapshot, tx: Tx"
@@ -39,6 +39,8 @@ WRONG = (
     ('post["draft"]', 'TypedDict "PostRow" has no key "draft"'),
     ('account["secrets"]', 'TypedDict "AccountRow" has no key "secrets"'),
     ('the_row(Account, "a")["text"]', 'TypedDict "AccountRow" has no key "text"'),
+    ('rows_where(Post)[0]["platform_url"]', 'TypedDict "PostRow" has no key "platform_url"'),
+    ('row_where(Post)["text"]', 'Value of type "PostRow | None" is not indexable'),
     ('row_of(Post, "p")["text"]', 'Value of type "PostRow | None" is not indexable'),
     ("horizon.due_look(KEY.checks, post, 0)", 'incompatible type "PostRow"; expected "IntentRow"'),
     ("moves.goes_on(intent)", 'incompatible type "IntentRow"; expected "Prepared"'),
@@ -61,6 +63,15 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     found = re.findall(r"lines\.py:(\d+): error: (.*)", said)
     assert len(found) == len(WRONG), said
     return {int(number) - first: message for number, message in found}
+
+
+def test_publishing_reads_rows_only_with_their_type() -> None:
+    """What `.dicts()` gives is anything to the type checker; `row_where` and the like say what it is."""
+    publishing = sorted((ROOT / "socialpub" / "domain" / "publishing").glob("*.py"))
+    assert len(publishing) > 5
+    assert [path.name for path in publishing if ".dicts()" in path.read_text(encoding="utf-8")] == []
+    reads = sum(path.read_text(encoding="utf-8").count("row_where(") for path in publishing)
+    assert reads >= 4
 
 
 @pytest.mark.parametrize("line", RIGHT)

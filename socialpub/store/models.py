@@ -414,6 +414,17 @@ def the_row(model: Rowed[R], id: object) -> R:
     return found
 
 
+def rows_where(model: Rowed[R], *conditions: Any, order: Any = None) -> list[R]:
+    """The rows for which all the conditions hold, whole."""
+    query = cast(Any, model).select().where(*conditions)
+    return list((query if order is None else query.order_by(order)).dicts())
+
+
+def row_where(model: Rowed[R], *conditions: Any) -> R | None:
+    """The one such row, or None."""
+    return cast("R | None", cast(Any, model).select().where(*conditions).dicts().first())
+
+
 def columns_of(model: type[BaseModel], part: Any) -> tuple[Any, ...]:
     """The columns that a part of a row (a TypedDict) has: for a select of them alone."""
     return tuple(model._meta.fields[name] for name in part.__annotations__)

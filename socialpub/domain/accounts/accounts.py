@@ -20,7 +20,7 @@ from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
 from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import Identity, Login, Platform, Tokens
 from socialpub.store.db import Tx
-from socialpub.store.models import Account, Post, columns_of, the_row
+from socialpub.store.models import Account, Post, columns_of, row_where, the_row
 from socialpub.store.queue import Claim, Job
 from socialpub.store.rows import AccountRow
 
@@ -132,7 +132,7 @@ def connect(
         & (Account.platform == platform)
         & (Account.platform_account_id == identity.platform_account_id)
     )
-    known = Account.select().where(same).dicts().first()
+    known = row_where(Account, same)
     account = known["id"] if known else service.runtime.ids.uuid()
     extra = json.loads(known["extra"]) if known else {}
     values = {

@@ -42,7 +42,7 @@ from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import Authorizes, Connected, CredentialField, Identity, Invitation, Platform, Tokens
 from socialpub.platforms.kit import oauth
 from socialpub.store.db import Tx
-from socialpub.store.models import Account, ConnectAttempt
+from socialpub.store.models import Account, ConnectAttempt, rows_where
 from socialpub.store.rows import AccountRow, ConnectAttemptRow
 
 log = logging.getLogger("socialpub.connect")
@@ -401,10 +401,10 @@ def _revoke(service: Service, row: AccountRow) -> bool:
 
 def _is_shared(service: Service, row: AccountRow, held: Tokens) -> bool:
     """Whether another connected account is the same one elsewhere, or acts by the same login."""
-    others = Account.select().where(
-        Account.platform == row["platform"], Account.id != row["id"], Account.secret.is_null(False)
+    others = rows_where(
+        Account, Account.platform == row["platform"], Account.id != row["id"], Account.secret.is_null(False)
     )
-    return any(_same_grant(service, row, held, other) for other in others.dicts())
+    return any(_same_grant(service, row, held, other) for other in others)
 
 
 def _same_grant(service: Service, row: AccountRow, held: Tokens, other: AccountRow) -> bool:

@@ -17,7 +17,7 @@ from socialpub.domain.core.service import Service
 from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import Revokes, Tokens
 from socialpub.store.db import Tx
-from socialpub.store.models import Account
+from socialpub.store.models import Account, rows_where
 from socialpub.store.rows import AccountRow
 
 log = logging.getLogger("socialpub.grants")
@@ -66,13 +66,15 @@ def replaced(service: Service, tx: Tx, row: AccountRow, fresh: Tokens) -> None:
 
 def _is_used(service: Service, row: AccountRow, held: Tokens, fresh: Tokens) -> bool:
     """Whether the new tokens, or another row of the same account, are of the same session."""
-    others = Account.select().where(
+    others = rows_where(
+        Account,
         Account.platform == row["platform"],
         Account.platform_account_id == row["platform_account_id"],
         Account.id != row["id"],
         Account.secret.is_null(False),
     )
-    alive = [fresh, *(tokens.open_tokens(service, other["id"], other["secret"]) for other in others.dicts())]
+    sealed = [(other["id"], other["secret"]) for other in others]
+    alive = [fresh, *(tokens.open_tokens(service, id, secret) for id, secret in sealed if secret is not None)]
     return any(_session(held) == _session(each) for each in alive)
 
 

@@ -32,7 +32,7 @@ from socialpub.domain.shapes.media import MediaBody, MediaFields, MediaPage, Med
 from socialpub.platforms.contract import Draft, Facts, Item, Kind
 from socialpub.platforms.kit.rules import unreachable
 from socialpub.store.db import Tx
-from socialpub.store.models import Media, Post
+from socialpub.store.models import Media, Post, row_where, rows_where
 from socialpub.store.rows import MediaRow
 
 EXTENSIONS = {
@@ -180,10 +180,10 @@ def facts_of(row: MediaRow) -> Facts:
 
 def find(scope: Scope, profile: str | None, media_id: str) -> MediaRow:
     """The row of an asset that the scope (and profile) may use; ApiError `not_found`, rule `media.unknown`."""
-    row = _usable(scope, profile or scope.profile).where(Media.id == media_id).dicts().first()
+    row: MediaRow | None = _usable(scope, profile or scope.profile).where(Media.id == media_id).dicts().first()
     if row is None:
         raise refuse("media.unknown", f"There is no media {media_id} in the scope of this request.")
-    return row  # type: ignore[no-any-return]
+    return row
 
 
 def held(scope: Scope, ids: Collection[str]) -> dict[str, MediaRow]:
@@ -233,7 +233,7 @@ def page(service: Service, scope: Scope, query: MediaQuery) -> MediaPage:
     if query.cursor:
         at, last = cursors.unseal(service, LISTING, scope.organization, query.cursor)
         found = found.where((Media.created_at < at) | ((Media.created_at == at) & (Media.id < last)))
-    rows = list(found.order_by(Media.created_at.desc(), Media.id.desc()).limit(query.limit + 1).dicts())
+    rows: list[MediaRow] = list(found.order_by(Media.created_at.desc(), Media.id.desc()).limit(query.limit + 1).dicts())
     shown = rows[: query.limit]
     more = shown[-1] if len(rows) > query.limit else None
     cursor = more and cursors.seal(service, LISTING, scope.organization, more["created_at"], more["id"])
@@ -283,11 +283,11 @@ def _file_name(service: Service, media_id: str, content_type: str) -> str:
 
 def public(service: Service, media_id: str, name: str) -> MediaRow:
     """The row behind a public address; ApiError `not_found` for a wrong address and for deleted media."""
-    row = Media.select().where(Media.id == media_id, Media.deleted_at.is_null()).dicts().first()
+    row = row_where(Media, Media.id == media_id, Media.deleted_at.is_null())
     wanted = _file_name(service, media_id, row["content_type"] if row else "")
     if row is None or not crypto.same(wanted.encode(), name.encode("utf-8", "surrogatepass")):
         raise ApiError("not_found", "There is nothing at this address.")
-    return row  # type: ignore[no-any-return]
+    return row
 
 
 # --- A post's items ----------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ def public(service: Service, media_id: str, name: str) -> MediaRow:
 def assets_of(refs: Sequence[Mapping[str, Any]]) -> dict[str, MediaRow]:
     """The rows of the assets that a post's media names, deleted ones included (on a read snapshot)."""
     ids = [ref["mediaId"] for ref in refs if "mediaId" in ref]
-    return {row["id"]: row for row in Media.select().where(Media.id.in_(ids)).dicts()} if ids else {}
+    return {row["id"]: row for row in rows_where(Media, Media.id.in_(ids))} if ids else {}
 
 
 def draft_items(

@@ -14,7 +14,7 @@ from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter
 from socialpub.domain.shapes.posts import AttemptBody, PostBody, PostDetail, PostedComment, PostPage, PostsQuery
-from socialpub.store.models import Account, Attempt, Post, the_row
+from socialpub.store.models import Account, Attempt, Post, rows_where, the_row
 from socialpub.store.rows import AccountRow, AttemptRow, PostRow
 
 LISTING = "posts"
@@ -75,7 +75,7 @@ def detail(scope: Scope, post: str) -> PostDetail:
     comment: PostedComment | None = None
     if row["first_comment"]:
         comment = {"text": row["first_comment"], "uri": row["first_comment_uri"], "cid": row["first_comment_cid"]}
-    attempts = Attempt.select().where(Attempt.post == post).order_by(Attempt.number).dicts()
+    attempts = rows_where(Attempt, Attempt.post == post, order=Attempt.number)
     return {**one(scope, post), "firstComment": comment, "attempts": [_attempt(found) for found in attempts]}
 
 
@@ -120,9 +120,9 @@ def _below(service: Service, scope: Scope, query: PostsQuery) -> tuple[int, str]
 
 
 def _bodies(numbers: Sequence[int]) -> list[PostBody]:
-    rows: dict[int, PostRow] = {row["number"]: row for row in Post.select().where(Post.number.in_(numbers)).dicts()}
+    rows = {row["number"]: row for row in rows_where(Post, Post.number.in_(numbers))}
     used = {row["account"] for row in rows.values()}
-    known: dict[str, AccountRow] = {row["id"]: row for row in Account.select().where(Account.id.in_(used)).dicts()}
+    known = {row["id"]: row for row in rows_where(Account, Account.id.in_(used))}
     return [body(rows[number], known[rows[number]["account"]]) for number in numbers]
 
 

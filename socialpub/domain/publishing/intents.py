@@ -18,7 +18,7 @@ from socialpub.domain.shapes.errors import warning_body
 from socialpub.platforms.contract import Published, Warning
 from socialpub.platforms.kit.rules import once
 from socialpub.store.db import Tx
-from socialpub.store.models import Intent, Post
+from socialpub.store.models import Intent, Post, row_where, rows_where
 from socialpub.store.queue import Claim
 from socialpub.store.rows import AccountRow, AttemptRow, IntentRow, MediaRow, PostRow
 
@@ -117,13 +117,13 @@ def intend(
 
 def open_intent(post: str) -> IntentRow | None:
     """What of this post may have been sent and is not settled."""
-    return Intent.select().where(Intent.post == post, Intent.outcome.is_null()).dicts().first()  # type: ignore[no-any-return]
+    return row_where(Intent, Intent.post == post, Intent.outcome.is_null())
 
 
 def done(attempt: str) -> Published | None:
     """What this attempt has published already."""
     here = (Intent.attempt == attempt) & (Intent.step == "publish") & (Intent.outcome == Outcome.OK)
-    row = Intent.select().where(here).dicts().first()
+    row = row_where(Intent, here)
     return published_of(row) if row else None
 
 
@@ -138,7 +138,7 @@ def bound(intent: IntentRow) -> frozenset[str]:
 def earlier(intent: IntentRow) -> list[IntentRow]:
     """The same post's sends before this one that the platform did not refuse, the newest first."""
     mine = (Intent.post == intent["post"]) & (Intent.step == intent["step"]) & (Intent.number < intent["number"])
-    return list(Intent.select().where(mine, Intent.outcome != Outcome.REJECTED).order_by(Intent.number.desc()).dicts())
+    return rows_where(Intent, mine, Intent.outcome != Outcome.REJECTED, order=Intent.number.desc())
 
 
 def intend_again(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow) -> IntentRow:

@@ -29,7 +29,7 @@ from socialpub.domain.publishing.intents import (
 from socialpub.domain.shapes.errors import error_body
 from socialpub.platforms.contract import Pending, Published, Warning
 from socialpub.store.db import Tx
-from socialpub.store.models import Account, Attempt, Intent, Post, row_of, the_row
+from socialpub.store.models import Account, Attempt, Intent, Post, row_of, row_where, rows_where, the_row
 from socialpub.store.queue import Claim
 from socialpub.store.rows import AccountRow, IntentRow, PostRow
 
@@ -56,8 +56,9 @@ def take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
         return None
     if post["status"] != "publishing":
         post = _begin(service, tx, post)
-    attempt = Attempt.select().where(Attempt.post == post["id"], Attempt.number == post["attempts"]).dicts().get()
-    rows = list(Intent.select().where(Intent.attempt == attempt["id"]).order_by(Intent.number).dicts())
+    attempt = row_where(Attempt, Attempt.post == post["id"], Attempt.number == post["attempts"])
+    assert attempt is not None, "it is begun with the claim"
+    rows = rows_where(Intent, Intent.attempt == attempt["id"], order=Intent.number)
     done = next((row for row in rows if row["step"] == "publish" and row["outcome"] == Outcome.OK), None)
     return Snapshot(
         claim,
@@ -269,7 +270,7 @@ def _retry_wait(service: Service, post: PostRow, error: ApiError) -> int | None:
 
 def too_late(service: Service, tx: Tx, found: overdue.DuePost) -> None:
     """End a post that was found due too long ago, unless somebody was faster: it was moved, or is being sent."""
-    post = Post.select().where(Post.id == found["id"], Post.status.in_(moves.OPEN)).dicts().first()
+    post = row_where(Post, Post.id == found["id"], Post.status.in_(moves.OPEN))
     if post is None or overdue.due_of(post) != overdue.due_of(found) or open_intent(post["id"]):
         return
     _too_late(service, tx, post, overdue.error(service, post))
