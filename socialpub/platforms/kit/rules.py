@@ -100,13 +100,14 @@ def count(platform: Platform, draft: Draft, account: Account) -> Counter:
 def measured_max(platform: Platform, name: str) -> int:
     """The characters beyond which a text breaks its limit, however these are counted: it is refused unmeasured.
 
-    Four times the limit would refuse posts that a platform takes: one grapheme may be an emoji of eleven characters. On
-    X there is no such number: it counts an address as 23, however long it is.
+    Four times the limit would refuse posts that a platform takes: one grapheme may be an emoji of eleven characters, and
+    a row may not apply to what else is in the post. On X there is no such number: it counts an address as 23, however
+    long it is.
     """
     row = _row_of_length(platform, name)
     if row is None or not isinstance(row.limit, int) or row.unit == "weighted":
         return sys.maxsize
-    return row.limit if row.unit in ("bytes", "utf16") else LONGEST_GRAPHEME * row.limit
+    return LONGEST_GRAPHEME * row.limit
 
 
 LONGEST_GRAPHEME = 12  # characters: a family of four with its skin tones and joiners has eleven
