@@ -100,9 +100,9 @@ def count(platform: Platform, draft: Draft, account: Account) -> Counter:
 def measured_max(platform: Platform, name: str) -> int:
     """The characters beyond which a text breaks its limit, however these are counted: it is refused unmeasured.
 
-    Four times the limit would refuse posts that a platform takes: one grapheme may be an emoji of eleven characters, and
-    a row may not apply to what else is in the post. On X there is no such number: it counts an address as 23, however
-    long it is.
+    Four times the limit would refuse posts that a platform takes: one grapheme may be an emoji of eleven characters,
+    and a row may not apply to what else is in the post. On X there is no such number: it counts an address as 23,
+    however long it is.
     """
     row = _row_of_length(platform, name)
     if row is None or not isinstance(row.limit, int) or row.unit == "weighted":
