@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,7 +52,10 @@ def test_one_caller_is_counted_as_one(proxies: list[str], forwarded: list[str], 
 
 
 @pytest.mark.parametrize("wrong", ["example.com", "10.0.0.0/33", "", "10.0.0.1:http"])
-def test_a_proxy_that_is_no_address_is_refused_at_start(wrong: str) -> None:
+def test_a_proxy_that_is_no_address_is_refused_at_start(
+    wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"server\.trusted_proxies"):
         load(f'[server]\ntrusted_proxies = ["{wrong}"]')
 
