@@ -68,11 +68,12 @@ def told(world: World, post: str) -> list[str]:
 def test_a_move_takes_the_states_it_is_for_and_no_other(name: str, world: World) -> None:
     sources, target, events = ALLOWED[name]
     service = world.server.service
+    columns = {"published_at": service.now_ms} if target == "published" else {}
     for state in STATES:
         post = world.scheduled(text=state)
         before = put(world, post, state, PLAIN)
         heard = len(told(world, post))
-        moved = service.write(lambda tx, post=post: moves.move(service, tx, name, post, data=SINCE)).result()
+        moved = service.write(lambda tx, post=post: moves.move(service, tx, name, post, data=SINCE, **columns)).result()
         (row,) = world.server.rows(Post, id=post)
         if state in sources:
             assert moved is not None
