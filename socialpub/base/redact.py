@@ -96,7 +96,7 @@ def line(said: str) -> str:
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), said)
 
 
-class Line(logging.Formatter):
+class OneLine(logging.Formatter):
     """The one way into the log: a record is one line, its traceback the indented lines after it, neither with a
     secret. Nothing that anybody sends can look like another record.
     """

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class _Line:
+class _Queue:
     places: asyncio.Semaphore
     people: int = 0  # who have a place or wait for one
 
@@ -20,7 +20,7 @@ class Turns:
 
     def __init__(self, at_once: int) -> None:
         self.at_once = at_once
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, _Queue] = {}
 
     @contextlib.asynccontextmanager
     async def of(self, owner: str) -> AsyncIterator[None]:
@@ -28,7 +28,7 @@ class Turns:
         if not owner:
             yield
             return
-        line = self._lines.setdefault(owner, _Line(asyncio.Semaphore(self.at_once)))
+        line = self._lines.setdefault(owner, _Queue(asyncio.Semaphore(self.at_once)))
         line.people += 1
         try:
             async with line.places:

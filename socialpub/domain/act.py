@@ -88,7 +88,7 @@ async def _done(deed: Deed) -> tuple[Done, limits.Kept]:
 
 def _write(tx: Tx, deed: Deed) -> tuple[Done, limits.Kept]:
     who = deed.who
-    limits.claim(who.service, tx, who.key)
+    limits.begin(who.service, tx, who.key)
     done = deed.run(tx)
     audit.record(who.service, tx, who.act, done.subject or _id_of(done.body))
     kept = limits.Kept(done.status, dumps(done.body))

@@ -134,7 +134,7 @@ def sweep(service: Service, fetched: library.Fetched) -> None:
         log.info("acts past their time are being forgotten")
     fetched.adopt()
     for batch in fetched.kept():
-        if service.read(functools.partial(batches.is_settled, batch)).result():
+        if service.read(functools.partial(batches.has_ended, batch)).result():
             fetched.drop(batch)
     # A database that was put back may be the wrong one: its media are left alone until somebody has looked.
     if service.read(instance.paused).result() is None:

@@ -165,7 +165,7 @@ def answer(service: Service, claim: Claim) -> None:
     batch = claim.key.removeprefix("answer:")
 
     def finish(tx: Tx) -> None:
-        if batches.is_settled(batch):
+        if batches.has_ended(batch):
             key = Idempotency.select(Idempotency.id).where(Idempotency.batch == batch).scalar()
             if key:
                 batches.complete(service, tx, batch, key)

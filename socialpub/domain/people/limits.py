@@ -46,7 +46,7 @@ class Kept:
     batch: str | None = None
 
 
-class TwinError(Exception):
+class InUseError(Exception):
     """Another request with this key got in first; its answer is waited for."""
 
 
@@ -67,7 +67,7 @@ def key_of(scope: Scope, method: str, path: str, header: str | None, fingerprint
 
 
 async def once(service: Service, key: Key | None, run: Callable[[], Awaitable[Kept]]) -> Kept:
-    """The answer of `run`, executed once for a key: a twin waits for it, a repeat gets the same bytes.
+    """The answer of `run`, executed once for a key: the same request again waits for it, a repeat gets the same bytes.
 
     `run` calls `claim` in its transaction, so that a crash after it can never execute the key twice, and stores its
     answer with `keep`. Raises `idempotency_conflict` for another body, or when the first is still running after 60 s.
@@ -78,7 +78,7 @@ async def once(service: Service, key: Key | None, run: Callable[[], Awaitable[Ke
     if found is None:
         try:
             return await run()
-        except TwinError:
+        except InUseError:
             found = await _replay(service, key, wait=TWIN_WAIT_SECONDS)
     if found is None:
         raise refuse("idempotency_key.in_progress", retry_after=TWIN_RETRY_SECONDS)
@@ -116,14 +116,14 @@ def _alive(now: int) -> Any:
     return (Idempotency.ends_at > now) | Idempotency.status.is_null()
 
 
-def claim(service: Service, tx: Tx, key: Key | None, batch: str | None = None) -> None:
-    """Take the key in the transaction that executes the write; TwinError when another request has it."""
+def begin(service: Service, tx: Tx, key: Key | None, batch: str | None = None) -> None:
+    """Take the key in the transaction that executes the write; InUseError when another request has it."""
     if key is None:
         return
     now = service.now_ms
     Idempotency.delete().where(Idempotency.id == key.id, ~_alive(now)).execute()
     if _find(key, now) is not None:
-        raise TwinError
+        raise InUseError
     Idempotency.insert(
         id=key.id,
         organization=key.organization,

@@ -60,7 +60,7 @@ def check_organization(organization: str) -> None:
 
 
 def create(tx: Tx, who: Actor, request: ProfileRequest) -> Done:
-    """The new profile as the API shows it; `not_found`: no such organization; `profile.slug.unique`: has a twin."""
+    """The new profile as the API shows it; `not_found`: no such organization; `profile.slug.unique`: it is taken."""
     organization = who.scope.organization
     check_organization(organization)
     slug, now = _slug(request.name), who.service.now_ms
@@ -81,8 +81,8 @@ def rename(tx: Tx, who: Actor, profile: str, request: ProfileRequest) -> Profile
     """The profile with its new name and slug; `not_found`, `profile.slug.unique`."""
     row = _find(who.scope, profile)
     slug, now = _slug(request.name), who.service.now_ms
-    twin = (Profile.organization == who.scope.organization) & (Profile.slug == slug) & (Profile.id != profile)
-    if Profile.select().where(twin).exists():
+    same = (Profile.organization == who.scope.organization) & (Profile.slug == slug) & (Profile.id != profile)
+    if Profile.select().where(same).exists():
         raise refuse("profile.slug.unique")
     Profile.update(name=request.name, slug=slug, updated_at=now).where(Profile.id == profile).execute()
     renamed: ProfileRow = {**row, "name": request.name, "slug": slug, "updated_at": now}

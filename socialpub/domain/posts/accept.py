@@ -70,7 +70,7 @@ class _Order:
 async def accept(who: Actor, request: PublishRequest, ear: unheard.Ear | None, inline: library.InlineFiles) -> Accepted:
     """Check a publish request and commit it; ApiError, and nothing written, when any check says no.
 
-    TwinError for a key and JoinError for an `ear` whose work is done or being done already.
+    InUseError for a key and JoinError for an `ear` whose work is done or being done already.
     """
     service, scope = who.service, who.scope
     check_batch(service, request, scope, inline)
@@ -116,7 +116,7 @@ def _noted(
     preflight.check_duplicates(service, request, aims)
     limits.check_quota(service, scope.organization, len(aims))
     posts = [service.runtime.ids.uuid() for _ in aims]
-    notes = preflight.notes(service, aims, request.scheduled_at, [f"post {post}" for post in posts])
+    notes = preflight.warnings_of(service, aims, request.scheduled_at, [f"post {post}" for post in posts])
     return [
         _Target(aim, post, tuple(once((*found.warnings, *noted))))
         for aim, post, found, noted in zip(aims, posts, checked, notes, strict=True)
@@ -157,7 +157,7 @@ def _forewarned(service: Service, target: _Target, stored: Mapping[str, Facts]) 
 def _insert(tx: Tx, order: _Order) -> Accepted:
     who, service, organization = order.who, order.who.service, order.who.scope.organization
     library.named(service, tx, order.stored.values())
-    limits.claim(service, tx, who.key, order.batch)
+    limits.begin(service, tx, who.key, order.batch)
     unheard.listen(service, tx, order.ear, order.batch)
     audit.record(service, tx, who.act, order.batch)
     _recheck(service, order)

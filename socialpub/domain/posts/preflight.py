@@ -149,7 +149,9 @@ def _failure(aim: Aim, error: ApiError) -> dict[str, Any]:
 # --- Warnings that the log and the account give ----------------------------------------------------------------------
 
 
-def notes(service: Service, aims: Sequence[Aim], at_ms: int | None, names: Sequence[str]) -> list[tuple[Warning, ...]]:
+def warnings_of(
+    service: Service, aims: Sequence[Aim], at_ms: int | None, names: Sequence[str]
+) -> list[tuple[Warning, ...]]:
     """For each target: its text was there before, its account is near a cap, its token ends before `at_ms`.
 
     `names`: what an earlier target of the same request is called.
@@ -164,9 +166,9 @@ def notes(service: Service, aims: Sequence[Aim], at_ms: int | None, names: Seque
 
 def _notes(service: Service, aim: Aim, at_ms: int | None, seen: Mapping[tuple[str, str], str]) -> Iterator[Warning]:
     before = _posted_before(service, aim)
-    twin = seen.get((aim.account["id"], aim.draft.text)) or (f"post {before}" if before else None)
-    if twin and aim.draft.text:
-        yield warning("duplicate_content", f"See {twin}.")
+    repeat = seen.get((aim.account["id"], aim.draft.text)) or (f"post {before}" if before else None)
+    if repeat and aim.draft.text:
+        yield warning("duplicate_content", f"See {repeat}.")
     for cap in platforms.platform(aim.platform).caps:
         if _is_near(aim, cap, service.now_ms if at_ms is None else at_ms):
             yield warning("daily_cap_near", f"The limit is {cap.posts:,} in {_span(cap.seconds)}.")
@@ -181,27 +183,27 @@ def check_duplicates(service: Service, request: PublishRequest, aims: Sequence[A
     In the transaction that writes the posts it is the last word.
     """
     refuses = service.runtime.settings.publishing.refuse_duplicates
-    if (request.on_duplicate or ("refuse" if refuses else "warn")) == "refuse" and (found := _twins(service, aims)):
+    if (request.on_duplicate or ("refuse" if refuses else "warn")) == "refuse" and (found := _repeats(service, aims)):
         raise refuse("post.duplicate", _told(found[0]), platform_response=found)
 
 
-def _twins(service: Service, aims: Sequence[Aim]) -> list[dict[str, Any]]:
+def _repeats(service: Service, aims: Sequence[Aim]) -> list[dict[str, Any]]:
     """The targets whose text was there before, in the log or in this request, and where."""
     first: dict[tuple[str, str], int] = {}
     found = []
     for aim in aims:
         if not aim.draft.text:
             continue
-        twin = first.setdefault((aim.account["id"], aim.draft.text), aim.index)
-        where = {"sameAsTarget": twin} if twin != aim.index else {"postId": _posted_before(service, aim)}
-        if where.get("postId", twin) is not None:
+        repeat = first.setdefault((aim.account["id"], aim.draft.text), aim.index)
+        where = {"sameAsTarget": repeat} if repeat != aim.index else {"postId": _posted_before(service, aim)}
+        if where.get("postId", repeat) is not None:
             found.append({"targetIndex": aim.index, "accountId": aim.account["id"], "platform": aim.platform} | where)
     return found
 
 
-def _told(twin: dict[str, Any]) -> str:
-    where = f"post {twin['postId']}" if "postId" in twin else f"target {twin['sameAsTarget']} of this request"
-    return f"Target {twin['targetIndex']}: the account {twin['accountId']} has this text already, see {where}."
+def _told(repeat: dict[str, Any]) -> str:
+    where = f"post {repeat['postId']}" if "postId" in repeat else f"target {repeat['sameAsTarget']} of this request"
+    return f"Target {repeat['targetIndex']}: the account {repeat['accountId']} has this text already, see {where}."
 
 
 def _posted_before(service: Service, aim: Aim) -> str | None:
@@ -320,7 +322,7 @@ def _looked_up(
     """On one read snapshot: the targets, what the log says of each, and its recent posts."""
     aims = resolve(service, scope, request)
     check_duplicates(service, request, aims)
-    noted = notes(service, aims, request.scheduled_at, [f"target {aim.index}" for aim in aims])
+    noted = warnings_of(service, aims, request.scheduled_at, [f"target {aim.index}" for aim in aims])
     return aims, noted, recent_posts(service, aims)
 
 

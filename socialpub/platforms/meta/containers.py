@@ -199,8 +199,8 @@ class _Run:
         return self._ready(container)
 
     def _ready(self, container: str, **more: Any) -> Ready:
-        notes = (warning("daily_cap_near", self.state.near),) if self.state.near else ()
-        return Ready(self.makings.plan | {"container": container} | more, notes)
+        warnings = (warning("daily_cap_near", self.state.near),) if self.state.near else ()
+        return Ready(self.makings.plan | {"container": container} | more, warnings)
 
     def _asked(self, container: str) -> str | Pending:
         """A container's status; a wait when it could not be read or must be made anew."""

@@ -70,8 +70,8 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Unknown:
 def _delivered(up: Upstream, plan: Json) -> Published:
     publish, post, name = plan["publish"], plan["post"], up.account.extra.get("username")
     url = f"https://www.tiktok.com/@{name}/video/{post}" if post and name and plan["video"] else None
-    notes = () if plan["confirmed"] else (warning("tiktok_inbox_draft"),)
-    return Published(publish, f"tiktok:publish:{publish}", None, url, notes)
+    warnings = () if plan["confirmed"] else (warning("tiktok_inbox_draft"),)
+    return Published(publish, f"tiktok:publish:{publish}", None, url, warnings)
 
 
 def _open_video(up: Upstream, draft: Draft, state: Progress) -> Pending:
