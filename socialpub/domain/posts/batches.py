@@ -124,7 +124,7 @@ async def as_known(service: Service, opening: BatchBody, seconds: float) -> Batc
     """
     try:
         if "scheduledAt" not in opening:
-            await _ended(service, opening["id"], seconds)
+            await _until_ended(service, opening["id"], seconds)
         return await service.read(lambda: batch_body(service, opening["id"]))
     except Exception as error:  # noqa: BLE001 - it may be public already: whoever hears of a failure sends it again
         log.error("batch %s is answered as it was accepted: %s", opening["id"], error, exc_info=not _is_storage(error))
@@ -135,7 +135,7 @@ def _is_storage(error: Exception) -> bool:
     return isinstance(error, ApiError) and error.rule == "storage.unavailable"
 
 
-async def _ended(service: Service, batch: str, seconds: float) -> None:
+async def _until_ended(service: Service, batch: str, seconds: float) -> None:
     deadline = service.runtime.clock.monotonic() + seconds
     for post in await service.read(lambda: _open_posts(batch)):
         left = deadline - service.runtime.clock.monotonic()
