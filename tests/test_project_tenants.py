@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.store.models import row_of
+from socialpub.store.models import row_of, row_where, rows_where, the_row
 
 ROOT = Path(__file__).parents[1] / "socialpub"
 OWNED = {
     "Account", "ApiKey", "Attempt", "Audit", "Batch", "ConnectAttempt", "Device", "Event", "Idempotency", "Intent",
     "Media", "Post", "Profile", "Session", "Usage", "User",
 }  # fmt: skip
+READERS = {reader.__name__ for reader in (row_of, row_where, rows_where, the_row)}
 WHOSE = {"organization", "profile", "scope", "Scope"}
 
 ROOMS = ("store", "core", "engine", "publishing")
@@ -27,7 +28,8 @@ KNOWN = {
     "accounts/grants": {"_is_used"},
     "accounts/renewal": {"_due", "_wanted", "_tell_all", "_ids"},
     "accounts/tokens": {
-        "_row", "_begin", "_blamed", "_count", "_write_back", "_store", "mark_revoked",
+        "_row", "_begun", "_release", "release_all", "_blamed", "_count", "_write_back", "_store", "mark_revoked",
+        "tell_expiring", "tell_revoked",
     },
     "media/files": {"are_named", "_needed"},
     "media/library": {"public", "assets_of"},
@@ -65,6 +67,9 @@ def test_every_query_of_an_organizations_rows_names_whose_they_are() -> None:
         ("async def f(): Media.update(deleted_at=1).execute()", ["f"]),
         ("class A:\n    def f(self): return Account.delete()", ["f"]),
         ("def f(post): return row_of(Post, post)", ["f"]),
+        ("def f(post): return the_row(Post, post)", ["f"]),
+        ("def f(posts): return rows_where(Post, Post.id.in_(posts))", ["f"]),
+        ("def f(post): return row_where(Post, Post.id == post)", ["f"]),
         ("def f(): return Instance.select()", []),
     ],
 )
@@ -88,8 +93,8 @@ def _tables(node: ast.AST) -> list[ast.expr]:
     """What an expression reads or changes: `Post.select()`, `row_of(Post, id)`."""
     if isinstance(node, ast.Attribute) and node.attr in ("select", "update", "delete"):
         return [node.value]
-    by_id = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == row_of.__name__
-    return node.args[:1] if isinstance(node, ast.Call) and by_id else []
+    reads = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in READERS
+    return node.args[:1] if isinstance(node, ast.Call) and reads else []
 
 
 def _is_owned(table: ast.expr) -> bool:
