@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from httpx._transports import default
 
@@ -41,6 +42,9 @@ os.environ["XDG_STATE_HOME"] = str(Path(tempfile.gettempdir(), f"socialpub-tests
 
 # Nearly every test makes clients, for plain HTTP on loopback, and each would load all certificates anew (15 ms).
 default.create_ssl_context = functools.cache(default.create_ssl_context)
+
+hypothesis.settings.register_profile("socialpub", deadline=None)  # a timing never decides a test
+hypothesis.settings.load_profile("socialpub")
 
 routing.remember()  # thousands of servers have the same routes
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,22 +13,17 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.test_ninth_platform import COPIED, ENVIRONMENT, GUIDE, ROOT, contents, execute, hidden, python
+from tests.copied import ENVIRONMENT, contents, copy_to, execute, python
+from tests.test_ninth_platform import GUIDE, hidden
 
 PART = GUIDE.partition("\n## Adding an endpoint\n")[2].partition("\n## ")[0]
 RECIPE = re.findall(r"^```sh\n(.*?)^```$", PART, re.M | re.S)
-FILES = ("pyproject.toml", "README.md", "socialpub.toml.example", "requirements.lock", "requirements-dev.lock")
 ADDRESS = "/v1/profiles/{id}/api-keys"
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("endpoint")
-    for name in COPIED:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in FILES:
-        shutil.copy2(ROOT / name, folder)
-    return folder
+    return copy_to(tmp_path_factory.mktemp("endpoint"))
 
 
 @pytest.fixture(scope="module")
