@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
@@ -55,7 +55,7 @@ class Route:
 
     method: str
     path: str
-    handler: Callable[[Call], Awaitable[Reply]]
+    handler: Callable[[Call], Coroutine[Any, Any, Reply]]
     guard: Guard = "open"
     limit: Literal["posts", "media", "writes", "reads"] = "reads"
     says: Operation | None = None

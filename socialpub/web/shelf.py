@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
+from typing import Any
 
 from socialpub.web.http import Reply
 from socialpub.web.parts import names_tag
 
+Make = Callable[[], Coroutine[Any, Any, Reply]]
 PAGES_MAX = 500  # of what is made up in addresses only so much is kept
 
 
@@ -21,16 +23,19 @@ class Shelf:
         self._pages: OrderedDict[str, Reply] = OrderedDict()
         self._making = asyncio.Lock()
 
-    async def answer(self, path: str, headers: Mapping[str, str], make: Callable[[], Awaitable[Reply]]) -> Reply:
+    async def answer(self, path: str, headers: Mapping[str, str], make: Make) -> Reply:
         """The page at `path`, which `make` makes when it is not here; 304 to who names its ETag."""
         page = self._pages.get(path) or await self._made(path, make)
         if names_tag(headers.get("if-none-match", ""), page.headers["ETag"]):
             return replace(page, body=b"", status=304)
         return page
 
-    async def _made(self, path: str, make: Callable[[], Awaitable[Reply]]) -> Reply:
+    async def _made(self, path: str, make: Make) -> Reply:
         async with self._making:
-            page = self._pages.get(path) or _tagged(await make())
+            # In a thread: the reference takes a third of a second, and nobody else is to wait for it.
+            page = self._pages.get(path)
+            if page is None:
+                page = await asyncio.to_thread(lambda: _tagged(asyncio.run(make())))
             self._pages[path] = page
             self._pages.move_to_end(path)
             while len(self._pages) > PAGES_MAX:
