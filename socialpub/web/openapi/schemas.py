@@ -73,20 +73,29 @@ def _unions() -> dict[str, Json]:
 
 
 def _of_requests(models: Iterable[type[BaseModel]]) -> Json:
-    ordered = sorted(models, key=lambda model: model.__name__)
+    return {_renamed(name): _clean(schema) for name, schema in _models(_in_order(models)).items()}
+
+
+@functools.cache
+def _models(models: tuple[type[BaseModel], ...]) -> Json:
     _, made = models_json_schema(
-        [(model, "validation") for model in ordered], ref_template=TEMPLATE, schema_generator=_Generator
+        [(model, "validation") for model in models], ref_template=TEMPLATE, schema_generator=_Generator
     )
-    return {_renamed(name): _clean(schema) for name, schema in made.get("$defs", {}).items()}
+    return dict(made.get("$defs", {}))
+
+
+def _in_order(shapes: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(sorted(set(shapes), key=lambda shape: str(shape.__name__)))
 
 
 def _of_answers(shapes: Iterable[Any]) -> Json:
     """The schemas of TypedDicts and of what they are made of. They are open: an answer may gain fields."""
-    return {_renamed(name): _clean(schema) for name, schema in _typed_dicts(shapes).items()}
+    return {_renamed(name): _clean(schema) for name, schema in _typed_dicts(_in_order(shapes)).items()}
 
 
-def _typed_dicts(shapes: Iterable[Any]) -> Json:
-    fields: Any = {shape.__name__: (shape, ...) for shape in sorted(shapes, key=lambda shape: str(shape.__name__))}
+@functools.cache
+def _typed_dicts(shapes: tuple[Any, ...]) -> Json:
+    fields: Any = {shape.__name__: (shape, ...) for shape in shapes}
     # One model holds them all, so that its setting is theirs: they have none of their own.
     together = create_model("Answers", __config__=ConfigDict(use_attribute_docstrings=True), **fields)
     made: Json = together.model_json_schema(mode="serialization", ref_template=TEMPLATE, schema_generator=_Generator)[
@@ -97,7 +106,7 @@ def _typed_dicts(shapes: Iterable[Any]) -> Json:
 
 @functools.cache
 def _descriptions(base: Any) -> dict[str, str]:
-    properties = _typed_dicts([base])[base.__name__]["properties"]
+    properties = _typed_dicts((base,))[base.__name__]["properties"]
     return {name: value["description"] for name, value in properties.items() if "description" in value}
 
 
