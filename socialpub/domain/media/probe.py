@@ -22,7 +22,7 @@ log = logging.getLogger("socialpub.media")
 
 PIXELS_MAX = 50_000_000
 WALL_SECONDS = 20.0
-NICENESS = 5
+NICENESS = 10
 SNIFF_BYTES = 64
 UNKNOWN = "application/octet-stream"
 WORKER = Path(__file__).with_name("probe_worker.py")
