@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from socialpub.domain.people import tenancy
+from socialpub.domain.people import keys
+from socialpub.domain.people.actor import operator
+from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
@@ -104,7 +106,7 @@ def test_names_and_words_of_platforms_stand_on_the_start_page_as_they_are(tab: T
         for account, text in zip(accounts, HOSTILE, strict=True):
             said = {"code": "platform_auth_failed", "message": text, "at": server.clock.now_ms()}
             Account.update(attention=json.dumps(said)).where(Account.id == account["id"]).execute()
-            tenancy.mint_key(server.service, tx, alice.organization, profile=None, name=text, label="live")
+            keys.mint(tx, operator(server.service, "test").within(alice.organization), KeyRequest(name=text))
 
     server.service.write(write).result()
     tab.show(f"{server.url}/", width=1000)
