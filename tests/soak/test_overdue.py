@@ -20,7 +20,7 @@ import pytest
 from tests.conftest import Tell
 from tests.kit import iso
 from tests.soak.invariants import Journal, check
-from tests.soak.world import ROOT, World, a_world, count, pause, pressure, wait_for
+from tests.soak.world import ROOT, TIMED, World, a_world, count, pause, pressure, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -40,8 +40,8 @@ def test_ten_thousand_overdue_posts_are_published_once(tmp_path: Path, tell: Tel
     tell("\n".join(report.lines()))
     assert report.whole
     assert report.statuses["published"] == POSTS + probe.scheduled
-    assert opened <= PORT_SECONDS * probe.pressure
-    assert probe.p99 < P99_MS * probe.pressure
+    assert opened <= PORT_SECONDS * probe.pressure or not TIMED
+    assert probe.p99 < P99_MS * probe.pressure or not TIMED
     assert spaced >= 1.9
 
 
@@ -58,8 +58,8 @@ def test_ten_thousand_posts_overdue_beyond_the_grace_time_fail_and_are_told(tmp_
     assert report.whole
     assert (rules, told, posted) == (POSTS, POSTS, probe.scheduled)
     assert (shown["error"]["rule"], shown["willRetry"]) == ("schedule.overdue", False)
-    assert opened <= PORT_SECONDS * probe.pressure
-    assert probe.p99 < P99_MS * probe.pressure
+    assert opened <= PORT_SECONDS * probe.pressure or not TIMED
+    assert probe.p99 < P99_MS * probe.pressure or not TIMED
 
 
 def _drained(world: World) -> tuple[float, Probe, float]:

@@ -24,8 +24,6 @@ from tests.media_kit import picture
 from tests.soak.world import ROOT, World, a_world, pause, pressure, wait_for
 
 ATTACK_SECONDS = float(os.environ.get("WALLS_SECONDS", "10"))
-TIMED = os.environ.get("WALLS_TIMES", "decide") == "decide"
-"""Whether times decide; "told": on a machine of unknown load they are only printed."""
 BEFORE_SECONDS = max(3.0, ATTACK_SECONDS / 2)
 AFTER_SECONDS = 2.0
 WARM_SECONDS = 1.5

@@ -18,8 +18,7 @@ from socialpub.domain.engine.kinds import LATE_MS as OVERDUE_MS
 from tests.conftest import Tell
 from tests.kit import iso
 from tests.soak.invariants import Journal, Said, check
-from tests.soak.world import World, a_world, pressure, wait_for
-from tests.walls.siege import TIMED
+from tests.soak.world import TIMED, World, a_world, pressure, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 

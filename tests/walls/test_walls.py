@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import Tell
-from tests.walls.siege import HEAD, TIMED, Siege, a_siege, put
+from tests.soak.world import TIMED
+from tests.walls.siege import HEAD, Siege, a_siege, put
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
