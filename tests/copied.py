@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("socialpub", "templates", "migrations", "tests", "docs")
@@ -38,3 +42,17 @@ def execute(command: list[str | Path], folder: Path) -> str:
 
 def python(folder: Path, *arguments: str) -> str:
     return execute([sys.executable, "-m", *arguments], folder)
+
+
+@contextlib.contextmanager
+def demo_of(folder: Path) -> Iterator[dict[str, Any]]:
+    """What the demo of a copy says of itself while it runs."""
+    command = [sys.executable, "-m", "socialpub", "demo", "--port", "0", "--json"]
+    said, unsaid = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=said, stderr=unsaid, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())
+        finally:
+            process.terminate()
+            process.wait(timeout=30)

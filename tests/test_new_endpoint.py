@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.copied import ENVIRONMENT, contents, copy_to, execute, python
+from tests.copied import contents, copy_to, demo_of, execute, python
 from tests.test_ninth_platform import GUIDE, hidden
 
 PART = GUIDE.partition("\n## Adding an endpoint\n")[2].partition("\n## ")[0]
@@ -43,15 +41,8 @@ def copy(checkout: Path, before: dict[str, bytes]) -> Path:
 
 @pytest.fixture(scope="module")
 def demo(copy: Path) -> Iterator[dict[str, Any]]:
-    command = [sys.executable, "-m", "socialpub", "demo", "--port", "0", "--json"]
-    said, unsaid = subprocess.PIPE, subprocess.DEVNULL
-    with subprocess.Popen(command, cwd=copy, env=ENVIRONMENT, stdout=said, stderr=unsaid, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield json.loads(process.stdout.readline())
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
+    with demo_of(copy) as said:
+        yield said
 
 
 def test_a_new_endpoint_touches_four_files_its_test_included(copy: Path, before: dict[str, bytes]) -> None:

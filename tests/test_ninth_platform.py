@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import html
-import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ import httpx
 import pytest
 
 from socialpub.platforms import CONNECTORS
-from tests.copied import ENVIRONMENT, ROOT, contents, copy_to, execute, python
+from tests.copied import ROOT, contents, copy_to, demo_of, execute, python
 
 GUIDE = (ROOT / "docs" / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PART = GUIDE.partition("\n## A ninth platform\n")[2].partition("\n## ")[0]
@@ -53,15 +51,8 @@ def copy(checkout: Path, before: dict[str, bytes]) -> Path:
 @pytest.fixture(scope="module")
 def demo(copy: Path) -> Iterator[dict[str, Any]]:
     """What the demo of the copy says of itself while it runs."""
-    command = [sys.executable, "-m", "socialpub", "demo", "--port", "0", "--json"]
-    said, unsaid = subprocess.PIPE, subprocess.DEVNULL
-    with subprocess.Popen(command, cwd=copy, env=ENVIRONMENT, stdout=said, stderr=unsaid, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield json.loads(process.stdout.readline())
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
+    with demo_of(copy) as said:
+        yield said
 
 
 @pytest.fixture

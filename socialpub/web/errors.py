@@ -103,5 +103,5 @@ def answer(service: Service, request: Request, error: BaseException) -> HTTPResp
     if http.wants_html(request):
         way_on = getattr(request.ctx, "way_on", None)
         page = html.render("error.html", error=body["error"], status=found.status, way_on=way_on)
-        return HTTPResponse(page, found.status, headers, "text/html; charset=utf-8")
+        return HTTPResponse(page, found.status, headers, html.CONTENT_TYPE)
     return HTTPResponse(dumps(body), found.status, headers, "application/json")

@@ -14,7 +14,8 @@ from socialpub.domain.shapes.accounts import CompleteRequest, ConnectRequest
 from socialpub.platforms.contract import Platform
 from socialpub.web import forms
 from socialpub.web.http import Call, Reply
-from socialpub.web.pages.people import page, see
+from socialpub.web.pages.html import page
+from socialpub.web.pages.people import see
 
 BACK = {
     "state": "state",

@@ -15,7 +15,7 @@ from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.web.api.catalogue import error_bodies, platform_body, rule_bodies
 from socialpub.web.api.posts import NOW_REQUEST
 from socialpub.web.http import Call, Reply
-from socialpub.web.pages import html
+from socialpub.web.pages.html import page
 from socialpub.web.pages.reference import curl
 
 UNITS = {
@@ -35,15 +35,12 @@ STAGES = {
 }
 
 
-def page(template: str, **values: Any) -> Reply:
-    return Reply(html.render(template, version=__version__, **values), content_type="text/html; charset=utf-8")
-
-
 async def index(call: Call) -> Reply:
     """GET /docs: where everything is."""
     base = call.service.base_url
     return page(
         "docs/index.html",
+        version=__version__,
         first=curl("POST", f"{base}/v1/posts", [{"apiKey": []}], NOW_REQUEST),
         errors=error_bodies(base),
         units=UNITS,

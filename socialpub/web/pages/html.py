@@ -10,6 +10,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from socialpub.base.config import shipped
+from socialpub.web.http import Reply
+
+CONTENT_TYPE = "text/html; charset=utf-8"
 
 
 @cache
@@ -28,6 +31,11 @@ def _environment() -> Environment:
 def render(template: str, **values: Any) -> str:
     """The page of a template."""
     return _environment().get_template(template).render(**values)
+
+
+def page(template: str, status: int = 200, cookies: tuple[str, ...] = (), **values: Any) -> Reply:
+    """The page of a template, as an answer."""
+    return Reply(render(template, **values), status, {}, CONTENT_TYPE, cookies)
 
 
 def inline(text: str) -> Markup:

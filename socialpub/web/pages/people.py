@@ -19,13 +19,9 @@ from socialpub.domain.shapes.profiles import ProfileRequest
 from socialpub.store.models import Organization, User
 from socialpub.web import edge, forms
 from socialpub.web.http import Call, Reply
-from socialpub.web.pages import html
+from socialpub.web.pages.html import page
 
 LOGIN_COOKIE = "socialpub_form"
-
-
-def page(template: str, status: int = 200, cookies: tuple[str, ...] = (), **values: Any) -> Reply:
-    return Reply(html.render(template, **values), status, {}, "text/html; charset=utf-8", cookies)
 
 
 def see(address: str, *cookies: str) -> Reply:

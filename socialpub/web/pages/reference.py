@@ -16,7 +16,6 @@ from socialpub.web.pages import html
 
 Json = dict[str, Any]
 # What a path's `{id}` stands for in the examples is the id of the example answer.
-HTML = "text/html; charset=utf-8"
 
 
 async def openapi(call: Call) -> Reply:
@@ -26,13 +25,13 @@ async def openapi(call: Call) -> Reply:
 
 async def page(call: Call) -> Reply:
     """GET /docs/reference."""
-    return Reply(render(_reference(call).document), content_type=HTML)
+    return Reply(render(_reference(call).document), content_type=html.CONTENT_TYPE)
 
 
 async def events(call: Call) -> Reply:
     """GET /docs/events: every event, its data and an example."""
     document = _reference(call).document
-    shown = html.render(
+    return html.page(
         "docs/events.html",
         version=__version__,
         events=[event_view(document, name, entry["post"]) for name, entry in document["webhooks"].items()],
@@ -40,7 +39,6 @@ async def events(call: Call) -> Reply:
         envelope=schema_view("Event", document["components"]["schemas"]["Event"]),
         delivered="/v1/webhook-endpoints" in document["paths"],
     )
-    return Reply(shown, content_type=HTML)
 
 
 def _reference(call: Call) -> Reference:
