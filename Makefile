@@ -62,6 +62,7 @@ lock:
 	.venv-lock/bin/python -m pip install --quiet pip-tools
 	$(COMPILE) --output-file requirements.lock
 	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
+	sed -i '1i # Made by `make lock` from pyproject.toml; every package with the hashes of its files.' requirements.lock requirements-dev.lock
 
 .venv/installed: requirements-dev.lock
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11, 4) or sys.exit("Python 3.11.4 or newer is needed; name it: make PYTHON=python3.11")'
