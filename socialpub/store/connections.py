@@ -17,6 +17,7 @@ from socialpub.store.locks import LOCK_SECONDS
 
 T = TypeVar("T")
 STORAGE_RETRY_SECONDS = 5
+STATEMENTS_KEPT = 512  # compiled, of each connection: more than all that the server asks
 
 _PRAGMAS = {
     "journal_mode": "wal",
@@ -57,7 +58,14 @@ class _Sqlite(peewee.SqliteDatabase):  # type: ignore[misc]
 
 
 def peewee_database(path: Path) -> peewee.SqliteDatabase:
-    return _Sqlite(str(path), pragmas=_PRAGMAS, lock_type="IMMEDIATE", autoconnect=False, timeout=LOCK_SECONDS)
+    return _Sqlite(
+        str(path),
+        pragmas=_PRAGMAS,
+        lock_type="IMMEDIATE",
+        autoconnect=False,
+        timeout=LOCK_SECONDS,
+        cached_statements=STATEMENTS_KEPT,
+    )
 
 
 class Promise(Generic[T]):

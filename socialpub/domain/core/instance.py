@@ -15,9 +15,11 @@ from socialpub.base import faults
 from socialpub.domain.core import copies, disk
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.health import PausedReason
+from socialpub.store import sql
 from socialpub.store.db import FencedError, Promise, Tx
 from socialpub.store.models import Account, Event, Instance, Post, the_row
 from socialpub.store.rows import InstanceRow
+from socialpub.store.statements import keys
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -59,7 +61,7 @@ def _key_of(sealed: Any) -> Any:
 
 def fence(service: Service) -> None:
     """In every transaction: FencedError once another server, or a backup, has taken the place of what we wrote."""
-    epoch, beat = Instance.select(Instance.epoch, Instance.beat).where(Instance.id == 1).tuples().get()
+    epoch, beat = sql.first(keys.FENCE)
     if epoch != service.jobs.epoch:
         raise FencedError("another server has taken over this database; nothing more is written here")
     if beat < service.beat:

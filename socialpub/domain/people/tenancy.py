@@ -8,7 +8,9 @@ from typing import Any
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError, refuse
 from socialpub.domain.core.service import Service
-from socialpub.store.models import ApiKey, Session, User
+from socialpub.store import sql
+from socialpub.store.models import Session, User
+from socialpub.store.statements import keys
 
 USED_EVERY_MS = 60_000
 SESSION_IDLE_MS = 2 * 3600 * 1000
@@ -55,20 +57,18 @@ async def authenticate_key(service: Service, presented: str) -> Scope:
     key, organization, profile, used = row
     if used is None or service.now_ms - used > USED_EVERY_MS:
         now = service.now_ms
-        service.write(lambda tx: ApiKey.update(last_used_at=now).where(ApiKey.id == key).execute())
+        service.write(lambda tx: sql.change(keys.KEY_USED, (now, key)))
     return Scope(organization, profile, key)
 
 
 def _find_key(digest: str) -> tuple[str, str, str | None, int | None] | None:
-    query = ApiKey.select(ApiKey.id, ApiKey.organization, ApiKey.profile, ApiKey.last_used_at).where(
-        ApiKey.digest == digest, ApiKey.revoked_at.is_null()
-    )
-    return query.tuples().first()  # type: ignore[no-any-return]
+    found: tuple[str, str, str | None, int | None] | None = sql.first(keys.KEY_BY_DIGEST, (digest,))
+    return found
 
 
 def key_is_valid(key: str) -> bool:
     """Whether a key, by its id, is there and not revoked."""
-    return bool(ApiKey.select().where(ApiKey.id == key, ApiKey.revoked_at.is_null()).exists())
+    return sql.first(keys.KEY_STANDS, (key,)) is not None
 
 
 async def authenticate_session(service: Service, cookie: str) -> Scope:

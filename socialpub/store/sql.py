@@ -1,0 +1,58 @@
+"""Running statements whose SQL is text made once: what the hot paths do.
+
+A query builder makes the same text again for every call, which costs fifty times what running it does. The texts are
+constants in `statements/`; SQLite keeps them compiled for each connection. sqlite3 gives the interpreter away at every
+row that it steps to, and has to win it back from whoever runs then: so a statement that gives or takes many rows at
+once does it as one JSON value (`json_each(?)` with `json_of`, `json_group_array` with `loads`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+from socialpub.store.connections import limits, proxy
+
+Params = Sequence[Any]
+
+loads: Callable[[str | bytes], Any] = orjson.loads
+
+
+def execute(text: str, params: Params = ()) -> sqlite3.Cursor:
+    """Run a statement on this thread's connection, within its transaction or snapshot."""
+    if limits.check is not None:
+        limits.check()
+    cursor: sqlite3.Cursor = proxy.connection().execute(text, params)
+    return cursor
+
+
+def first(text: str, params: Params = ()) -> Any:
+    """The first row as a tuple, or None."""
+    cursor = execute(text, params)
+    found = cursor.fetchone()
+    cursor.close()  # a statement that is not at its end keeps its snapshot
+    return found
+
+
+def value(text: str, params: Params = ()) -> Any:
+    """The one value of the first row, or None."""
+    found = first(text, params)
+    return None if found is None else found[0]
+
+
+def every(text: str, params: Params = ()) -> list[Any]:
+    """All rows as tuples."""
+    return execute(text, params).fetchall()
+
+
+def change(text: str, params: Params = ()) -> int:
+    """How many rows a writing statement has changed."""
+    return execute(text, params).rowcount
+
+
+def json_of(rows: Any) -> str:
+    """Rows as the one parameter of a statement that reads `json_each(?)`."""
+    return orjson.dumps(rows).decode()

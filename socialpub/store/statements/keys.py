@@ -1,0 +1,9 @@
+"""Who asks, and whether this server still owns the database: what stands before everything else."""
+
+FENCE = "SELECT epoch, beat FROM instance WHERE id = 1"
+
+KEY_BY_DIGEST = """
+    SELECT id, organization, profile, last_used_at FROM api_key WHERE digest = ? AND revoked_at IS NULL
+"""
+KEY_STANDS = "SELECT 1 FROM api_key WHERE id = ? AND revoked_at IS NULL"
+KEY_USED = "UPDATE api_key SET last_used_at = ? WHERE id = ?"
