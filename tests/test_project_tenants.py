@@ -23,8 +23,8 @@ ROOMS = ("store", "core", "engine", "publishing")
 
 KNOWN = {
     "accounts/accounts": {"is_revoked", "_waits"},
-    "accounts/attention": {"keep", "clear"},
-    "accounts/connect": {"_keep_choices", "purge", "_is_shared"},
+    "accounts/attention": {"remember", "clear"},
+    "accounts/connect": {"_save_choices", "purge", "_is_shared"},
     "accounts/grants": {"_is_used"},
     "accounts/renewal": {"_due", "_wanted", "_tell_all", "_ids"},
     "accounts/tokens": {

@@ -20,9 +20,9 @@ import httpcore
 
 from socialpub.base.sockets import Backend, Deadline, Policy
 
-KEEP_SECONDS = 30.0  # idle for longer, a connection is closed
+IDLE_SECONDS = 30.0  # idle for longer, a connection is closed
 FRESH_SECONDS = 2.0  # idle for longer, it is for calls only that may be made twice (gunicorn closes after as much)
-KEPT_MAX = 64
+IDLE_MAX = 64
 SHY_SECONDS = 600.0  # for so long an origin is not trusted whose connection died before it answered
 _HARMLESS = (b"GET", b"HEAD")
 _STALE = (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError)
@@ -54,7 +54,7 @@ class _Connection:
 
 
 @dataclass
-class _Kept:
+class _IdleConnections:
     """The idle connections of this process, the one used last at the end."""
 
     _idle: list[_Connection] = field(default_factory=list)
@@ -63,7 +63,7 @@ class _Kept:
 
     def take(self, key: Key, *, harmless: bool) -> _Connection | None:
         """A usable connection, for the caller alone; None when a new one has to be made."""
-        while (found := self._taken(key, KEEP_SECONDS if harmless else FRESH_SECONDS, harmless)) is not None:
+        while (found := self._taken(key, IDLE_SECONDS if harmless else FRESH_SECONDS, harmless)) is not None:
             if found.is_usable:
                 return found
             found.http.close()
@@ -88,8 +88,8 @@ class _Kept:
         connection.idle_since = time.monotonic()
         with self._lock:
             self._idle.append(connection)
-            over = self._idle[:-KEPT_MAX]
-            del self._idle[:-KEPT_MAX]
+            over = self._idle[:-IDLE_MAX]
+            del self._idle[:-IDLE_MAX]
         _close(over)
 
     def doubt(self, key: Key) -> None:
@@ -112,16 +112,16 @@ def _close(connections: list[_Connection]) -> None:
         each.http.close()
 
 
-_kept = _Kept()
+_idle = _IdleConnections()
 
 
-def close_idle(seconds: float = KEEP_SECONDS) -> None:
+def close_idle(seconds: float = IDLE_SECONDS) -> None:
     """Close every connection that has not been used for so long."""
-    _kept.close_idle(seconds)
+    _idle.close_idle(seconds)
 
 
 @dataclass
-class Lines:
+class ConnectionPool:
     """What makes the calls of one client, in place of httpcore's pool. `deadline` is that of the current call."""
 
     policy: Policy
@@ -132,13 +132,13 @@ class Lines:
         """The beginning of an answer; httpcore's exceptions, and PrivateAddressError."""
         url, harmless = request.url, request.method in _HARMLESS
         key = (self.policy, url.scheme, url.host, url.port)
-        kept = _kept.take(key, harmless=harmless)
+        kept = _idle.take(key, harmless=harmless)
         if kept is None:
             return self._over(self._new(key, url.origin), request)
         try:
             return self._over(kept, request)
         except _STALE:
-            _kept.doubt(key)
+            _idle.doubt(key)
             if not harmless:
                 raise
         return self._over(self._new(key, url.origin), request)
@@ -178,7 +178,7 @@ class _Body:
         if not self._is_closed:
             self._is_closed = True
             self.response.close()
-            _kept.put(self.connection)
+            _idle.put(self.connection)
 
 
 def _ends_at(answer: httpcore.Response) -> float:

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from socialpub.base.connections import Lines
+from socialpub.base.connections import ConnectionPool
 from socialpub.base.connections import close_idle as close_idle
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.guard import check_url as check_url
@@ -147,7 +147,7 @@ class _Client:
     def __post_init__(self) -> None:
         transport = httpx.HTTPTransport(verify=_shared_ssl(), trust_env=False)
         # httpx has no argument for its connections; its transport is a thin shell around their pool.
-        transport._pool = Lines(self.policy, _shared_ssl(), self._deadline)  # type: ignore[assignment]
+        transport._pool = ConnectionPool(self.policy, _shared_ssl(), self._deadline)  # type: ignore[assignment]
         self._client = httpx.Client(
             transport=transport,
             trust_env=False,

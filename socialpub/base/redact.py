@@ -1,7 +1,7 @@
 """What is written for people to read, in the log or beside a post: never a secret, and in the log one line for each.
 
 `text` takes out what looks like a secret wherever it came from; `without` takes out secrets that are known, also in
-the ways that they are written into addresses and headers; `answer` does both to a whole JSON value.
+the ways that they are written into addresses and headers; `value` does both to a whole JSON value.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def without(said: str, secrets: Iterable[str]) -> str:
     return said
 
 
-def answer(value: Any, secrets: Collection[str] = ()) -> Any:
-    """A platform's raw answer without secrets: by the names of its fields, and wherever one of `secrets` stands."""
-    if isinstance(value, dict):
-        return {name: HIDDEN if _is_secret(name, item) else answer(item, secrets) for name, item in value.items()}
-    if isinstance(value, list):
-        return [answer(item, secrets) for item in value]
-    return text(without(value, secrets)) if isinstance(value, str) else value
+def value(raw: Any, secrets: Collection[str] = ()) -> Any:
+    """A JSON value without secrets: by the names of its fields, and wherever one of `secrets` stands."""
+    if isinstance(raw, dict):
+        return {name: HIDDEN if _is_secret(name, item) else value(item, secrets) for name, item in raw.items()}
+    if isinstance(raw, list):
+        return [value(item, secrets) for item in raw]
+    return text(without(raw, secrets)) if isinstance(raw, str) else raw
 
 
 _SECRET_NAMES = ("token", "jwt", "password", "secret", "authorization", "cookie", "signature", "assertion")
@@ -91,15 +91,15 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u206
 _INDENT = "\n  | "
 
 
-def line(said: str) -> str:
+def one_line(said: str) -> str:
     """As one line of visible characters."""
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), said)
 
 
-class OneLine(logging.Formatter):
+class LogFormatter(logging.Formatter):
     """The one way into the log: a record is one line, its traceback the indented lines after it, neither with a
     secret. Nothing that anybody sends can look like another record.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        return _INDENT.join(line(text(part)) for part in super().format(record).split("\n"))
+        return _INDENT.join(one_line(text(part)) for part in super().format(record).split("\n"))

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     private.begin()
     if logging.lastResort:  # of what a command says before, or without, a log of its own
-        logging.lastResort.setFormatter(redact.OneLine("%(message)s"))
+        logging.lastResort.setFormatter(redact.LogFormatter("%(message)s"))
     options = parser().parse_args(arguments)
     try:
         result = options.run(options)

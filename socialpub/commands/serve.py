@@ -206,7 +206,7 @@ def _needed_keys(path: Path) -> set[str]:
 def set_up_logging(level: int = logging.INFO) -> None:
     """Logs go to standard error, a line each."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(redact.OneLine("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    handler.setFormatter(redact.LogFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=level, handlers=[handler])
     for noisy in ("httpx", "httpcore", "huey", "huey.consumer", "sanic.root", "sanic.server"):
         logging.getLogger(noisy).setLevel(max(level, logging.WARNING))

@@ -20,7 +20,7 @@ def tell(act: str, result: Mapping[str, Any]) -> None:
     """Write the line; where no log was set up, as a server's log would be."""
     what = ", ".join(f"{name} {result[name]}" for name in _NAMED if result.get(name) is not None)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(redact.OneLine(_FORMAT))
+    handler.setFormatter(redact.LogFormatter(_FORMAT))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:

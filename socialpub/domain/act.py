@@ -61,37 +61,37 @@ def do_now(who: Actor, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Body
     return asyncio.run(do(who, verb, *args, **kwargs))
 
 
-async def answer(deed: Deed) -> limits.Kept:
+async def answer(deed: Deed) -> limits.Answer:
     """Do it; what answers it, and is kept for its key."""
     _, kept = await _done(deed)
     return kept
 
 
-async def once(service: Service, key: limits.Key | None, ask: Callable[[], Awaitable[Deed]]) -> limits.Kept:
+async def once(service: Service, key: limits.Key | None, ask: Callable[[], Awaitable[Deed]]) -> limits.Answer:
     """The answer to the deed that `ask` comes to, done once for its key: a repeat gets the same bytes.
 
     `ask` is called after the key was looked up: a key that was sent for something else says so first.
     """
 
-    async def first() -> limits.Kept:
+    async def first() -> limits.Answer:
         return await answer(await ask())
 
     return await limits.once(service, key, first)
 
 
-async def _done(deed: Deed) -> tuple[Done, limits.Kept]:
+async def _done(deed: Deed) -> tuple[Done, limits.Answer]:
     done, kept = await write(deed.who.service, deed.who.scope, lambda tx: _write(tx, deed))
     if done.after:
         await done.after()
     return done, kept
 
 
-def _write(tx: Tx, deed: Deed) -> tuple[Done, limits.Kept]:
+def _write(tx: Tx, deed: Deed) -> tuple[Done, limits.Answer]:
     who = deed.who
     limits.begin(who.service, tx, who.key)
     done = deed.run(tx)
     audit.record(who.service, tx, who.act, done.subject or _id_of(done.body))
-    kept = limits.Kept(done.status, dumps(done.body))
+    kept = limits.Answer(done.status, dumps(done.body))
     if who.key:
         limits.keep(who.service, tx, who.key.id, kept, secret=done.secret)
     return done, kept

@@ -79,7 +79,7 @@ def _image(made: Containers, call: Call, form: Mapping[str, str], is_child: bool
         raise refuse(36000, "The image size is too large.", 2207004)
     if not is_child:
         _check_shape(pulled.content)
-    return made.lab.keep(pulled.content, "image/jpeg", form.get("alt_text"))
+    return made.lab.add_medium(pulled.content, "image/jpeg", form.get("alt_text"))
 
 
 def _check_shape(content: bytes) -> None:
@@ -113,7 +113,7 @@ def _video(made: Containers, call: Call, form: Mapping[str, str]) -> tuple[tuple
     found = mime_type(pulled.content, "")
     if found not in ("video/mp4", "video/quicktime"):
         return (), "2207026"
-    return (made.lab.keep(pulled.content, found),), ""
+    return (made.lab.add_medium(pulled.content, found),), ""
 
 
 _SENTENCES = {

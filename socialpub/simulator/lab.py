@@ -129,7 +129,7 @@ class Lab:
             del self.calls[:-_KEPT_CALLS]
         return call
 
-    def keep(self, content: bytes, content_type: str, alt: str | None = None) -> Medium:
+    def add_medium(self, content: bytes, content_type: str, alt: str | None = None) -> Medium:
         """Keep a medium's bytes for the page, and get how the ledger names it."""
         sha256 = hashlib.sha256(content).hexdigest()
         self.blobs[sha256] = Blob(content, content_type)

@@ -95,7 +95,7 @@ def _medium(made: Containers, call: Call, form: Mapping[str, str], kind: str) ->
     found = mime_type(pulled.content, "application/octet-stream")
     if found not in (_IMAGES if image else _VIDEOS):
         return (), "UNKNOWN" if image else "FAILED_PROCESSING_VIDEO"
-    return (made.lab.keep(pulled.content, found, form.get("alt_text")),), ""
+    return (made.lab.add_medium(pulled.content, found, form.get("alt_text")),), ""
 
 
 def _status(container: Container, status: str) -> dict[str, Any]:

@@ -78,8 +78,8 @@ class Places:
         """As many workers as there have to be, so that each place has its own."""
         return sum(self._most.values())
 
-    def keep(self, kind: str, most: int) -> None:
-        """Keep so many places for a kind."""
+    def reserve(self, kind: str, most: int) -> None:
+        """Reserve so many places for a kind."""
         self._most[kind] = most
 
     def free(self, kind: str) -> int:
@@ -325,7 +325,7 @@ class Jobs(Huey):  # type: ignore[misc]
 
     def register(self, kind: str, run: Callable[[Claim], None], places: int = WORKERS) -> None:
         """Name the function that answers the doorbell of `kind`, and how many of it may be at work at once."""
-        self.places.keep(kind, places)
+        self.places.reserve(kind, places)
         self.kinds[kind] = self.task(name=kind)(run)
 
     def deserialize_task(self, data: tuple[str, Claim]) -> Any:

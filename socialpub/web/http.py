@@ -206,7 +206,7 @@ class Parcel(HTTPResponse):
             raise
 
 
-def kept(answer: limits.Kept) -> Reply:
+def kept(answer: limits.Answer) -> Reply:
     """A write's kept answer, marked when it is a replay."""
     return Reply(answer.body, answer.status, {"Idempotency-Replayed": "true"} if answer.replayed else {})
 

@@ -24,7 +24,7 @@ Life = AbstractAsyncContextManager[None]  # what runs from a start to a stop
 START_SECONDS = 30.0
 CONNECTIONS_MOST = 20_000
 FILES = 100  # descriptors for the database, media and logs
-SETTLE_SECONDS = 0.02  # in which a new connection may show that it has something to say
+FIRST_BYTE_SECONDS = 0.02  # in which a new connection may show that it has something to say
 UNREAD_SPEED = 32 * 1024 * 1024  # bytes a second, of all bodies that nobody reads: to take them in costs as much
 SWITCH_SECONDS = 0.001  # for which a thread that computes may keep the loop waiting; Python's own is five times that
 BACKLOG = 1024  # connections that wait to be accepted; beyond it a client tries again after a second
@@ -90,7 +90,7 @@ class Protocol(HttpProtocol):
         self._time = self.loop.time()
         over = len(self.connections) - self.app.config.CONNECTIONS_MAX
         if over > 0 and over % 8 == 1:
-            self.loop.call_later(SETTLE_SECONDS, _make_room, self.connections, self.app.config.CONNECTIONS_MAX)
+            self.loop.call_later(FIRST_BYTE_SECONDS, _make_room, self.connections, self.app.config.CONNECTIONS_MAX)
         elif over > FILES // 2 and not _make_room(self.connections, self.app.config.CONNECTIONS_MAX):
             _drop(self.connections, self)
 

@@ -88,7 +88,7 @@ class Keeper:
 @pytest.fixture
 def keeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Keeper]]:
     monkeypatch.setattr(connections, "FRESH_SECONDS", 600.0)  # however busy the machine is
-    monkeypatch.setattr(connections, "KEEP_SECONDS", 600.0)
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 600.0)
     made: list[Keeper] = []
 
     def make(*acts: Act) -> Keeper:
@@ -250,7 +250,7 @@ def test_what_one_policy_has_connected_serves_no_other(keeper: Callable[..., Kee
 def test_few_are_kept_and_what_is_idle_is_closed(
     keeper: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "KEPT_MAX", 2)
+    monkeypatch.setattr(connections, "IDLE_MAX", 2)
     servers = [keeper(says(OK)) for _ in range(3)]
     for server in servers:
         assert call(server).ok

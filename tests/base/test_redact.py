@@ -21,7 +21,7 @@ SECRET = "canary+/of=a token~ü"
 def logged(message: str, *arguments: object, error: Exception | None = None) -> str:
     out = io.StringIO()
     handler = logging.StreamHandler(out)
-    handler.setFormatter(redact.OneLine("%(levelname)s %(name)s %(message)s"))
+    handler.setFormatter(redact.LogFormatter("%(levelname)s %(name)s %(message)s"))
     record = logging.LogRecord("x", logging.INFO, "", 0, message, arguments, None)
     if error:
         record.exc_info = (type(error), error, error.__traceback__)

@@ -21,7 +21,7 @@ def holder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Holder]:
     monkeypatch.setattr(connections, "FRESH_SECONDS", 600.0)  # however busy the machine is
-    monkeypatch.setattr(connections, "KEEP_SECONDS", 600.0)
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 600.0)
     yield at_the_lab(make_server, lab, monkeypatch, request.param)
     net.close_idle(0)
 

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.publishing import decide as table
 from socialpub.domain.publishing.decide import (
-    Answer,
     Bind,
     Compare,
     Compared,
     Doubt,
     Doubted,
     Duplicate,
+    Finding,
     Follow,
     Look,
     Looked,
@@ -72,7 +72,7 @@ def kept(outcome: Outcome) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    answer: Answer
+    answer: Finding
     class_: SendClass
     checks: tuple[float, ...]
     intent: Any
@@ -152,7 +152,7 @@ class Case:
         return not self.is_last_look and not self.is_late and self.found is not FINAL
 
 
-def answers() -> Iterator[Answer]:
+def answers() -> Iterator[Finding]:
     for revoked in (False, True):
         yield Resumed(revoked)
         yield Doubted(revoked)
@@ -264,7 +264,7 @@ def test_every_combination_has_exactly_one_step_and_it_is_that_of_its_row() -> N
         seen.add(row[0])
     assert seen == {row[0] for row in ROWS}
     assert {type(step) for _, step in cases()} == set(get_args(Step))
-    assert {type(case.answer) for case, _ in cases()} == set(get_args(Answer))
+    assert {type(case.answer) for case, _ in cases()} == set(get_args(Finding))
     assert len(cases()) > 250_000
 
 
@@ -326,7 +326,7 @@ MINUTE, HOUR = 60_000, 3_600_000
         (NO_KEY, Compared(TWICE, []), {}, 0, Refused(TWICE)),
     ],
 )
-def test_the_steps_that_matter(class_: SendClass, answer: Answer, intent: Any, after_ms: int, step: Step) -> None:
+def test_the_steps_that_matter(class_: SendClass, answer: Finding, intent: Any, after_ms: int, step: Step) -> None:
     row = {"intent_at": NOON, "sends": 1, "looks": 0, "answered": False, "refusal": None} | intent
     assert decide(answer, class_, checks_of(class_, "publish", HORIZON), row, NOON + after_ms) == step
 
@@ -352,7 +352,7 @@ def steps_of(class_: SendClass, *kinds: type) -> set[type]:
 
 
 def test_without_a_key_nothing_is_sent_again_nor_called_absent() -> None:
-    assert not {Resend, NotThere} & steps_of(NO_KEY, *get_args(Answer))
+    assert not {Resend, NotThere} & steps_of(NO_KEY, *get_args(Finding))
 
 
 def test_it_is_only_sent_again_after_a_look_that_found_nothing() -> None:
@@ -415,7 +415,7 @@ def test_deciding_changes_nothing_that_it_is_given() -> None:
 
 def test_the_picture_at_the_head_of_the_table_names_every_step_and_answer() -> None:
     picture = (table.__doc__ or "").partition("\n\n")[2].partition("\n\n")[0]
-    for name in (*get_args(Answer), *get_args(Step)):
+    for name in (*get_args(Finding), *get_args(Step)):
         assert name.__name__ in picture, name
 
 
@@ -455,7 +455,7 @@ class Walk:
             answer = self.take(step)
         raise AssertionError("it does not end")
 
-    def send(self, *, earlier_over: bool) -> Answer:
+    def send(self, *, earlier_over: bool) -> Finding:
         fate = self.fates[min(self.sends, len(self.fates) - 1)]
         self.sends += 1
         if fate.effect_ms is not None:
@@ -466,7 +466,7 @@ class Walk:
         answered = fate.outcome is not None
         return Sent(failure(fate.outcome or Outcome.AMBIGUOUS, response=answered), earlier_over)
 
-    def take(self, step: Step) -> Answer:
+    def take(self, step: Step) -> Finding:
         if isinstance(step, Doubt):
             if step.kept:
                 refusal = kept(step.error.outcome or Outcome.REJECTED) if step.refused else None

@@ -53,7 +53,7 @@ def test_the_page_shows_a_hundred_entries_and_says_how_many_are_older(control: h
 
 
 def test_a_blob_that_is_no_image_is_not_shown(control: httpx.Client, alice: Alice) -> None:
-    medium = alice.simulator.lab.keep(b"<script>", "text/html")
+    medium = alice.simulator.lab.add_medium(b"<script>", "text/html")
     answers = [control.get(f"/lab/blobs/{name}") for name in (medium.sha256, "unknown")]
     assert [(answer.status_code, answer.json()["error"]) for answer in answers] == [
         (404, "there is no such image or video")

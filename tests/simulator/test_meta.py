@@ -205,7 +205,7 @@ def test_a_container_takes_its_time_is_published_once_and_dies_after_a_day(alice
 
 def kept(alice: Client, content: bytes = b"", kind: str = "image/jpeg") -> str:
     """The address of a medium, served by the lab itself."""
-    medium = alice.simulator.lab.keep(content or jpeg(), kind)
+    medium = alice.simulator.lab.add_medium(content or jpeg(), kind)
     return f"{alice.simulator.url}/lab/blobs/{medium.sha256}"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from socialpub.base.errors import ApiError
 from socialpub.domain.publishing import run as publish
-from socialpub.domain.publishing.decide import Answer, Bind, Doubted, Resumed
+from socialpub.domain.publishing.decide import Bind, Doubted, Finding, Resumed
 from socialpub.domain.publishing.run import _Run
 from socialpub.store.rows import IntentRow
 
@@ -17,11 +17,11 @@ def apply() -> None:
 
 
 class NaiveRun(_Run):
-    def _step(self, intent: IntentRow, answer: Answer) -> None:
-        if isinstance(answer, Resumed | Doubted):
+    def _step(self, intent: IntentRow, finding: Finding) -> None:
+        if isinstance(finding, Resumed | Doubted):
             self._again(intent)
         else:
-            super()._step(intent, answer)
+            super()._step(intent, finding)
 
     def _again(self, intent: IntentRow) -> None:
         """Fresh content, sent once more, without a look."""

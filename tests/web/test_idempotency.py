@@ -275,7 +275,7 @@ def test_20_twins_of_a_cancel_cancel_once(world: World) -> None:
 def test_a_twin_that_waits_too_long_is_told_so_and_the_first_goes_on(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "TWIN_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(limits, "SAME_KEY_WAIT_SECONDS", 0.1)
     world.server.lab.lab.faults.add([{"fault": "delay:0.8", "operation": "com.atproto.repo.putRecord"}])
     world.server.lab.lab.calls.clear()
     body, slow = world.body(), world.server.api(world.alice.key)

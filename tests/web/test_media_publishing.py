@@ -95,7 +95,7 @@ def test_a_url_is_fetched_and_measured_once_a_batch(
 
 def test_a_settled_batch_leaves_no_fetched_files(server: Server, alice: Person, shelf: Shelf) -> None:
     publish(alice, by_url(shelf.put("/a.jpg", picture())))
-    for batch in server.engine.fetched.kept():
+    for batch in server.engine.fetched.held():
         server.engine.fetched.drop(batch)
     assert [path for path in (server.home / "fetched").rglob("*") if path.is_file()] == []
 

@@ -12,7 +12,7 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
 from socialpub.domain.accounts import attention, grants
-from socialpub.domain.accounts.tokens import columns, line
+from socialpub.domain.accounts.tokens import columns, open_upstream
 from socialpub.domain.core import moves
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
@@ -165,7 +165,7 @@ def login(service: Service, platform: str, fields: Mapping[str, str]) -> tuple[I
     log_in: Login | None = getattr(connector, "login", None) and connector  # type: ignore[assignment]
     if log_in is None:
         raise ApiError("platform_not_enabled", f"Accounts of {platform} do not connect by credentials.")
-    with line(service, platform, Who(""), Tokens("")) as up:
+    with open_upstream(service, platform, Who(""), Tokens("")) as up:
         return log_in.login(up, fields, service.now_ms)
 
 

@@ -18,7 +18,7 @@ def is_meant(error: ApiError) -> bool:
     return error.code == "platform_auth_failed" and not (error.rule or "").startswith("account.")
 
 
-def keep(service: Service, tx: Tx, account: str, error: ApiError) -> None:
+def remember(service: Service, tx: Tx, account: str, error: ApiError) -> None:
     """Remember a refusal on the account, in place of an earlier one."""
     now = service.now_ms
     kept = json.dumps({"code": error.code, "message": error.message, "at": now}, ensure_ascii=False)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from socialpub import platforms
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.domain.accounts import accounts
-from socialpub.domain.accounts.tokens import MARGIN_MS, digest_of, line, open_tokens, renewed, scrub
+from socialpub.domain.accounts.tokens import MARGIN_MS, digest_of, open_tokens, open_upstream, renewed, scrub
 from socialpub.domain.core.service import Service
 from socialpub.platforms.contract import Connector, Platform, Tokens, Upstream
 from socialpub.store.rows import AccountRow
@@ -50,17 +50,17 @@ class Caller:
         lets anybody look.
         """
         if looking and self.is_revoked():
-            return self._over_a_line(step, self._unsent(self._nobodys), bound)
+            return self._with_upstream(step, self._unsent(self._nobodys), bound)
         if self.tokens is None:
             self.tokens = self._unsent(lambda: self._open(refresh=not looking))
         tokens = self.tokens
         try:
-            return self._over_a_line(step, tokens, bound)
+            return self._with_upstream(step, tokens, bound)
         except ApiError as error:
             if not error.stale_token or not tokens.refresh:
                 raise
         self.tokens = self._unsent(lambda: renewed(self.service, self.account["id"], tokens))
-        return self._over_a_line(step, self.tokens, bound)
+        return self._with_upstream(step, self.tokens, bound)
 
     def is_revoked(self) -> bool:
         """Whether the account's authorization is over by now: its platform is not called with it any more."""
@@ -95,9 +95,9 @@ class Caller:
             raise refuse("account.reconnect_required")
         return Tokens("")
 
-    def _over_a_line(self, step: Callable[[Upstream], T], tokens: Tokens, bound: frozenset[str]) -> T:
+    def _with_upstream(self, step: Callable[[Upstream], T], tokens: Tokens, bound: frozenset[str]) -> T:
         account = accounts.who(self.account)
-        with line(self.service, self.platform.name, account, tokens) as up:
+        with open_upstream(self.service, self.platform.name, account, tokens) as up:
             try:
                 return step(replace(up, bound=bound))
             except ApiError as error:

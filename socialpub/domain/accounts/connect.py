@@ -219,7 +219,7 @@ async def by_code(service: Service, scope: Scope, name: str, state: str, code: s
         raise ApiError("platform_auth_failed", "The login offers no account that can be published to.", platform=name)
     if len(found) == 1:
         return Offer(row["profile"], found)
-    await act.write(service, scope, lambda tx: _keep_choices(service, tx, row["id"], found))
+    await act.write(service, scope, lambda tx: _save_choices(service, tx, row["id"], found))
     return Offer(row["profile"], found, row["id"])
 
 
@@ -303,7 +303,7 @@ def _exchange(
         return (public_client.accept(service, platform.name, secret["invited"], code, iss),)
     verifier = secret["verifier"]
     connector = cast(Authorizes, platforms.CONNECTORS[platform.name])
-    with tokens.line(service, platform.name, Who(""), Tokens("")) as up:
+    with tokens.open_upstream(service, platform.name, Who(""), Tokens("")) as up:
         uri, now = redirect_uri(service, platform), service.now_ms
         found = oauth.exchange(platform, up.http, up.site, code, uri, verifier, now)
         try:
@@ -313,7 +313,7 @@ def _exchange(
             raise
 
 
-def _keep_choices(service: Service, tx: Tx, attempt: str, found: tuple[Connected, ...]) -> None:
+def _save_choices(service: Service, tx: Tx, attempt: str, found: tuple[Connected, ...]) -> None:
     sealed = _seal(service, attempt, "choices", [_pack(one) for one in found])
     ConnectAttempt.update(choices=sealed, ends_at=service.now_ms + LIFE_MS).where(
         ConnectAttempt.id == attempt

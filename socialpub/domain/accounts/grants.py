@@ -32,7 +32,7 @@ def end(service: Service, row: AccountRow, held: Tokens) -> bool:
     connector = cast(Revokes, platforms.CONNECTORS[row["platform"]])
     who = Who(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
     try:
-        with tokens.line(service, row["platform"], who, held) as up:
+        with tokens.open_upstream(service, row["platform"], who, held) as up:
             connector.revoke(up)
     except ApiError as error:
         log.warning("account %s: its authorization was not ended upstream: %s", row["id"], error.code)

@@ -70,7 +70,7 @@ def client(service: Service, platform: str) -> AppClient:
     sealed = service.read(_sealed).result()
     if sealed is None:
         fresh = _connector(platform).client_key(service.runtime.entropy)
-        sealed = service.write(lambda tx: _kept(service, tx, fresh)).result()
+        sealed = service.write(lambda tx: _first_key(service, tx, fresh)).result()
     try:
         key = service.runtime.vault.open(sealed, _PLACE).decode("ascii")
     except crypto.SealError as error:
@@ -83,7 +83,7 @@ def _sealed() -> str | None:
     return Instance.select(Instance.client_key).where(Instance.id == 1).scalar()  # type: ignore[no-any-return]
 
 
-def _kept(service: Service, tx: Tx, fresh: str) -> str:
+def _first_key(service: Service, tx: Tx, fresh: str) -> str:
     """The sealed key: of whoever was first."""
     held = _sealed()
     if held is None:
@@ -97,11 +97,11 @@ def _kept(service: Service, tx: Tx, fresh: str) -> str:
 
 def invite(service: Service, platform: str, handle: str, state: str) -> Invitation:
     """Push the request for an account upstream. Blocks."""
-    with tokens.line(service, platform, Who(""), Tokens("")) as up:
+    with tokens.open_upstream(service, platform, Who(""), Tokens("")) as up:
         return _connector(platform).invite(up, client(service, platform), handle, state)
 
 
 def accept(service: Service, platform: str, kept: Mapping[str, Any], code: str, iss: str | None) -> Connected:
     """The account that a code stands for. Blocks."""
-    with tokens.line(service, platform, Who(""), Tokens("")) as up:
+    with tokens.open_upstream(service, platform, Who(""), Tokens("")) as up:
         return _connector(platform).accept(up, client(service, platform), dict(kept), code, iss)

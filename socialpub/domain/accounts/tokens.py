@@ -239,7 +239,7 @@ def _ask(service: Service, row: AccountRow, current: Tokens) -> Tokens:
 
 def _ask_once(service: Service, row: AccountRow, current: Tokens) -> Tokens:
     who = Who(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
-    with line(service, row["platform"], who, current) as up:
+    with open_upstream(service, row["platform"], who, current) as up:
         return platforms.CONNECTORS[row["platform"]].refresh(up, service.now_ms)
 
 
@@ -257,7 +257,7 @@ def _unrenewed(service: Service, row: AccountRow, current: Tokens, error: ApiErr
         gone.platform = error.platform
         return gone
     if attention.is_meant(error):
-        service.write(lambda tx: attention.keep(service, tx, row["id"], error)).result()
+        service.write(lambda tx: attention.remember(service, tx, row["id"], error)).result()
     if error.outcome not in (None, Outcome.AMBIGUOUS):
         _write_back(service, row)
     return error
@@ -429,8 +429,8 @@ def _common(row: AccountRow) -> TokenEvent:
 
 
 @contextlib.contextmanager
-def line(service: Service, platform: str, account: Who, tokens: Tokens) -> Iterator[Upstream]:
-    """A live line to a platform for one job in one thread."""
+def open_upstream(service: Service, platform: str, account: Who, tokens: Tokens) -> Iterator[Upstream]:
+    """A live connection to a platform for one job in one thread."""
     runtime = service.runtime
     with (
         runtime.open_http(runtime.http_policy(guarded=False)) as http,
@@ -446,7 +446,7 @@ def line(service: Service, platform: str, account: Who, tokens: Tokens) -> Itera
 
 def scrub(value: Any, tokens: Tokens) -> Any:
     """A raw upstream answer without secrets, those of the account among them."""
-    return redact.answer(value, _secrets(tokens))
+    return redact.value(value, _secrets(tokens))
 
 
 def _secrets(tokens: Tokens) -> list[str]:

@@ -112,7 +112,7 @@ class Service:
     unkept: set[str] = field(default_factory=set)  # batches whose answer could not be kept for their key
     turns: Turns = field(default_factory=lambda: Turns(CHECKED_AT_ONCE))
     renewals: dict[str, Renewal] = field(default_factory=dict)  # by account
-    notes: Notes = field(default_factory=Notes)  # of all lines to accounts
+    notes: Notes = field(default_factory=Notes)  # of all calls to accounts
     setup_digest: str | None = None  # of the one-time link that makes the first owner
     stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end
     run: str = field(init=False)  # the name of this run, in what only one of several may hold

@@ -133,7 +133,7 @@ def sweep(service: Service, fetched: library.Fetched) -> None:
     while service.write(lambda tx: audit.purge(service, tx)).result() == audit.PURGED_AT_ONCE:
         log.info("acts past their time are being forgotten")
     fetched.adopt()
-    for batch in fetched.kept():
+    for batch in fetched.held():
         if service.read(functools.partial(batches.has_ended, batch)).result():
             fetched.drop(batch)
     # A database that was put back may be the wrong one: its media are left alone until somebody has looked.

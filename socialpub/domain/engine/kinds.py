@@ -62,8 +62,8 @@ def _publish(bench: Bench, claim: Claim) -> bool:
     return publishing.run(bench.service, bench.fetched, claim)
 
 
-def _answer(bench: Bench, claim: Claim) -> bool:
-    recovery.answer(bench.service, claim)
+def _complete_answer(bench: Bench, claim: Claim) -> bool:
+    recovery.complete_answer(bench.service, claim)
     return False
 
 
@@ -91,7 +91,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "answer",
-        run=_answer,
+        run=_complete_answer,
         places=lambda settings: 2,
         pausable=False,
         sweep=recovery.ring_interrupted,

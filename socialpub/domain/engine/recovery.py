@@ -160,7 +160,7 @@ def _interrupted(now: int, within_ms: int) -> list[str]:
     return [row[0] for row in query.tuples()]
 
 
-def answer(service: Service, claim: Claim) -> None:
+def complete_answer(service: Service, claim: Claim) -> None:
     """Complete the kept answer of a batch whose request died with the process, once the batch is settled."""
     batch = claim.key.removeprefix("answer:")
 

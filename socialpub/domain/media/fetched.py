@@ -98,7 +98,7 @@ class Fetched:
         """One of them and what it is; ApiError from measuring."""
         return self._once(batch, name, _gone)
 
-    def kept(self) -> list[str]:
+    def held(self) -> list[str]:
         """The batches whose files are here, without those that are just being validated."""
         return [name for name in self._folder.names() if not (name.startswith(VALIDATING) and name in self._entries)]
 
@@ -153,7 +153,7 @@ class Fetched:
                     "preflight_failed", f"The address answered with status {reply.status}.", platform_response=detail
                 )
             arriving.finish()
-            arriving.keep(place)
+            arriving.move_to(place)
 
     def _make(self, batch: str) -> Path:
         with disk.told():

@@ -132,7 +132,7 @@ class Arriving:
             with self.path.open("rb") as file:
                 os.fsync(file.fileno())
 
-    def keep(self, place: Path) -> None:
+    def move_to(self, place: Path) -> None:
         """Move the finished file to its place, durably."""
         with disk.told():
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ class Arriving:
                 _sync(folder)
 
     def close(self) -> None:
-        """Drop what was not kept; what a full disk did not take was told before."""
+        """Drop what was not moved to its place; what a full disk did not take was told before."""
         with contextlib.suppress(OSError):
             self.file.close()
         with contextlib.suppress(OSError):
@@ -156,16 +156,16 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-# --- Keeping and removing --------------------------------------------------------------------------------------------
+# --- Saving and removing ---------------------------------------------------------------------------------------------
 
 
-def keep(service: Service, arriving: Arriving) -> Path:
+def save(service: Service, arriving: Arriving) -> Path:
     """The finished file's place under its hash, leased until `release` or `give_up` (or a quarter of an hour)."""
     place = file_of(service, arriving.sha256)
     with _lock:
         _leases.setdefault(place, []).append(service.runtime.clock.monotonic() + LEASE_SECONDS)
         if not place.exists():
-            arriving.keep(place)
+            arriving.move_to(place)
     return place
 
 

@@ -65,7 +65,7 @@ def store(service: Service, arriving: files.Arriving, organization: str) -> Fact
         if error.code == "internal_error":
             raise
         facts = None
-    files.keep(service, arriving)
+    files.save(service, arriving)
     return facts or Facts(kind, arriving.size, arriving.sha256)
 
 
@@ -75,16 +75,16 @@ def take(service: Service, arriving: files.Arriving, organization: str) -> Facts
     facts = probe.measure(arriving.path, arriving.sha256, organization)
     if facts is None:
         raise refuse("media.type_unsupported")
-    files.keep(service, arriving)
+    files.save(service, arriving)
     return facts
 
 
-async def upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> limits.Kept:
+async def upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> limits.Answer:
     """Keep an uploaded file and make its record: the answer, once for the key of `who`."""
     return await limits.once(who.service, who.key, lambda: _upload(who, arriving, fields))
 
 
-async def _upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> limits.Kept:
+async def _upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> limits.Answer:
     service, asked = who.service, fields.profile_id
     if who.scope.profile is not None and asked not in (None, who.scope.profile):
         raise refuse("profile.scope_mismatch")

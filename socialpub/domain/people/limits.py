@@ -23,8 +23,8 @@ from socialpub.store.rows import IdempotencyRow
 # --- Idempotency -------------------------------------------------------------------------------------------------
 
 KEY_MAX = 128
-TWIN_WAIT_SECONDS = 60.0
-TWIN_RETRY_SECONDS = 5
+SAME_KEY_WAIT_SECONDS = 60.0
+SAME_KEY_RETRY_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Answer:
     """The answer of a write, as bytes: what the first caller got and every replay gets."""
 
     status: int
@@ -66,7 +66,7 @@ def key_of(scope: Scope, method: str, path: str, header: str | None, fingerprint
     return Key(hashlib.sha256(scoped.encode()).hexdigest(), scope.organization, fingerprint)
 
 
-async def once(service: Service, key: Key | None, run: Callable[[], Awaitable[Kept]]) -> Kept:
+async def once(service: Service, key: Key | None, run: Callable[[], Awaitable[Answer]]) -> Answer:
     """The answer of `run`, executed once for a key: the same request again waits for it, a repeat gets the same bytes.
 
     `run` calls `claim` in its transaction, so that a crash after it can never execute the key twice, and stores its
@@ -79,13 +79,13 @@ async def once(service: Service, key: Key | None, run: Callable[[], Awaitable[Ke
         try:
             return await run()
         except InUseError:
-            found = await _replay(service, key, wait=TWIN_WAIT_SECONDS)
+            found = await _replay(service, key, wait=SAME_KEY_WAIT_SECONDS)
     if found is None:
-        raise refuse("idempotency_key.in_progress", retry_after=TWIN_RETRY_SECONDS)
+        raise refuse("idempotency_key.in_progress", retry_after=SAME_KEY_RETRY_SECONDS)
     return found
 
 
-async def _replay(service: Service, key: Key, wait: float) -> Kept | None:
+async def _replay(service: Service, key: Key, wait: float) -> Answer | None:
     """The kept answer; None when there is no record (with `wait` 0), or none in time."""
     row = await service.read(lambda: _find(key, service.now_ms))
     if row is None and not wait:
@@ -93,12 +93,12 @@ async def _replay(service: Service, key: Key, wait: float) -> Kept | None:
     if row is not None and row["fingerprint"] != key.fingerprint:
         raise refuse("idempotency_key.body_mismatch")
     row = await service.hub.until(
-        f"key:{key.id}", lambda: service.read(lambda: _finished(key, service.now_ms)), wait or TWIN_WAIT_SECONDS
+        f"key:{key.id}", lambda: service.read(lambda: _finished(key, service.now_ms)), wait or SAME_KEY_WAIT_SECONDS
     )
     if row is None:
-        raise refuse("idempotency_key.in_progress", retry_after=TWIN_RETRY_SECONDS)
+        raise refuse("idempotency_key.in_progress", retry_after=SAME_KEY_RETRY_SECONDS)
     assert row["status"] is not None, "only a finished one is waited for"
-    return Kept(row["status"], _opened(service, row), replayed=True, batch=row["batch"])
+    return Answer(row["status"], _opened(service, row), replayed=True, batch=row["batch"])
 
 
 def _find(key: Key, now: int) -> IdempotencyRow | None:
@@ -134,7 +134,7 @@ def begin(service: Service, tx: Tx, key: Key | None, batch: str | None = None) -
     ).execute()
 
 
-def keep(service: Service, tx: Tx, key_id: str, answer: Kept, *, secret: bool = False) -> None:
+def keep(service: Service, tx: Tx, key_id: str, answer: Answer, *, secret: bool = False) -> None:
     """Store the answer of a claimed key; `secret`: sealed, for bodies that show a secret once."""
     body = service.runtime.vault.seal(answer.body.encode(), ("idempotency", "body", key_id)) if secret else answer.body
     Idempotency.update(status=answer.status, body=body, sealed=secret).where(

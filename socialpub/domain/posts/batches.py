@@ -100,12 +100,12 @@ def _result(row: _Target) -> Result:
     return without_none(result, *MAYBE)
 
 
-def answer_of(body: BatchBody) -> limits.Kept:
+def answer_of(body: BatchBody) -> limits.Answer:
     """A batch as the answer to its request: 202 while it is `queued`, else 200, whatever became of it."""
-    return limits.Kept(202 if body["status"] == "queued" else 200, dumps(body), batch=body["id"])
+    return limits.Answer(202 if body["status"] == "queued" else 200, dumps(body), batch=body["id"])
 
 
-def joined(body: BatchBody) -> limits.Kept:
+def joined(body: BatchBody) -> limits.Answer:
     """The answer to a request that repeats the one which made the batch: nothing was done for it."""
     note = warning_body(warning("joined_undelivered_batch"))
     results: list[Result] = [{**one, "warnings": [*one.get("warnings", []), note]} for one in body["results"]]
@@ -142,7 +142,7 @@ async def _until_ended(service: Service, batch: str, seconds: float) -> None:
         await service.hub.until(f"post:{post}", functools.partial(_read_ended, service, post), max(0.0, left))
 
 
-async def kept(service: Service, key: limits.Key, batch: str, answer: limits.Kept) -> None:
+async def keep_answer(service: Service, key: limits.Key, batch: str, answer: limits.Answer) -> None:
     """Keep the answer of an accepted batch for its key: now, or where that is not known to be done, a little later."""
     if not await afterwards(service, lambda tx: limits.keep(service, tx, key.id, answer)):
         service.unkept.add(batch)

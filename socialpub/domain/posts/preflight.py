@@ -159,12 +159,12 @@ def warnings_of(
     seen: dict[tuple[str, str], str] = {}
     found = []
     for aim, name in zip(aims, names, strict=True):
-        found.append(tuple(_notes(service, aim, at_ms, seen)))
+        found.append(tuple(_warnings(service, aim, at_ms, seen)))
         seen.setdefault((aim.account["id"], aim.draft.text), name)
     return found
 
 
-def _notes(service: Service, aim: Aim, at_ms: int | None, seen: Mapping[tuple[str, str], str]) -> Iterator[Warning]:
+def _warnings(service: Service, aim: Aim, at_ms: int | None, seen: Mapping[tuple[str, str], str]) -> Iterator[Warning]:
     before = _posted_before(service, aim)
     repeat = seen.get((aim.account["id"], aim.draft.text)) or (f"post {before}" if before else None)
     if repeat and aim.draft.text:

@@ -1,4 +1,4 @@
-"""What follows from an answer: the protocol's decisions, one step for each. No database, no network, no clock.
+"""What follows from a finding: the protocol's decisions, one step for each. No database, no network, no clock.
 
     What came                                                      The step
     Resumed, Doubted  before the time to look                      Wait
@@ -73,7 +73,7 @@ class Looked:
     revoked: bool = False
 
 
-Answer = Resumed | Doubted | Sent | Compared | Looked
+Finding = Resumed | Doubted | Sent | Compared | Looked
 
 # --- Steps ---
 
@@ -174,9 +174,9 @@ Step = Bind | Follow | Compare | Doubt | Wait | Look | LookLater | Resend | Refu
 # --- The table ---
 
 
-def decide(answer: Answer, class_: SendClass, checks: Sequence[float], intent: IntentRow, now: int) -> Step:
+def decide(finding: Finding, class_: SendClass, checks: Sequence[float], intent: IntentRow, now: int) -> Step:
     """The one step that follows. `checks`: seconds after the intent at which to look (`horizon.checks_of`)."""
-    match answer:
+    match finding:
         case Resumed(revoked):
             due = now if revoked else horizon.due_look(checks, intent, now)
             return _look_at(due, revoked, intent, now)
@@ -197,7 +197,7 @@ def decide(answer: Answer, class_: SendClass, checks: Sequence[float], intent: I
             return _absent(found, revoked, class_, checks, intent, now)
         case Looked(Unknown() as found, revoked):
             return _unseen(found, revoked, checks, intent, now)
-    raise AssertionError(f"no decision for {answer}")
+    raise AssertionError(f"no decision for {finding}")
 
 
 def _look_at(due: int, revoked: bool, intent: IntentRow, now: int) -> Step:

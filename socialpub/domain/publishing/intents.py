@@ -160,7 +160,7 @@ def looked(
     return changed
 
 
-def answered(
+def doubted(
     service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, error: ApiError, *, over: bool, refused: bool
 ) -> IntentRow:
     """The send got an answer, only not one to trust. `over`: no call is still on its way. `refused`: it said no."""

@@ -231,7 +231,7 @@ def failed(
     if error.rule == "account.reconnect_required":
         tokens.refused(service, tx, snapshot.account, error)
     elif attention.is_meant(error):
-        attention.keep(service, tx, snapshot.account["id"], error)
+        attention.remember(service, tx, snapshot.account["id"], error)
     if wait is None and not error.absent and moves.goes_on(post):
         error = unclear.told_no_more(post, snapshot.account, error)
     _finish_attempt(service, tx, post["id"], snapshot.attempt["number"], error)

@@ -26,13 +26,13 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
 from socialpub.domain.publishing import bringing, horizon, intents, records, unclear
 from socialpub.domain.publishing.decide import (
-    Answer,
     Bind,
     Compare,
     Compared,
     Doubt,
     Doubted,
     Duplicate,
+    Finding,
     Follow,
     Look,
     Looked,
@@ -226,11 +226,11 @@ class _Run:
 
     # --- The steps that `decide` knows ---
 
-    def _step(self, intent: IntentRow, answer: Answer) -> None:
-        """Take the step that follows from an answer; most lead to another answer and its step."""
+    def _step(self, intent: IntentRow, finding: Finding) -> None:
+        """Take the step that follows from a finding; most lead to another finding and its step."""
         class_ = self.up.platform.class_of(json.loads(intent["plan"]))
         checks = horizon.checks_of(class_, intent["step"], self.service.runtime.settings.publishing.settle_horizon)
-        step = decide(answer, class_, checks, intent, self.service.now_ms)
+        step = decide(finding, class_, checks, intent, self.service.now_ms)
         match step:
             case Bind():
                 self._bind(intent, step)
@@ -311,7 +311,7 @@ class _Run:
         error.platform_response = self.up.scrubbed(error.platform_response)
         over, refused = step.over, step.refused
         return self._record(
-            lambda tx: intents.answered(self.service, tx, self.snapshot, intent, error, over=over, refused=refused)
+            lambda tx: intents.doubted(self.service, tx, self.snapshot, intent, error, over=over, refused=refused)
         )
 
     def _look(self, intent: IntentRow) -> Published | Pending | Absent | Unknown:

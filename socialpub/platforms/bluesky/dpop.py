@@ -99,7 +99,7 @@ def request(
         reply = http.request(method, url, headers=proven, **sent)
         nonce = reply.headers.get("dpop-nonce", "")
         if nonce:
-            up.notes.keep(_nonce_of(key, url), nonce)
+            up.notes.put(_nonce_of(key, url), nonce)
         if not nonce or not _wants_nonce(reply):
             break
     return reply

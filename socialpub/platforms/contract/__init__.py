@@ -26,7 +26,6 @@ from socialpub.platforms.contract.declaration import (
     SendClass,
     Upkeep,
 )
-from socialpub.platforms.contract.line import ConfiguredSite, Mint, Notes, ScopedSite, Site, Tokens, Upstream
 from socialpub.platforms.contract.replies import Replies, Verdict, refusal, verdict
 from socialpub.platforms.contract.results import (
     Absent,
@@ -40,6 +39,7 @@ from socialpub.platforms.contract.results import (
     Warning,
 )
 from socialpub.platforms.contract.rule_rows import Check, Hit, Rule, Subject, Surroundings
+from socialpub.platforms.contract.upstream import ConfiguredSite, Mint, Notes, ScopedSite, Site, Tokens, Upstream
 
 __all__ = [
     "Absent",

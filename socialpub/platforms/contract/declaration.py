@@ -9,8 +9,8 @@ from typing import Literal, TypedDict
 from pydantic import BaseModel
 
 from socialpub.platforms.contract.content import Account, Draft, Json, Kind
-from socialpub.platforms.contract.line import Site
 from socialpub.platforms.contract.rule_rows import Rule
+from socialpub.platforms.contract.upstream import Site
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from socialpub.platforms.contract.content import Json
-from socialpub.platforms.contract.line import Tokens
+from socialpub.platforms.contract.upstream import Tokens
 
 
 @dataclass(frozen=True)

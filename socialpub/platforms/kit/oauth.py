@@ -266,21 +266,21 @@ def _failure(
     refused_app = _row(platform).basic and reply.status == 401 and fault.name not in _ABOUT_GRANTS
     if refused_app and renewing and not fault.is_ours:
         # Pinterest answers a refused renewal in the same way: who has other accounts to compare with can tell.
-        error = _refused(platform, f"{platform.label} refused: {redact.answer(fault.message or fault.name, hidden)}")
+        error = _refused(platform, f"{platform.label} refused: {redact.value(fault.message or fault.name, hidden)}")
         error.app_in_doubt = True
     elif fault.is_ours or refused_app:
-        error = misconfigured(platform, redact.answer(fault.message or fault.name, hidden))
+        error = misconfigured(platform, redact.value(fault.message or fault.name, hidden))
     elif reply.status == 429 or fault.throttled:
         error = _unavailable(platform, "asks to slow down", Outcome.THROTTLED, reply.retry_after)
     elif fault.busy or reply.status in (408, 425) or reply.status >= 500:
         error = _unavailable(platform, "could not answer", Outcome.AMBIGUOUS, reply.retry_after)
     elif 400 <= reply.status < 500 or (reply.ok and fault.name):
-        error = _refused(platform, f"{platform.label} refused: {redact.answer(fault.message or fault.name, hidden)}")
+        error = _refused(platform, f"{platform.label} refused: {redact.value(fault.message or fault.name, hidden)}")
     else:
         error = _unavailable(platform, "gave an answer that cannot be read", Outcome.AMBIGUOUS)
         error.platform_response = {"status": reply.status}  # half an answer may hold a token
         return error
-    error.platform_response = {"status": reply.status, "body": redact.answer(_shown(reply), hidden)}
+    error.platform_response = {"status": reply.status, "body": redact.value(_shown(reply), hidden)}
     return error
 
 

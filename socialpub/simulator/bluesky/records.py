@@ -159,7 +159,7 @@ class Records:
         found = []
         for reference in blobs(record):
             blob = account.repo.blobs[cid_of(reference)]
-            found.append(self._lab.keep(blob.content, blob.mime_type, alts.get(blob.cid)))
+            found.append(self._lab.add_medium(blob.content, blob.mime_type, alts.get(blob.cid)))
         return found
 
 

@@ -110,7 +110,7 @@ class Repo:
         records, kept = dict(self.records), dict(self.blobs)
         for write in writes:
             self._apply(write, records)
-        self._settle_blobs(writes, records, kept)
+        self._update_blobs(writes, records, kept)
         self.records, self.blobs = records, kept
         rev = self.next_tid()
         self.head = cbor.record_cid({"did": self.did, "rev": rev, "prev": self.head})
@@ -127,7 +127,7 @@ class Repo:
             created = current.created_ms if current else self.clock.now_ms()
             records[write.key] = StoredRecord(self.uri(*write.key), write.cid, write.value, created)
 
-    def _settle_blobs(
+    def _update_blobs(
         self, writes: Iterable[Write], records: Mapping[tuple[str, str], StoredRecord], kept: dict[str, StoredBlob]
     ) -> None:
         """Drop the blobs that nothing refers to any more, and check those that are referred to for the first time."""

@@ -115,7 +115,7 @@ class Feed:
             raise refuse(324, "(#324) Missing or invalid image file", 2069019)
         if len(content) > _PHOTO_MAX:
             raise refuse(1, "The photo is too big", 1366046)
-        medium = self.lab.keep(content, kind, form.texts.get("alt_text_custom"))
+        medium = self.lab.add_medium(content, kind, form.texts.get("alt_text_custom"))
         photo = Photo(self.new_id(), page.id, medium, self.now)
         self.photos[photo.id] = photo
         if form.texts.get("published", "true") == "false":

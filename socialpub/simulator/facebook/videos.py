@@ -210,7 +210,7 @@ class Videos:
 
     def _show(self, video: Video) -> None:
         content, page = bytes(video.content), self.pages.pages[video.page]
-        medium = self.lab.keep(content, mime_type(content, ""))
+        medium = self.lab.add_medium(content, mime_type(content, ""))
         text = video.form.get("description", "")
         node = {
             "id": f"{page.id}_{video.id}",

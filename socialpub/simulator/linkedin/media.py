@@ -181,7 +181,7 @@ class Media:
     def _whole(self, asset: Asset) -> None:
         content = b"".join(asset.parts[place] for place in sorted(asset.parts))
         found = mime_type(content, "")
-        asset.medium = self.lab.keep(content, found)
+        asset.medium = self.lab.add_medium(content, found)
         asset.whole_at = self.lab.clock.now_ms()
         asset.broken = found not in (_IMAGES if asset.kind == "image" else _VIDEOS) or self.failing > 0
         self.failing = max(self.failing - 1, 0)

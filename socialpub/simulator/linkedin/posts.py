@@ -84,7 +84,7 @@ class Posts:
         text = asked.get("commentary", "")
         if not media and not text.strip():
             raise invalid("/commentary", "INVALID_VALUE_BLANK_FIELD", "commentary is blank")
-        self._refuse_twin(asked)
+        self._refuse_duplicate(asked)
         self._count += 1
         kind = "ugcPost" if any(medium.type.startswith("video/") for medium in media) else "share"
         urn = f"urn:li:{kind}:{7_396_000_000_000_000_000 + self._count}"
@@ -95,7 +95,7 @@ class Posts:
         self.lab.ledger.write(Publication("linkedin", author, "post", urn, url, shown(text), media, asked))
         return Answer(201, headers={"x-restli-id": urn})
 
-    def _refuse_twin(self, asked: dict[str, Any]) -> None:
+    def _refuse_duplicate(self, asked: dict[str, Any]) -> None:
         since = self.lab.clock.now_ms() - _DUPLICATE_MS
         for urn, post in self.by_urn.items():
             alike = all(post.node.get(name) == asked.get(name) for name in ("author", "commentary", "content"))

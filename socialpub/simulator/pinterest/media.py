@@ -110,7 +110,7 @@ class Media:
         if self.lab.clock.now_ms() > video.made_at + _FORM_MS:
             raise _xml(403, "AccessDenied", "Invalid according to Policy: Policy expired.")
         kind = mime_type(content, "")
-        video.medium = self.lab.keep(content, kind)
+        video.medium = self.lab.add_medium(content, kind)
         video.stored_at = self.lab.clock.now_ms()
         video.broken = kind not in _KINDS or self.failing > 0
         self.failing = max(self.failing - 1, 0)

@@ -172,7 +172,7 @@ class Pins:
         found = mime_type(content, "")
         if found not in (_INLINE if inline else _FETCHED):
             raise refuse(400, 235, "Sorry we could not read the image.")
-        return self.lab.keep(content, found)
+        return self.lab.add_medium(content, found)
 
     def _video(self, call: Call, source: Mapping[str, Any], person: Person) -> Medium:
         video = self.media.of(str(source.get("media_id", "")), person.id)

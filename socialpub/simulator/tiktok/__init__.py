@@ -215,7 +215,7 @@ class Tiktok:
             task.failed = "photo_pull_failed"
         elif not all(found in _PHOTOS for found in types):
             task.failed = "file_format_check_failed"
-        media = [self.lab.keep(each.content, found) for each, found in zip(pulled, types, strict=True)]
+        media = [self.lab.add_medium(each.content, found) for each, found in zip(pulled, types, strict=True)]
         self._complete(task, tuple(media))
         return ok({"publish_id": task.id})
 
@@ -281,7 +281,7 @@ class Tiktok:
         found = mime_type(content, "application/octet-stream")
         if found not in _VIDEOS:
             task.failed = "file_format_check_failed"
-        return self.lab.keep(content, found)
+        return self.lab.add_medium(content, found)
 
     def _complete(self, task: Task, media: tuple[Medium, ...]) -> None:
         task.whole_at = self.lab.clock.now_ms()

@@ -179,7 +179,7 @@ class Uploads:
 
     def shown(self, upload: Upload) -> Medium:
         """How the ledger names it, with its alt text."""
-        return self.lab.keep(upload.content or b"", upload.type, upload.alt)
+        return self.lab.add_medium(upload.content or b"", upload.type, upload.alt)
 
     # --- Tools ---
 

@@ -192,11 +192,11 @@ async def publish(call: Call) -> Reply:
     return replace(reply, headers={**reply.headers, **where, **({} if answer.replayed else wait.headers)})
 
 
-async def _once_keyed(call: Call, wait: float) -> limits.Kept:
+async def _once_keyed(call: Call, wait: float) -> limits.Answer:
     return await limits.once(call.service, call.key, lambda: _publish(call, wait, None))
 
 
-async def _once_unkeyed(call: Call, wait: float) -> limits.Kept:
+async def _once_unkeyed(call: Call, wait: float) -> limits.Answer:
     """The answer of a request without a key: of the same request before it, where nobody has heard that."""
     service, request = call.service, call.request
     ear = unheard.ear_of(service, call.scope, (request.method, request.path, request.query_string), call.body)
@@ -215,7 +215,7 @@ async def _once_unkeyed(call: Call, wait: float) -> limits.Kept:
     return answer
 
 
-async def _join(call: Call, found: unheard.Ear, wait: float) -> limits.Kept:
+async def _join(call: Call, found: unheard.Ear, wait: float) -> limits.Answer:
     service, batch = call.service, str(found.batch)
     call.when_gone = lambda: None  # it is owed already
     opening = await service.read(lambda: batches.batch_body(service, batch))
@@ -231,7 +231,7 @@ async def _hand_over(call: Call, ear: unheard.Ear, batch: str) -> None:
     await batches.afterwards(call.service, unheard.heard, ear)
 
 
-async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.Kept:
+async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.Answer:
     """Accept a batch, or say why not. Once it is accepted, the answer is the batch, whatever happens here."""
     service = call.service
     async with call.turn():
@@ -242,7 +242,7 @@ async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.K
     call.engine.publish_now(accepted.claims)
     answer = batches.answer_of(await batches.as_known(service, accepted.body, wait))
     if call.key:
-        await batches.kept(service, call.key, accepted.body["id"], answer)
+        await batches.keep_answer(service, call.key, accepted.body["id"], answer)
     return answer
 
 

@@ -71,7 +71,7 @@ class Mint:
 
 
 class Notes:
-    """What one call tells later ones, also those of other lines and threads: the newest `most` of them."""
+    """What one call tells later ones, over whatever connection and in whatever thread: the newest `most` of it."""
 
     def __init__(self, most: int = 8192) -> None:
         self._most, self._lock = most, threading.Lock()
@@ -81,7 +81,7 @@ class Notes:
         with self._lock:
             return self._kept.get(name)
 
-    def keep(self, name: str, value: str) -> None:
+    def put(self, name: str, value: str) -> None:
         with self._lock:
             self._kept[name] = value
             self._kept.move_to_end(name)
@@ -91,7 +91,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class Upstream:
-    """A live line to one account: what every connector function gets first.
+    """A live connection to one account: what every connector function gets first.
 
     `http` calls configured hosts, `guarded` addresses that users or third parties named (link cards, a PDS).
     """
@@ -102,5 +102,5 @@ class Upstream:
     account: Account
     tokens: Tokens
     bound: frozenset[str] = frozenset()  # remote ids that belong to other posts of ours: `settle` never answers one
-    mint: Mint | None = None  # None: a line that signs nothing
+    mint: Mint | None = None  # None: a connection that signs nothing
     notes: Notes = field(default_factory=Notes, compare=False, repr=False)
