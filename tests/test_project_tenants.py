@@ -37,7 +37,7 @@ KNOWN = {
     "people/limits": {"_find", "keep", "purge", "_crossings"},
     "people/sessions": {"begin", "end", "end_all", "device_of", "_remember"},
     "people/signin": {"_known", "_begin"},
-    "people/tenancy": {"key_is_valid", "csrf_tokens"},
+    "people/tenancy": {"csrf_tokens"},
     "people/users": {"set_password", "offer_setup"},
     "posts/batches": {"batch_body", "_open_posts", "_ended", "has_ended"},
     "posts/postlog": {"_bodies"},
