@@ -24,6 +24,7 @@ from httpx._transports import default
 
 from socialpub.simulator.server import SimulatorThread
 from tests import routing
+from tests.counting import counting as counting
 from tests.kit import Clock, Person, Server
 
 Tell = Callable[[str], None]

@@ -1,0 +1,60 @@
+"""What `counting` counts, on statements whose cost is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from socialpub.base.fair import Share
+from socialpub.store import sql
+from socialpub.store.db import Tx
+from socialpub.store.models import Organization
+from socialpub.store.readers import asker
+from tests.counting import Counting
+from tests.kit import Person, Server
+
+THREE = "SELECT value FROM json_each('[1, 2, 3]')"
+
+
+@pytest.fixture
+def asking() -> Iterator[None]:
+    """What the test does by itself is done for a request."""
+    token = asker.set(Share(owner="somebody"))
+    yield
+    asker.reset(token)
+
+
+@pytest.mark.usefixtures("asking")
+def test_a_read_is_its_statement_its_rows_and_what_begins_and_ends_it(counting: Counting, server: Server) -> None:
+    with counting.while_() as done:
+        server.service.read(lambda: sql.every(THREE)).result()
+    asked = done.asked
+    assert (asked.reads, asked.writes, asked.commits, asked.sql) == (1, 0, 0, [THREE, "BEGIN", "ROLLBACK"])
+    assert (asked.within, asked.steps, asked.built) == ([THREE], 1 + 4 + 1, [])
+
+
+@pytest.mark.usefixtures("asking")
+def test_writes_that_share_a_transaction_are_told_from_those_that_do_not(counting: Counting, server: Server) -> None:
+    def renamed(tx: Tx) -> None:
+        Organization.update(name="New").where(Organization.id == "nobody").execute()
+
+    with counting.while_() as done:
+        server.service.write(renamed).result()
+    assert (done.asked.writes, done.asked.commits, len(done.asked.built)) == (1, 1, 1), done
+    assert [text.split()[0] for text in done.asked.sql if text.startswith(("BEGIN", "COMMIT"))] == ["BEGIN", "COMMIT"]
+    assert done.asked.built[0] in done.asked.within
+
+
+def test_what_no_request_asks_for_is_counted_apart(counting: Counting, server: Server) -> None:
+    with counting.while_() as done:
+        server.service.read(lambda: sql.every(THREE)).result()
+    assert THREE in done.unasked.sql
+    assert done.asked.statements == 0
+
+
+def test_a_request_is_counted_with_who_asks(counting: Counting, server: Server, alice: Person) -> None:
+    alice.api.get("/v1/accounts")
+    with counting.while_() as done:
+        assert alice.api.get("/v1/accounts").status_code == 200
+    assert done.asked.statements >= 1, done
