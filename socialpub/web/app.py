@@ -14,7 +14,7 @@ from socialpub.domain.act import MANAGERS
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.engine import Engine
 from socialpub.web import bodies, edge, errors, http, trail
-from socialpub.web.api import accounts, catalogue, keys, media, posts, profiles
+from socialpub.web.api import accounts, catalogue, events, keys, media, posts, profiles
 from socialpub.web.door import Door, rate_headers
 from socialpub.web.http import Route
 from socialpub.web.openapi.document import Reference
@@ -62,6 +62,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/v1/api-keys", keys.listing, "session", "reads", keys.LISTING, needs=MANAGERS),
     Route(POST, "/v1/api-keys", keys.mint, "session", "writes", keys.MINT, needs=MANAGERS),
     Route(DELETE, "/v1/api-keys/<key_id:str>", keys.revoke, "session", "writes", keys.REVOKE, needs=MANAGERS),
+    Route(GET, "/v1/events", events.listing, "read", "reads", events.LISTING),
     Route(GET, "/v1/platforms", catalogue.list_platforms, says=catalogue.LIST_PLATFORMS),
     Route(GET, "/v1/rules", catalogue.list_rules, says=catalogue.LIST_RULES),
     Route(GET, "/v1/errors", catalogue.list_errors, says=catalogue.LIST_ERRORS),

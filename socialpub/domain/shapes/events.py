@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
-from socialpub.domain.shapes.common import DateTime, PlatformName
+from socialpub.domain.shapes.common import FILTER_MAX, DateTime, Maybe, PlatformName, Request, Uuid, absent
 from socialpub.domain.shapes.errors import ErrorBody, WarningBody
 
 Tier = Literal["free", "pro", "business", "enterprise", "self_host"]
@@ -220,3 +221,34 @@ EVENT_DATA: dict[str, Any] = {
     "billing.recovered": Recovered,
 }
 """The type of `data` for each type of `core.events.EVENTS`."""
+
+
+if TYPE_CHECKING:
+    EventType = str
+else:
+    EventType = Literal[tuple(EVENT_DATA)]
+
+
+# --- The log -------------------------------------------------------------------------------------------------------
+
+
+class EventPage(TypedDict):
+    """A page of events, oldest first."""
+
+    data: list[EventBody]
+    nextCursor: str | None
+    """Send it as `cursor` for the next page, until it is null. A filtered page may be empty and still have one."""
+    endCursor: str
+    """Where this page ends. Keep it, and send it as `cursor` later: you get what happened since."""
+
+
+class EventsQuery(Request):
+    """The query of GET /v1/events; `type` is repeated or comma-separated."""
+
+    type: Maybe[Annotated[list[EventType], Field(max_length=FILTER_MAX)]] = absent()
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    """Events a page."""
+    cursor: Maybe[str] = absent()
+    """`nextCursor` or `endCursor` of an earlier page, or the id of an event: what came after. Empty: as if absent."""
+    profile_id: Maybe[Uuid] = absent()
+    """The events of this profile."""

@@ -16,6 +16,7 @@ from socialpub.web.examples import (
     DISPLAY_NAME,
     NOW,
     OAUTH_PLATFORM,
+    ORGANIZATION_ID,
     PLATFORM,
     PLATFORM_ACCOUNT_ID,
     POST_ID,
@@ -141,6 +142,6 @@ def example_of(type_: str) -> Json:
         "id": "evt_0BzR7mQx4TnV2cKpLw9sYh",
         "type": type_,
         "createdAt": NOW,
-        "organizationId": "01997b2e-4afe-7c31-8d92-5e6b0f3a1c47",
+        "organizationId": ORGANIZATION_ID,
         "data": EXAMPLES[type_],
     }

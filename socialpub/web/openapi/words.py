@@ -35,5 +35,5 @@ TAGS: dict[str, str] = {
     "API keys": "Made, listed and revoked by signed-in people only: a key cannot make keys.",
     "Catalogue": "Every platform, rule and error code, from the tables that the code checks with. No key is needed.",
     "Health": "For monitoring. No key is needed.",
-    "Events": "What is sent to a webhook endpoint: signed, at least once, in no guaranteed order.",
+    "Events": "What happened: read in order, or sent to webhook endpoints: signed, at least once, in no fixed order.",
 }

@@ -1,0 +1,43 @@
+"""/v1/events: what happened, in order, for whoever asks instead of being told."""
+
+from __future__ import annotations
+
+from socialpub.domain.shapes.events import EventBody, EventPage, EventsQuery
+from socialpub.domain.webhooks import eventlog
+from socialpub.web.examples import ACCOUNT_ID, BATCH_ID, NOW, ORGANIZATION_ID, PLATFORM, POST_ID, PROFILE_ID, SOON
+from socialpub.web.http import Call, Reply
+from socialpub.web.operation import Operation, Success
+
+EVENT: EventBody = {
+    "id": "evt_0Bk3xQ9ZrT7uVw2YhN4mLp",
+    "type": "post.queued",
+    "createdAt": NOW,
+    "organizationId": ORGANIZATION_ID,
+    "data": {
+        "id": POST_ID,
+        "batchId": BATCH_ID,
+        "platform": PLATFORM,
+        "accountId": ACCOUNT_ID,
+        "profileId": PROFILE_ID,
+        "scheduledAt": SOON,
+        "queuedAt": NOW,
+    },
+}
+PAGE: EventPage = {"data": [EVENT], "nextCursor": None, "endCursor": "r1kq…AAE="}
+LISTING = Operation(
+    "Events",
+    "listEvents",
+    "List events",
+    "What happened, oldest first: the same envelopes that a webhook endpoint gets. Ask again with `endCursor` as "
+    "`cursor` for what happened since; no event is skipped or shown twice. A page that a filter empties may still have "
+    "a `nextCursor`.",
+    query=EventsQuery,
+    answers={200: Success(EventPage, "One page.", PAGE)},
+    errors=("cursor", "not_found", "api_key.profile_scope"),
+)
+
+
+async def listing(call: Call) -> Reply:
+    """GET /v1/events."""
+    query = call.query(EventsQuery)
+    return Reply(await call.service.read(lambda: eventlog.page(call.service, call.scope, query)))
