@@ -17,7 +17,7 @@ from socialpub import __version__, platforms
 from socialpub.base import private, redact
 from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
-from socialpub.commands import admin, demo, example, resume, serve, trail
+from socialpub.commands import admin, example, resume, serve, trail
 from socialpub.domain.people import users
 from socialpub.domain.shapes.errors import error_body
 from socialpub.store.locks import StartError
@@ -45,6 +45,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if result is not None:
         _show(options, result)
     return int(getattr(options, "exit_code", DONE))
+
+
+def _demo(options: argparse.Namespace) -> Any:
+    # Read where it is asked for: a server neither waits for the simulator at its start nor holds it in memory.
+    from socialpub.commands import demo
+
+    return demo.demo(options)
+
+
+def _simulator(options: argparse.Namespace) -> Any:
+    from socialpub.commands import demo  # as above
+
+    return demo.simulator(options)
 
 
 def _failed(options: argparse.Namespace, error: Exception) -> int:
@@ -105,13 +118,14 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--host")
     command.add_argument("--port", type=int)
 
-    command = _add(commands, "demo", demo.demo, "serve on a fresh database with the built-in platform simulator")
+    command = _add(commands, "demo", _demo, "serve on a fresh database with the built-in platform simulator")
     command.add_argument("--port", type=int)
     command.add_argument("--once", action="store_true", help="publish one batch, print its result, exit")
 
-    command = _add(commands, "simulator", demo.simulator, "the platform simulator alone")
+    command = _add(commands, "simulator", _simulator, "the platform simulator alone")
     command.add_argument("--host", default="127.0.0.1")
-    command.add_argument("--port", type=int, default=8090, help=demo.PORTS_HELP)
+    ports = f"the first of {1 + len(platforms.PLATFORMS)} ports in a row: the control page, then one for each platform"
+    command.add_argument("--port", type=int, default=8090, help=f"{ports} (default 8090)")
     command.add_argument("--ledger", type=Path, help="append what is published to this file, a JSON line each")
 
     command = _add(commands, "migrate", admin.migrate, "bring the database to the newest schema")

@@ -39,9 +39,6 @@ from socialpub.store.locks import StartError
 from socialpub.web.app import build_app
 from socialpub.web.server import in_thread, running
 
-PORTS_HELP = (
-    f"the first of {simulator_server.PORTS} ports in a row: the control page, then one for each platform (default 8090)"
-)
 EMAIL = "demo@example.com"
 IMAGE_TEXT = "Hello from socialpub! https://example.com #hello"
 VIDEO_TEXT = "Six seconds of video from socialpub! #hello"

@@ -48,6 +48,21 @@ def test_a_server_starts_from_nothing_answers_and_ends_with_a_signal(start: Star
     assert {path.name for path in folder.iterdir()} >= {"socialpub.db", "master.key"}
 
 
+def test_a_server_reads_nothing_of_the_simulator(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")  # Python says on standard error which module it reads
+    server = start("serve", "--port", "0")
+    said = [server.line("stderr")]
+    while not said[-1].startswith("socialpub serves "):
+        said.append(server.line("stderr"))
+        assert said[-1], "it ended"
+    assert httpx.get(f"{said[-1].split()[-1]}/healthz", trust_env=False).status_code == 200
+    assert server.stop() == 0
+    said += iter(lambda: server.line("stderr"), "")
+    read = {line.rpartition("|")[2].strip() for line in said if line.startswith("import time:")}
+    assert "socialpub.web.app" in read
+    assert not [name for name in read if name.startswith(("socialpub.simulator", "socialpub.commands.demo"))]
+
+
 def test_a_second_server_on_the_file_ends_with_3_and_waits_for_nothing(
     start: Start, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
