@@ -19,6 +19,8 @@ from socialpub.store.connections import BaseModel as BaseModel
 from socialpub.store.connections import Promise as Promise
 from socialpub.store.connections import failed, unavailable
 from socialpub.store.connections import proxy as proxy
+from socialpub.store.glance import Glance
+from socialpub.store.glance import LongError as LongError
 from socialpub.store.migrate import check_integrity as check_integrity
 from socialpub.store.migrate import migrate as migrate
 from socialpub.store.readers import Readers
@@ -46,6 +48,7 @@ class Database:
         self._who = Readers(1, "db-who", self.place, monotonic, WHO_WAITING)
         self._requests = Readers(READERS, "db-reader", self.place, monotonic, WAITING)
         self._engine = Readers(READERS, "db-engine", self.place, monotonic)
+        self._glance = Glance(path, self.place)
         self._closed, self._closing = False, threading.Lock()
 
     @property
@@ -76,6 +79,7 @@ class Database:
         self._writer.refuse_more()
         for readers in (self._who, self._requests, self._engine):
             readers.close()
+        self._glance.close()
         self._writer.close()
 
     def look(self) -> None:
@@ -100,6 +104,12 @@ class Database:
         if share is None:
             return self._asked(lambda: self._engine.read(NOBODY, run))
         return self._asked(lambda: self._requests.read_in_time(share, run))
+
+    def glance(self, run: Callable[[], T]) -> T:
+        """A few rows by their indexes, read at once in this thread, the loop's; LongError: `read` it."""
+        if self._closed:
+            raise LongError
+        return self._glance.look(run)
 
     def look_up(self, run: Callable[[], T]) -> Promise[T]:
         """The same for what every request needs to know who asks: one row by its index, behind nobody's list."""

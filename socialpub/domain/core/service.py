@@ -17,7 +17,7 @@ from socialpub.base.fair import Pool, Shares, Waiting
 from socialpub.base.runtime import Runtime
 from socialpub.base.turns import Turns
 from socialpub.platforms.contract import Notes, Site, Tokens
-from socialpub.store.db import Database, Promise, Tx
+from socialpub.store.db import Database, LongError, Promise, Tx
 from socialpub.store.models import Intent
 from socialpub.store.queue import Jobs
 
@@ -138,8 +138,22 @@ class Service:
     def read(self, run: Callable[[], T]) -> Promise[T]:
         return self.db.read(run)
 
-    def look_up(self, run: Callable[[], T]) -> Promise[T]:
-        return self.db.look_up(run)
+    async def glance(self, run: Callable[[], T]) -> T:
+        """A few rows by their indexes, read on the loop itself; what shows to be long runs again in a reader thread.
+
+        Each statement sees a snapshot of its own: what belongs together is asked for by one.
+        """
+        try:
+            return self.db.glance(run)
+        except LongError:
+            return await self.db.read(run)
+
+    async def look_up(self, run: Callable[[], T]) -> T:
+        """The same for what every request needs to know who asks; where it is long, it waits for nobody's list."""
+        try:
+            return self.db.glance(run)
+        except LongError:
+            return await self.db.look_up(run)
 
 
 def open_service(runtime: Runtime) -> Service:

@@ -1,0 +1,84 @@
+"""A look at a few rows from the event loop itself: what costs less than handing it to a thread and back.
+
+Giving a read to a thread and taking its answer costs several changes of threads, each of which waits for the
+interpreter: ten times what looking up a row by its index does. So what is small is read here, on a connection of its
+own; and whatever shows not to be small, or not to be well, is left to a reader thread, which has the time and the words
+for it. Nothing here waits: not for a lock, and for the disk only where the rows are not in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import peewee
+
+from socialpub.store.connections import STATEMENTS_KEPT, proxy
+from socialpub.store.place import LostError, Place
+
+T = TypeVar("T")
+STEPS = 10_000  # of SQLite's machine: a hundred rows by an index are less; a glance ends after at most twice as many
+_PRAGMAS = ("query_only = 1", "busy_timeout = 0", "wal_autocheckpoint = 0", "trusted_schema = 0", "temp_store = memory")
+
+
+class LongError(Exception):
+    """This is for a reader thread: it steps through too much, or something is wrong that a reader can explain."""
+
+
+class Glance:
+    """The connection that one thread looks with. It is nobody's outside of `look`."""
+
+    def __init__(self, path: Path, place: Place) -> None:
+        self._path, self._place = path, place
+        self._thread: int | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._rounds = 0
+
+    def look(self, run: Callable[[], T]) -> T:
+        """What `run` reads; LongError where a reader thread is to run it.
+
+        Each statement sees a snapshot of its own: what belongs together is asked for by one.
+        """
+        if self._thread not in (None, threading.get_ident()) or not proxy.obj.is_closed():
+            raise LongError
+        try:
+            self._place.look()
+            with self._looking():
+                return run()
+        except (LostError, OSError, peewee.DatabaseError, sqlite3.Error) as error:
+            raise LongError from error
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @contextlib.contextmanager
+    def _looking(self) -> Iterator[None]:
+        connection, state = self._connection or self._connect(), proxy.obj._state
+        self._rounds = 0
+        state.set_connection(connection)
+        try:
+            yield
+        finally:
+            state.reset()
+
+    def _connect(self) -> sqlite3.Connection:
+        # Any thread may close it, once the loop has ended.
+        connection = sqlite3.connect(
+            self._path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS_KEPT
+        )
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+        connection.set_progress_handler(self._is_long, STEPS)
+        self._connection, self._thread = connection, threading.get_ident()
+        return connection
+
+    def _is_long(self) -> bool:
+        """Asked after each STEPS, which SQLite counts from one look to the next: so the first may come at once."""
+        self._rounds += 1
+        return self._rounds > 1
