@@ -79,7 +79,7 @@ def test_what_the_document_quotes_stands_in_the_source(code: str) -> None:
     sources = [
         *ROOT.glob(f"socialpub/platforms/{SMALLEST}/*.py"),
         *ROOT.glob(f"socialpub/simulator/{SMALLEST}.py"),
-        *ROOT.glob(f"tests/platforms/test_{SMALLEST}.py"),
+        *ROOT.glob(f"tests/platforms/{SMALLEST}/test_{SMALLEST}.py"),
     ]
     assert any(code in path.read_text(encoding="utf-8") for path in sources)
 
@@ -92,14 +92,15 @@ def test_every_file_that_the_document_names_is_there(path: str) -> None:
 # --- What the copy is good for -----------------------------------------------------------------------------------
 
 
-def test_a_ninth_platform_touches_two_dicts_and_makes_five_files(copy: Path, before: dict[str, bytes]) -> None:
+def test_a_ninth_platform_touches_two_dicts_and_makes_six_files(copy: Path, before: dict[str, bytes]) -> None:
     after = contents(copy)
     assert sorted(after.keys() - before.keys()) == [
         "socialpub/platforms/ninth/__init__.py",
         "socialpub/platforms/ninth/connector.py",
         "socialpub/platforms/ninth/rules.py",
         "socialpub/simulator/ninth.py",
-        "tests/platforms/test_ninth.py",
+        "tests/platforms/ninth/__init__.py",
+        "tests/platforms/ninth/test_ninth.py",
     ]
     changed = [name for name in before if before[name] != after[name]]
     assert sorted(changed) == ["socialpub/platforms/__init__.py", "socialpub/simulator/catalogue.py"]
@@ -163,12 +164,12 @@ def test_an_owner_connects_an_account_of_it_in_the_browser(demo: dict[str, Any])
 
 
 def test_its_own_tests_pass(copy: Path) -> None:
-    python(copy, "pytest", "-p", "no:cacheprovider", "tests/platforms/test_ninth.py")
+    python(copy, "pytest", "-p", "no:cacheprovider", "tests/platforms/ninth")
 
 
 TABLES = (
     ("ninth", "tests/platforms tests/simulator tests/domain tests/test_project_source.py", 150),
-    ("", "tests/platforms/test_rules_catalogue.py tests/platforms/test_options.py tests/test_config.py", 200),
+    ("rules_catalogue or options or config", "tests/platforms/contract tests/test_config.py", 200),
     ("", "tests/web/test_openapi.py tests/web/test_docs.py tests/test_project_source.py", 300),
     ("demo or simulator or target or options", "tests/commands/test_process.py tests/web/test_validation.py", 20),
 )

@@ -14,7 +14,7 @@ from socialpub.store.db import Tx
 from socialpub.store.models import Session
 from tests.browser.chromium import Tab, chromium
 from tests.browser.looks import seen
-from tests.domain.connect_kit import Office, open_office
+from tests.domain.accounts.connect_kit import Office, open_office
 from tests.kit import Server
 
 pytestmark = pytest.mark.browser

@@ -15,7 +15,7 @@ from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
 from tests.browser.chromium import Tab, chromium
-from tests.domain.connect_kit import Office, open_office
+from tests.domain.accounts.connect_kit import Office, open_office
 from tests.kit import Server
 
 pytestmark = pytest.mark.browser

@@ -26,8 +26,7 @@ from socialpub.platforms.contract import (
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.oauth_kit import SetClock
-
-from .upstream_kit import NONCE
+from tests.platforms.upstream_kit import NONCE
 
 
 @dataclass

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from socialpub.simulator.bluesky import Bluesky
-from tests.platforms.meta_kit import mp4
+from tests.platforms.meta.meta_kit import mp4
 
 from .conftest import Alice, SetClock, post
 

@@ -15,7 +15,7 @@ import pytest
 from socialpub.simulator.meta.graph import LONG_SECONDS
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from tests.platforms.meta_kit import jpeg, mp4
+from tests.platforms.meta.meta_kit import jpeg, mp4
 
 from .conftest import SetClock
 

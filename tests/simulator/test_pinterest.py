@@ -15,7 +15,7 @@ from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.pinterest import Pinterest
 from socialpub.simulator.pinterest.api import SCOPES
 from socialpub.simulator.server import SimulatorThread
-from tests.platforms.meta_kit import jpeg, mp4
+from tests.platforms.meta.meta_kit import jpeg, mp4
 
 from .conftest import SetClock
 

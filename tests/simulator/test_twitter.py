@@ -12,7 +12,7 @@ import pytest
 
 from socialpub.simulator.server import SimulatorThread
 from socialpub.simulator.twitter.text import rewritten, weight
-from tests.platforms.meta_kit import jpeg, mp4
+from tests.platforms.meta.meta_kit import jpeg, mp4
 
 from .conftest import NOON, SetClock
 

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from tests.media_kit import box, picture
-from tests.platforms.meta_kit import mp4
+from tests.platforms.meta.meta_kit import mp4
 
 MIB = 1 << 20
 FILES = {

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Tell
 from tests.kit import iso
-from tests.platforms.meta_kit import jpeg
+from tests.platforms.meta.meta_kit import jpeg
 from tests.soak.world import World, a_world, count, pause, wait_for
 
 pytestmark = pytest.mark.slow

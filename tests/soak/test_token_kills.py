@@ -29,7 +29,7 @@ from socialpub.domain.core.service import close_service, open_service
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
 from tests.conftest import Tell
-from tests.platforms.meta_kit import jpeg
+from tests.platforms.meta.meta_kit import jpeg
 from tests.soak.invariants import Journal, check
 from tests.soak.world import World, a_world, count, new_seed, pause, wait_for
 

@@ -18,7 +18,7 @@ from socialpub.platforms.contract import Board
 from socialpub.store.models import ApiKey, Session, User
 from socialpub.web.app import ROUTES
 from socialpub.web.door import Door
-from tests.domain.connect_kit import Office, open_office
+from tests.domain.accounts.connect_kit import Office, open_office
 from tests.kit import Server, error_of, iso
 from tests.web.test_media import kept, stored, upload
 from tests.web.test_scheduling import unknown

@@ -18,7 +18,7 @@ from socialpub.base.fair import BUSY_RETRY_SECONDS, NOBODY, Pool, Share
 from socialpub.domain.posts.preflight import LIGHT
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Post
-from tests.domain.connect_kit import open_office
+from tests.domain.accounts.connect_kit import open_office
 from tests.kit import Person, Server, error_of
 from tests.soak.world import wait_for
 from tests.web.test_media_publishing import Shelf, shelf

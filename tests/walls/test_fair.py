@@ -21,7 +21,7 @@ from socialpub.platforms.contract import Identity, Tokens, Upstream
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Post
 from socialpub.store.queue import Claim
-from tests.domain.protocol_kit import Protocol, short_deadline
+from tests.domain.publishing.protocol_kit import Protocol, short_deadline
 from tests.kit import Clock, iso
 from tests.soak import fakes
 from tests.soak.world import wait_for

@@ -14,7 +14,7 @@ from socialpub.store.connections import Promise
 from socialpub.store.db import READERS, WAITING, asker, proxy
 from socialpub.store.models import ApiKey
 from socialpub.store.readers import READ_SECONDS
-from tests.domain.connect_kit import sign_in
+from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Server, error_of
 from tests.soak.world import wait_for
 from tests.web.world import World

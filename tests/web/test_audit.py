@@ -12,7 +12,7 @@ from socialpub.domain.engine import keeper
 from socialpub.domain.people import audit
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import ApiKey, Audit, Batch, User
-from tests.domain.connect_kit import open_office, sign_in
+from tests.domain.accounts.connect_kit import open_office, sign_in
 from tests.kit import Person, Server
 from tests.web.test_scheduling import unknown
 from tests.web.test_signin import EMAIL, PASSWORD, add_user, signed_in

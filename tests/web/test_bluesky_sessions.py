@@ -13,7 +13,7 @@ from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.bluesky.accounts import Account as Theirs
 from socialpub.store.models import Account, Instance
-from tests.domain.connect_kit import sign_in
+from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Person, Server, breathe
 from tests.web.world import World
 

@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from socialpub.simulator.server import SimulatorThread
-from tests.domain.connect_kit import Office, open_office
-from tests.domain.connect_kit import sign_in as sign_in_as
+from tests.domain.accounts.connect_kit import Office, open_office
+from tests.domain.accounts.connect_kit import sign_in as sign_in_as
 from tests.kit import Person, Server, error_of
 from tests.web.test_signin import EMAIL, add_user, sign_in
 

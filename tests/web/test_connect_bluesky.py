@@ -20,7 +20,7 @@ from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import AppClient, Draft, Mint, Ready, Tokens, Upstream
 from socialpub.simulator.server import SimulatorThread
-from tests.domain.connect_kit import Office, open_office
+from tests.domain.accounts.connect_kit import Office, open_office
 from tests.kit import Clock, Server, breathe
 from tests.web.world import inline, picture
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from socialpub.store.models import Account, ApiKey, Audit, Profile
-from tests.domain.connect_kit import Office, open_office, sign_in
+from tests.domain.accounts.connect_kit import Office, open_office, sign_in
 from tests.kit import UNKNOWN_ID, Api, Person, Server, error_of
 
 Ask = Callable[[Api, dict[str, str]], httpx.Response]

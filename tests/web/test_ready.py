@@ -14,7 +14,7 @@ from socialpub.base import faults
 from socialpub.base.crypto import MasterKey
 from socialpub.domain.engine import keeper
 from socialpub.store.models import Instance
-from tests.domain.test_recovery import status
+from tests.domain.engine.test_recovery import status
 from tests.kit import Person, Server, error_of, iso
 from tests.media_kit import picture
 from tests.soak.world import wait_for

@@ -20,7 +20,7 @@ from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import AppClient, Connected, Draft, Identity, Mint, Published, Ready, Tokens, Upstream
 from socialpub.store.models import Account
-from tests.domain.connect_kit import sign_in
+from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Api, Person, Server, breathe, error_of
 from tests.media_kit import picture
 from tests.web.pds_kit import SCOPE, Owner, Pds, start

@@ -16,7 +16,7 @@ from socialpub.platforms.contract import Draft, Tokens
 from socialpub.store.db import proxy
 from socialpub.store.models import Media, Post
 from tests.kit import Server, error_of, untouched
-from tests.platforms.rule_kit import EIGHT
+from tests.platforms.contract.rule_kit import EIGHT
 from tests.web.test_rule_table import REFUSED, Case
 from tests.web.world import World, inline, picture
 

@@ -1,0 +1,192 @@
+"""Accounts of every platform at their fakes, with a clock that a test moves: for what becomes of their tokens."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.domain.accounts import renewal, tokens
+from socialpub.platforms.contract import Tokens
+from socialpub.store.models import Account
+from tests.domain.accounts.connect_kit import Office, open_office
+from tests.domain.accounts.test_connect_bluesky import BASE, TOKEN, Desk, open_desk
+from tests.kit import Server, breathe, iso
+from tests.platforms.meta.meta_kit import jpeg
+
+PICTURES = ("instagram", "pinterest", "tiktok")  # a text alone is not for them
+RENEWALS = ("oauth.token", "token.refresh", "token.exchange", "com.atproto.server.refreshSession")
+LOST = ApiError("platform_unavailable", "the answer was lost", outcome=Outcome.AMBIGUOUS)
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Holder:
+    """One connected account of Alice's, and the platform's side of it. `renewals` counts what was asked of it."""
+
+    server: Server
+    api: Any
+    platform: str
+    account: str
+    renewals: Callable[[], int]
+    lose: Callable[[str], None]  # the next renewal's answer: "reset_before" or "reset_after" its effect
+    revoke: Callable[[], None]  # the owner takes the permission back
+    kill: Callable[[], None]  # the access token dies before its time
+    reconnect: Callable[..., object] = lambda **who: None  # an owner agrees once more, or (named) another one
+    connected_at: int = 0
+    keeper: renewal.Upkeep = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.keeper = renewal.Upkeep(self.server.service)
+        self.connected_at = self.server.service.now_ms
+
+    # --- Looking ---
+
+    def row(self) -> dict[str, Any]:
+        (found,) = self.server.rows(Account, id=self.account)
+        return found
+
+    def held(self) -> Tokens:
+        return tokens.open_tokens(self.server.service, self.account, self.row()["secret"])
+
+    def told(self) -> list[str]:
+        """The token events of the account."""
+        return [type_ for type_, _ in self.server.events() if type_.startswith("token.")]
+
+    def status(self) -> str:
+        return str(self.api.get(f"/v1/accounts/{self.account}").json()["status"])
+
+    # --- Doing ---
+
+    def until(self, seconds: float) -> None:
+        """Time passes until so many seconds after the connection."""
+        self.server.skip((self.connected_at - self.server.service.now_ms) / 1000 + seconds)
+
+    def renewed(self, stale: Tokens | None = None) -> Tokens:
+        return tokens.renewed(self.server.service, self.account, stale or self.held())
+
+    def crash(self) -> None:
+        """What a process that dies takes with it."""
+        self.server.service.renewals.clear()
+        self.keeper = renewal.Upkeep(self.server.service)
+
+    def look(self) -> int:
+        """The keeper's look, to the end of what it began; how many renewals it asked for."""
+        before = self.renewals()
+        self.keeper.look()
+        while self.keeper._running:
+            breathe()
+        return self.renewals() - before
+
+    def body(self, count: int = 1) -> dict[str, Any]:
+        image = {"kind": "image", "bytesBase64": base64.b64encode(jpeg()).decode()}
+        targets = [{"accountId": self.account, "text": f"post {next(_numbers)}"} for _ in range(count)]
+        return {"targets": targets} | ({"media": [image]} if self.platform in PICTURES else {})
+
+    def schedule(self, seconds: float) -> str:
+        """A post for so many seconds after the connection; its id."""
+        at = iso(self.connected_at + int(seconds * 1000))
+        answer = self.api.publish(self.body() | {"scheduledAt": at})
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["results"][0]["postId"])
+
+    def publish(self, count: int = 1) -> list[dict[str, Any]]:
+        """The rows of so many posts, once all have ended; waits of the platform are skipped."""
+        answer = self.api.publish(self.body(count)).json()
+        return [self.ended(result["postId"]) for result in answer["results"]]
+
+    def ended(self, post: str) -> dict[str, Any]:
+        """The row of a post once it has ended; waits of the platform are skipped."""
+        with self.server.hurried():
+            return self.server.wait(post, "published", "rejected", "failed", seconds=60)
+
+    def outcome(self) -> str:
+        """What becomes of a post now: its status, or the rule that refused it."""
+        (row,) = self.publish()
+        return "published" if row["status"] == "published" else str(json.loads(row["error"]).get("rule"))
+
+
+def at_the_lab(
+    make_server: Callable[..., Server], lab: Any, patch: pytest.MonkeyPatch, name: str, **who: Any
+) -> Holder:
+    """An account of a platform that the simulator stands in for, connected as its owner does it."""
+    office = open_office(make_server, lab, patch, "" if name == "bluesky" else name, publishing={"immediate_wait": 0.2})
+    account = office.server.connect_bluesky(office.alice)["id"] if name == "bluesky" else _login(office, who)
+    if name == "pinterest":
+        _choose_board(office, account)
+    office.server.lab.lab.calls.clear()
+    faults = office.server.lab.lab.faults
+
+    def lose(fault: str) -> None:
+        faults.add([{"fault": fault, "platform": name, "operation": each, "nth": 1} for each in RENEWALS])
+
+    def end(*, refresh: bool) -> None:
+        office.server.lab.lab.end_tokens(name, access=True, refresh=refresh)
+
+    def revoke() -> None:
+        end(refresh=True)
+        if name != "bluesky":
+            office.upstream.end_grants(None)
+
+    office.name = name
+    return _quiet(
+        Holder(
+            office.server,
+            office.alice.api,
+            name,
+            account,
+            renewals=lambda: office.calls(*RENEWALS),
+            lose=lose,
+            revoke=revoke,
+            kill=lambda: end(refresh=False),
+            reconnect=lambda **another: _login(office, another) if another else office.connect(),
+        ),
+        patch,
+    )
+
+
+def _login(office: Office, who: dict[str, Any]) -> str:
+    office.login_exists(**who)
+    answer = office.connect()
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def _choose_board(office: Office, account: str) -> None:
+    path = f"/v1/accounts/{account}/pinterest"
+    board = office.alice.api.get(f"{path}/boards").json()["data"][0]["id"]
+    assert office.alice.api.patch(f"{path}/default-board", json={"boardId": board}).status_code == 200
+
+
+def at_bluesky_by_oauth(make_server: Callable[..., Server], lab: Any, patch: pytest.MonkeyPatch) -> Holder:
+    """An account of Bluesky that was connected by its handle: its server is a network in memory."""
+    desk: Desk = open_desk(make_server, patch, BASE)
+    account, net = str(desk.connect()["id"]), desk.net
+    first = len(net.calls)
+
+    def lose(fault: str) -> None:
+        net.faults[TOKEN] = LOST
+
+    holder = Holder(
+        desk.server,
+        desk.alice.api,
+        "bluesky",
+        account,
+        renewals=lambda: net.calls[first:].count(("POST", TOKEN)),  # the nonce is known since the connection
+        lose=lose,
+        revoke=net.sessions.clear,
+        kill=lambda: None,
+    )
+    return _quiet(holder, patch)
+
+
+def _quiet(holder: Holder, patch: pytest.MonkeyPatch) -> Holder:
+    """The server's own keeper leaves the tokens to the test."""
+    patch.setattr(holder.server.engine.keeper, "_tend", lambda: None)
+    return holder

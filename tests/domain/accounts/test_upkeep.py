@@ -1,0 +1,269 @@
+"""Tokens kept alive ahead of time, and the warning where only their owner can do it."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from socialpub.base import faults
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.fair import Share
+from socialpub.domain.accounts import accounts, renewal, tokens
+from socialpub.domain.core.service import close_service
+from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import Upkeep as Row
+from socialpub.store.models import Account
+from tests.domain.accounts.tokens_kit import DAY_MS, HOURS, NAME, Home, open_home
+
+Make = Callable[..., Home]
+MONTHS = Row(refresh_before=30 * 86_400, keep_alive=7 * 86_400)
+LOST = ApiError("platform_unavailable", "its answer was lost", outcome=Outcome.AMBIGUOUS)
+
+
+class Now(concurrent.futures.Executor):
+    """A pool that does its work at once."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[Any]:
+        done: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+    def submit_for(self, share: Share, fn: Callable[..., Any], /, *args: Any) -> concurrent.futures.Future[Any]:
+        return self.submit(fn, *args)
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    made: list[Home] = []
+
+    def home(*args: Any, **manners: Any) -> Home:
+        made.append(open_home(tmp_path, monkeypatch, *args, **manners))
+        made[-1].service.pool = Now()  # type: ignore[assignment]
+        return made[-1]
+
+    yield home
+    faults.plan("")
+    for one in made:
+        close_service(one.service)
+
+
+def look(home: Home) -> int:
+    """One look; how many calls it made."""
+    before = home.calls
+    renewal.Upkeep(home.service).look()
+    return home.calls - before
+
+
+# --- When ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("left", "post_in", "calls"),
+    [(901, 60, 0), (900, 60, 1), (900, 899, 1), (900, 901, 0), (900, None, 0), (0, 60, 1), (-3600, 60, 1)],
+)
+def test_tokens_of_hours_are_renewed_for_posts_that_will_want_them(
+    make: Make, left: int, post_in: int | None, calls: int
+) -> None:
+    home = make(HOURS)
+    home.skip(7200 - left)
+    if post_in is not None:
+        home.post_due(post_in)
+    assert look(home) == calls
+
+
+@pytest.mark.parametrize(("days", "calls"), [(6.99, 0), (7, 1)])
+def test_tokens_that_die_unused_are_renewed_now_and_then(make: Make, days: float, calls: int) -> None:
+    home = make(MONTHS, access_seconds=60 * 86_400)
+    home.skip(days * 86_400)
+    assert look(home) == calls
+
+
+@pytest.mark.parametrize(("days", "calls"), [(29.9, 0), (30, 1)])
+def test_tokens_of_months_are_renewed_before_their_end_without_any_post(make: Make, days: float, calls: int) -> None:
+    home = make(replace(MONTHS, keep_alive=None), access_seconds=60 * 86_400)
+    home.skip(days * 86_400)
+    assert look(home) == calls
+
+
+def test_a_renewed_token_is_not_renewed_again(make: Make) -> None:
+    home = make(MONTHS, access_seconds=60 * 86_400)
+    home.skip(8 * 86_400)
+    assert [look(home), look(home)] == [1, 0]
+    assert home.is_alive()
+
+
+@pytest.mark.parametrize("change", ["revoked", "disconnected", "unrenewable", "without a refresh token"])
+def test_what_cannot_be_renewed_is_left_alone(make: Make, change: str) -> None:
+    row = replace(MONTHS, renewable=False) if change == "unrenewable" else MONTHS
+    home = make(row, refreshing="none" if change == "without a refresh token" else "rotating")
+    if change == "revoked":
+        home.service.write(lambda tx: tokens.mark_revoked(home.service, tx, home.account, "gone")).result()
+    if change == "disconnected":
+        columns = {"secret": None, "disconnected_at": 1}
+        home.service.write(lambda tx: Account.update(**columns).execute()).result()
+    home.skip(1800)
+    home.post_due(60)
+    assert look(home) == 0
+
+
+def test_after_a_lost_answer_a_strict_platform_is_asked_again_only_once_the_access_token_has_ended(make: Make) -> None:
+    home = make(HOURS, refreshing="fatal")
+    home.skip(7200 - 600)
+    home.post_due(60)
+    home.upstream.wire.planned = [LOST]
+    assert look(home) == 1
+    assert look(home) == 0
+    assert home.is_alive()
+    home.skip(541)
+    assert look(home) == 1
+    assert home.is_alive()
+
+
+def test_failures_are_not_repeated_at_once_and_the_waits_grow(make: Make) -> None:
+    home = make(replace(HOURS, rotates=False))
+    home.skip(7200)
+    home.post_due(60)
+    keeper = renewal.Upkeep(home.service)
+    asked = []
+    for _ in range(10):
+        home.upstream.wire.planned = [LOST, LOST]
+        before = home.calls
+        keeper.look()
+        asked.append(home.calls - before)
+        home.skip(60)
+    assert asked == [2, 2, 0, 2, 0, 0, 0, 2, 0, 0]
+    assert home.events() == []
+
+
+def test_accounts_that_wait_after_a_failure_keep_no_other_from_its_turn(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(renewal, "AT_ONCE", 1)
+    home = make(HOURS)
+    row, later = home.row(), home.issue()
+    bob, _ = home.service.write(
+        lambda tx: accounts.connect(home.service, tx, row["organization"], row["profile"], NAME, Identity("bob"), later)
+    ).result()
+    home.skip(7200)
+    home.post_due(60)
+    home.account = bob["id"]
+    home.post_due(60)
+    keeper = renewal.Upkeep(home.service)
+    home.upstream.wire.planned = [LOST]
+    keeper.look()
+    assert not home.is_alive()
+    keeper.look()
+    assert home.is_alive()
+
+
+def test_a_refused_account_is_asked_once_and_never_again(make: Make) -> None:
+    home = make(HOURS)
+    home.upstream.server.end_tokens(None, access=True, refresh=True)
+    home.skip(7200)
+    home.post_due(60)
+    assert [look(home), look(home)] == [1, 0]
+    assert [type_ for type_, _ in home.events()] == ["token.revoked"]
+
+
+def test_what_could_not_be_written_is_written_by_the_next_look(make: Make) -> None:
+    home = make(HOURS)
+    home.skip(7200)
+    home.post_due(60)
+    faults.plan("db.commit=enospc@2")
+    assert look(home) == 1
+    faults.plan("")
+    assert not home.is_alive()
+    assert look(home) == 0
+    assert home.is_alive()
+
+
+def test_a_bug_in_one_renewal_does_not_stop_the_others(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = make(HOURS)
+    home.skip(7200)
+    home.post_due(60)
+    keeper = renewal.Upkeep(home.service)
+    faults.plan("tok.after_intent=raise")
+    keeper.look()
+    faults.plan("")
+    home.skip(61)
+    keeper.look()
+    assert home.is_alive()
+
+
+# --- The warning -----------------------------------------------------------------------------------------------------
+
+
+def lasting(home: Home, days: float, refresh: str | None = None, **private: Any) -> Tokens:
+    return Tokens("an-access-token", refresh, home.clock.ms + int(days * DAY_MS), private)
+
+
+def test_a_token_that_only_its_owner_can_renew_is_warned_of_once_seven_days_ahead(make: Make) -> None:
+    home = make(MONTHS)
+    home.connect(lasting(home, 60))
+    ends = home.row()["ends_at"]
+    home.skip(53 * 86_400 - 1)
+    look(home)
+    assert (home.row()["status"], home.events()) == ("active", [])
+    home.skip(1)
+    look(home)
+    look(home)
+    assert home.row()["status"] == "expiring"
+    assert home.events() == [
+        (
+            "token.expiring",
+            {
+                "accountId": home.account,
+                "platform": "twitter",
+                "profileId": home.row()["profile"],
+                "platformAccountId": "alice",
+                "displayName": "Alice",
+                "expiresAt": "2027-01-19T12:00:00.000Z",
+                "daysUntilExpiry": 7,
+            },
+        )
+    ]
+    assert ends == home.clock.ms + 7 * DAY_MS
+
+
+def test_a_new_consent_ends_the_warning_and_may_be_warned_of_again(make: Make) -> None:
+    home = make(MONTHS)
+    for _ in range(2):
+        home.connect(lasting(home, 5))
+        assert home.row()["status"] == "active"
+        look(home)
+        assert home.row()["status"] == "expiring"
+    assert [type_ for type_, _ in home.events()] == ["token.expiring"] * 2
+
+
+def test_a_token_that_renews_itself_is_never_warned_of(make: Make) -> None:
+    home = make(replace(MONTHS, refresh_before=60, keep_alive=None))
+    home.connect(lasting(home, 2, refresh="a-refresh-token"))
+    look(home)
+    assert home.events() == []
+
+
+def test_where_renewals_have_an_end_of_their_own_that_is_warned_of_once(make: Make) -> None:
+    """LinkedIn's refresh tokens live a year from the consent, however often they are used."""
+    home = make(replace(MONTHS, keep_alive=86_400), refreshing="same")
+    first = home.issue()
+    home.connect(replace(first, private={"refreshExpiresAtMs": home.clock.ms + 6 * DAY_MS}))
+    look(home)
+    home.skip(86_400)
+    assert look(home) == 1
+    assert home.row()["status"] == "expiring"
+    assert [type_ for type_, _ in home.events()] == ["token.expiring"]
+
+
+def test_an_authorization_that_has_ended_is_revoked_without_a_call(make: Make) -> None:
+    home = make(MONTHS)
+    home.connect(lasting(home, 60))
+    home.skip(60 * 86_400)
+    assert look(home) == 0
+    assert home.row()["status"] == "revoked"
+    ((type_, data),) = home.events()
+    assert (type_, data["reason"]) == ("token.revoked", "The authorization has expired.")

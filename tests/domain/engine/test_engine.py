@@ -1,0 +1,158 @@
+"""The engine: it needs no web server, and no kind of job waits for another."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from socialpub.base.fair import Share
+from socialpub.domain.engine.kinds import KINDS, Kind
+from socialpub.simulator.server import SimulatorThread
+from socialpub.store.connections import proxy
+from socialpub.store.queue import Claim
+from tests.kit import Person, Server, iso
+from tests.soak.world import wait_for
+
+BACKLOG = 10_000
+NAMES = [kind.name for kind in KINDS]
+
+
+# --- Without a web server --------------------------------------------------------------------------------------------
+
+
+def test_a_scheduled_post_goes_out_where_there_is_no_web_server(tmp_path: Path, lab: SimulatorThread) -> None:
+    made = lab.lab.add_account("bluesky", handle="alone.test")
+    arguments = (str(tmp_path), lab.origin("bluesky"), made["handle"], made["appPassword"])
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.domain.engine.engine_alone", *arguments],
+        capture_output=True,
+        timeout=60,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout) == {"status": "published", "web": []}
+    assert [post.text for post in lab.lab.ledger.posts()] == ["without a web server"]
+
+
+# --- Kinds of job ----------------------------------------------------------------------------------------------------
+
+
+def hold(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No job is claimed until `go_on`."""
+    monkeypatch.setattr(server.service.jobs, "paused", lambda: NAMES)
+
+
+def go_on(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server.service.jobs, "paused", server.engine.keeper.pauses.held_kinds)
+    server.service.jobs.bell.ring()
+
+
+def backlog(server: Server, kind: str) -> None:
+    """Jobs that are due for longer than any other; nothing is left to be done for them."""
+    rows = [(f"{kind}:{number}:0:x", kind, "", 1, 0, "", "") for number in range(BACKLOG)]
+    columns = "key, kind, lane, visible_at, claims, host, owner"
+
+    def write(tx: Any) -> None:
+        for start in range(0, BACKLOG, 1000):
+            part = rows[start : start + 1000]
+            places = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(part))
+            values = tuple(value for row in part for value in row)
+            proxy.execute_sql(f"INSERT INTO job ({columns}) VALUES {places}", values)
+
+    server.service.write(write).result()
+
+
+@pytest.fixture
+def claimed(server: Server, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What the workers claim, in order: kind and key."""
+    told: list[tuple[str, str]] = []
+    usual = server.service.jobs.claim
+
+    def claim(wanted: Iterable[Claim]) -> list[tuple[str, Claim]]:
+        got = usual(wanted)
+        told.extend((kind, claim.key) for kind, claim in got)
+        return got
+
+    monkeypatch.setattr(server.service.jobs, "claim", claim)
+    return told
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name != "publish"], ids=lambda kind: kind.name)
+def test_a_due_post_is_among_the_next_claims_whatever_else_is_due(
+    kind: Kind, server: Server, alice: Person, claimed: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold(server, monkeypatch)
+    backlog(server, kind.name)
+    body = {
+        "text": "on time",
+        "targets": [{"accountId": alice.bluesky}],
+        "scheduledAt": iso(server.clock.now_ms() + 60_000),
+    }
+    post = alice.api.publish(body).json()["results"][0]["postId"]
+    server.skip(61)
+    go_on(server, monkeypatch)
+    assert wait_for(lambda: server.rows(id=post)[0]["status"] == "published", 20)
+    assert claimed.index(("publish", post)) < server.service.runtime.settings.publishing.workers
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name != "publish"], ids=lambda kind: kind.name)
+def test_a_post_that_comes_due_finds_a_place_while_all_places_of_another_kind_are_taken(
+    kind: Kind, server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs, me = server.service.jobs, threading.get_ident()
+    monkeypatch.setattr(jobs, "paused", lambda: () if threading.get_ident() == me else NAMES)  # the workers are held
+    backlog(server, kind.name)
+    taken = [claim for _ in range(3) for _, claim in jobs.claim(jobs.due(100)[0])]
+    assert [claim.kind for claim in taken] == [kind.name] * kind.places(server.service.runtime.settings)
+    share = Share("bluesky", alice.organization)
+    server.service.write(lambda tx: jobs.put(tx, "publish", "due", jobs.clock.now_ms(), alice.bluesky, share)).result()
+    assert [claim.key for claim in jobs.due(1)[0]] == ["due"]
+    for claim in taken:
+        jobs.leave(claim)
+        jobs.drop(claim)
+
+
+def test_claiming_goes_through_the_index_of_kind_and_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever waits for later, or is of another kind, is not looked at; nothing is sorted."""
+    jobs = server.service.jobs
+    jobs.lanes.try_enter("lane")
+    jobs.shares.narrow = lambda: {"silent": 0}
+    plans: list[list[str]] = []
+
+    def plan() -> None:
+        usual, me = proxy.obj.execute_sql, threading.get_ident()
+
+        def telling(sql: str, params: Any = None) -> Any:
+            if threading.get_ident() == me:
+                plans.append([row[3] for row in usual(f"EXPLAIN QUERY PLAN {sql}", params).fetchall()])
+            return usual(sql, params)
+
+        with monkeypatch.context() as told:
+            told.setattr(proxy.obj, "execute_sql", telling)
+            jobs._looking(1, dict.fromkeys(NAMES, 3), {"lane"})()
+
+    server.service.read(plan).result()
+    looks, *usual = plans
+    assert len(usual) == 2 * len(KINDS)
+    for (step,) in usual:
+        assert re.match(r"SEARCH job USING (COVERING )?INDEX job_kind_visible_at_key_lane_host_owner \(kind=", step)
+    assert any("(key=?)" in step or "INDEX job_kind_visible_at" in step for step in looks), looks
+    assert not [step for step in looks if "SCAN" in step and "intent_open" not in step], looks  # only of open intents
+
+
+def test_every_kind_that_is_put_is_in_the_table() -> None:
+    source = "".join(path.read_text() for path in Path("socialpub").rglob("*.py"))
+    put = set(re.findall(r'(?:\.put|\.put_held|_ring)\(\s*(?:tx|service), "(\w+)"', source))
+    assert put == set(NAMES)
+
+
+def test_what_a_pause_leaves_alone_is_what_publishes() -> None:
+    assert [kind.name for kind in KINDS if kind.pausable] == ["publish"]

@@ -1,0 +1,122 @@
+"""Work of any size goes in slices: no transaction grows with what there is to do."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from socialpub.domain.accounts import accounts
+from socialpub.domain.core import moves
+from socialpub.domain.engine import keeper
+from socialpub.domain.people import limits
+from socialpub.store.models import Account, Idempotency, Job, Post
+from tests.domain.accounts.connect_kit import sign_in
+from tests.kit import Person, Server, iso
+from tests.soak.world import wait_for
+
+BATCHES = 6
+
+
+def schedule(server: Server, person: Person, batches: int = BATCHES) -> list[str]:
+    """25 posts each, in an hour."""
+    at = iso(server.clock.now_ms() + 3_600_000)
+    posts: list[str] = []
+    for number in range(batches):
+        body = {"text": f"later {number}", "targets": [{"accountId": person.bluesky}] * 25, "scheduledAt": at}
+        posts += [result["postId"] for result in person.api.publish(body).json()["results"]]
+    return posts
+
+
+@pytest.fixture
+def moved(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
+    """How many posts each transaction has moved."""
+    counted: Counter[int] = Counter()
+    kept: list[Any] = []  # so that no id is used twice
+    move = moves.move
+
+    def counting(service: Any, tx: Any, *rest: Any, **more: Any) -> Any:
+        kept.append(tx)
+        counted[id(tx)] += 1
+        return move(service, tx, *rest, **more)
+
+    monkeypatch.setattr(moves, "move", counting)
+    return counted
+
+
+def statuses(server: Server) -> Counter[str]:
+    return Counter(row["status"] for row in server.rows())
+
+
+def disconnect(server: Server, person: Person) -> None:
+    browser = sign_in(server, person.organization)
+    answer = browser.delete(f"/v1/accounts/{person.bluesky}")
+    assert (answer.status_code, answer.json()) == (200, {"id": person.bluesky, "deleted": True})
+
+
+def test_disconnecting_cancels_in_slices_that_let_others_write(
+    server: Server, alice: Person, moved: Counter[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accounts, "SLICE", 20)
+    posts = schedule(server, alice)
+    moved.clear()
+    disconnect(server, alice)
+    assert wait_for(lambda: statuses(server) == {"canceled": len(posts)}, 20)
+    assert max(moved.values()) <= 20
+    assert sum(moved.values()) == len(posts)
+    assert wait_for(lambda: server.rows(Job) == [], 10)
+    told = [type_ for post in posts for type_, _ in server.events(post)]
+    assert told.count("post.canceled") == len(posts)
+
+
+@pytest.fixture
+def halfway(server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The server ended when one slice was canceled."""
+    monkeypatch.setattr(accounts, "SLICE", 20)
+    posts = schedule(server, alice, 3)
+    with monkeypatch.context() as patched:
+        patched.setattr(server.service.jobs, "paused", lambda: ("cancel", "publish"))
+        assert "canceling" not in alice.api.get("/readyz").json()
+        disconnect(server, alice)
+        assert statuses(server) == {"canceled": 20, "queued": 55}
+        assert alice.api.get("/readyz").json()["canceling"] == 55
+        server.stop()
+    return posts
+
+
+def test_it_goes_on_after_the_next_start(server: Server, halfway: list[str]) -> None:
+    server.start()
+    assert wait_for(lambda: statuses(server) == {"canceled": len(halfway)}, 20)
+    assert server.lab.lab.ledger.posts() == []
+    assert wait_for(lambda: server.rows(Job) == [], 10)
+    assert "canceling" not in server.api().get("/readyz").json()
+
+
+def test_what_comes_due_meanwhile_is_never_sent(server: Server, alice: Person, halfway: list[str]) -> None:
+    server.away(3601)
+    assert wait_for(lambda: set(statuses(server)) <= {"canceled", "rejected"}, 20)
+    assert server.lab.lab.ledger.posts() == []
+
+
+def test_posts_of_the_account_connected_again_are_left_alone(server: Server, alice: Person, halfway: list[str]) -> None:
+    back = Account.update(disconnected_at=None, secret="x")
+    server.clock.skip(1)
+    server.start()
+    server.service.write(lambda tx: back.execute()).result()
+    alice.api = server.api(alice.key)
+    (fresh,) = set(schedule(server, alice, 1)[:1])
+    assert wait_for(lambda: statuses(server)["canceled"] == len(halfway), 20)
+    assert server.rows(Post, id=fresh)[0]["status"] == "queued"
+
+
+def test_kept_answers_are_forgotten_in_slices(server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PURGED_AT_ONCE", 2)
+    for number in range(5):
+        alice.api.publish({"text": f"{number}", "targets": [{"accountId": alice.bluesky}]}, key=f"k{number}")
+    server.clock.skip(90_000)
+    service = server.service
+    assert service.write(functools.partial(limits.purge, now=service.now_ms)).result() == 2
+    keeper.sweep(service, server.engine.fetched)
+    assert server.rows(Idempotency) == []

@@ -1,0 +1,77 @@
+"""The first comment is a step of its own: whatever happens to it, the post is there once, the comment at most once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from socialpub.base import faults, net
+from socialpub.simulator.faults import KINDS
+from tests.domain.publishing.protocol_kit import short_deadline
+from tests.kit import Person, Server
+from tests.soak.world import wait_for
+
+DETAILS = {"delay": ":0.1", "status": ":500", "late_effect": ":0.2"}
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(net._Client.request, "__kwdefaults__", short_deadline(1.0))
+    yield
+    faults.plan("")
+
+
+def publish(person: Person) -> dict[str, Any]:
+    body = {"text": "main", "firstComment": {"text": "comment"}, "targets": [{"accountId": person.bluesky}]}
+    return dict(person.api.publish(body).json()["results"][0])
+
+
+def ledger(server: Server) -> list[tuple[str, str | None]]:
+    return [(entry.kind, entry.text) for entry in server.lab.lab.ledger.posts()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_on_the_comment_doubles_neither(server: Server, alice: Person, kind: str) -> None:
+    fault = {"fault": kind + DETAILS.get(kind, ""), "platform": "bluesky", "operation": "*putRecord", "nth": 2}
+    server.lab.lab.faults.add([fault])
+    result = publish(alice)
+    assert result["status"] == "published"
+    assert ledger(server) == [("post", "main"), ("comment", "comment")]
+    assert result["firstCommentUri"] == server.lab.lab.ledger.posts()[1].remote_id
+
+
+def test_a_comment_that_is_refused_is_a_warning(server: Server, alice: Person) -> None:
+    fault = {"fault": "status:429", "platform": "bluesky", "operation": "*putRecord", "nth": 2}
+    server.lab.lab.faults.add([fault])
+    result = publish(alice)
+    assert result["status"] == "published"
+    assert [warning["code"] for warning in result["warnings"]] == ["first_comment_failed"]
+    assert ledger(server) == [("post", "main")]
+
+
+@pytest.mark.parametrize("point", ["after_intent", "after_reply", "before_result"])
+def test_a_bug_around_the_comment_doubles_neither(server: Server, alice: Person, point: str) -> None:
+    faults.plan(f"comment.{point}=raise@1")
+    result = publish(alice)
+    assert result["status"] == "published"
+    assert ledger(server) == [("post", "main"), ("comment", "comment")]
+
+
+@pytest.mark.parametrize("point", ["comment.after_intent", "comment.after_reply"])
+def test_a_restart_between_post_and_comment_sends_the_post_once(server: Server, alice: Person, point: str) -> None:
+    """The process ends at this point, as far as the rows can tell: the result cannot be written any more."""
+    faults.plan(f"{point}=enospc@1")
+    publish(alice)
+    faults.plan("")
+    server.restart(alice)
+    assert wait_for(lambda: [row["status"] for row in server.rows()] == ["published"], 15)
+    assert ledger(server) == [("post", "main"), ("comment", "comment")]
+
+
+def test_a_bug_between_post_and_comment_never_calls_the_post_failed(server: Server, alice: Person) -> None:
+    faults.plan("pub.after_result=raise@1")
+    result = publish(alice)
+    assert (result["status"], result["uri"]) == ("published", server.lab.lab.ledger.posts()[0].remote_id)
+    assert [warning["code"] for warning in result["warnings"]] == ["first_comment_failed"]
+    assert ledger(server) == [("post", "main")]

@@ -1,0 +1,108 @@
+"""Alice's line to X, and what is called over it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from socialpub.base.errors import ApiError
+from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.platforms.contract import Account, Draft, Facts, Item, Tokens, Upstream
+from socialpub.platforms.twitter import connector as twitter
+from tests.platforms.upstream_kit import AUTH, BOUNDARY, NONCE, NOW, SITE, Call, Script, answer
+
+API = "https://api.x.com"
+
+
+def upstream(*calls: Call, extra: Mapping[str, Any] | None = None, bound: frozenset[str] = frozenset()) -> Upstream:
+    """A line to Alice's account; `calls` are those to come."""
+    known = {"username": "alice", "subscriptionType": "None"} if extra is None else extra
+    who = Account("1500", "@alice", known)
+    tokens = Tokens("access-token-1", "refresh-token-1")
+    return Upstream(Script(list(calls)), Script(), twitter.PLATFORM.site(**SITE), who, tokens, bound)
+
+
+def draft(text: str = "hello", *items: Item, **options: Any) -> Draft:
+    return Draft(text, items=items, options=options, now_ms=NOW, nonce=NONCE)
+
+
+def item(path: Path, kind: str, content: bytes, alt: str | None = None, frames: int | None = 1) -> Item:
+    """A medium in a file."""
+    path.write_bytes(content)
+    facts = Facts(kind, len(content), frames=frames)
+    return Item(facts.kind, alt, facts=facts, path=path)
+
+
+# --- Calls and answers ---------------------------------------------------------------------------------------------
+
+
+def problem(status: int, detail: str = "said so", title: str = "Forbidden", kind: str = "", **headers: str) -> Reply:
+    """A problem document; `kind` is the last part of its type."""
+    type = f"https://api.x.com/2/problems/{kind}" if kind else "about:blank"
+    return answer(status, {"title": title, "detail": detail, "type": type, "status": status}, **headers)
+
+
+def invalid(message: str, status: int = 400) -> Reply:
+    """What X says in the inner error."""
+    kind = "https://api.x.com/2/problems/invalid-request"
+    body = {"errors": [{"message": message, "parameters": {"x": ["y"]}}], "title": "Invalid Request", "type": kind}
+    return answer(status, body | {"detail": "One or more parameters to your request was invalid."})
+
+
+def _form(path: str, fields: Mapping[str, str], kind: str, content: bytes, reply: Reply | ApiError) -> Call:
+    texts = "".join(
+        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in fields.items()
+    )
+    file = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="media"; filename="media"\r\nContent-Type: {kind}'
+    body = f"{texts}{file}\r\n\r\n".encode() + content + f"\r\n--{BOUNDARY}--\r\n".encode()
+    headers = AUTH | {
+        "Content-Type": f"multipart/form-data; boundary={BOUNDARY}",
+        "Content-Length": str(len(body)),
+    }
+    return Call("POST", f"{API}{path}", reply, headers, content=body, deadline=UPLOAD_SECONDS)
+
+
+def made(id: str, **more: Any) -> Reply:
+    """The answer to most steps of an upload."""
+    return answer(200, {"data": {"id": id, "media_key": f"3_{id}", "expires_after_secs": 86_400, **more}})
+
+
+def processing(state: str, id: str = "71", **more: Any) -> Reply:
+    return made(id, processing_info={"state": state, **more})
+
+
+def one_shot(content: bytes, reply: Reply | ApiError, kind: str = "image/jpeg") -> Call:
+    return _form("/2/media/upload", {"media_category": "tweet_image"}, kind, content, reply)
+
+
+def initialize(
+    total: int, reply: Reply | ApiError | None = None, kind: str = "video/mp4", category: str = "tweet_video"
+) -> Call:
+    body = {"media_type": kind, "total_bytes": total, "media_category": category}
+    return Call("POST", f"{API}/2/media/upload/initialize", reply or made("71"), json=body)
+
+
+def append(
+    index: int, content: bytes, reply: Reply | ApiError | None = None, kind: str = "video/mp4", id: str = "71"
+) -> Call:
+    done = answer(204, b"") if reply is None else reply
+    return _form(f"/2/media/upload/{id}/append", {"segment_index": str(index)}, kind, content, done)
+
+
+def finalize(reply: Reply | ApiError | None = None, id: str = "71") -> Call:
+    return Call("POST", f"{API}/2/media/upload/{id}/finalize", reply or made(id))
+
+
+def status(reply: Reply | ApiError, id: str = "71") -> Call:
+    return Call("GET", f"{API}/2/media/upload", reply, params={"command": "STATUS", "media_id": id})
+
+
+def describe(alt: str, reply: Reply | ApiError | None = None, id: str = "71") -> Call:
+    body = {"id": id, "metadata": {"alt_text": {"text": alt}}}
+    return Call("POST", f"{API}/2/media/metadata", reply or answer(200, {"data": {"id": id}}), json=body)
+
+
+def create(body: Mapping[str, Any], reply: Reply | ApiError) -> Call:
+    return Call("POST", f"{API}/2/tweets", reply, json=dict(body))
