@@ -1,4 +1,8 @@
-"""What the type checker finds, shown by type-checking what is wrong: a dict that is sent has its keys, all of them."""
+"""What the type checker finds, shown by one run of it over what is wrong.
+
+A dict that is sent has its keys, all of them. A row has its table's columns: a misspelt one, another table's, one that
+may be null and a wrong change are found.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,18 @@ import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from tests.laws import all_hold
 
 ROOT = Path(__file__).parents[1]
 
-HEADER = """\
+# --- Answers -------------------------------------------------------------------------------------------------------
+
+ANSWERS = """\
 from typing import Any
 
 from socialpub.domain.accounts import accounts, boards
@@ -86,39 +95,122 @@ CASES: dict[str, tuple[str, set[str]]] = {
     )
 }  # fmt: skip
 
+# --- Rows ----------------------------------------------------------------------------------------------------------
 
-def _kinds_of_error(file: Path) -> Mapping[str, set[str]]:
-    """By case, from one run over all of them with the project's own settings."""
-    text, begins = HEADER, {}
+ROWS = """
+from socialpub.domain.core import moves
+from socialpub.domain.publishing import horizon, intents
+from socialpub.platforms.contract import KEY
+from socialpub.store.db import Tx
+from socialpub.store.models import Account, Post, row_of, row_where, rows_where, the_row
+from socialpub.store.rows import AccountRow, AttemptRow, IntentRow, PostRow
+"""
+GIVEN = "intent: IntentRow, attempt: AttemptRow, post: PostRow, account: AccountRow, snapshot: intents.Snapshot, tx: Tx"
+RIGHT = (
+    'intent["sent_at"]',
+    'intent["refusal"] or "none"',
+    "intents._change(tx, intent, looks=1, answered=True)",
+    'the_row(Post, "p")["text"]',
+    "horizon.due_look(KEY.checks, intent, 0)",
+    "moves.goes_on(post)",
+    'snapshot.post["draft_at"]',
+)
+WRONG = (
+    ('intent["sentt_at"]', 'TypedDict "IntentRow" has no key "sentt_at"'),
+    ('intent["text"]', 'TypedDict "IntentRow" has no key "text"'),
+    ('intent["refusal"].upper()', 'Item "None" of "str | None" has no attribute "upper"'),
+    ('intent["looks"] + "1"', "Unsupported operand types for +"),
+    ("intents._change(tx, intent, look=1)", 'Unexpected keyword argument "look" for "_change"'),
+    ('intents._change(tx, intent, looks="1")', 'Argument "looks" to "_change" has incompatible type "str"'),
+    ('attempt["error"]', 'TypedDict "AttemptRow" has no key "error"'),
+    ('post["draft"]', 'TypedDict "PostRow" has no key "draft"'),
+    ('account["secrets"]', 'TypedDict "AccountRow" has no key "secrets"'),
+    ('the_row(Account, "a")["text"]', 'TypedDict "AccountRow" has no key "text"'),
+    ('rows_where(Post)[0]["platform_url"]', 'TypedDict "PostRow" has no key "platform_url"'),
+    ('row_where(Post)["text"]', 'Value of type "PostRow | None" is not indexable'),
+    ('row_of(Post, "p")["text"]', 'Value of type "PostRow | None" is not indexable'),
+    ("horizon.due_look(KEY.checks, post, 0)", 'incompatible type "PostRow"; expected "IntentRow"'),
+    ("moves.goes_on(intent)", 'incompatible type "IntentRow"; expected "Prepared"'),
+    ('snapshot.open_intent["plan"]', 'Value of type "IntentRow | None" is not indexable'),
+    ('snapshot.post["tryes"]', 'TypedDict "PostRow" has no key "tryes"'),
+)
+
+# --- One run -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Found:
+    kinds: Mapping[str, set[str]]
+    """Of each wrong case of the answers, the kinds of its errors."""
+    messages: Mapping[int, str]
+    """Of each wrong line with rows, its error; the right lines are counted first."""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """What mypy says of both files, with the project's own settings."""
+    folder = tmp_path_factory.mktemp("types")
+    answers, rows = folder / "wrong_answers.py", folder / "wrong_rows.py"
+    begins, first = _write_answers(answers), _write_rows(rows)
+    command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "--output", "json"]
+    run = subprocess.run([*command, str(answers), str(rows)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 1, run.stdout + run.stderr
+    kinds: dict[str, set[str]] = defaultdict(set)
+    messages: list[tuple[int, str]] = []
+    for error in map(json.loads, run.stdout.splitlines()):
+        name = Path(error["file"]).name  # mypy names another folder where it has kept the same text
+        assert name in (answers.name, rows.name), error
+        if error["severity"] != "error":
+            continue
+        if name == answers.name:
+            kinds[begins[max(begin for begin in begins if begin < error["line"])]].add(error["code"])
+        else:
+            messages.append((error["line"] - first, error["message"]))
+    assert len(messages) == len(WRONG), run.stdout
+    return Found(kinds, dict(messages))
+
+
+def _write_answers(path: Path) -> dict[int, str]:
+    """Each case by the line that it begins after."""
+    text, begins = ANSWERS, {}
     for number, (name, (lines, _)) in enumerate(CASES.items()):
         text += f"\n\ndef case_{number}() -> None:\n"
         begins[text.count("\n")] = name
         text += textwrap.indent(textwrap.dedent(lines), "    ")
-    file.write_text(text, encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--config-file",
-        str(ROOT / "pyproject.toml"),
-        "--output",
-        "json",
-        str(file),
-    ]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert run.returncode == 1, run.stdout + run.stderr
-    kinds: dict[str, set[str]] = defaultdict(set)
-    for error in map(json.loads, run.stdout.splitlines()):
-        assert Path(error["file"]).name == file.name, error  # of the same text in another folder, if it is kept
-        if error["severity"] == "error":
-            kinds[begins[max(begin for begin in begins if begin < error["line"])]].add(error["code"])
-    return kinds
+    path.write_text(text, encoding="utf-8")
+    return begins
 
 
-def test_the_type_checker_finds_what_is_wrong_with_an_answer(tmp_path: Path) -> None:
-    found = _kinds_of_error(tmp_path / "wrong.py")
+def _write_rows(path: Path) -> int:
+    """The number of the first line, right ones first."""
+    lines = [*RIGHT, *(line for line, _ in WRONG)]
+    functions = (f"def f{number}({GIVEN}) -> object: return {line}\n" for number, line in enumerate(lines))
+    path.write_text(ROWS + "".join(functions), encoding="utf-8")
+    return ROWS.count("\n") + 1
 
+
+def test_the_type_checker_finds_what_is_wrong_with_an_answer(found: Found) -> None:
     def check(name: str) -> None:
-        assert found.get(name, set()) == CASES[name][1]
+        assert found.kinds.get(name, set()) == CASES[name][1]
 
     all_hold(list(CASES), check)
+
+
+@pytest.mark.parametrize("line", RIGHT)
+def test_a_right_line_is_right(found: Found, line: str) -> None:
+    assert RIGHT.index(line) not in found.messages
+
+
+@pytest.mark.parametrize(("line", "error"), WRONG)
+def test_a_wrong_line_is_found(found: Found, line: str, error: str) -> None:
+    number = [each for each, _ in WRONG].index(line)
+    assert error in found.messages[len(RIGHT) + number]
+
+
+def test_publishing_reads_rows_only_with_their_type() -> None:
+    """What `.dicts()` gives is anything to the type checker; `row_where` and the like say what it is."""
+    publishing = sorted((ROOT / "socialpub" / "domain" / "publishing").glob("*.py"))
+    assert len(publishing) > 5
+    assert [path.name for path in publishing if ".dicts()" in path.read_text(encoding="utf-8")] == []
+    reads = sum(path.read_text(encoding="utf-8").count("row_where(") for path in publishing)
+    assert reads >= 4
