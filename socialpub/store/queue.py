@@ -22,8 +22,10 @@ from huey.storage import BaseStorage
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import NOBODY, Share, Shares
 from socialpub.base.runtime import Clock
+from socialpub.store import sql
 from socialpub.store.db import BaseModel, Database, Tx, proxy
 from socialpub.store.rows import JobRow
+from socialpub.store.statements import sweeps
 
 log = logging.getLogger("socialpub.queue")
 
@@ -51,6 +53,9 @@ class Job(BaseModel):
     class Meta:
         table_name = "job"
         indexes = ((("kind", "visible_at", "key", "lane", "host", "owner"), False),)
+
+
+Job.add_index(Job.index(Job.epoch, name="job_leased").where(peewee.SQL("epoch IS NOT NULL")))
 
 
 @dataclass(frozen=True)
@@ -217,7 +222,7 @@ class Jobs(Huey):  # type: ignore[misc]
     def free_all(self, tx: Tx, now_ms: int) -> int:
         """Make every leased job visible: only for the process that has just become the one server of the file."""
         tx.after_commit(self.bell.ring)
-        return int(Job.update(visible_at=now_ms, epoch=None).where(Job.epoch.is_null(False)).execute())
+        return sql.change(sweeps.FREE_LEASES, (now_ms,))
 
     # --- Holding ---
 

@@ -19,10 +19,12 @@ from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
 from socialpub.platforms.contract import Account as Who
 from socialpub.platforms.contract import Identity, Login, Platform, Tokens
+from socialpub.store import sql
 from socialpub.store.db import Tx
-from socialpub.store.models import Account, Post, columns_of, row_where, the_row
+from socialpub.store.models import Account, Post, row_where, the_row
 from socialpub.store.queue import Claim, Job
 from socialpub.store.rows import AccountRow
+from socialpub.store.statements import sweeps
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -228,7 +230,8 @@ def cancel_waiting(service: Service, claim: Claim, stopping: Callable[[], bool])
 def to_cancel() -> int:
     """How many posts of disconnected accounts still wait to be canceled."""
     jobs = Job.select(Job.key).where(Job.key >= "cancel:", Job.key < "cancel;").tuples()
-    return sum(_waits(account, int(at)).count() for _, account, at, _ in (key.split(":", 3) for (key,) in jobs))
+    asked = (key.split(":", 3) for (key,) in jobs)
+    return sum(sql.value(sweeps.WAITING_COUNT, (account, int(at))) for _, account, at, _ in asked)
 
 
 class Waiting(moves.Prepared):
@@ -238,13 +241,9 @@ class Waiting(moves.Prepared):
 
 
 def _waiting(account: str, at_ms: int, limit: int | None = None) -> list[Waiting]:
-    return list(_waits(account, at_ms).order_by(Post.number).limit(limit).dicts())
-
-
-def _waits(account: str, at_ms: int) -> Any:
     """The waiting posts of an account as it was at a moment: it may have been connected again since."""
-    waits = (Post.account == account) & Post.status.in_(moves.WAITING) & (Post.updated_at <= at_ms)
-    return Post.select(*columns_of(Post, Waiting)).where(waits)
+    found = sql.every(sweeps.WAITING_OF_ACCOUNT, (account, at_ms, -1 if limit is None else limit))
+    return [{"id": post, "platform": platform, "saved": saved} for post, platform, saved in found]
 
 
 def _ours(posts: Sequence[Waiting]) -> list[str]:

@@ -11,17 +11,18 @@ import threading
 from collections.abc import Container, Iterable
 from typing import Any
 
-from peewee import fn
+from peewee import SQL, fn
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.domain.accounts import tokens
-from socialpub.domain.core import moves, overdue, upstreams
+from socialpub.domain.core import upstreams
 from socialpub.domain.core.service import Service
 from socialpub.platforms.contract import Platform
 from socialpub.store.db import Tx
-from socialpub.store.models import Account, Post
+from socialpub.store.models import Account
 from socialpub.store.rows import AccountRow
+from socialpub.store.statements import sweeps
 
 log = logging.getLogger("socialpub.tokens")
 
@@ -103,7 +104,7 @@ def _due(service: Service, platform: Platform) -> Iterable[AccountRow]:
     ends_soon = Account.token_expires_at <= now + before
     if before < tokens.DAY_MS:
         # Tokens of hours are renewed for posts that will want them, not around the clock.
-        ends_soon &= fn.EXISTS(_wanted(now + before))
+        ends_soon &= SQL(f'"t1"."id" IN ({sweeps.ACCOUNTS_WANTED})', (now + before,))
     idle = Account.renewed_at <= now - int(upkeep.keep_alive * 1000) if upkeep.keep_alive else None
     query = Account.select().where(
         Account.platform == platform.name,
@@ -117,13 +118,6 @@ def _due(service: Service, platform: Platform) -> Iterable[AccountRow]:
         lost = Account.renewal_at.is_null(False)
         query = query.where(~(lost & (Account.token_expires_at > now + tokens.MARGIN_MS)))
     return query.order_by(Account.token_expires_at).dicts().iterator()  # type: ignore[no-any-return]
-
-
-def _wanted(until: int) -> Any:
-    """The open posts of an account that are published before a moment."""
-    return Post.select(Post.id).where(
-        Post.account == Account.id, Post.status.in_(moves.OPEN), overdue.due_column() <= until
-    )
 
 
 # --- What only the owner can renew -------------------------------------------------------------------------------

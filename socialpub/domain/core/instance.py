@@ -17,9 +17,9 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.health import PausedReason
 from socialpub.store import sql
 from socialpub.store.db import FencedError, Promise, Tx
-from socialpub.store.models import Account, Event, Instance, Post, the_row
+from socialpub.store.models import Account, Instance, the_row
 from socialpub.store.rows import InstanceRow
-from socialpub.store.statements import keys
+from socialpub.store.statements import keys, sweeps
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -98,7 +98,7 @@ def _count(service: Service, tx: Tx, seen: bool) -> InstanceRow:
 
 def _copied(service: Service, row: InstanceRow) -> str | None:
     """Why the database may be a copy; None where there is nothing that could be sent or used up twice."""
-    if not (Post.select().exists() or (row["beat"] > 1 and Account.select().exists())):
+    if sql.value(sweeps.ANY_POST) is None and not (row["beat"] > 1 and Account.select().exists()):
         return None
     settings, host = service.runtime.settings, service.runtime.host
     return copies.why(settings, host, row["uid"], copies.Beat(row["beat"], row["mark"]))
@@ -115,7 +115,7 @@ def _touch(tx: Tx) -> None:
 
 def news() -> int:
     """A number that grows with everything that happens: a beat is due when it has (an idle server writes nothing)."""
-    return int(Event.select(fn.MAX(Event.number)).scalar() or 0)
+    return int(sql.value(sweeps.NEWEST_EVENT) or 0)
 
 
 def pause(tx: Tx, reason: str) -> None:

@@ -5,15 +5,15 @@ A post is late against the newest thing that was asked of it: its schedule, a re
 
 from __future__ import annotations
 
-from typing import Any
-
-from peewee import fn
+from typing import Any, cast
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain.core import moves
 from socialpub.domain.core.service import Service
-from socialpub.store.models import Intent, Post, columns_of
+from socialpub.store import sql
+from socialpub.store.models import Intent
+from socialpub.store.statements import sweeps
 
 LEAST_MS = 5000  # from due to claimed in ordinary work: no grace is shorter
 PREPARING_MS = 300_000  # from claimed to sent: it takes what an upload takes, and that is not being late
@@ -27,11 +27,6 @@ class DuePost(moves.Prepared):
     due_at: int | None
     scheduled_at: int | None
     created_at: int
-
-
-def due_column() -> Any:
-    """The time at which an open post is due, as SQL."""
-    return fn.COALESCE(Post.due_at, Post.scheduled_at, Post.created_at)
 
 
 def due_of(post: DuePost) -> int:
@@ -74,10 +69,6 @@ def _sent() -> Any:
 
 def before(at_ms: int) -> list[DuePost]:
     """Open posts that were due before a time and of which nothing can have been sent, in due order."""
-    rows = (
-        Post.select(*columns_of(Post, DuePost))
-        .where(Post.status.in_(moves.OPEN), due_column() < at_ms, ~fn.EXISTS(_sent().where(Intent.post == Post.id)))
-        .order_by(due_column(), Post.id)
-        .dicts()
-    )
+    found = sql.every(sweeps.OVERDUE, (at_ms,))
+    rows = (cast(DuePost, dict(zip(sweeps.OVERDUE_COLUMNS, row, strict=True))) for row in found)
     return [row for row in rows if not moves.goes_on(row)]

@@ -10,24 +10,27 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from peewee import JOIN, Value, fn
+from peewee import JOIN, fn
 
 from socialpub.base import faults
 from socialpub.base.fair import NOBODY
 from socialpub.domain.accounts import tokens
-from socialpub.domain.core import clockwatch, instance, moves, overdue, upstreams
+from socialpub.domain.core import clockwatch, instance, overdue, upstreams
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.actor import Actor
 from socialpub.domain.posts import batches
 from socialpub.domain.publishing import records
+from socialpub.store import sql
 from socialpub.store.db import Tx
-from socialpub.store.models import Batch, Event, Idempotency, Post
+from socialpub.store.models import Batch, Post
 from socialpub.store.queue import Claim, Job
+from socialpub.store.statements import sweeps
 
 log = logging.getLogger("socialpub.jobs")
 
 STEP = 20  # rows in one transaction: other writers wait for it
 SWEEP_MAX = 500
+SOON_MS = 3_600_000  # a post that has lost its doorbell is found this long before it is due
 ANSWER_MS, ANSWER_MAX_MS = 1000, 60_000  # between looks at an interrupted batch, growing with its age
 INTERRUPTED_MS = 120_000  # an answer this late is nobody's any more
 
@@ -75,7 +78,7 @@ def is_due(service: Service) -> bool:
 
 def behind(service: Service, seen_at: int) -> int:
     """By how many milliseconds the clock is behind what was written here before; 0 when it is not."""
-    newest = service.read(lambda: Event.select(Event.created_at).order_by(Event.number.desc()).limit(1).scalar())
+    newest = service.read(lambda: sql.value(sweeps.NEWEST_EVENT_AT))
     by = max(seen_at, newest.result() or 0) - service.now_ms
     if by > clockwatch.DRIFT_MS:
         log.warning("the clock is %d s behind the newest entry: what is scheduled is late by as much", by // 1000)
@@ -148,16 +151,7 @@ def fail_part(service: Service, rows: Sequence[overdue.DuePost]) -> None:
 
 def _interrupted(now: int, within_ms: int) -> list[str]:
     """Batches whose answer nobody waits for any more, and that nothing is about to complete."""
-    query = (
-        Idempotency.select(Idempotency.batch)
-        .join(Job, JOIN.LEFT_OUTER, on=(Job.key == Value("answer:").concat(Idempotency.batch)))
-        .where(
-            Idempotency.status.is_null(),
-            fn.ABS(Idempotency.created_at - now) >= within_ms,  # ahead of now: the clock was set back since
-            Job.key.is_null(),
-        )
-    )
-    return [row[0] for row in query.tuples()]
+    return [batch for (batch,) in sql.every(sweeps.INTERRUPTED, (now, within_ms))]
 
 
 def complete_answer(service: Service, claim: Claim) -> None:
@@ -166,7 +160,7 @@ def complete_answer(service: Service, claim: Claim) -> None:
 
     def finish(tx: Tx) -> None:
         if batches.has_ended(batch):
-            key = Idempotency.select(Idempotency.id).where(Idempotency.batch == batch).scalar()
+            key = sql.value(sweeps.UNANSWERED, (batch,))
             if key:
                 batches.complete(service, tx, batch, key)
             service.jobs.finish(tx, claim)
@@ -181,8 +175,9 @@ def complete_answer(service: Service, claim: Claim) -> None:
 
 
 def ring_lost_posts(service: Service) -> None:
-    """Ring again for open posts that have no job."""
-    for post, lane, due in service.read(_unrung).result():
+    """Ring again for open posts that have no job: those that are due, or soon."""
+    before = service.now_ms + SOON_MS
+    for post, lane, due in service.read(lambda: sql.every(sweeps.UNRUNG, (before, SWEEP_MAX))).result():
         log.warning("post %s had no job; it rings again", post)
         _ring(service, "publish", post, due, lane)
 
@@ -190,13 +185,3 @@ def ring_lost_posts(service: Service) -> None:
 def ring_interrupted(service: Service) -> None:
     """Let answers be finished that nobody has finished for minutes."""
     _answer_interrupted(service, INTERRUPTED_MS)
-
-
-def _unrung() -> list[tuple[str, str, int]]:
-    query = (
-        Post.select(Post.id, Post.account, overdue.due_column())
-        .join(Job, JOIN.LEFT_OUTER, on=(Job.key == Post.id))
-        .where(Post.status.in_(moves.OPEN), Job.key.is_null())
-        .limit(SWEEP_MAX)
-    )
-    return list(query.tuples())

@@ -24,7 +24,9 @@ from socialpub.domain.core import disk
 from socialpub.domain.core.disk import FULL_RETRY_SECONDS
 from socialpub.domain.core.service import Service
 from socialpub.domain.media.probe import SNIFF_BYTES
+from socialpub.store import sql
 from socialpub.store.models import Media
+from socialpub.store.statements import sweeps
 
 RESERVE_BYTES = 200 * 1024 * 1024
 RESERVE_EVERY = 16 * 1024 * 1024
@@ -65,7 +67,7 @@ def trouble(data_dir: Path, named: bool) -> str | None:
 
 def are_named() -> bool:
     """Whether rows name files."""
-    return bool(Media.select().where(Media.deleted_at.is_null()).exists())
+    return sql.value(sweeps.ANY_MEDIA) is not None
 
 
 def check(service: Service) -> None:

@@ -19,7 +19,7 @@ from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
 from socialpub.base.runtime import iso
 from socialpub.domain import act
-from socialpub.domain.core import cursors, moves
+from socialpub.domain.core import cursors
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import files, probe
 from socialpub.domain.media.fetched import Fetched as Fetched
@@ -31,9 +31,11 @@ from socialpub.domain.shapes.common import DeletedBody
 from socialpub.domain.shapes.media import MediaBody, MediaFields, MediaPage, MediaQuery
 from socialpub.platforms.contract import Draft, Facts, Item, Kind
 from socialpub.platforms.kit.rules import unreachable
+from socialpub.store import sql
 from socialpub.store.db import Tx
-from socialpub.store.models import Media, Post, row_where, rows_where
+from socialpub.store.models import Media, row_where, rows_where
 from socialpub.store.rows import MediaRow
+from socialpub.store.statements import sweeps
 
 EXTENSIONS = {
     "image/jpeg": "jpg",
@@ -255,8 +257,7 @@ def delete(tx: Tx, who: Actor, media_id: str) -> DeletedBody:
     row = find(scope, None, media_id)
     if scope.profile not in (None, row["profile"]):
         raise refuse("media.unknown", f"The key's profile has no media {media_id}.")
-    needed = (fn.instr(Post.media, media_id) > 0) | (fn.instr(Post.options, media_id) > 0)
-    post = Post.select(Post.id).where(Post.status.in_(moves.OPEN), needed).limit(1).scalar()
+    post = sql.value(sweeps.NAMES_MEDIA, (media_id,))
     if post is not None:
         raise refuse("media.in_use", f"Post {post} needs this media.")
     Media.update(deleted_at=service.now_ms).where(Media.id == media_id).execute()

@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from socialpub.domain.core.service import Service
+from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.models import Audit
+from socialpub.store.statements import sweeps
 
 PURGED_AT_ONCE = 500
 
@@ -35,5 +37,4 @@ def record(service: Service, tx: Tx, act: Act, subject: str | None) -> None:
 def purge(service: Service, tx: Tx) -> int:
     """Forget rows that are past their time, some hundred at once; how many."""
     before = service.now_ms - int(service.runtime.settings.retention.audit * 1000)
-    over = Audit.select(Audit.id).where(Audit.at < before).limit(PURGED_AT_ONCE)
-    return int(Audit.delete().where(Audit.id.in_(over)).execute())
+    return sql.change(sweeps.FORGET_AUDIT, (before, PURGED_AT_ONCE))

@@ -16,9 +16,11 @@ from socialpub.base.runtime import Clock, iso
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.events import QuotaExceeded, QuotaWarning
+from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.models import Idempotency, Organization, Usage
 from socialpub.store.rows import IdempotencyRow
+from socialpub.store.statements import sweeps
 
 # --- Idempotency -------------------------------------------------------------------------------------------------
 
@@ -155,8 +157,7 @@ PURGED_AT_ONCE = 500
 
 def purge(tx: Tx, now: int) -> int:
     """Forget answers that are past their time, some hundred at once; never a record that is still running."""
-    over = Idempotency.select(Idempotency.id).where(~_alive(now)).limit(PURGED_AT_ONCE)
-    return int(Idempotency.delete().where(Idempotency.id.in_(over)).execute())
+    return sql.change(sweeps.FORGET_ANSWERS, (now, PURGED_AT_ONCE))
 
 
 # --- Rate windows ------------------------------------------------------------------------------------------------

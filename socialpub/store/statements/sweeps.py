@@ -1,0 +1,60 @@
+"""What is looked for at a start, in every sweep and by the keeper's rounds: of rows that are open, or past their time.
+
+Each goes off one end of an index that holds nothing else, so that it costs the same after a million posts.
+"""
+
+OPEN = "status IN ('queued', 'validated', 'publishing')"  # as the partial indexes of `post` have it, word for word
+DUE = "coalesce(due_at, scheduled_at, created_at)"
+OVERDUE_COLUMNS = ("id", "account", "platform", "saved", "due_at", "scheduled_at", "created_at")
+
+# --- Posts ---------------------------------------------------------------------------------------------------------
+
+OVERDUE = f"""
+    SELECT {", ".join(OVERDUE_COLUMNS)} FROM post
+    WHERE {OPEN} AND {DUE} < ? AND NOT EXISTS (
+        SELECT 1 FROM intent WHERE intent.post = post.id AND (intent.outcome IS NULL OR intent.outcome = 'ok')
+    )
+    ORDER BY {DUE}, id
+"""
+UNRUNG = f"""
+    SELECT id, account, {DUE} FROM post
+    WHERE {OPEN} AND {DUE} < ? AND NOT EXISTS (SELECT 1 FROM job WHERE job.key = post.id)
+    ORDER BY {DUE} LIMIT ?
+"""
+ACCOUNTS_WANTED = f"SELECT account FROM post WHERE {OPEN} AND {DUE} <= ?"
+NAMES_MEDIA = f"SELECT id FROM post WHERE {OPEN} AND (instr(media, ?1) > 0 OR instr(options, ?1) > 0) LIMIT 1"
+WAITING_OF_ACCOUNT = f"""
+    SELECT id, platform, saved FROM post
+    WHERE account = ? AND {OPEN} AND status IN ('queued', 'validated') AND updated_at <= ? ORDER BY number LIMIT ?
+"""
+WAITING_COUNT = f"""
+    SELECT count(*) FROM post WHERE account = ? AND {OPEN} AND status IN ('queued', 'validated') AND updated_at <= ?
+"""
+ANY_POST = "SELECT max(number) FROM post"
+
+# --- Answers -------------------------------------------------------------------------------------------------------
+
+INTERRUPTED = """
+    SELECT batch FROM idempotency
+    WHERE status IS NULL AND batch IS NOT NULL AND abs(created_at - ?) >= ?
+    AND NOT EXISTS (SELECT 1 FROM job WHERE job.key = 'answer:' || idempotency.batch)
+"""
+UNANSWERED = "SELECT id FROM idempotency WHERE batch = ? AND status IS NULL"
+FORGET_ANSWERS = """
+    DELETE FROM idempotency
+    WHERE id IN (SELECT id FROM idempotency WHERE ends_at <= ? AND status IS NOT NULL ORDER BY ends_at LIMIT ?)
+"""
+
+# --- Signs of life -------------------------------------------------------------------------------------------------
+
+NEWEST_EVENT = "SELECT max(number) FROM event"
+NEWEST_EVENT_AT = "SELECT created_at FROM event WHERE number = (SELECT max(number) FROM event)"
+
+# --- What is over --------------------------------------------------------------------------------------------------
+
+FORGET_AUDIT = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < ? ORDER BY at LIMIT ?)"
+
+# --- Jobs and media ------------------------------------------------------------------------------------------------
+
+FREE_LEASES = "UPDATE job SET visible_at = ?, epoch = NULL WHERE epoch IS NOT NULL"
+ANY_MEDIA = "SELECT min(organization) FROM media WHERE deleted_at IS NULL"
