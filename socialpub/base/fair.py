@@ -8,6 +8,7 @@ who asks for more than may wait is refused; what was accepted before is not.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import functools
 import threading
 from collections import OrderedDict, defaultdict, deque
@@ -15,12 +16,12 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
+from socialpub.base.crew import Crew
 from socialpub.base.errors import refuse
 
 T = TypeVar("T")
 
 HOST_PARTS, OWNER_PARTS = 2, 6  # places for each free one: at most two thirds of all, six sevenths of all
-IDLE_SECONDS = 30.0
 BUSY_RETRY_SECONDS = 5
 
 
@@ -106,23 +107,26 @@ class _Work(NamedTuple):
 
 
 class Pool(concurrent.futures.Executor):
-    """Threads, started as they are needed, that take waiting work in turn from each share, within its places.
+    """Takes waiting work in turn from each share, within its places; threads of a crew do it.
 
-    `waiting` bounds what may be asked of it (`admit`, `of`); `submit_for` takes whatever was accepted. `ended` is the
-    last thing that each thread does. `busy` tells whether something is under way: the interpreter would wait for it.
+    `waiting` bounds what may be asked of it (`admit`, `of`); `submit_for` takes whatever was accepted. `crew`: whose
+    threads; else it has its own, each of which ends with `ended`. `busy` tells whether something is under way: the
+    interpreter would wait for it.
     """
 
     def __init__(
         self,
-        threads: int,
+        places: int,
         name: str,
         waiting: Waiting | None = None,
         ended: Callable[[], object] = lambda: None,
+        crew: Crew | None = None,
     ) -> None:
-        self._shares, self._name, self._most, self._ended = Shares(threads), name, waiting, ended
+        self._shares, self._most = Shares(places), waiting
+        self._crew, self._is_mine = crew or Crew(name, ended), crew is None
         self._changed = threading.Condition()
         self._waiting: OrderedDict[Share, deque[_Work]] = OrderedDict()
-        self._threads = self._idle = self._running = self._ending = 0
+        self._running = 0
         self._closed = False
 
     @property
@@ -141,10 +145,12 @@ class Pool(concurrent.futures.Executor):
         with self._changed:
             if self._closed:
                 raise RuntimeError("the pool is closed")
-            if self._idle <= self._waits() and self._threads < self._shares.places:
-                self._start()
             self._waiting.setdefault(share, deque()).append(work)
-            self._changed.notify()
+            try:
+                self._begin()
+            except RuntimeError:
+                self._forget(share, work.future)
+                raise
         return work.future
 
     def of(self, share: Share) -> concurrent.futures.Executor:
@@ -163,14 +169,16 @@ class Pool(concurrent.futures.Executor):
 
     def withdraw(self, share: Share, future: concurrent.futures.Future[Any]) -> None:
         """Nobody wants this any more: it is not begun, where it has not been."""
-        if not future.cancel():
-            return
-        with self._changed:
-            rest = deque(work for work in self._waiting.get(share, ()) if work.future is not future)
-            if rest:
-                self._waiting[share] = rest
-            else:
-                self._waiting.pop(share, None)
+        if future.cancel():
+            with self._changed:
+                self._forget(share, future)
+
+    def _forget(self, share: Share, future: concurrent.futures.Future[Any]) -> None:
+        rest = deque(work for work in self._waiting.get(share, ()) if work.future is not future)
+        if rest:
+            self._waiting[share] = rest
+        else:
+            self._waiting.pop(share, None)
 
     @property
     def waits(self) -> int:
@@ -185,60 +193,54 @@ class Pool(concurrent.futures.Executor):
             while cancel_futures and self._waiting:
                 for work in self._waiting.popitem()[1]:
                     work.future.cancel()
-            self._changed.notify_all()
             if wait:
-                self._changed.wait_for(lambda: not self._threads and not self._ending)
+                self._changed.wait_for(lambda: not self._running and not self._waiting)
+        if self._is_mine:
+            self._crew.close(wait=wait)
 
     def _waits(self) -> int:
         return sum(map(len, self._waiting.values()))
 
-    def _start(self) -> None:
-        thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
-        self._threads += 1
-        try:
-            thread.start()
-        except RuntimeError:  # no more to be had
-            self._threads -= 1
-            if not self._threads:
+    def _begin(self) -> None:
+        """Bring what has a place to the crew."""
+        while (found := self._take()) is not None:
+            try:
+                self._crew.run(functools.partial(self._work, *found))
+            except RuntimeError:
+                share, work = found
+                self._leave(share)
+                self._waiting.setdefault(share, deque()).appendleft(work)
                 raise
 
-    def _serve(self) -> None:
-        try:
-            self._work()
-        finally:
-            self._ended()
-            with self._changed:
-                self._ending -= 1
-                self._changed.notify_all()
-
-    def _work(self) -> None:
-        while (found := self._next()) is not None:
-            share, work = found
+    def _work(self, share: Share, work: _Work) -> None:
+        """Do it, and what has a place after it."""
+        found: tuple[Share, _Work] | None = (share, work)
+        del work
+        while found is not None:
+            share, now = found
             working_for.set(share)
             try:
-                _answer(work)
+                _answer(now)
             finally:
-                del work, found
-                self._end(share)
+                del now, found
+                found = self._after(share)
 
-    def _next(self) -> tuple[Share, _Work] | None:
-        """The next work that its share has a place for; None when the thread is needed no longer."""
+    def _after(self, share: Share) -> tuple[Share, _Work] | None:
+        """What the thread that has ended a work does next; others may have a place by now as well."""
         with self._changed:
-            self._idle += 1
-            try:
-                while (found := self._take()) is None:
-                    if self._closed and not self._waiting:
-                        break
-                    if not self._changed.wait(IDLE_SECONDS) and not self._waiting:
-                        break
-                if found is None:  # another may be started from now on
-                    self._threads -= 1
-                    self._ending += 1
-                return found
-            finally:
-                self._idle -= 1
+            self._leave(share)
+            found = self._take() if self._waiting else None
+            if self._waiting and found is not None:
+                with contextlib.suppress(RuntimeError):  # no thread to be had: what is under way goes on with it
+                    self._begin()
+            if self._closed:
+                self._changed.notify_all()
+            return found
 
     def _take(self) -> tuple[Share, _Work] | None:
+        """The next work that its share has a place for."""
+        if self._running >= self._shares.places:
+            return None
         for share, works in self._waiting.items():
             if self._shares.try_enter(share):
                 work = works.popleft()
@@ -249,12 +251,9 @@ class Pool(concurrent.futures.Executor):
                 return share, work
         return None
 
-    def _end(self, share: Share) -> None:
-        with self._changed:
-            self._shares.leave(share)
-            self._running -= 1
-            if self._waiting or self._closed:
-                self._changed.notify_all()
+    def _leave(self, share: Share) -> None:
+        self._shares.leave(share)
+        self._running -= 1
 
 
 class _Of(concurrent.futures.Executor):
