@@ -37,6 +37,7 @@ WORKERS = 32
 NAP_SECONDS = 5.0  # the longest sleep: a clock that was set, or a job put by a command, is noticed after it
 
 _EMPTY = peewee.SQL("DEFAULT ''")
+_AT_ANY_TIME = float("inf")
 
 
 class Job(BaseModel):
@@ -150,12 +151,25 @@ class Bell:
 
     def __init__(self) -> None:
         self._rung = threading.Event()
+        self._until = _AT_ANY_TIME  # when whoever waits looks anyway
 
     def ring(self) -> None:
         self._rung.set()
 
-    def wait(self, seconds: float) -> None:
+    def ring_for(self, at_ms: int) -> None:
+        """The same for a job that is due then: nobody is woken who looks before that anyway."""
+        if at_ms < self._until:
+            self._rung.set()
+
+    def wait(self, seconds: float, until_ms: float = _AT_ANY_TIME) -> None:
+        """`until_ms`: what is due from then on need not ring, since it is looked for by then.
+
+        While nobody waits every ring is kept, and whoever then begins to wait is woken at once: a job that was put
+        while the last look was under way is not waited over.
+        """
+        self._until = until_ms
         self._rung.wait(max(0.0, seconds))
+        self._until = _AT_ANY_TIME
         self._rung.clear()
 
 
@@ -183,7 +197,7 @@ class Jobs(Huey):  # type: ignore[misc]
         Job.insert(key=key, **row).on_conflict(
             conflict_target=[Job.key], update={**row, "claims": Job.claims + 1}
         ).execute()
-        tx.after_commit(self.bell.ring)
+        tx.after_commit(lambda: self.bell.ring_for(at_ms))
 
     def put_held(self, tx: Tx, kind: str, key: str, lane: str = "", share: Share = NOBODY) -> Claim:
         """Add a job that this process is already working on."""
@@ -439,7 +453,7 @@ class _LeaseStorage(BaseStorage):  # type: ignore[misc]
     def _look(self) -> None:
         wanted, wait = self.jobs.due(max(1, self._waiting))
         if not wanted:
-            self.jobs.bell.wait(wait)
+            self.jobs.bell.wait(wait, self.jobs.clock.now_ms() + wait * 1000)
             return
         self._ready = self.jobs.claim(wanted)
         if not self._ready:

@@ -12,9 +12,11 @@ import pytest
 from socialpub.base import faults
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import NOBODY, Share, Shares
+from socialpub.store import db
 from socialpub.store.db import Database, Tx
 from socialpub.store.models import Organization
-from socialpub.store.queue import LEASE_MS, NAP_SECONDS, Claim, EmbeddedConsumer, Job, Jobs
+from socialpub.store.queue import LEASE_MS, NAP_SECONDS, Claim, EmbeddedConsumer, Job, Jobs, _due
+from tests.kit import breathe
 from tests.simulator.conftest import SetClock
 
 Row = dict[str, Any]
@@ -311,6 +313,63 @@ def test_a_commit_wakes_the_worker_that_waits(ring: Ring) -> None:
     thread.join()
 
 
+def test_only_what_is_due_sooner_wakes_the_worker_that_waits(ring: Ring) -> None:
+    bell, until = ring.jobs.bell, ring.clock.ms + 30_000
+    bell.wait(0)
+    waiter = threading.Thread(target=bell.wait, args=(30, until))
+    waiter.start()
+    while bell._until != until:
+        breathe()
+    for ahead in (30_000, 60_000, 86_400_000):
+        ring.put("post", ring.clock.ms + ahead)
+        assert not bell._rung.is_set()
+    ring.put("post", until - 1)
+    waiter.join(5)
+    assert not waiter.is_alive()
+
+
+def test_a_job_that_is_put_while_somebody_looks_is_not_waited_over(ring: Ring) -> None:
+    found, wait = ring.jobs.due(1)
+    assert (found, wait) == ([], NAP_SECONDS)
+    ring.put("post", ring.clock.ms + 1000)  # after the look, and before the wait
+    waiter = threading.Thread(target=ring.jobs.bell.wait, args=(30, ring.clock.ms + wait * 1000))
+    waiter.start()
+    waiter.join(5)
+    assert not waiter.is_alive()
+    assert ring.jobs.due(1) == ([], 1.0)
+
+
+def test_as_many_as_may_be_due_at_once_are_found_in_few_steps(ring: Ring) -> None:
+    """50,000 in one millisecond, of one account and of many, and with the first of them at work."""
+    ring.write(
+        lambda tx: db.proxy.execute_sql(
+            "INSERT INTO job (key, kind, lane, visible_at, claims, host, owner) WITH RECURSIVE n (n) AS "
+            "(SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 50000) "
+            "SELECT printf('%05d', (n * 7919) % 50000), 'publish', 'lane ' || (n % 1000), ?, 0, 'host', 'owner' FROM n",
+            (ring.clock.ms,),
+        )
+    )
+    first = ring.claim(8)
+    assert len(first) == 8
+    rows, connection = [], None
+
+    def step() -> int:
+        rows.append(1)
+        return 0
+
+    def look() -> list[tuple[Any, ...]]:
+        nonlocal connection
+        connection = db.proxy.connection()
+        connection.set_progress_handler(step, 100)
+        try:
+            return _due("publish", ring.clock.ms, {"lane": ["lane 0"], "key": [claim.key for claim in first]}, 128)
+        finally:
+            connection.set_progress_handler(None, 0)
+
+    assert len(ring.database.read(look).result()) == 128
+    assert len(rows) < 100  # of a hundred steps each: a walk through all of them is a million
+
+
 # --- The consumer --------------------------------------------------------------------------------------------------
 
 
@@ -321,6 +380,24 @@ def running(ring: Ring) -> Iterator[Ring]:
     yield ring
     consumer.shutdown_timeout = 5
     consumer.stop(graceful=True)
+
+
+def test_what_is_put_for_later_makes_nobody_look(running: Ring) -> None:
+    """Workers look at the table again when they must: not for each of a thousand posts of next month."""
+    looks, due = [], running.jobs.due
+
+    def counted(limit: int) -> tuple[list[Claim], float]:
+        looks.append(limit)
+        return due(limit)
+
+    running.jobs.due = counted  # type: ignore[method-assign]
+    running.jobs.bell.ring()
+    while not looks or running.jobs.bell._until == float("inf"):
+        breathe()
+    before = len(looks)
+    for number in range(50):
+        running.put(f"post {number}", running.clock.ms + 86_400_000)
+    assert len(looks) - before <= 1  # a nap may have ended
 
 
 def test_workers_answer_each_job_once_with_its_claim(running: Ring) -> None:
