@@ -23,7 +23,7 @@ ROOMS = ("store", "core", "engine", "publishing")
 
 KNOWN = {
     "accounts/accounts": {"is_revoked", "_waits"},
-    "accounts/attention": {"remember", "clear"},
+    "accounts/attention": {"remember"},
     "accounts/connect": {"_save_choices", "purge", "_is_shared"},
     "accounts/grants": {"_is_used"},
     "accounts/renewal": {"_due", "_wanted", "_tell_all", "_ids"},

@@ -25,7 +25,7 @@ from socialpub.base.runtime import Clock
 from socialpub.store import sql
 from socialpub.store.db import BaseModel, Database, Tx, proxy
 from socialpub.store.rows import JobRow
-from socialpub.store.statements import sweeps
+from socialpub.store.statements import queue, sweeps
 
 log = logging.getLogger("socialpub.queue")
 
@@ -214,19 +214,17 @@ class Jobs(Huey):  # type: ignore[misc]
 
     def owns(self, claim: Claim) -> bool:
         """Whether the claim still stands; inside the transaction that is about to write a result."""
-        return Job.select().where(Job.key == claim.key, Job.claims == claim.claims).exists()  # type: ignore[no-any-return]
+        return sql.first(queue.STANDS, (claim.key, claim.claims)) is not None
 
     def finish(self, tx: Tx, claim: Claim) -> bool:
         """Delete a claimed job; False when the claim was lost."""
         tx.after_commit(lambda: self.drop(claim))
-        return bool(Job.delete().where(Job.key == claim.key, Job.claims == claim.claims).execute())
+        return bool(sql.change(queue.FINISH, (claim.key, claim.claims)))
 
     def again(self, tx: Tx, claim: Claim, at_ms: int) -> bool:
         """Give a claimed job back, to ring again at `at_ms`; False when the claim was lost."""
         tx.after_commit(lambda: self.drop(claim))
-        return bool(
-            Job.update(visible_at=at_ms, epoch=None).where(Job.key == claim.key, Job.claims == claim.claims).execute()
-        )
+        return bool(sql.change(queue.AGAIN, (at_ms, claim.key, claim.claims)))
 
     def hasten(self, tx: Tx, keys: Any, now_ms: int) -> None:
         """Make the jobs with these keys ring now, except those that somebody is working on."""

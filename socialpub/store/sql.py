@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import orjson
 
 from socialpub.store.connections import limits, proxy
 
 Params = Sequence[Any]
+R = TypeVar("R")
 
 loads: Callable[[str | bytes], Any] = orjson.loads
 
@@ -46,6 +47,11 @@ def value(text: str, params: Params = ()) -> Any:
 def every(text: str, params: Params = ()) -> list[Any]:
     """All rows as tuples."""
     return execute(text, params).fetchall()
+
+
+def row(shape: type[R], values: Params) -> R:
+    """The columns of a table, in the order in which its type in `rows.py` names them, as that type."""
+    return cast(R, dict(zip(shape.__annotations__, values, strict=True)))
 
 
 def change(text: str, params: Params = ()) -> int:

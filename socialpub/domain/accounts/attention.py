@@ -8,9 +8,11 @@ from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.accounts import Attention
+from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
 from socialpub.store.rows import AccountRow
+from socialpub.store.statements import publishing
 
 
 def is_meant(error: ApiError) -> bool:
@@ -27,9 +29,7 @@ def remember(service: Service, tx: Tx, account: str, error: ApiError) -> None:
 
 def clear(service: Service, tx: Tx, account: str) -> None:
     """A post went out: whatever was refused before is allowed again."""
-    Account.update(attention=None, updated_at=service.now_ms).where(
-        Account.id == account, Account.attention.is_null(False)
-    ).execute()
+    sql.execute(publishing.CLEAR_ATTENTION, (service.now_ms, account))
 
 
 def body(row: AccountRow) -> Attention | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -43,7 +43,7 @@ class Caller:
         accounts.enabled(self.service, self.platform)
         return platforms.CONNECTORS[self.platform.name]
 
-    def call(self, step: Callable[[Upstream], T], *, looking: bool = False, bound: frozenset[str] = frozenset()) -> T:
+    def call(self, step: Callable[[Upstream], T], *, looking: bool = False, bound: Container[str] = frozenset()) -> T:
         """One connector function over a fresh line; an expired access token is refreshed once, and the step repeated.
 
         `looking`: goes on with a token that cannot be refreshed; for a revoked account without one, where the platform
@@ -95,7 +95,7 @@ class Caller:
             raise refuse("account.reconnect_required")
         return Tokens("")
 
-    def _with_upstream(self, step: Callable[[Upstream], T], tokens: Tokens, bound: frozenset[str]) -> T:
+    def _with_upstream(self, step: Callable[[Upstream], T], tokens: Tokens, bound: Container[str]) -> T:
         account = accounts.who(self.account)
         with open_upstream(self.service, self.platform.name, account, tokens) as up:
             try:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from socialpub.base.compact import dumps
 from socialpub.domain.core.service import Service
+from socialpub.store import sql
 from socialpub.store.db import Tx
-from socialpub.store.models import Event
+from socialpub.store.statements import publishing
 
 EVENTS: dict[str, str] = {
     "post.queued": "A scheduled post was accepted and its job enqueued.",
@@ -46,14 +47,6 @@ def emit(
     """Write an event in the caller's transaction and return its id; KeyError for a type that EVENTS does not have."""
     EVENTS[type_]
     event = service.runtime.ids.prefixed("evt_")
-    Event.insert(
-        id=event,
-        organization=organization,
-        profile=profile,
-        type=type_,
-        post=post,
-        data=dumps(data),
-        request_id=request_id,
-        created_at=service.now_ms,
-    ).execute()
+    row = (event, organization, profile, type_, post, dumps(data), request_id, service.now_ms)
+    sql.execute(publishing.EVENT, row)
     return event

@@ -5,9 +5,10 @@ One row moved: the caller owns it. None: somebody else was faster, or the post i
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -29,9 +30,11 @@ from socialpub.domain.shapes.events import (
     PostRescheduled,
     PostValidated,
 )
+from socialpub.store import sql
 from socialpub.store.db import Tx
-from socialpub.store.models import Batch, Post, the_row
+from socialpub.store.models import Post, the_row
 from socialpub.store.rows import PostRow, PostStatus
+from socialpub.store.statements import publishing
 
 log = logging.getLogger("socialpub.posts")
 
@@ -97,22 +100,44 @@ def move(
 
     `where` narrows the update further (a time window). `data`: what the row as it is now cannot tell its events.
     """
-    allowed = MOVES[name]
-    condition = (Post.id == post) & Post.status.in_(sorted(allowed.sources))
-    if where is not None:
-        condition &= where
-    moved = Post.update(status=allowed.target, updated_at=service.now_ms, **columns).where(condition).execute()
-    if not moved:
+    row = (
+        _moved(service.now_ms, name, post, columns)
+        if where is None
+        else _moved_within(service, name, post, where, columns)
+    )
+    if row is None:
         return None
-    row = the_row(Post, post)
     request_id = request_id or _request_of(row)
-    for type_ in allowed.events:
+    for type_ in MOVES[name].events:
         _tell(service, tx, type_, row, _DATA[type_](row, data or {}), request_id)
     if row["status"] in TERMINAL or name == "wait":
         tx.after_commit(lambda: _log(row, request_id))
     if row["status"] in TERMINAL:
         tx.after_commit(lambda: service.hub.ring(f"post:{post}"))
     return row
+
+
+def _moved(now: int, name: str, post: str, columns: Mapping[str, Any]) -> PostRow | None:
+    found = sql.first(_text(name, tuple(columns)), (now, *columns.values(), post))
+    return None if found is None else sql.row(PostRow, found)
+
+
+@functools.cache
+def _text(name: str, columns: tuple[str, ...]) -> str:
+    """The statement of a move that changes these columns, made once for each that there is."""
+    sources = ", ".join(f"'{source}'" for source in sorted(MOVES[name].sources))
+    changes = ", ".join(f"{column} = ?" for column in ("updated_at", *columns))
+    return (
+        f"UPDATE post SET status = '{MOVES[name].target}', {changes} WHERE id = ? AND status IN ({sources})"
+        f" RETURNING {publishing.POST}"
+    )
+
+
+def _moved_within(service: Service, name: str, post: str, where: Any, columns: Mapping[str, Any]) -> PostRow | None:
+    """The same where it is asked for more than the state."""
+    condition = (Post.id == post) & Post.status.in_(sorted(MOVES[name].sources)) & where
+    changed = Post.update(status=MOVES[name].target, updated_at=service.now_ms, **columns).where(condition).execute()
+    return the_row(Post, post) if changed else None
 
 
 class AcceptedPost(TypedDict):
@@ -157,7 +182,7 @@ def _tell(service: Service, tx: Tx, type_: str, row: AcceptedPost, data: PostEve
 
 def _request_of(row: PostRow) -> str | None:
     """The request that made the post's batch."""
-    found: str | None = Batch.select(Batch.request_id).where(Batch.id == row["batch"]).scalar()
+    found: str | None = sql.value(publishing.REQUEST, (row["batch"],))
     return found
 
 

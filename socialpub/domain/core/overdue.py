@@ -13,7 +13,7 @@ from socialpub.domain.core import moves
 from socialpub.domain.core.service import Service
 from socialpub.store import sql
 from socialpub.store.models import Intent
-from socialpub.store.statements import sweeps
+from socialpub.store.statements import publishing, sweeps
 
 LEAST_MS = 5000  # from due to claimed in ordinary work: no grace is shorter
 PREPARING_MS = 300_000  # from claimed to sent: it takes what an upload takes, and that is not being late
@@ -48,7 +48,7 @@ def refusal(service: Service, post: DuePost, least: int = LEAST_MS) -> ApiError 
     """Why an open post is not published any more; None while it is not too late, or something of it was sent."""
     if due_of(post) >= ends(service, least) or moves.goes_on(post):
         return None
-    return None if _sent().where(Intent.post == post["id"]).exists() else error(service, post)
+    return None if sql.first(publishing.MAY_HAVE_SENT, (post["id"],)) else error(service, post)
 
 
 def error(service: Service, post: DuePost) -> ApiError:

@@ -6,7 +6,7 @@ Each is a write function, and each says `owned` first: a run whose lease was tak
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,10 +17,12 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.errors import warning_body
 from socialpub.platforms.contract import Published, Warning
 from socialpub.platforms.kit.rules import once
+from socialpub.store import sql
 from socialpub.store.db import Tx
-from socialpub.store.models import Intent, Post, row_where, rows_where
+from socialpub.store.models import Intent, rows_where
 from socialpub.store.queue import Claim
-from socialpub.store.rows import AccountRow, AttemptRow, IntentRow, MediaRow, PostRow
+from socialpub.store.rows import AccountRow, IntentRow, MediaRow, PostRow
+from socialpub.store.statements import publishing
 
 RESPONSE_MAX = 16 * 1024
 BOUND_MS = 24 * 3600 * 1000
@@ -60,7 +62,8 @@ class Snapshot:
     claim: Claim
     post: PostRow
     account: AccountRow
-    attempt: AttemptRow
+    attempt: str
+    request_id: str | None
     assets: dict[str, MediaRow]
     open_intent: IntentRow | None = None  # sent, perhaps: look before anything else
     published: Published | None = None  # by this attempt already; only the first comment is missing
@@ -90,10 +93,10 @@ def intend(
     row: IntentRow = {
         "id": service.runtime.ids.uuid(),
         "post": post,
-        "attempt": snapshot.attempt["id"],
+        "attempt": snapshot.attempt,
         "account": snapshot.account["id"],
         "step": step,
-        "number": Intent.select().where(Intent.post == post, Intent.step == step).count() + 1,
+        "number": 0,
         "plan": json.dumps(plan, ensure_ascii=False),
         "epoch": service.jobs.epoch,
         "intent_at": now,
@@ -109,7 +112,8 @@ def intend(
         "settled_at": None,
         "settled_by": None,
     }
-    Intent.insert(**row).execute()
+    told = (row["id"], post, row["attempt"], row["account"], step, row["plan"], row["epoch"], now)
+    row["number"] = sql.value(publishing.INTEND, told)
     if warnings:
         add_warnings(tx, post, warnings)
     return row
@@ -117,22 +121,41 @@ def intend(
 
 def open_intent(post: str) -> IntentRow | None:
     """What of this post may have been sent and is not settled."""
-    return row_where(Intent, Intent.post == post, Intent.outcome.is_null())
+    found = sql.first(publishing.OPEN_INTENT, (post,))
+    return found and _row(found)
 
 
-def done(attempt: str) -> Published | None:
+def of_attempt(post: str, attempt: str) -> list[IntentRow]:
+    """What an attempt has written down, in the order in which it did."""
+    return [_row(found) for found in sql.every(publishing.INTENTS, (post, attempt))]
+
+
+def _row(values: Sequence[Any]) -> IntentRow:
+    row = sql.row(IntentRow, values)
+    return {**row, "answered": bool(row["answered"])}
+
+
+def done(post: str, attempt: str) -> Published | None:
     """What this attempt has published already."""
-    here = (Intent.attempt == attempt) & (Intent.step == "publish") & (Intent.outcome == Outcome.OK)
-    row = row_where(Intent, here)
+    row = published_by(of_attempt(post, attempt))
     return published_of(row) if row else None
 
 
-def bound(intent: IntentRow) -> frozenset[str]:
-    """The remote ids of the account that belong to other posts, as far as they can be as young as this one."""
-    since = intent["intent_at"] - BOUND_MS
-    mine = (Intent.account == intent["account"]) & (Intent.id != intent["id"])
-    rows = Intent.select(Intent.remote_id).where(mine, Intent.remote_id.is_null(False), Intent.intent_at > since)
-    return frozenset(row[0] for row in rows.tuples())
+def published_by(intents: Sequence[IntentRow]) -> IntentRow | None:
+    """The one of an attempt's intents that has made the post."""
+    return next((row for row in intents if row["step"] == "publish" and row["outcome"] == Outcome.OK), None)
+
+
+@dataclass(frozen=True)
+class Bound(Container[str]):
+    """The remote ids of the account that belong to other posts than this intent's. Each is looked up when asked for:
+    an account may have very many, and only who looks for a post asks."""
+
+    service: Service
+    intent: IntentRow
+
+    def __contains__(self, remote_id: object) -> bool:
+        return self.service.read(lambda: is_bound(self.intent, str(remote_id))).result()
 
 
 def earlier(intent: IntentRow) -> list[IntentRow]:
@@ -209,19 +232,15 @@ def _change(tx: Tx, intent: IntentRow, **columns: Unpack[IntentChange]) -> Inten
 
 def close(service: Service, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None) -> None:
     """Settle an open intent; `published` binds the remote post to it, TakenError when it is another's."""
-    if published and _is_bound(intent, published.remote_id):
+    if published and is_bound(intent, published.remote_id):
         raise TakenError(published.remote_id)
-    Intent.update(
-        outcome=outcome,
-        settled_at=service.now_ms,
-        remote_id=published.remote_id if published else None,
-        result=json.dumps(_published_body(published)) if published else None,
-    ).where(Intent.id == intent["id"], Intent.outcome.is_null()).execute()
+    found = published and json.dumps(_published_body(published))
+    sql.execute(publishing.SETTLE, (outcome, service.now_ms, published and published.remote_id, found, intent["id"]))
 
 
-def _is_bound(intent: IntentRow, remote_id: str) -> bool:
-    same = (Intent.account == intent["account"]) & (Intent.remote_id == remote_id) & (Intent.id != intent["id"])
-    return bool(Intent.select().where(same).exists())
+def is_bound(intent: IntentRow, remote_id: str) -> bool:
+    """Whether a remote post of the account belongs to another post than this intent's."""
+    return sql.first(publishing.IS_BOUND, (intent["account"], remote_id, intent["id"])) is not None
 
 
 def _published_body(published: Published) -> dict[str, Any]:
@@ -249,7 +268,7 @@ def capped(value: Any, most: int = RESPONSE_MAX) -> str:
 
 
 def add_warnings(tx: Tx, post: str, warnings: Sequence[Warning]) -> None:
-    kept = json.loads(Post.select(Post.warnings).where(Post.id == post).scalar())
+    kept = json.loads(sql.value(publishing.WARNINGS, (post,)))
     shown = [warning_body(warning) for warning in once((*(Warning(**body) for body in kept), *warnings))]
     if shown != kept:
-        Post.update(warnings=json.dumps(shown, ensure_ascii=False)).where(Post.id == post).execute()
+        sql.execute(publishing.WARN, (json.dumps(shown, ensure_ascii=False), post))

@@ -18,6 +18,7 @@ from socialpub.domain.media import library
 from socialpub.domain.publishing import intents, unclear
 from socialpub.domain.publishing.intents import (
     TAKEN,
+    LostClaimError,
     Snapshot,
     add_warnings,
     capped,
@@ -28,23 +29,27 @@ from socialpub.domain.publishing.intents import (
 )
 from socialpub.domain.shapes.errors import error_body
 from socialpub.platforms.contract import Pending, Published, Warning
+from socialpub.store import sql
 from socialpub.store.db import Tx
-from socialpub.store.models import Account, Attempt, Intent, Post, row_of, row_where, rows_where, the_row
+from socialpub.store.models import Post, row_where
 from socialpub.store.queue import Claim
 from socialpub.store.rows import AccountRow, IntentRow, PostRow
+from socialpub.store.statements import publishing
 
 RETRY_AFTER_MAX = 3600
+_STATUS = list(PostRow.__annotations__).index("status")
+_POST = len(PostRow.__annotations__)  # so many columns of what is taken are the post's, and the account's until there
+_ACCOUNT = _POST + len(AccountRow.__annotations__)
 
 
 def take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
     """Take a post to work on; None when there is nothing to do (its job is then gone)."""
-    if not service.jobs.owns(claim):
-        return None
-    post = row_of(Post, claim.key)
-    if post is None or post["status"] in moves.TERMINAL:
+    found = sql.first(publishing.TAKE, (claim.key, claim.claims))
+    if found is None or found[_STATUS] in moves.TERMINAL:
         service.jobs.finish(tx, claim)
         return None
-    account = the_row(Account, post["account"])
+    post, account = sql.row(PostRow, found[:_POST]), sql.row(AccountRow, found[_POST:_ACCOUNT])
+    request_id, attempt = found[_ACCOUNT : _ACCOUNT + 2]
     refusal = _refusal(account) if post["status"] != "publishing" else None
     if refusal:
         _refuse(service, tx, claim, post, account, refusal)
@@ -54,18 +59,20 @@ def take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
         _too_late(service, tx, post, late)
         service.jobs.finish(tx, claim)
         return None
+    assets = library.assets_of(json.loads(post["media"]))
     if post["status"] != "publishing":
-        post = _begin(service, tx, post)
-    attempt = row_where(Attempt, Attempt.post == post["id"], Attempt.number == post["attempts"])
+        post, attempt = _begin(service, tx, post)
+        return Snapshot(claim, post, account, attempt, request_id, assets)
     assert attempt is not None, "it is begun with the claim"
-    rows = rows_where(Intent, Intent.attempt == attempt["id"], order=Intent.number)
-    done = next((row for row in rows if row["step"] == "publish" and row["outcome"] == Outcome.OK), None)
+    rows = intents.of_attempt(post["id"], attempt)
+    done = intents.published_by(rows)
     return Snapshot(
         claim,
         post,
         account,
         attempt,
-        library.assets_of(json.loads(post["media"])),
+        request_id,
+        assets,
         open_intent=next((row for row in rows if row["outcome"] is None), None),
         published=published_of(done) if done else None,
         plan=json.loads(done["plan"]) if done else None,
@@ -84,13 +91,14 @@ def _refuse(service: Service, tx: Tx, claim: Claim, post: PostRow, account: Acco
     number, name = post["attempts"] + 1, "refuse"
     if moves.goes_on(post):
         error, name = unclear.told_no_more(post, account, error), "doubt"
-    _insert_attempt(service, tx, post["id"], number)
+    _begin_attempt(service, tx, post["id"], number)
     moves.move(service, tx, name, post["id"], attempts=number, **error_columns(service, error, post["platform"]))
-    _finish_attempt(service, tx, post["id"], number, error)
+    _end_attempt(service, tx, post["id"], number, error)
     service.jobs.finish(tx, claim)
 
 
-def _begin(service: Service, tx: Tx, post: PostRow) -> PostRow:
+def _begin(service: Service, tx: Tx, post: PostRow) -> tuple[PostRow, str]:
+    """The post as it is from now on, and the attempt that it has begun."""
     number = post["attempts"] + 1
     nonce = int.from_bytes(service.runtime.entropy(7), "big")
     row = moves.move(
@@ -105,22 +113,21 @@ def _begin(service: Service, tx: Tx, post: PostRow) -> PostRow:
         draft_nonce=post["draft_nonce"] or nonce,
     )
     assert row is not None, "the row was read in this transaction"
-    _insert_attempt(service, tx, post["id"], number)
-    return row
+    return row, _begin_attempt(service, tx, post["id"], number)
 
 
-def _insert_attempt(service: Service, tx: Tx, post: str, number: int) -> None:
-    Attempt.insert(id=service.runtime.ids.uuid(), post=post, number=number, started_at=service.now_ms).execute()
+def _begin_attempt(service: Service, tx: Tx, post: str, number: int) -> str:
+    attempt = service.runtime.ids.uuid()
+    sql.execute(publishing.BEGIN_ATTEMPT, (attempt, post, number, service.now_ms))
+    return attempt
 
 
-def _finish_attempt(service: Service, tx: Tx, post: str, number: int, error: ApiError | None) -> None:
-    Attempt.update(
-        finished_at=service.now_ms,
-        succeeded=error is None,
-        error_code=error.code if error else None,
-        error_message=error.message if error else None,
-        platform_response=capped(error.platform_response) if error and error.platform_response is not None else None,
-    ).where(Attempt.post == post, Attempt.number == number).execute()
+def _end_attempt(service: Service, tx: Tx, post: str, number: int, error: ApiError | None) -> None:
+    said: tuple[str | None, ...] = (None, None, None)
+    if error:
+        answer = None if error.platform_response is None else capped(error.platform_response)
+        said = (error.code, error.message, answer)
+    sql.execute(publishing.END_ATTEMPT, (service.now_ms, error is None, *said, post, number))
 
 
 # --- Sending ---
@@ -130,7 +137,10 @@ def intend(
     service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning]
 ) -> IntentRow | ApiError:
     """Write down what is about to be sent, or why it must not be any more: preparing may have taken long."""
-    account = the_row(Account, snapshot.account["id"])
+    found = sql.first(publishing.ACCOUNT_NOW, (snapshot.claim.key, snapshot.claim.claims, snapshot.account["id"]))
+    if found is None:
+        raise LostClaimError(snapshot.post["id"])
+    account = sql.row(AccountRow, found)
     refused = _refusal(account) or overdue.refusal(service, snapshot.post, overdue.PREPARING_MS)
     return refused or intents.intend(service, tx, snapshot, step, plan, warnings)
 
@@ -195,8 +205,9 @@ def _publish(
         error=None,
         error_code=None,
         saved=None,
+        request_id=snapshot.request_id,
     )
-    _finish_attempt(service, tx, post, snapshot.attempt["number"], None)
+    _end_attempt(service, tx, post, snapshot.post["attempts"], None)
     attention.clear(service, tx, snapshot.account["id"])
     service.jobs.finish(tx, snapshot.claim)
 
@@ -207,7 +218,7 @@ def pending(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent
     if intent:
         close(service, tx, intent, TAKEN)
     at = service.now_ms + int(found.seconds * 1000)
-    Post.update(saved=json.dumps(found.saved), due_at=at).where(Post.id == snapshot.post["id"]).execute()
+    sql.execute(publishing.SAVE, (json.dumps(found.saved), at, snapshot.post["id"]))
     service.jobs.again(tx, snapshot.claim, at)
 
 
@@ -215,7 +226,7 @@ def later(service: Service, tx: Tx, snapshot: Snapshot, seconds: float) -> None:
     """Nothing was done yet; the post keeps its place and rings again."""
     owned(service, snapshot)
     at = service.now_ms + int(seconds * 1000)
-    Post.update(due_at=at).where(Post.id == snapshot.post["id"]).execute()
+    sql.execute(publishing.LATER, (at, snapshot.post["id"]))
     service.jobs.again(tx, snapshot.claim, at)
 
 
@@ -234,7 +245,7 @@ def failed(
         attention.remember(service, tx, snapshot.account["id"], error)
     if wait is None and not error.absent and moves.goes_on(post):
         error = unclear.told_no_more(post, snapshot.account, error)
-    _finish_attempt(service, tx, post["id"], snapshot.attempt["number"], error)
+    _end_attempt(service, tx, post["id"], snapshot.post["attempts"], error)
     columns = error_columns(service, error, post["platform"])
     if outcome == "absent":
         columns["saved"] = (
@@ -242,11 +253,12 @@ def failed(
         )
     if wait is not None:
         at = service.now_ms + wait
-        moves.move(service, tx, "wait", post["id"], **(columns | {"next_attempt_at": at, "due_at": at, "tries": tries}))
+        columns |= {"next_attempt_at": at, "due_at": at, "tries": tries}
+        moves.move(service, tx, "wait", post["id"], request_id=snapshot.request_id, **columns)
         service.jobs.again(tx, snapshot.claim, at)
         return
     name = "reject" if ERRORS[error.code].post_status == "rejected" else "fail"
-    moves.move(service, tx, name, post["id"], **columns)
+    moves.move(service, tx, name, post["id"], request_id=snapshot.request_id, **columns)
     service.jobs.finish(tx, snapshot.claim)
 
 
@@ -280,7 +292,7 @@ def too_late(service: Service, tx: Tx, found: overdue.DuePost) -> None:
 def _too_late(service: Service, tx: Tx, post: PostRow, error: ApiError) -> None:
     """Never dropped in silence, never sent late by surprise."""
     if post["status"] == "publishing":
-        _finish_attempt(service, tx, post["id"], post["attempts"], error)
+        _end_attempt(service, tx, post["id"], post["attempts"], error)
     moves.move(service, tx, "overdue", post["id"], **error_columns(service, error, post["platform"]))
 
 

@@ -137,10 +137,8 @@ class _Run:
 
     def _stopped(self, error: ApiError) -> None:
         """The run cannot go on: what was not sent fails, what may have been sent is looked for."""
-        attempt = self.snapshot.attempt["id"]
-        intent, published = self.service.read(
-            lambda: (intents.open_intent(self.post["id"]), intents.done(attempt))
-        ).result()
+        post, attempt = self.post["id"], self.snapshot.attempt
+        intent, published = self.service.read(lambda: (intents.open_intent(post), intents.done(post, attempt))).result()
         if published:
             self.snapshot = replace(self.snapshot, published=published)
         if intent is None:
@@ -204,7 +202,7 @@ class _Run:
     def _send(self, intent: IntentRow, *, earlier_over: bool = True) -> None:
         """The one public call."""
         self.sent = True
-        bound = self._bound(intent)
+        bound = intents.Bound(self.service, intent)
         answer: Published | Pending | ApiError
         try:
             answer = self.up.call(lambda up: self.up.connector.send(up, json.loads(intent["plan"])), bound=bound)
@@ -316,7 +314,7 @@ class _Run:
 
     def _look(self, intent: IntentRow) -> Published | Pending | Absent | Unknown:
         """What the sends of an intent may have done. Finding is proof; not finding is not, until it is time."""
-        bound, plan, since = self._bound(intent), json.loads(intent["plan"]), intent["intent_at"]
+        bound, plan, since = intents.Bound(self.service, intent), json.loads(intent["plan"]), intent["intent_at"]
         try:
             return self.up.call(lambda up: self.up.connector.settle(up, plan, since), looking=True, bound=bound)
         except ApiError as error:
@@ -325,9 +323,6 @@ class _Run:
     def _looked_and_again(self, tx: Tx, intent: IntentRow, found: Absent) -> IntentRow:
         seen = intents.looked(self.service, tx, self.snapshot, intent, found.evidence, None)
         return intents.intend_again(self.service, tx, self.snapshot, seen)
-
-    def _bound(self, intent: IntentRow) -> frozenset[str]:
-        return self.service.read(lambda: intents.bound(intent)).result()
 
     # --- Ends ---
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,6 +101,6 @@ class Upstream:
     site: Any  # the platform's own Site subclass
     account: Account
     tokens: Tokens
-    bound: frozenset[str] = frozenset()  # remote ids that belong to other posts of ours: `settle` never answers one
+    bound: Container[str] = frozenset()  # remote ids that belong to other posts of ours: `settle` never answers one
     mint: Mint | None = None  # None: a connection that signs nothing
     notes: Notes = field(default_factory=Notes, compare=False, repr=False)

@@ -109,7 +109,7 @@ def _look_for_post(up: Upstream, plan: Json, since_ms: int) -> Published | Absen
 
 def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:
     id = text_of(post.get("id"))
-    if not id or id in up.bound or normal(post.get("message")) != normal(plan["message"]):
+    if not id or normal(post.get("message")) != normal(plan["message"]) or id in up.bound:
         return False
     application = post.get("application")
     author = text_of(application.get("id")) if isinstance(application, dict) else ""

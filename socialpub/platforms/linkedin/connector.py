@@ -128,11 +128,11 @@ def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:
     body, urn = plan["body"], text_of(post.get("id"))
     return (
         _URN.fullmatch(urn) is not None
-        and urn not in up.bound
         and post.get("author") == body["author"]
         and post.get("lifecycleState") in (None, "PUBLISHED", "PUBLISH_REQUESTED")
         and _normal(text_of(post.get("commentary"))) == _normal(body["commentary"])
         and _media(post) == _media(body)
+        and urn not in up.bound
     )
 
 

@@ -306,9 +306,9 @@ def _is_ours(dance: Dance, up: Upstream, plan: Json, post: Json) -> bool:
     id = text_of(post.get("id"))
     return (
         bool(id)
-        and id not in up.bound
         and post.get("media_type") in plan["types"]
         and _same(plan["text"], post.get(dance.text))
+        and id not in up.bound
     )
 
 

@@ -133,12 +133,14 @@ def _young(up: Upstream, board: str, since_ms: int) -> tuple[list[Json], bool]:
 
 def _is_ours(up: Upstream, plan: Json, pin: Json) -> bool:
     kind = _STEPS[plan["source"]["source_type"]][1]
+    id = text_of(pin.get("id"))
     return (
-        text_of(pin.get("id")) not in {"", *up.bound}
+        bool(id)
         and pin.get("is_owner") is True
         and not pin.get("parent_pin_id")  # saved from another pin
         and (pin.get("creative_type") or kind) == kind
         and all(_normal(pin.get(name)) == _normal(plan["pin"].get(name)) for name in _WORDS)
+        and id not in up.bound
     )
 
 

@@ -77,7 +77,7 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
 
 def _found(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
     listed = look.recent(up, since_ms)
-    ids = [post["id"] for post in listed.posts if post["id"] not in up.bound and look.matches(post, plan)]
+    ids = [post["id"] for post in listed.posts if look.matches(post, plan) and post["id"] not in up.bound]
     if len(ids) == 1:
         return _published(up, ids[0])
     if ids:

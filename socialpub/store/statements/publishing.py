@@ -1,0 +1,59 @@
+"""Publishing one post: what a run takes, what it is about to send, and what became of it."""
+
+from socialpub.store import rows
+
+
+def _columns(shape: type, table: str = "") -> str:
+    return ", ".join(f"{table}.{name}" if table else name for name in shape.__annotations__)
+
+
+# --- The claim -------------------------------------------------------------------------------------------------------
+
+TAKE = f"""
+    SELECT {_columns(rows.PostRow, "post")}, {_columns(rows.AccountRow, "account")}, batch.request_id,
+           attempt.id, attempt.started_at
+    FROM job
+    JOIN post ON post.id = job.key
+    JOIN account ON account.id = post.account
+    JOIN batch ON batch.id = post.batch
+    LEFT JOIN attempt ON attempt.post = post.id AND attempt.number = post.attempts
+    WHERE job.key = ? AND job.claims = ?
+"""
+BEGIN_ATTEMPT = "INSERT INTO attempt (id, post, number, started_at) VALUES (?, ?, ?, ?)"
+END_ATTEMPT = """
+    UPDATE attempt SET finished_at = ?, succeeded = ?, error_code = ?, error_message = ?, platform_response = ?
+    WHERE post = ? AND number = ?
+"""
+MAY_HAVE_SENT = "SELECT 1 FROM intent WHERE post = ? AND (outcome IS NULL OR outcome = 'ok') LIMIT 1"
+
+# --- Intents ---------------------------------------------------------------------------------------------------------
+
+INTENTS = f"SELECT {_columns(rows.IntentRow)} FROM intent WHERE post = ? AND attempt = ? ORDER BY number"
+OPEN_INTENT = f"SELECT {_columns(rows.IntentRow)} FROM intent WHERE post = ? AND outcome IS NULL"
+ACCOUNT_NOW = f"""
+    SELECT {_columns(rows.AccountRow, "account")}
+    FROM job, account WHERE job.key = ? AND job.claims = ? AND account.id = ?
+"""
+INTEND = f"""
+    INSERT INTO intent ({_columns(rows.IntentRow)})
+    SELECT ?1, ?2, ?3, ?4, ?5, (SELECT count(*) + 1 FROM intent WHERE post = ?2 AND step = ?5), ?6, ?7, ?8, ?8,
+           1, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    RETURNING number
+"""
+IS_BOUND = "SELECT 1 FROM intent WHERE account = ? AND remote_id = ? AND id <> ?"
+SETTLE = """
+    UPDATE intent SET outcome = ?, settled_at = ?, remote_id = ?, result = ? WHERE id = ? AND outcome IS NULL
+"""
+WARNINGS = "SELECT warnings FROM post WHERE id = ?"
+WARN = "UPDATE post SET warnings = ? WHERE id = ?"
+
+# --- Ends ------------------------------------------------------------------------------------------------------------
+
+REQUEST = "SELECT request_id FROM batch WHERE id = ?"
+EVENT = f"""
+    INSERT INTO event ({_columns(rows.EventRow).removeprefix("number, ")}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+CLEAR_ATTENTION = "UPDATE account SET attention = NULL, updated_at = ? WHERE id = ? AND attention IS NOT NULL"
+LATER = "UPDATE post SET due_at = ? WHERE id = ?"
+SAVE = "UPDATE post SET saved = ?, due_at = ? WHERE id = ?"
+POST = _columns(rows.PostRow)
