@@ -22,19 +22,18 @@ ROOMS = ("store", "core", "engine", "publishing")
 """They serve no caller: what they look up by its id, a job of this server or a row in hand has named."""
 
 KNOWN = {
-    "accounts/accounts": {"is_revoked", "_waits"},
+    "accounts/accounts": {"is_revoked"},
     "accounts/attention": {"remember"},
     "accounts/connect": {"_save_choices", "purge", "_is_shared"},
     "accounts/grants": {"_is_used"},
-    "accounts/renewal": {"_due", "_wanted", "_tell_all", "_ids"},
+    "accounts/renewal": {"_due", "_tell_all", "_ids"},
     "accounts/tokens": {
         "_row", "_begun", "_release", "release_all", "_blamed", "_count", "_write_back", "_store", "mark_revoked",
         "tell_expiring", "tell_revoked",
     },
-    "media/files": {"are_named", "_needed"},
+    "media/files": {"_needed"},
     "media/library": {"public", "assets_of"},
-    "people/audit": {"purge"},
-    "people/limits": {"_find", "keep", "purge", "_crossings"},
+    "people/limits": {"_find", "keep", "_crossings"},
     "people/sessions": {"begin", "end", "end_all", "device_of", "_remember"},
     "people/signin": {"_known", "_begin"},
     "people/tenancy": {"csrf_tokens"},
