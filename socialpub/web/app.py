@@ -6,22 +6,23 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from sanic import HTTPResponse, Request, Sanic
+from sanic import HTTPResponse
 from sanic.config import Config
 
-from socialpub.base.errors import refuse
 from socialpub.domain.act import MANAGERS
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.engine import Engine
-from socialpub.web import bodies, edge, errors, http, trail
+from socialpub.web import bodies, errors, http
 from socialpub.web.api import accounts, catalogue, events, keys, media, posts, profiles
-from socialpub.web.door import Door, rate_headers
-from socialpub.web.http import Route
+from socialpub.web.door import Door
+from socialpub.web.frame import Frame
+from socialpub.web.http import Arrival, Route
 from socialpub.web.openapi.document import Reference
 from socialpub.web.pages import client, connect, docs, health, people, reference
 from socialpub.web.server import connections_max
+from socialpub.web.wire import App, Parcel
 
-Handler = Callable[..., Coroutine[Any, Any, HTTPResponse]]
+Handler = Callable[[Arrival], Coroutine[Any, Any, HTTPResponse]]
 
 POST, GET, PATCH, DELETE = "POST", "GET", "PATCH", "DELETE"
 
@@ -96,21 +97,11 @@ ROUTES: tuple[Route, ...] = (
 )
 # fmt: on
 
-SECURITY_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; "
-        "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 DRAIN_SECONDS = 20.0
 ANSWER_SECONDS = 2.0
 
 
-def build_app(service: Service, engine: Engine, name: str = "socialpub") -> Sanic:  # type: ignore[type-arg]
+def build_app(service: Service, engine: Engine, name: str = "socialpub") -> App:
     """The Sanic application over an open service. It starts nothing; whoever does has an engine beside it."""
     settings = service.runtime.settings
     config = Config(env_prefix=None)  # none of Sanic's settings come from the environment
@@ -124,19 +115,20 @@ def build_app(service: Service, engine: Engine, name: str = "socialpub") -> Sani
             "KEEP_ALIVE_TIMEOUT": 75,
             "MOTD": False,
             "CONNECTIONS_MAX": connections_max(settings.publishing.threads + settings.publishing.workers),
-            "TOUCHUP": False,  # Sanic would rewrite its own classes, which fails for a second app in one process
+            "TOUCHUP": False,  # what it would cut out of Sanic's classes is not there in ours (`wire.py`)
         }
     )
-    app = Sanic(name, config=config, configure_logging=False, strict_slashes=True, request_class=http.Arrival)
+    app = App(name, config=config, configure_logging=False, strict_slashes=True, request_class=http.Arrival)
     app.ctx.reference = Reference(ROUTES, service)
+    app.ctx.frame = Frame(service)
     door = Door(service, engine)
     _add_routes(app, door)
-    _add_middleware(app, service)
+    _explain_errors(app, service)
     _drain_at_the_stop(app, service, door)
     return app
 
 
-def _add_routes(app: Sanic, door: Door) -> None:  # type: ignore[type-arg]
+def _add_routes(app: App, door: Door) -> None:
     methods: dict[str, list[str]] = defaultdict(list)
     for route in ROUTES:
         handler = door.endpoint(route)
@@ -147,49 +139,30 @@ def _add_routes(app: Sanic, door: Door) -> None:  # type: ignore[type-arg]
         _add_route(app, _options([*names, "OPTIONS"]), path, ["OPTIONS"], f"options_{number}")
 
 
-def _add_route(app: Sanic, handler: Handler, path: str, methods: list[str], name: str) -> None:  # type: ignore[type-arg]
+def _add_route(app: App, handler: Handler, path: str, methods: list[str], name: str) -> None:
     # A route that is not streamed would gather bodies of up to REQUEST_MAX_SIZE before anybody is asked for a key.
     # Without a format Sanic would read it off the handler's source, which is half the time of a start.
     app.add_route(handler, path, methods=methods, stream=True, name=name, error_format="json")
 
 
-def _options(names: list[str]):  # type: ignore[no-untyped-def]
-    async def answer(request: Request, **_: str) -> HTTPResponse:
-        return HTTPResponse(None, 204, {"Allow": ", ".join(sorted(names))})
+def _options(names: list[str]) -> Handler:
+    allowed = {"Allow": ", ".join(sorted(names))}
+
+    async def answer(_: Arrival) -> HTTPResponse:
+        return Parcel(status=204, headers=allowed)
 
     return answer
 
 
-def _add_middleware(app: Sanic, service: Service) -> None:  # type: ignore[type-arg]
-    @app.on_request
-    async def name_it(request: Request) -> None:
-        request.ctx.request_id = http.request_id(service, request)
-        request.ctx.began = service.runtime.clock.monotonic()
-        if request.ctx.bad_target:
-            raise refuse("http.request")  # it must not be answered as the address that stands in for it
-        edge.check_host(service, request)
-
-    @app.on_response  # type: ignore[untyped-decorator]
-    async def dress(request: Request, response: HTTPResponse) -> None:
-        request_id = getattr(request.ctx, "request_id", None) or http.request_id(service, request)
-        response.headers["X-Request-Id"] = request_id
-        response.headers.update(rate_headers(service, request))
-        for header, value in SECURITY_HEADERS.items():
-            response.headers.setdefault(header, value)
-        response.headers.setdefault("Cache-Control", "no-store")
-        if service.base_url.startswith("https:"):
-            response.headers["Strict-Transport-Security"] = "max-age=31536000"
-        request.ctx.request_id = request_id
-        trail.tell(service, request, response)
-
+def _explain_errors(app: App, service: Service) -> None:
     @app.exception(Exception)
-    async def explain(request: Request, error: Exception) -> HTTPResponse:
+    async def explain(request: Arrival, error: Exception) -> HTTPResponse:
         return errors.answer(service, request, error)
 
 
-def _drain_at_the_stop(app: Sanic, service: Service, door: Door) -> None:  # type: ignore[type-arg]
+def _drain_at_the_stop(app: App, service: Service, door: Door) -> None:
     @app.before_server_stop
-    async def drain(_: Sanic) -> None:  # type: ignore[type-arg]
+    async def drain(_: App) -> None:
         door.close()
         await door.drained(DRAIN_SECONDS)
         service.hub.close()  # who still waits is answered as if its time were over

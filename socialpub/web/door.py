@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
-from sanic import HTTPResponse, Request
+from sanic import HTTPResponse
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import ANYBODY, Share
@@ -23,7 +23,7 @@ from socialpub.domain.people import limits, tenancy
 from socialpub.domain.people.tenancy import Scope
 from socialpub.store.db import asker
 from socialpub.web import bodies, edge, forms, http
-from socialpub.web.http import Call, Reply, Route
+from socialpub.web.http import Arrival, Call, Reply, Route
 from socialpub.web.pages import people
 from socialpub.web.scan import Scan
 from socialpub.web.shelf import Shelf
@@ -45,10 +45,10 @@ class Door:
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    def endpoint(self, route: Route) -> Callable[..., Coroutine[Any, Any, HTTPResponse]]:
+    def endpoint(self, route: Route) -> Callable[[Arrival], Coroutine[Any, Any, HTTPResponse]]:
         """The Sanic handler of a route."""
 
-        async def answer(request: Request, **_: str) -> HTTPResponse:
+        async def answer(request: Arrival) -> HTTPResponse:
             request.ctx.route = route
             asker.set(ANYBODY)
             try:
@@ -142,7 +142,7 @@ class Door:
 
     # --- Who ---
 
-    async def _who(self, request: Request, route: Route) -> Scope:
+    async def _who(self, request: Arrival, route: Route) -> Scope:
         if route.guard == "open":
             return NOBODY
         presented = http.bearer(request)
@@ -157,7 +157,7 @@ class Door:
                 self._failed_login(request)
             raise
 
-    async def _by_session(self, request: Request, route: Route) -> Scope:
+    async def _by_session(self, request: Arrival, route: Route) -> Scope:
         cookie = edge.cookie_of(self.service, request)
         if route.guard not in ("read", "page") or cookie is None:
             raise ApiError("unauthenticated")
@@ -166,7 +166,7 @@ class Door:
             route.before(self.service, request.match_info)
         return scope
 
-    async def _session_only(self, request: Request, route: Route, presented: str | None) -> Scope:
+    async def _session_only(self, request: Arrival, route: Route, presented: str | None) -> Scope:
         if presented is not None:
             request.ctx.scope = await tenancy.authenticate_key(self.service, presented)
             route.before(self.service, request.match_info)
@@ -180,13 +180,13 @@ class Door:
             self._check_page(request, scope)
         return scope
 
-    def _check_page(self, request: Request, scope: Scope) -> None:
+    def _check_page(self, request: Arrival, scope: Scope) -> None:
         """ApiError `csrf` for what our own page did not send."""
         token = request.headers.get("x-csrf-token", "")
         if not http.same_token(token, scope.csrf or "") or not edge.is_ours(request.headers, self.service.base_url):
             raise refuse("csrf")
 
-    def _failed_login(self, request: Request) -> None:
+    def _failed_login(self, request: Arrival) -> None:
         limit = self.service.runtime.settings.limits.failed_logins
         rate = self.windows.spend(f"login:{edge.caller(self.service, request)}", limit)
         if not rate.allowed:
@@ -194,7 +194,7 @@ class Door:
 
     # --- How often ---
 
-    def _rate(self, request: Request, route: Route, scope: Scope) -> None:
+    def _rate(self, request: Arrival, route: Route, scope: Scope) -> None:
         if not route.api:
             return
         caller = scope.key or scope.user or edge.caller(self.service, request)
@@ -214,22 +214,3 @@ class Door:
         header = named[0] if named else None
         sent = call.arrived.print.hexdigest() if call.arrived else ""
         return limits.key_of(call.scope, request.method, request.path, header, sent)
-
-
-def rate_headers(service: Service, request: Request) -> dict[str, str]:
-    """The rate-limit headers of every /v1 answer: the static ceiling always, the window where there was one."""
-    if not request.path.startswith("/v1"):
-        return {}
-    route: Route | None = getattr(request.ctx, "route", None)
-    limit = getattr(service.runtime.settings.limits, route.limit if route else "reads")
-    headers = {"X-RateLimit-Limit": str(limit)}
-    rate: limits.Rate | None = getattr(request.ctx, "rate", None)
-    if rate is not None:
-        headers |= {
-            "RateLimit-Limit": str(rate.limit),
-            "RateLimit-Remaining": str(rate.remaining),
-            "RateLimit-Reset": str(rate.reset),
-            "RateLimit-Policy": f'"default";q={rate.limit};w={limits.WINDOW_SECONDS}',
-            "RateLimit": f'"default";r={rate.remaining};t={rate.reset}',
-        }
-    return headers

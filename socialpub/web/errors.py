@@ -6,7 +6,6 @@ import json
 import logging
 from typing import TypeGuard
 
-from sanic import HTTPResponse, Request
 from sanic.exceptions import (
     MethodNotAllowed,
     NotFound,
@@ -24,7 +23,9 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.publishing.intents import capped
 from socialpub.domain.shapes.errors import envelope
 from socialpub.web import bodies, http
+from socialpub.web.http import Arrival
 from socialpub.web.pages import html
+from socialpub.web.wire import Parcel
 
 MESSAGE_MAX = 2000
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
@@ -35,7 +36,7 @@ UNCLEAR = (
 log = logging.getLogger("socialpub.web")
 
 
-def as_api_error(request: Request, error: BaseException) -> ApiError:
+def as_api_error(request: Arrival, error: BaseException) -> ApiError:
     """The ApiError that says what `error` means to the caller; anything unknown is `internal_error`."""
     if isinstance(error, ApiError):
         return error
@@ -61,12 +62,12 @@ def _is_storage(error: BaseException) -> TypeGuard[OSError]:
     return isinstance(error, OSError) and bool(error.filename)
 
 
-def _allowed(request: Request) -> str:
+def _allowed(request: Arrival) -> str:
     """The methods that the router has for an address: Sanic names them only where the address has no parameters."""
     return ", ".join(method for method in METHODS if _takes(request, method))
 
 
-def _takes(request: Request, method: str) -> bool:
+def _takes(request: Arrival, method: str) -> bool:
     try:
         request.app.router.get(request.path, method, None)
     except SanicException:
@@ -74,7 +75,7 @@ def _takes(request: Request, method: str) -> bool:
     return True
 
 
-def _is_unread(request: Request, error: BaseException) -> bool:
+def _is_unread(request: Arrival, error: BaseException) -> bool:
     """Whether no request was read, and why is not that it took too long."""
     return http.is_broken(request) and not isinstance(error, RequestTimeout)
 
@@ -88,11 +89,11 @@ def _bounded(error: ApiError) -> ApiError:
     return error
 
 
-def answer(service: Service, request: Request, error: BaseException) -> HTTPResponse:
+def answer(service: Service, request: Arrival, error: BaseException) -> Parcel:
     """The response for an error: the envelope, or a page for a browser outside the API."""
     found = refuse("http.request") if _is_unread(request, error) else as_api_error(request, error)
     bodies.bound_rest(request)
-    request_id = getattr(request.ctx, "request_id", None) or http.request_id(service, request)
+    request_id = request.ctx.request_id or http.request_id(service, request)
     request.ctx.request_id, request.ctx.error = request_id, found
     if found.status >= 500 and not (isinstance(error, ApiError) or _is_storage(error)):
         log.error("%s %s %s failed", request_id, request.method, ascii(request.path), exc_info=error)
@@ -101,7 +102,6 @@ def answer(service: Service, request: Request, error: BaseException) -> HTTPResp
     if found.retry_after is not None:
         headers["Retry-After"] = str(found.retry_after)
     if http.wants_html(request):
-        way_on = getattr(request.ctx, "way_on", None)
-        page = html.render("error.html", error=body["error"], status=found.status, way_on=way_on)
-        return HTTPResponse(page, found.status, headers, html.CONTENT_TYPE)
-    return HTTPResponse(dumps(body), found.status, headers, "application/json")
+        page = html.render("error.html", error=body["error"], status=found.status, way_on=request.ctx.way_on)
+        return Parcel(page, found.status, headers, html.CONTENT_TYPE)
+    return Parcel(dumps(body), found.status, headers)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any, Literal, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
@@ -16,7 +17,7 @@ from sanic.exceptions import BadURL
 
 from socialpub.base import crypto
 from socialpub.base.compact import dumps
-from socialpub.base.errors import refuse
+from socialpub.base.errors import ApiError, refuse
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.engine import Engine
 from socialpub.domain.media.files import Arriving
@@ -29,6 +30,7 @@ from socialpub.web import edge
 from socialpub.web.bodies import FORM_MAX, LIGHT_MAX, SMALL_MAX, Arrived, aside
 from socialpub.web.operation import Operation
 from socialpub.web.parts import FilePart
+from socialpub.web.wire import Parcel
 
 M = TypeVar("M", bound=BaseModel)
 QUERY_MAX = 100  # parameters
@@ -92,7 +94,7 @@ class Route:
 class Call:
     """One request on its way through a handler."""
 
-    request: Request
+    request: Arrival
     route: Route
     service: Service
     engine: Engine
@@ -129,7 +131,7 @@ class Call:
 
     @property
     def request_id(self) -> str:
-        return str(self.request.ctx.request_id)
+        return self.request.ctx.request_id
 
     @property
     def narrowed(self) -> Scope:
@@ -185,25 +187,8 @@ class Reply:
         """`lost` is called when the client was gone before it could be sent."""
         if isinstance(self.body, FilePart):
             return self.body.response(self.status, self.headers, self.content_type)
-        text = self.body if isinstance(self.body, str | bytes) else dumps(self.body)
-        response = Parcel(text, self.status, dict(self.headers), self.content_type)
-        for cookie in self.cookies:
-            response.headers.add("Set-Cookie", cookie)
-        response.lost = lost
-        return response
-
-
-class Parcel(HTTPResponse):
-    """A response that tells when there is nobody to take it."""
-
-    lost: Callable[[], object]
-
-    async def send(self, data: Any = None, end_stream: bool | None = None) -> None:
-        try:
-            await super().send(data, end_stream)
-        except BaseException:
-            self.lost()
-            raise
+        body = self.body if isinstance(self.body, str | bytes) else dumps(self.body)
+        return Parcel(body, self.status, self.headers, self.content_type, self.cookies, lost)
 
 
 def kept(answer: limits.Answer) -> Reply:
@@ -214,17 +199,32 @@ def kept(answer: limits.Answer) -> Reply:
 # --- Reading a request -------------------------------------------------------------------------------------------
 
 
+class Context(SimpleNamespace):
+    """What becomes known of a request on its way."""
+
+    bad_target = False
+    request_id = ""
+    began: float | None = None
+    route: Route | None = None  # ours; none where nothing is
+    scope: Scope | None = None
+    rate: limits.Rate | None = None
+    error: ApiError | None = None
+    way_on: Mapping[str, str] | None = None  # from a page that tells of an error
+
+
 class Arrival(Request):
     """A request whose target may be none: Sanic would drop the connection without an answer."""
 
+    __slots__ = ("ctx",)
+    ctx: Context
+
     def __init__(self, url_bytes: bytes, *args: Any, **kwargs: Any) -> None:
-        bad = False
+        self.ctx = Context()
         try:
             super().__init__(url_bytes, *args, **kwargs)
         except BadURL:
             super().__init__(b"*", *args, **kwargs)
-            bad = True
-        self.ctx.bad_target = bad
+            self.ctx.bad_target = True
 
 
 def check_type(request: Request, body: bytes) -> None:
@@ -234,9 +234,9 @@ def check_type(request: Request, body: bytes) -> None:
         raise refuse("http.request", "On this address the Content-Type must be application/json.")
 
 
-def is_broken(request: Request) -> bool:
+def is_broken(request: Arrival) -> bool:
     """Whether the request line or the headers could not be read: then there is no request to speak of."""
-    return request.method == "NONE" or bool(request.ctx.bad_target)
+    return request.method == "NONE" or request.ctx.bad_target
 
 
 def query_values(text: str, model: type[BaseModel]) -> dict[str, Any]:
@@ -266,19 +266,19 @@ def _number(value: str) -> int | str:
     return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value, re.ASCII) else value
 
 
-def request_id(service: Service, request: Request) -> str:
+def request_id(service: Service, request: Arrival) -> str:
     """The caller's X-Request-Id when it is well-formed, else a new one."""
     given = request.headers.get("x-request-id", "")
     return given if _REQUEST_ID.fullmatch(given) else service.runtime.ids.prefixed("req_")
 
 
-def trace_id(request: Request) -> str | None:
+def trace_id(request: Arrival) -> str | None:
     """The trace id of a valid W3C traceparent header."""
     match = _TRACEPARENT.fullmatch(request.headers.get("traceparent", ""))
     return match[1] if match else None
 
 
-def bearer(request: Request) -> str | None:
+def bearer(request: Arrival) -> str | None:
     """The presented API key; "" for an Authorization header of another form, None without one."""
     values = request.headers.getall("authorization", [])
     if not values:
@@ -287,7 +287,7 @@ def bearer(request: Request) -> str | None:
     return token.strip() if len(values) == 1 and scheme.lower() == "bearer" else ""
 
 
-def wants_html(request: Request) -> bool:
+def wants_html(request: Arrival) -> bool:
     """A browser outside the API gets pages in place of envelopes."""
     return not request.path.startswith("/v1") and "text/html" in request.headers.get("accept", "")
 

@@ -16,8 +16,11 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from sanic import Sanic
+from sanic.exceptions import RequestCancelled
 from sanic.http import Stage
 from sanic.server.protocols.http_protocol import HttpProtocol
+
+from socialpub.web.wire import Stream
 
 Life = AbstractAsyncContextManager[None]  # what runs from a start to a stop
 
@@ -84,6 +87,15 @@ class Protocol(HttpProtocol):
     """
 
     __slots__ = ()
+    HTTP_CLASS = Stream
+
+    async def send(self, data: bytes) -> None:
+        if not self._can_write.is_set():
+            await self._can_write.wait()
+        if self.transport is None or self.transport.is_closing():
+            raise RequestCancelled
+        self.transport.write(data)
+        self._time = self.loop.time()
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)  # type: ignore[no-untyped-call]

@@ -4,37 +4,36 @@ from __future__ import annotations
 
 import logging
 
-from sanic import HTTPResponse, Request
-
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
 from socialpub.platforms import CATALOGUE
 from socialpub.web import edge
+from socialpub.web.http import Arrival
 
 log = logging.getLogger("socialpub.web")
 
 
-def tell(service: Service, request: Request, response: HTTPResponse) -> None:
+def tell(service: Service, request: Arrival, status: int) -> None:
     """Write the line. Nothing that a caller wrote stands in it, but the path: no field's name, no message, no key."""
     now = service.runtime.clock.monotonic()
-    took = now - getattr(request.ctx, "began", now)  # a request that never came whole has not begun
+    took = now - (request.ctx.began or now)  # a request that never came whole has not begun
     log.info(
         "%s %s %s %s %.0fms by %s from %s%s",
         request.ctx.request_id,
         request.method,
         _path(request),
-        response.status,
+        status,
         took * 1000,
-        _who(getattr(request.ctx, "scope", None)),
+        _who(request.ctx.scope),
         ascii(edge.caller(service, request))[1:-1] or "nowhere",
         _why(request),
     )
 
 
-def _path(request: Request) -> str:
+def _path(request: Arrival) -> str:
     """The address as it was asked for; of a set-up link, which is good until it was used, only its kind."""
-    route = getattr(request.ctx, "route", None)
+    route = request.ctx.route
     return ascii(route.path if route and "<token" in route.path else request.path)
 
 
@@ -44,9 +43,9 @@ def _who(scope: Scope | None) -> str:
     return f"key {scope.key}" if scope.key else f"user {scope.user}"
 
 
-def _why(request: Request) -> str:
+def _why(request: Arrival) -> str:
     """The code of a refusal, and its rule: of a rule's own id, for the path of a field is the caller's word."""
-    error = getattr(request.ctx, "error", None)
+    error = request.ctx.error
     if error is None:
         return ""
     known = error.rule in SERVICE_RULES or error.rule in CATALOGUE

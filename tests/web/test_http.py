@@ -15,7 +15,8 @@ import pytest
 
 from socialpub.store.models import Event
 from socialpub.web import bodies
-from socialpub.web.app import ROUTES, SECURITY_HEADERS
+from socialpub.web.app import ROUTES
+from socialpub.web.frame import SECURITY_HEADERS
 from tests.kit import UNKNOWN_ID, Person, Server, breathe, error_of, untouched
 from tests.web import raw
 from tests.web.world import World

@@ -1,0 +1,151 @@
+"""The way of a request through Sanic, and of its answer back, without what nobody here listens to.
+
+Sanic tells every step by a signal, looks for middleware at two places, and cleans and encodes each header by itself:
+more work than most answers are. Here a request goes from the router to its handler, and the head of an answer is one
+text. The rest (reading heads and bodies, times, errors of the protocol, files in pieces) is Sanic's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Mapping
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+from sanic import HTTPResponse, Request, Sanic
+from sanic.config import Config
+from sanic.helpers import STATUS_CODES
+from sanic.http import Http, Stage
+from sanic.response import ResponseStream
+
+NO_BODY = (204, 304)
+_GO_ON = "HTTP/1.1 100 Continue\r\n\r\n"
+_FIRST_LINES = {status: f"HTTP/1.1 {status} {words.decode()}\r\n" for status, words in STATUS_CODES.items()}
+_ENDS_A_LINE = str.maketrans("", "", "\r\n\0")
+
+
+class Frame(Protocol):
+    """What every request meets, and every answer carries."""
+
+    def greet(self, request: Any) -> None:
+        """Look at a request before it is routed; what this raises is its answer."""
+
+    def dress(self, request: Any, response: Any) -> str:
+        """The header lines, each with its end, that an answer carries beside its own; it goes out now."""
+
+
+class Silence:
+    """What is awaited in place of a signal."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+
+_SILENCE = Silence()
+
+
+def _tell_nobody(event: str, **_: Any) -> Silence:
+    return _SILENCE
+
+
+class Parcel(HTTPResponse):
+    """A whole answer: it is sent at once, and tells when there is nobody to take it."""
+
+    __slots__ = ("lost", "set_cookies")
+    body: bytes
+
+    def __init__(
+        self,
+        body: str | bytes = b"",
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        set_cookies: tuple[str, ...] = (),
+        lost: Callable[[], object] = lambda: None,
+    ) -> None:
+        # Not Sanic's own, which copies the headers twice: these are read once.
+        self.asgi = False
+        self.stream = self._cookies = None
+        self.body = body.encode() if isinstance(body, str) else body
+        self.status, self.content_type = status, content_type
+        self.headers = headers or {}  # type: ignore[assignment]
+        self.set_cookies, self.lost = set_cookies, lost
+
+    async def send(self, data: Any = None, end_stream: bool | None = None) -> None:
+        try:
+            await super().send(data, end_stream)
+        except BaseException:
+            self.lost()
+            raise
+
+
+class App(Sanic[Config, SimpleNamespace]):
+    """Sanic with a way from the router to the handler that has nothing beside it: no signals, and no middleware but
+    `ctx.frame`, a Frame."""
+
+    def dispatch(self, event: str, **named: Any) -> Any:
+        if event.startswith(("http.", "server.exception.")):
+            return _SILENCE
+        return super().dispatch(event, **named)
+
+    async def handle_request(self, request: Request[Any, Any]) -> None:
+        try:
+            self.ctx.frame.greet(request)
+            request.route, handler, parts = self.router.get(request.path, request.method, None)
+            request._match_info = parts
+            stream: Any = request.stream
+            if stream.request_body:
+                stream.request_max_size = math.inf  # whoever reads it knows how much is taken
+            answer: Any = await handler(request)
+            if isinstance(answer, ResponseStream):  # a file, in pieces
+                await answer(request)
+                await answer.eof()
+                return
+            stream.respond(answer)
+            request.responded = True
+            await answer.send(end_stream=True)
+        except Exception as error:  # noqa: BLE001 - each has its answer
+            await self.handle_exception(request, error, run_middleware=False)
+
+
+class Stream(Http):
+    """Sanic's, which writes the head of a whole answer as one text."""
+
+    __slots__ = ()
+
+    def __init__(self, protocol: Any) -> None:
+        super().__init__(protocol)  # type: ignore[no-untyped-call]
+        self.dispatch = _tell_nobody  # type: ignore[assignment]
+
+    async def http1_response_header(self, data: bytes, end_stream: bool) -> None:
+        response = self.response
+        lines = self.protocol.app.ctx.frame.dress(self.request, response)
+        if not isinstance(response, Parcel):
+            for line in lines.split("\r\n")[:-1]:
+                response.headers.setdefault(*line.split(": ", 1))
+            await super().http1_response_header(data, end_stream)
+            return
+        self.response_func = None  # type: ignore[assignment]
+        self.response_size = len(response.body)
+        await self._send(self._whole(response, lines))
+        self.stage = Stage.IDLE
+
+    def _whole(self, parcel: Parcel, lines: str) -> bytes:
+        status, body = parcel.status, parcel.body
+        first = _FIRST_LINES[status]
+        if self.expecting_continue:
+            self.expecting_continue = False
+            first = first if status == 417 else _GO_ON + first
+        if parcel.headers or parcel.set_cookies:
+            lines += own_lines(parcel)
+        if status not in NO_BODY:
+            lines += f"content-length: {len(body)}\r\ncontent-type: {parcel.content_type}\r\n"
+        lines += "connection: keep-alive\r\n\r\n" if self.keep_alive else "connection: close\r\n\r\n"
+        head = (first + lines).encode(errors="surrogateescape")
+        return head if self.head_only or status in NO_BODY else head + body
+
+
+def own_lines(parcel: Parcel) -> str:
+    """The header lines that an answer brought along; whatever stands in a value, it is one line."""
+    pairs = [*parcel.headers.items(), *(("Set-Cookie", cookie) for cookie in parcel.set_cookies)]
+    return "".join(f"{name}: {value.translate(_ENDS_A_LINE)}\r\n" for name, value in pairs)

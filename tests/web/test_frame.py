@@ -1,0 +1,60 @@
+"""What stands around every handler: little, and the head of an answer is what it was made of."""
+
+from __future__ import annotations
+
+import pytest
+from sanic import Sanic
+
+from socialpub.web.frame import SECURITY_HEADERS
+from socialpub.web.wire import App, Parcel, own_lines
+from tests.kit import Person, Server
+from tests.web.raw import exchange
+
+RATE = ["ratelimit", "ratelimit-limit", "ratelimit-policy", "ratelimit-remaining", "ratelimit-reset"]
+
+
+@pytest.fixture
+def app(server: Server) -> App:
+    found = Sanic.get_app("socialpub")
+    assert isinstance(found, App)
+    return found
+
+
+def test_nothing_runs_beside_the_handlers(app: App) -> None:
+    """Middleware would run for each request, and a signal of requests would never be heard."""
+    assert (list(app.request_middleware), list(app.response_middleware)) == ([], [])
+    assert not [
+        route for route in app.router.routes if route.extra.request_middleware or route.extra.response_middleware
+    ]
+    assert not [signal.event for signal in app._future_signals if str(signal.event).startswith("http.")]
+
+
+@pytest.mark.parametrize(
+    ("path", "rate"),
+    [("/healthz", []), ("/v1/nothing", ["x-ratelimit-limit"]), ("/v1/posts", [*RATE, "x-ratelimit-limit"])],
+)
+def test_each_header_stands_there_once_and_none_that_nobody_meant(
+    path: str, rate: list[str], server: Server, alice: Person
+) -> None:
+    answer = alice.api.get(path)
+    always = [
+        "x-request-id",
+        "content-length",
+        "content-type",
+        "connection",
+        "cache-control",
+        *map(str.lower, SECURITY_HEADERS),
+    ]
+    assert sorted(name.lower() for name, _ in answer.headers.multi_items()) == sorted(always + rate)
+
+
+@pytest.mark.parametrize("value", ["a\r\nSet-Cookie: b=c", "a\nSet-Cookie: b=c", "a\0Set-Cookie: b=c"])
+def test_a_header_is_one_line_whatever_stands_in_it(value: str) -> None:
+    assert own_lines(Parcel(headers={"Location": value})) == "Location: aSet-Cookie: b=c\r\n"
+    assert own_lines(Parcel(set_cookies=(value,))) == "Set-Cookie: aSet-Cookie: b=c\r\n"
+
+
+@pytest.mark.parametrize(("asked", "kept"), [("", "keep-alive"), ("Connection: close\r\n", "close")])
+def test_an_answer_says_whether_the_connection_goes_on(asked: str, kept: str, server: Server) -> None:
+    answer = exchange(server, f"GET /healthz HTTP/1.1\r\nHost: localhost\r\n{asked}\r\n".encode())
+    assert (answer.status, answer.headers["connection"]) == (200, kept)
