@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,14 @@ def test_a_look_at_a_role_is_found(code: str, found: bool) -> None:
 # --- `tx`: taken by what writes, and by nothing else -----------------------------------------------------------------
 
 WRITING = {"insert", "insert_many", "update", "delete", "replace"}
+STATEMENT = re.compile(r"\b(?:(?:INSERT|REPLACE)\s+(?:OR\s+\w+\s+)?INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\b")
+STATEMENTS = {
+    name
+    for module in sorted(path.stem for path in (PACKAGE / "store" / "statements").glob("[!_]*.py"))
+    for name, text in vars(import_module(f"socialpub.store.statements.{module}")).items()
+    if isinstance(text, str) and STATEMENT.search(text)
+}
+"""The constants of `store/statements/` that write."""
 
 
 def within(function: ast.AST) -> Iterator[ast.AST]:
@@ -131,14 +140,10 @@ def within(function: ast.AST) -> Iterator[ast.AST]:
 
 
 def writes(function: ast.AST) -> bool:
-    """Whether it says so itself: `Table.insert(…)`, `Table.update(…)`."""
+    """Whether it says so itself: `Table.insert(…)`, `Table.update(…)`, or the name of a statement that writes."""
+    named = [node for node in within(function) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
     return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in WRITING
-        and isinstance(node.func.value, ast.Name)
-        and node.func.value.id[0].isupper()
-        for node in within(function)
+        node.attr in STATEMENTS or (node.attr in WRITING and ast.unparse(node.value)[0].isupper()) for node in named
     )
 
 
@@ -194,6 +199,9 @@ def test_what_takes_tx_writes_or_hands_it_on() -> None:
         ("run = lambda: Post.insert().execute()", ["lambda in line 1"], []),
         ("async def a(tx): tx.after_commit(b)", [], []),
         ("def a(x): x.update(y=1)", [], []),
+        ("def a(tx, x): sql.execute(publishing.BEGIN_ATTEMPT, (x,))", [], []),
+        ("def a(x): sql.value(publishing.INTEND, (x,))", ["a"], []),
+        ("def a(tx, x): return sql.first(publishing.OPEN_INTENT, (x,))", [], ["a"]),
     ],
 )
 def test_a_function_without_its_tx_is_found_and_one_with_an_idle_one(

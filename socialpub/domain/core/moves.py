@@ -103,7 +103,7 @@ def move(
     row = (
         _moved(service.now_ms, name, post, columns)
         if where is None
-        else _moved_within(service, name, post, where, columns)
+        else _moved_within(service, tx, name, post, where, columns)
     )
     if row is None:
         return None
@@ -133,7 +133,9 @@ def _text(name: str, columns: tuple[str, ...]) -> str:
     )
 
 
-def _moved_within(service: Service, name: str, post: str, where: Any, columns: Mapping[str, Any]) -> PostRow | None:
+def _moved_within(
+    service: Service, tx: Tx, name: str, post: str, where: Any, columns: Mapping[str, Any]
+) -> PostRow | None:
     """The same where it is asked for more than the state."""
     condition = (Post.id == post) & Post.status.in_(sorted(MOVES[name].sources)) & where
     changed = Post.update(status=MOVES[name].target, updated_at=service.now_ms, **columns).where(condition).execute()
