@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from socialpub.store import models
 from socialpub.store.models import row_of, row_where, rows_where, the_row
 
 ROOT = Path(__file__).parents[1] / "socialpub"
@@ -15,6 +18,17 @@ OWNED = {
     "Account", "ApiKey", "Attempt", "Audit", "Batch", "ConnectAttempt", "Device", "Event", "Idempotency", "Intent",
     "Media", "Post", "Profile", "Session", "Usage", "User",
 }  # fmt: skip
+TABLES = {getattr(models, name)._meta.table_name for name in OWNED}
+STATEMENT = re.compile(r"\b(?:FROM|JOIN|UPDATE)\s+(\w+)")
+STATEMENTS = {
+    module: {
+        name
+        for name, text in vars(import_module(f"socialpub.store.statements.{module}")).items()
+        if isinstance(text, str) and TABLES & set(STATEMENT.findall(text))
+    }
+    for module in sorted(path.stem for path in (ROOT / "store" / "statements").glob("[!_]*.py"))
+}
+"""By their file, the constants that read or change an organization's rows."""
 READERS = {reader.__name__ for reader in (row_of, row_where, rows_where, the_row)}
 WHOSE = {"organization", "profile", "scope", "Scope"}
 
@@ -22,8 +36,8 @@ ROOMS = ("store", "core", "engine", "publishing")
 """They serve no caller: what they look up by its id, a job of this server or a row in hand has named."""
 
 KNOWN = {
-    "accounts/accounts": {"is_revoked"},
-    "accounts/attention": {"remember"},
+    "accounts/accounts": {"is_revoked", "to_cancel", "_waiting"},
+    "accounts/attention": {"remember", "clear"},
     "accounts/connect": {"_save_choices", "purge", "_is_shared"},
     "accounts/grants": {"_is_used"},
     "accounts/renewal": {"_due", "_tell_all", "_ids"},
@@ -31,12 +45,13 @@ KNOWN = {
         "_row", "_begun", "_release", "release_all", "_blamed", "_count", "_write_back", "_store", "mark_revoked",
         "tell_expiring", "tell_revoked",
     },
-    "media/files": {"_needed"},
+    "media/files": {"are_named", "_needed"},
     "media/library": {"public", "assets_of"},
-    "people/limits": {"_find", "keep", "_crossings"},
+    "people/audit": {"purge"},
+    "people/limits": {"_find", "keep", "purge", "_crossings"},
     "people/sessions": {"begin", "end", "end_all", "device_of", "_remember"},
     "people/signin": {"_known", "_begin"},
-    "people/tenancy": {"csrf_tokens"},
+    "people/tenancy": {"_find_key", "key_is_valid", "csrf_tokens"},
     "people/users": {"set_password", "offer_setup"},
     "posts/batches": {"batch_body", "_open_posts", "_ended", "has_ended"},
     "posts/postlog": {"_bodies"},
@@ -57,6 +72,9 @@ def test_every_query_of_an_organizations_rows_names_whose_they_are() -> None:
     assert found == KNOWN
 
 
+IMPORT = "from socialpub.store.statements import events as told, keys, publishing\n\n"
+
+
 @pytest.mark.parametrize(
     ("source", "names"),
     [
@@ -70,6 +88,10 @@ def test_every_query_of_an_organizations_rows_names_whose_they_are() -> None:
         ("def f(posts): return rows_where(Post, Post.id.in_(posts))", ["f"]),
         ("def f(post): return row_where(Post, Post.id == post)", ["f"]),
         ("def f(): return Instance.select()", []),
+        (f"{IMPORT}def f(post): return sql.first(publishing.OPEN_INTENT, (post,))", ["f"]),
+        (f"{IMPORT}def f(scope, post): return sql.first(publishing.OPEN_INTENT, (scope.organization, post))", []),
+        (f"{IMPORT}def f(): return sql.first(told.REACH)", ["f"]),
+        (f"{IMPORT}def f(): return sql.first(keys.FENCE)", []),
     ],
 )
 def test_a_query_that_names_nobody_is_found(source: str, names: list[str]) -> None:
@@ -79,13 +101,28 @@ def test_a_query_that_names_nobody_is_found(source: str, names: list[str]) -> No
 def unscoped(tree: ast.Module) -> Iterator[str]:
     """The functions that query an organization's rows and name neither organization nor profile nor scope."""
     members = [member for node in tree.body if isinstance(node, ast.ClassDef) for member in node.body]
+    statements = _statements(tree)
     for node in (*tree.body, *members):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _queries(node) and not _names(node) & WHOSE:
+        if (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and _queries(node, statements)
+            and not _names(node) & WHOSE
+        ):
             yield node.name
 
 
-def _queries(function: ast.AST) -> bool:
-    return any(_is_owned(table) for node in ast.walk(function) for table in _tables(node))
+def _statements(tree: ast.Module) -> set[str]:
+    """The statements about an organization's rows, by the names that a module has for them."""
+    imports = (node for node in tree.body if isinstance(node, ast.ImportFrom))
+    modules = [each for node in imports if node.module == "socialpub.store.statements" for each in node.names]
+    return {f"{each.asname or each.name}.{name}" for each in modules for name in STATEMENTS[each.name]}
+
+
+def _queries(function: ast.AST, statements: set[str]) -> bool:
+    nodes = list(ast.walk(function))
+    return any(_is_owned(table) for node in nodes for table in _tables(node)) or any(
+        isinstance(node, ast.Attribute) and ast.unparse(node) in statements for node in nodes
+    )
 
 
 def _tables(node: ast.AST) -> list[ast.expr]:
