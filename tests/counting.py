@@ -39,6 +39,7 @@ class Work:
     lookups: int = 0
     reads: int = 0
     writes: int = 0
+    glances: int = 0  # functions that ran where they were asked for
     commits: int = 0  # transactions in which one of the writes was
 
     @property
@@ -58,8 +59,8 @@ class Work:
     def __str__(self) -> str:
         shown = "\n  ".join(" ".join(text.split()) for text in self.sql)
         counts = f"{self.statements} statements, {self.steps} steps, {len(self.built)} built"
-        handed = f"{self.lookups} lookups, {self.reads} reads, {self.writes} writes, {self.commits} commits"
-        return f"{counts}, {handed}\n  {shown}"
+        handed = f"{self.lookups} lookups, {self.reads} reads, {self.writes} writes, {self.glances} glances"
+        return f"{counts}, {handed}, {self.commits} commits\n  {shown}"
 
 
 @dataclass
@@ -208,7 +209,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
     counting = Counting()
     factory = type("Counted", (_Connection,), {"counting": counting})
     connect, query = sqlite3.connect, peewee.Context.query
-    handed = {"write": "writes", "read": "reads", "look_up": "lookups"}
+    handed = {"write": "writes", "read": "reads", "look_up": "lookups", "glance": "glances"}
 
     def building(context: peewee.Context) -> Any:
         text, values = query(context)

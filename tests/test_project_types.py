@@ -89,9 +89,7 @@ CASES: dict[str, tuple[str, set[str]]] = {
         "library.body(given, given)",
         "library.page(given, given, given)",
         "postlog.body(given, given)",
-        "postlog.detail(given, given)",
         "postlog.one(given, given)",
-        "postlog.page(given, given, given)",
     )
 }  # fmt: skip
 

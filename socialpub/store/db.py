@@ -48,7 +48,7 @@ class Database:
         self._who = Readers(1, "db-who", self.place, monotonic, WHO_WAITING)
         self._requests = Readers(READERS, "db-reader", self.place, monotonic, WAITING)
         self._engine = Readers(READERS, "db-engine", self.place, monotonic)
-        self._glance = Glance(path, self.place)
+        self._glance = Glance(path, self.place, monotonic)
         self._closed, self._closing = False, threading.Lock()
 
     @property
@@ -109,7 +109,8 @@ class Database:
         """A few rows by their indexes, read at once in this thread, the loop's; LongError: `read` it."""
         if self._closed:
             raise LongError
-        return self._glance.look(run)
+        share = asker.get()
+        return self._glance.look(share.owner if share else "", run)
 
     def look_up(self, run: Callable[[], T]) -> Promise[T]:
         """The same for what every request needs to know who asks: one row by its index, behind nobody's list."""

@@ -9,6 +9,7 @@ for it. Nothing here waits: not for a lock, and for the disk only where the rows
 from __future__ import annotations
 
 import contextlib
+import resource
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -21,6 +22,9 @@ from socialpub.store.connections import STATEMENTS_KEPT, proxy
 from socialpub.store.place import LostError, Place
 
 T = TypeVar("T")
+Monotonic = Callable[[], float]
+SLOW_SECONDS, SHY_SECONDS = 0.003, 5.0
+_WHO = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 STEPS = 10_000  # of SQLite's machine: a hundred rows by an index are less; a glance ends after at most twice as many
 _PRAGMAS = ("query_only = 1", "busy_timeout = 0", "wal_autocheckpoint = 0", "trusted_schema = 0", "temp_store = memory")
 
@@ -32,22 +36,26 @@ class LongError(Exception):
 class Glance:
     """The connection that one thread looks with. It is nobody's outside of `look`."""
 
-    def __init__(self, path: Path, place: Place) -> None:
+    def __init__(self, path: Path, place: Place, monotonic: Monotonic, slow: float = SLOW_SECONDS) -> None:
         self._path, self._place = path, place
+        self._monotonic, self._slow = monotonic, slow
+        self._shy: dict[str, float] = {}  # whose looks are left to threads, and until when
         self._thread: int | None = None
         self._connection: sqlite3.Connection | None = None
         self._rounds = 0
 
-    def look(self, run: Callable[[], T]) -> T:
-        """What `run` reads; LongError where a reader thread is to run it.
+    def look(self, owner: str, run: Callable[[], T]) -> T:
+        """What `run` reads for somebody; LongError where a reader thread is to run it.
 
         Each statement sees a snapshot of its own: what belongs together is asked for by one.
         """
         if self._thread not in (None, threading.get_ident()) or not proxy.obj.is_closed():
             raise LongError
+        if self._shy and self._is_shy(owner):
+            raise LongError
         try:
             self._place.look()
-            with self._looking():
+            with self._looking(owner):
                 return run()
         except (LostError, OSError, peewee.DatabaseError, sqlite3.Error) as error:
             raise LongError from error
@@ -58,14 +66,28 @@ class Glance:
             self._connection = None
 
     @contextlib.contextmanager
-    def _looking(self) -> Iterator[None]:
+    def _looking(self, owner: str) -> Iterator[None]:
         connection, state = self._connection or self._connect(), proxy.obj._state
         self._rounds = 0
+        before, began = resource.getrusage(_WHO), self._monotonic()
         state.set_connection(connection)
         try:
             yield
         finally:
             state.reset()
+            if self._monotonic() - began > self._slow and self._was_slow(before):
+                self._shy[owner] = self._monotonic() + SHY_SECONDS
+
+    def _was_slow(self, before: resource.struct_rusage) -> bool:
+        """Whether the time went to this look, and not to another process that had the processor."""
+        now = resource.getrusage(_WHO)
+        computed = now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
+        return now.ru_inblock > before.ru_inblock or computed > self._slow
+
+    def _is_shy(self, owner: str) -> bool:
+        now = self._monotonic()
+        self._shy = {name: until for name, until in self._shy.items() if until > now}
+        return owner in self._shy
 
     def _connect(self) -> sqlite3.Connection:
         # Any thread may close it, once the loop has ended.

@@ -19,7 +19,8 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.core.service import Service, close_service, open_service
 from socialpub.store import sql
 from socialpub.store.db import Database, LongError, proxy
-from socialpub.store.glance import STEPS
+from socialpub.store.glance import SHY_SECONDS, STEPS, Glance
+from tests.kit import Clock
 
 T = TypeVar("T")
 COUNT = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT ?) SELECT count(*) FROM n"
@@ -74,6 +75,18 @@ def test_nothing_is_left_of_a_closed_database(database: Database, path: Path) ->
         database.glance(lambda: sql.value("SELECT 1"))
     with contextlib.closing(sqlite3.connect(path)) as other:
         assert other.execute("PRAGMA journal_mode = delete").fetchone() == ("delete",)  # nobody else has it open
+
+
+def test_whose_look_kept_the_loop_for_long_looks_by_threads_for_a_while(database: Database, path: Path) -> None:
+    clock = Clock()
+    glance = Glance(path, database.place, clock.monotonic, slow=-1.0)  # so every look is long
+    assert glance.look("a", lambda: sql.value("SELECT 1")) == 1
+    with pytest.raises(LongError):
+        glance.look("a", lambda: sql.value("SELECT 1"))
+    assert glance.look("b", lambda: sql.value("SELECT 2")) == 2
+    clock.skip(SHY_SECONDS + 0.1)
+    assert glance.look("a", lambda: sql.value("SELECT 3")) == 3
+    glance.close()
 
 
 @pytest.mark.parametrize("ask", [Service.glance, Service.look_up])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import re
 import zlib
 from collections.abc import Callable
@@ -17,7 +16,9 @@ from socialpub.domain.people import keys, tenancy
 from socialpub.domain.people.actor import operator
 from socialpub.domain.people.tenancy import SESSION_IDLE_MS
 from socialpub.domain.shapes.keys import KeyRequest
+from socialpub.store import sql
 from socialpub.store.models import ApiKey, Event, Post, Session, User
+from socialpub.store.statements.keys import KEY_BY_DIGEST
 from socialpub.web import app as web_app
 from socialpub.web.api import profiles
 from socialpub.web.app import ROUTES
@@ -332,24 +333,22 @@ def test_a_cookie_that_nobody_was_given_is_unauthenticated(world: World) -> None
         assert world.server.api(Cookie=f"socialpub_session={cookie}").get("/v1/posts").status_code == 401
 
 
-def test_looking_a_key_up_compares_digests_only(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_looking_a_key_up_compares_digests_only(world: World) -> None:
     """Nothing that a caller chooses is compared with a secret: one look-up in an index of hashes, the same for all."""
     made = [crypto.mint_key("svc_live_", world.server.service.runtime.entropy) for _ in range(10)]
     near = world.alice.key[9:51] + "0"
     made.append(f"svc_live_{near}{crypto.base62(zlib.crc32(near.encode()), 6)}")
-    asked = []
+    assert world.alice.api.get("/v1/posts").status_code == 200  # so that there is a connection to listen at
+    asked: list[str] = []
+    connection = world.server.service.db._glance._connection
+    assert connection is not None
+    connection.set_trace_callback(asked.append)  # with the values in their places
     for key in made:
-        caplog.clear()
-        with caplog.at_level(logging.DEBUG, "peewee"):
-            assert world.server.api(key).get("/v1/posts").status_code == 401
-        ((sql, values),) = [record.msg for record in caplog.records if record.name == "peewee"]
-        asked.append(sql)
-        assert crypto.digest(key) in values
-        assert not any(key[9:30] in str(value) for value in values)
-    assert len(set(asked)) == 1
-    plan = world.server.service.read(
-        lambda: ApiKey._meta.database.execute_sql(f"EXPLAIN QUERY PLAN {asked[0]}", values).fetchall()
-    ).result()
+        assert world.server.api(key).get("/v1/posts").status_code == 401
+    connection.set_trace_callback(None)
+    assert asked == [KEY_BY_DIGEST.replace("?", f"'{crypto.digest(key)}'") for key in made]
+    assert not any(key[9:30] in text for key in made for text in asked)
+    plan = world.server.service.read(lambda: sql.every(f"EXPLAIN QUERY PLAN {KEY_BY_DIGEST}", ("",))).result()
     ((*_, how),) = plan
     assert re.match(r"SEARCH .+ INDEX .+ \(digest=\?\)", how), how
 

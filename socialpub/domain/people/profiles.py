@@ -13,9 +13,11 @@ from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.common import DeletedBody
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileBody, ProfileRequest
+from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, ApiKey, Organization, Profile
 from socialpub.store.rows import ProfileRow
+from socialpub.store.statements import reading
 
 # --- Organizations -----------------------------------------------------------------------------------------------
 
@@ -146,10 +148,7 @@ def listed(scope: Scope) -> list[ProfileBody]:
 
 def exists(scope: Scope, profile: str) -> bool:
     """Whether the organization has this profile."""
-    query = Profile.select().where(
-        Profile.id == profile, Profile.organization == scope.organization, Profile.deleted_at.is_null()
-    )
-    return bool(query.exists())
+    return sql.first(reading.PROFILE_EXISTS, (profile, scope.organization)) is not None
 
 
 def organization_of(profile: str) -> str:

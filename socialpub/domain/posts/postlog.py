@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
@@ -13,11 +12,15 @@ from socialpub.domain.people import profiles
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter
-from socialpub.domain.shapes.posts import AttemptBody, PostBody, PostDetail, PostedComment, PostPage, PostsQuery
-from socialpub.store.models import Account, Attempt, Post, rows_where, the_row
-from socialpub.store.rows import AccountRow, AttemptRow, PostRow
+from socialpub.domain.shapes.posts import PostBody, PostsQuery
+from socialpub.store import sql
+from socialpub.store.models import Account, Post, the_row
+from socialpub.store.rows import AccountRow, PostRow
+from socialpub.store.statements import reading
 
 LISTING = "posts"
+SMALL = 100  # posts
+_EVER = 2**62  # later than every post, and, below zero, earlier
 
 
 def body(row: PostRow, account: AccountRow) -> PostBody:
@@ -59,8 +62,12 @@ def find(scope: Scope, post: str) -> PostRow:
         query = query.where(Post.profile == scope.profile)
     row: PostRow | None = query.dicts().first()
     if row is None:
-        raise ApiError("not_found", "There is no post with this id in the scope.")
+        raise _unknown()
     return row
+
+
+def _unknown() -> ApiError:
+    return ApiError("not_found", "There is no post with this id in the scope.")
 
 
 def one(scope: Scope, post: str) -> PostBody:
@@ -69,26 +76,50 @@ def one(scope: Scope, post: str) -> PostBody:
     return body(row, the_row(Account, row["account"]))
 
 
-def detail(scope: Scope, post: str) -> PostDetail:
-    """The post with its first comment and attempts."""
-    row = find(scope, post)
-    comment: PostedComment | None = None
-    if row["first_comment"]:
-        comment = {"text": row["first_comment"], "uri": row["first_comment_uri"], "cid": row["first_comment_cid"]}
-    attempts = rows_where(Attempt, Attempt.post == post, order=Attempt.number)
-    return {**one(scope, post), "firstComment": comment, "attempts": [_attempt(found) for found in attempts]}
+def detail(scope: Scope, post: str) -> bytes:
+    """The post with its first comment and attempts (`PostDetail`), as it is sent; ApiError `not_found`."""
+    found: bytes | None = sql.value(reading.DETAIL, (post, scope.organization, scope.profile))
+    if found is None:
+        raise _unknown()
+    return found
 
 
-def page(service: Service, scope: Scope, query: PostsQuery) -> PostPage:
-    """One page of the post log, newest first.
+def page(service: Service, scope: Scope, query: PostsQuery) -> bytes:
+    """One page of the post log (`PostPage`), newest first, as it is sent.
 
     ApiError `not_found` for a profile out of scope, `cursor` for a cursor that this list did not make.
     """
-    hits = postlog_query.newest(filter_of(service, scope, query), query.limit + 1)
-    shown = hits[: query.limit]
-    last = shown[-1] if len(hits) > query.limit else None
-    cursor = last and cursors.seal(service, LISTING, scope.organization, last.created_at, last.id)
-    return {"data": _bodies([hit.number for hit in shown]), "nextCursor": cursor}
+    wanted = filter_of(service, scope, query)
+    shown, last = _plain(wanted, query.limit) if wanted.is_plain else _filtered(wanted, query.limit)
+    cursor = "null" if last is None else f'"{cursors.seal(service, LISTING, scope.organization, *last)}"'
+    return b'{"data":[%b],"nextCursor":%b}' % (shown, cursor.encode())
+
+
+def is_small(query: PostsQuery) -> bool:
+    """Whether a page is read straight down an index, and not so long that it is for a thread of its own."""
+    return query.limit <= SMALL and not (query.platform or query.status or query.error_code or query.q)
+
+
+Shown = tuple[bytes, tuple[int, str] | None]
+"""Posts as they are sent, and the place of the last where there are more."""
+
+
+def _plain(wanted: Filter, limit: int) -> Shown:
+    """Everything of its owner, straight down the log: one statement, which gives one row."""
+    if wanted.profile is None:
+        statement, owner = reading.PAGE_OF_ORGANIZATION, wanted.organization
+    else:
+        statement, owner = reading.PAGE_OF_PROFILE, wanted.profile
+    after = -_EVER if wanted.after is None else wanted.after
+    shown, more, at, last = sql.first(statement, (owner, after, *(wanted.below or (_EVER, "")), limit))
+    return shown or b"", (at, last) if more else None
+
+
+def _filtered(wanted: Filter, limit: int) -> Shown:
+    hits = postlog_query.newest(wanted, limit + 1)
+    shown = sql.value(reading.NAMED, (sql.json_of([hit.number for hit in hits[:limit]]),))
+    last = hits[limit - 1][:2] if len(hits) > limit else None
+    return shown or b"", last
 
 
 def filter_of(service: Service, scope: Scope, query: PostsQuery) -> Filter:
@@ -117,23 +148,3 @@ def _below(service: Service, scope: Scope, query: PostsQuery) -> tuple[int, str]
     if query.cursor:
         places.append(cursors.unseal(service, LISTING, scope.organization, query.cursor))
     return min(places, default=None)
-
-
-def _bodies(numbers: Sequence[int]) -> list[PostBody]:
-    rows = {row["number"]: row for row in rows_where(Post, Post.number.in_(numbers))}
-    used = {row["account"] for row in rows.values()}
-    known = {row["id"]: row for row in rows_where(Account, Account.id.in_(used))}
-    return [body(rows[number], known[rows[number]["account"]]) for number in numbers]
-
-
-def _attempt(row: AttemptRow) -> AttemptBody:
-    return {
-        "id": row["id"],
-        "attemptNumber": row["number"],
-        "startedAt": iso(row["started_at"]),
-        "finishedAt": iso(row["finished_at"]),
-        "succeeded": row["succeeded"],
-        "errorCode": row["error_code"],
-        "errorMessage": row["error_message"],
-        "platformResponse": json.loads(row["platform_response"]) if row["platform_response"] else None,
-    }

@@ -38,6 +38,11 @@ class Filter:
     after: int | None = None
     below: tuple[int, str] | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it leaves nothing out between its bounds."""
+        return self.batch is None and self.text is None and not _chosen(self)
+
 
 def newest(wanted: Filter, count: int) -> list[Hit]:
     """The newest `count` posts of the filter, newest first."""

@@ -299,7 +299,8 @@ LISTING = Operation(
 async def listing(call: Call) -> Reply:
     """GET /v1/posts."""
     query = call.query(PostsQuery)
-    return Reply(await call.service.read(lambda: postlog.page(call.service, call.scope, query)))
+    ask = call.service.glance if postlog.is_small(query) else call.service.read
+    return Reply(await ask(lambda: postlog.page(call.service, call.scope, query)))
 
 
 DETAIL: PostDetail = {
@@ -331,7 +332,7 @@ READ = Operation(
 
 async def read(call: Call) -> Reply:
     """GET /v1/posts/{id}."""
-    return Reply(await call.service.read(lambda: postlog.detail(call.narrowed, call.path_value("post_id"))))
+    return Reply(await call.service.glance(lambda: postlog.detail(call.narrowed, call.path_value("post_id"))))
 
 
 RESCHEDULE = Operation(
