@@ -7,6 +7,7 @@ when the process ends. So the files are looked at for each transaction, by their
 from __future__ import annotations
 
 import logging
+import mmap
 import os
 import threading
 from pathlib import Path
@@ -17,6 +18,7 @@ BESIDE = ("-wal", "-shm")
 # The wal-index, at the head of `-shm` (sqlite.org/walformat.html). What a checkpoint changes: the salts, renewed when
 # the log begins anew, how far the checkpoints came (`nBackfill`), and how far the last was to come.
 _INDEX, _SALTS, _BACKFILL, _ATTEMPT = 136, slice(32, 40), slice(96, 100), slice(128, 132)
+_HEADER = 48  # its first part, which each commit writes anew, of whatever process
 _DONE, _TRIED = slice(8, 12), slice(12, 16)  # where they are in what is kept of it
 
 
@@ -31,6 +33,7 @@ class Place:
         self._database, self._real = database, Path(os.path.realpath(database))
         self._open: dict[Path, tuple[int, int]] = {}
         self._remembered, self._index_file = ((0, 0), b""), -1
+        self._shared: mmap.mmap | None = None
         self._lock, self._overwritten, self.lost = threading.Lock(), "", ""
 
     def remember(self) -> None:
@@ -40,7 +43,12 @@ class Place:
             self._open[path] = (found.st_dev, found.st_ino)
         # Never closed before SQLite has closed it: a process loses its locks on a file with any one it closes.
         self._index_file = os.open(self._beside()[1], os.O_RDONLY)
+        self._shared = mmap.mmap(self._index_file, _INDEX, access=mmap.ACCESS_READ)
         self._remembered = (self._writing(), self._read_index())
+
+    def commits(self) -> bytes:
+        """What is another after each commit, whoever made it: read from memory, without asking the system."""
+        return self._shared[:_HEADER] if self._shared is not None else b""
 
     def _beside(self) -> list[Path]:
         return [self._real.with_name(self._real.name + end) for end in BESIDE]
@@ -64,6 +72,9 @@ class Place:
 
     def close(self) -> None:
         """After SQLite has closed its own."""
+        if self._shared is not None:
+            self._shared.close()
+            self._shared = None
         if self._index_file >= 0:
             os.close(self._index_file)
             self._index_file = -1

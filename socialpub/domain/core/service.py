@@ -20,13 +20,17 @@ from socialpub.platforms.contract import Notes, Site, Tokens
 from socialpub.store.db import Database, LongError, Promise, Tx
 from socialpub.store.models import Intent
 from socialpub.store.queue import Jobs
+from socialpub.store.unchanged import Unchanged
 
 T = TypeVar("T")
+KeyRow = tuple[str, str, str | None, int | None]
+"""A key's id, organization, profile, and when it was used last."""
 STEERED = 64  # threads
 MEASURING = READING = 2  # threads: what they do is all computing
 WAITING = Waiting(1000, 4000)  # for an upstream: a batch may have 25
 STEERED_WAITING = Waiting(400, 1600)
 MEASURING_WAITING = Waiting(50, 200)
+KEYS_KEPT = 1000  # of those that asked since the last commit
 CHECKED_AT_ONCE = 2  # requests of one organization: one computes while the other waits for the disk
 
 
@@ -115,9 +119,11 @@ class Service:
     notes: Notes = field(default_factory=Notes)  # of all calls to accounts
     setup_digest: str | None = None  # of the one-time link that makes the first owner
     stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end
+    keys: Unchanged[KeyRow] = field(init=False)  # who asks, by the digest of the key
     run: str = field(init=False)  # the name of this run, in what only one of several may hold
 
     def __post_init__(self) -> None:
+        self.keys = Unchanged(self.db.place, KEYS_KEPT)
         self.run = self.runtime.entropy(8).hex()
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError, refuse
-from socialpub.domain.core.service import Service
+from socialpub.domain.core.service import KeyRow, Service
 from socialpub.store import sql
 from socialpub.store.models import Session, User
 from socialpub.store.statements import keys
@@ -48,10 +48,14 @@ def key_prefixes(service: Service) -> tuple[str, ...]:
 
 async def authenticate_key(service: Service, presented: str) -> Scope:
     """The scope of an API key; ApiError `unauthenticated` for any other text. At most one write a minute and key."""
-    if not crypto.key_is_well_formed(presented, key_prefixes(service)):
-        raise ApiError("unauthenticated")
     digest = crypto.digest(presented)
-    row = await service.look_up(lambda: _find_key(digest))
+
+    async def find() -> KeyRow | None:
+        if not crypto.key_is_well_formed(presented, key_prefixes(service)):
+            return None
+        return await service.look_up(lambda: _find_key(digest))
+
+    row = await service.keys.get(digest, find)
     if row is None:
         raise ApiError("unauthenticated")
     key, organization, profile, used = row
@@ -61,8 +65,8 @@ async def authenticate_key(service: Service, presented: str) -> Scope:
     return Scope(organization, profile, key)
 
 
-def _find_key(digest: str) -> tuple[str, str, str | None, int | None] | None:
-    found: tuple[str, str, str | None, int | None] | None = sql.first(keys.KEY_BY_DIGEST, (digest,))
+def _find_key(digest: str) -> KeyRow | None:
+    found: KeyRow | None = sql.first(keys.KEY_BY_DIGEST, (digest,))
     return found
 
 

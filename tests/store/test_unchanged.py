@@ -1,0 +1,81 @@
+"""What is kept until the next commit, whoever makes it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from socialpub.store import sql
+from socialpub.store.db import Database
+from socialpub.store.unchanged import Unchanged
+
+ADD = "INSERT INTO organization (id, name, tier, created_at) VALUES (hex(randomblob(8)), '', '', 0)"
+COUNT = "SELECT count(*) FROM organization"
+
+
+class Counted:
+    """How many organizations there are, and how often that was read."""
+
+    def __init__(self, database: Database, most: int = 10, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.database, self.meanwhile, self.reads = database, meanwhile, 0
+        self.kept: Unchanged[int] = Unchanged(database.place, most)
+
+    async def read(self) -> int | None:
+        self.reads += 1
+        found: int = self.database.glance(lambda: sql.value(COUNT))
+        self.meanwhile()
+        return found or None
+
+    def get(self, name: str = "a") -> int | None:
+        return asyncio.run(self.kept.get(name, self.read))
+
+
+def write(database: Database) -> None:
+    database.write(lambda tx: sql.change(ADD)).result()
+
+
+def test_it_is_read_once_until_this_process_commits(database: Database) -> None:
+    write(database)
+    counted = Counted(database)
+    assert [counted.get(), counted.get(), counted.reads] == [1, 1, 1]
+    write(database)
+    assert [counted.get(), counted.get(), counted.reads] == [2, 2, 2]
+
+
+def test_it_is_read_again_once_another_connection_has_committed(database: Database, path: Path) -> None:
+    write(database)
+    counted = Counted(database)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        for number in range(2, 20):
+            assert counted.get() == number - 1
+            other.execute(ADD)
+            assert counted.get() == number
+        other.execute("PRAGMA wal_checkpoint(RESTART)")
+        assert counted.get() == 19
+        other.execute(ADD)  # the log begins anew
+        assert counted.get() == 20
+
+
+def test_what_changes_while_it_is_read_is_read_again(database: Database) -> None:
+    write(database)
+    counted = Counted(database, meanwhile=lambda: write(database))
+    assert [counted.get(), counted.get()] == [1, 2]
+
+
+def test_nothing_is_not_kept_and_what_is_kept_is_bounded(database: Database) -> None:
+    counted = Counted(database, most=2)
+    assert [counted.get(), counted.get(), counted.reads] == [None, None, 2]
+    write(database)
+    assert [counted.get(name) for name in "abcabc"] == [1] * 6
+    assert counted.reads == 2 + 3 + 1
+
+
+def test_a_closed_database_keeps_nothing(database: Database) -> None:
+    write(database)
+    counted = Counted(database)
+    counted.get()
+    database.close()
+    assert database.place.commits() == b""
