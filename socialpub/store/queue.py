@@ -2,16 +2,17 @@
 
 A job is a doorbell: (kind, key) says "look at this row". `visible_at` is schedule and lease at once: claiming moves it
 ahead and counts `claims` up, finishing deletes the row, and a result only counts while `claims` is still the claimed
-one. Due jobs are waited for, not polled: a worker sleeps until the next due time and is woken by commits.
+one. Due jobs are waited for, not polled: a worker sleeps until the next due time, is woken by commits of what is due
+sooner, and claims all that is due and has a place in one transaction.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import peewee
@@ -23,9 +24,9 @@ from socialpub.base.errors import ApiError
 from socialpub.base.fair import NOBODY, Share, Shares
 from socialpub.base.runtime import Clock
 from socialpub.store import sql
-from socialpub.store.db import BaseModel, Database, Tx, proxy
+from socialpub.store.db import BaseModel, Database, Tx
 from socialpub.store.rows import JobRow
-from socialpub.store.statements import queue, sweeps
+from socialpub.store.statements import claiming, queue, sweeps
 
 log = logging.getLogger("socialpub.queue")
 
@@ -34,6 +35,7 @@ RENEW_SECONDS = 15.0
 UNAVAILABLE_SECONDS = 1.0
 LOOK_SECONDS = 0.5  # between looks for a host that may be tried, and that somebody else is trying
 WORKERS = 32
+CLAIMED_AT_ONCE = 250  # in one transaction
 NAP_SECONDS = 5.0  # the longest sleep: a clock that was set, or a job put by a command, is noticed after it
 
 _EMPTY = peewee.SQL("DEFAULT ''")
@@ -69,6 +71,7 @@ class Claim:
     share: Share = NOBODY
     anyway: bool = False  # it is looked at although its upstream does not answer
     kind: str = ""  # whose place it takes; "" takes none
+    due_at: int | None = field(default=None, compare=False)  # when it was to be done, where its kind tells
 
 
 class Places:
@@ -107,8 +110,8 @@ class Places:
 class Lanes:
     """Which lanes are in use, and which rest: one publish at a time for each account."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock, self._changed = clock, threading.Condition()
+    def __init__(self, clock: Clock, left: Callable[[], None] = lambda: None) -> None:
+        self._clock, self._changed, self._left = clock, threading.Condition(), left
         self._busy: set[str] = set()
         self._rest_until: dict[str, float] = {}
 
@@ -131,6 +134,11 @@ class Lanes:
         return True
 
     def leave(self, lane: str, rest_seconds: float = 0) -> None:
+        self.give_back(lane, rest_seconds)
+        self._left()
+
+    def give_back(self, lane: str, rest_seconds: float = 0) -> None:
+        """The same for who has entered in vain, and tells nobody."""
         with self._changed:
             self._busy.discard(lane)
             if rest_seconds and lane:
@@ -173,6 +181,10 @@ class Bell:
         self._rung.clear()
 
 
+Times = Callable[[Sequence[str]], Mapping[str, int | None]]
+"""When the jobs with these keys were to be done; inside a read."""
+
+
 class Jobs(Huey):  # type: ignore[misc]
     """The queue: `put`, `remove`, `finish`, `again` inside a transaction; workers claim what is due."""
 
@@ -181,12 +193,14 @@ class Jobs(Huey):  # type: ignore[misc]
         self.shares = shares or Shares(WORKERS)
         self.next_try: Callable[[], float | None] = lambda: None  # seconds until a narrow host may take something
         self.anyway: Callable[[], Any] | None = None  # a query of the keys that are looked at whatever their host does
-        self.places, self.lanes, self.bell = Places(), Lanes(clock), Bell()
+        self.places, self.lanes, self.bell = Places(), Lanes(clock, self._left), Bell()
         self.epoch = 0
         self.paused: Callable[[], tuple[str, ...]] = tuple  # kinds that are not claimed for now
         self.kinds: dict[str, TaskWrapper] = {}
+        self._times: dict[str, Times] = {}
         self._held: dict[str, Claim] = {}
-        self._held_lock = threading.Lock()
+        self._dropped = threading.Condition()
+        self._wanted = True  # something is due, or may be, that found no place
         super().__init__("socialpub", results=False, storage_class=_LeaseStorage, jobs=self)
 
     # --- Inside a transaction ---
@@ -223,7 +237,7 @@ class Jobs(Huey):  # type: ignore[misc]
 
     def again(self, tx: Tx, claim: Claim, at_ms: int) -> bool:
         """Give a claimed job back, to ring again at `at_ms`; False when the claim was lost."""
-        tx.after_commit(lambda: self.drop(claim))
+        tx.after_commit(lambda: self._back(claim, at_ms))
         return bool(sql.change(queue.AGAIN, (at_ms, claim.key, claim.claims)))
 
     def hasten(self, tx: Tx, keys: Any, now_ms: int) -> None:
@@ -239,25 +253,34 @@ class Jobs(Huey):  # type: ignore[misc]
     # --- Holding ---
 
     def hold(self, claim: Claim) -> None:
-        with self._held_lock:
+        with self._dropped:
             self._held[claim.key] = claim
 
     def drop(self, claim: Claim) -> None:
-        with self._held_lock:
+        with self._dropped:
             if self._held.get(claim.key) == claim:
                 del self._held[claim.key]
-        self.bell.ring()
+            self._dropped.notify_all()
 
     def held(self) -> list[Claim]:
-        with self._held_lock:
+        with self._dropped:
             return list(self._held.values())
+
+    def until_none_held(self, seconds: float) -> bool:
+        """Wait for what is under way; False when something still is after `seconds`."""
+        with self._dropped:
+            return self._dropped.wait_for(lambda: not self._held, max(0.0, seconds))
 
     def renew(self) -> None:
         """Move the leases of everything held ahead; called by one thread every RENEW_SECONDS."""
         keys = [claim.key for claim in self.held()]
         if keys:
-            until = self.clock.now_ms() + LEASE_MS
-            self.database.write(lambda tx: _renew(keys, until, self.epoch)).result()
+            given = (self.clock.now_ms() + LEASE_MS, sql.json_of(keys), self.epoch)
+            self.database.write(lambda tx: sql.change(claiming.RENEW, given)).result()
+
+    def _back(self, claim: Claim, at_ms: int) -> None:
+        self.drop(claim)
+        self.bell.ring_for(at_ms)
 
     # --- Claiming ---
 
@@ -267,10 +290,11 @@ class Jobs(Huey):  # type: ignore[misc]
         Of each kind, in the order of their registration, the first that are due: no more than it has free places, and
         none whose host or owner has its share already, however many they are.
         """
+        self._wanted = True  # whoever leaves a place from now on rings
         now, (closed, rest), paused = self.clock.now_ms(), self.lanes.closed(), self.paused()
         free = {kind: self.places.free(kind) for kind in self.kinds if kind not in paused}
         room = {kind: min(places, limit) for kind, places in free.items() if places}
-        found, later = self.database.read(self._looking(now, room, closed)).result()
+        found, (self._wanted, later) = self.database.read(self._looking(now, room, closed)).result()
         if found:
             return _one_a_lane(found)[:limit], 0
         again = self.next_try()
@@ -278,55 +302,76 @@ class Jobs(Huey):  # type: ignore[misc]
         wait = NAP_SECONDS if later is None else (later - now) / 1000
         return [], min(wait, rest, NAP_SECONDS)
 
+    def wait(self, seconds: float) -> None:
+        """Until a job may be due: `seconds`, or as soon as one is put that is due sooner, or a place is left."""
+        self.bell.wait(seconds, self.clock.now_ms() + seconds * 1000)
+
+    def _left(self) -> None:
+        """A lane is free, or a place."""
+        if self._wanted:
+            self.bell.ring()
+
     def _looking(self, now: int, room: Mapping[str, int], closed: Collection[str]) -> Callable[[], _Found]:
         """What reads the jobs that are due, so many of each kind, and when the next one is where there are none."""
-        full, kinds, held = self.shares.full(), tuple(self.kinds), [claim.key for claim in self.held()]
+        full, kinds, held = self.shares.full(), sql.json_of(list(self.kinds)), {claim.key for claim in self.held()}
         silent = [host for host, most in self.shares.narrow().items() if not most]
-        usual = {"lane": closed, "key": held, "owner": full.owners}
+        but = _But(closed, held, full.hosts, full.owners)
 
         def look() -> _Found:
-            found = self._looks(now, room, silent, usual) if silent and self.anyway else []
+            found = self._looks(now, room, silent, but) if silent and self.anyway else []
             for kind, most in room.items():
-                rows = _due(kind, now, usual | {"host": full.hosts}, most * 4)
-                found += _one_a_lane([_wanted(row) for row in rows])[:most]
-            return found, None if found else _next_due(kinds, now)
+                found += self._timed(kind, _one_a_lane(but.due(kind, now, most * 4))[:most])
+            if found:
+                return found, (True, None)
+            due, later = sql.first(claiming.NEXT, (kinds, now))
+            return found, (bool(due), later)
 
         return look
 
-    def _looks(
-        self, now: int, room: Mapping[str, int], silent: list[str], but: Mapping[str, Collection[str]]
-    ) -> list[Claim]:
+    def _timed(self, kind: str, claims: list[Claim]) -> list[Claim]:
+        """The same, with when they were to be done."""
+        if not claims or kind not in self._times:
+            return claims
+        times = self._times[kind]([claim.key for claim in claims])
+        return [replace(claim, due_at=times.get(claim.key)) for claim in claims]
+
+    def _looks(self, now: int, room: Mapping[str, int], silent: list[str], but: _But) -> list[Claim]:
         """The jobs that are looked at although their host does not answer."""
         assert self.anyway, "the caller has seen it"
         query = Job.select(*_COLUMNS).where(Job.kind.in_(list(room)), Job.visible_at <= now)
         query = query.where(Job.host.in_(silent), Job.key.in_(self.anyway()))
-        for column, values in but.items():
+        for column, values in (("lane", but.lanes), ("key", but.keys), ("owner", but.owners)):
             query = query.where(getattr(Job, column).not_in(sorted(values)))
         rows = query.order_by(Job.visible_at, Job.key).limit(max(room.values(), default=0)).tuples()
-        return [_wanted(row, anyway=True) for row in rows]
+        found = [_wanted(kind, row, anyway=True) for kind, *row in rows]
+        return [claim for kind in room for claim in self._timed(kind, [each for each in found if each.kind == kind])]
 
     def claim(self, wanted: Iterable[Claim]) -> list[tuple[str, Claim]]:
         """Claim what can still be had: (kind, claim) each, its lane entered and its lease held."""
         entered = [claim for claim in wanted if self._enter(claim)]
         now, epoch = self.clock.now_ms(), self.epoch
-        got: list[tuple[str, Claim]] = []
+        got: list[Claim] = []
         try:
             got = self.database.write(lambda tx: _claim(entered, now, epoch)).result() if entered else []
         finally:
-            kept = {claim.key for _, claim in got}
+            kept = {claim.key for claim in got}
             for claim in entered:
                 if claim.key not in kept:
-                    self.leave(claim)
-        for _, claim in got:
+                    self._give_back(claim)
+        for claim in got:
             self.hold(claim)
-        return got
+        return [(claim.kind, claim) for claim in got]
 
     def leave(self, claim: Claim, rest_seconds: float = 0) -> None:
-        """Give back what a claimed job took: its lane, which may rest, and its place."""
-        self.lanes.leave(claim.lane, rest_seconds)
+        """Give back what a claimed job took: its lane, which may rest, and its place; who waits for one is woken."""
+        self._give_back(claim, rest_seconds)
+        self._left()
+
+    def _give_back(self, claim: Claim, rest_seconds: float = 0) -> None:
         self.places.leave(claim.kind)
         if claim.share != NOBODY:
             self.shares.leave(claim.share)
+        self.lanes.give_back(claim.lane, rest_seconds)
 
     def _enter(self, claim: Claim) -> bool:
         if not self.lanes.try_enter(claim.lane):
@@ -335,14 +380,18 @@ class Jobs(Huey):  # type: ignore[misc]
             if claim.share == NOBODY or self.shares.try_enter(claim.share, anyway=claim.anyway):
                 return True
             self.places.leave(claim.kind)
-        self.lanes.leave(claim.lane)
+        self.lanes.give_back(claim.lane)
         return False
 
     # --- Huey's side ---
 
-    def register(self, kind: str, run: Callable[[Claim], None], places: int = WORKERS) -> None:
+    def register(
+        self, kind: str, run: Callable[[Claim], None], places: int = WORKERS, times: Times | None = None
+    ) -> None:
         """Name the function that answers the doorbell of `kind`, and how many of it may be at work at once."""
         self.places.reserve(kind, places)
+        if times is not None:
+            self._times[kind] = times
         self.kinds[kind] = self.task(name=kind)(run)
 
     def deserialize_task(self, data: tuple[str, Claim]) -> Any:
@@ -360,32 +409,37 @@ class Jobs(Huey):  # type: ignore[misc]
         self.bell.ring()
 
 
-def _renew(keys: list[str], until: int, epoch: int) -> None:
-    Job.update(visible_at=until).where(Job.key.in_(keys), Job.epoch == epoch).execute()
+_COLUMNS = (Job.kind, Job.key, Job.claims, Job.lane, Job.host, Job.owner)
+_Found = tuple[list[Claim], tuple[bool, int | None]]
 
 
-_COLUMNS = (Job.key, Job.claims, Job.lane, Job.host, Job.owner, Job.kind)
-_Found = tuple[list[Claim], int | None]
+@dataclass(frozen=True)
+class _But:
+    """What is not claimed now, though it may be due."""
+
+    lanes: Collection[str]
+    keys: Collection[str]
+    hosts: Collection[str]
+    owners: Collection[str]
+
+    def due(self, kind: str, now: int, limit: int) -> list[Claim]:
+        """The first due jobs of a kind."""
+        given, found = self._asked(kind, now, (), (), limit)
+        if len(found) < given == limit:  # many of one account are due, or the clock has jumped
+            found = self._asked(kind, now, self.lanes, self.keys, limit)[1]
+        return found
+
+    def _asked(
+        self, kind: str, now: int, lanes: Collection[str], keys: Collection[str], limit: int
+    ) -> tuple[int, list[Claim]]:
+        """How many jobs the statement has given, and those of them that may be claimed."""
+        but = [sql.json_of(list(values)) for values in (lanes, keys, self.hosts, self.owners)]
+        found = [_wanted(kind, row) for row in sql.loads(sql.value(claiming.DUE, (kind, now, *but, limit)))]
+        return len(found), [each for each in found if each.lane not in self.lanes and each.key not in self.keys]
 
 
-def _due(kind: str, now: int, but: Mapping[str, Collection[str]], limit: int) -> list[tuple[Any, ...]]:
-    """The first due jobs of a kind, off one end of the index by kind and time. `but`: values that a column has not."""
-    given = [(column, list(values)) for column, values in but.items() if values]
-    without = "".join(f" AND {column} NOT IN ({','.join('?' * len(values))})" for column, values in given)
-    sql = f"SELECT key, claims, lane, host, owner, kind FROM job WHERE kind = ? AND visible_at <= ?{without}"
-    values = (value for _, column in given for value in column)
-    return list(proxy.execute_sql(f"{sql} ORDER BY visible_at, key LIMIT ?", (kind, now, *values, limit)).fetchall())
-
-
-def _next_due(kinds: Iterable[str], now: int) -> int | None:
-    """When the next job of these kinds is due that is not yet."""
-    sql = "SELECT min(visible_at) FROM job WHERE kind = ? AND visible_at > ?"
-    found = (proxy.execute_sql(sql, (kind, now)).fetchone()[0] for kind in kinds)
-    return min((at for at in found if at is not None), default=None)
-
-
-def _wanted(row: tuple[Any, ...], *, anyway: bool = False) -> Claim:
-    key, claims, lane, host, owner, kind = row
+def _wanted(kind: str, row: Sequence[Any], *, anyway: bool = False) -> Claim:
+    key, claims, lane, host, owner = row
     return Claim(key, claims, lane, Share(host, owner), anyway, kind)
 
 
@@ -399,18 +453,13 @@ def _one_a_lane(claims: list[Claim]) -> list[Claim]:
     return first
 
 
-def _claim(wanted: list[Claim], now: int, epoch: int) -> list[tuple[str, Claim]]:
-    got = []
-    for want in wanted:
-        moved = (
-            Job.update(visible_at=now + LEASE_MS, claims=Job.claims + 1, epoch=epoch)
-            .where(Job.key == want.key, Job.claims == want.claims, Job.visible_at <= now)
-            .execute()
-        )
-        if moved:
-            kind = Job.select(Job.kind).where(Job.key == want.key).scalar()
-            got.append((kind, replace(want, claims=want.claims + 1)))
-    return got
+def _claim(wanted: list[Claim], now: int, epoch: int) -> list[Claim]:
+    """All of a burst at once, in two statements however many they are."""
+    seen = sql.json_of([(claim.key, claim.claims) for claim in wanted])
+    keys = sql.loads(sql.value(claiming.CLAIMABLE, (seen, now)))
+    sql.change(claiming.CLAIM, (now + LEASE_MS, epoch, sql.json_of(keys)))
+    mine = set(keys)
+    return [replace(claim, claims=claim.claims + 1) for claim in wanted if claim.key in mine]
 
 
 class _LeaseStorage(BaseStorage):  # type: ignore[misc]
@@ -422,25 +471,20 @@ class _LeaseStorage(BaseStorage):  # type: ignore[misc]
         super().__init__(name)
         self.jobs, self.stopping = jobs, False
         self._leader = threading.Lock()
-        self._waiting = 0
-        self._ready: list[tuple[str, Claim]] = []
+        self._ready: deque[tuple[str, Claim]] = deque()
 
     def dequeue(self) -> tuple[str, Claim] | None:
         """The next claimed job; None when the consumer stops."""
-        self._waiting += 1
-        try:
-            with self._leader:
-                while not self.stopping and not self._ready:
-                    self._fill()
-                if not self.stopping:
-                    return self._ready.pop(0)
-                while self._ready:  # claimed and never begun: the next start frees their leases
-                    _, claim = self._ready.pop()
-                    self.jobs.leave(claim)
-                    self.jobs.drop(claim)
-                return None
-        finally:
-            self._waiting -= 1
+        with self._leader:
+            while not self.stopping and not self._ready:
+                self._fill()
+            if not self.stopping:
+                return self._ready.popleft()
+            while self._ready:  # claimed and never begun: the next start frees their leases
+                _, claim = self._ready.pop()
+                self.jobs.leave(claim)
+                self.jobs.drop(claim)
+            return None
 
     def _fill(self) -> None:
         try:
@@ -449,11 +493,11 @@ class _LeaseStorage(BaseStorage):  # type: ignore[misc]
             self.jobs.bell.wait(UNAVAILABLE_SECONDS)
 
     def _look(self) -> None:
-        wanted, wait = self.jobs.due(max(1, self._waiting))
+        wanted, wait = self.jobs.due(CLAIMED_AT_ONCE)
         if not wanted:
-            self.jobs.bell.wait(wait, self.jobs.clock.now_ms() + wait * 1000)
+            self.jobs.wait(wait)
             return
-        self._ready = self.jobs.claim(wanted)
+        self._ready.extend(self.jobs.claim(wanted))
         if not self._ready:
             self.jobs.bell.wait(0.05)  # somebody else was faster, or nothing can be written
 

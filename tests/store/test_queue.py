@@ -437,7 +437,6 @@ def test_workers_go_on_after_the_database_could_not_be_written(running: Ring) ->
 def test_what_was_claimed_and_not_begun_is_not_held_when_the_consumer_stops(ring: Ring) -> None:
     for key in ("a", "b"):
         ring.put(key, lane=key)
-    ring.jobs.storage._waiting = 2
     ring.jobs.storage._fill()
     assert len(ring.jobs.held()) == 2
     ring.jobs.stop_waiting()

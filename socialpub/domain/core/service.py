@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from socialpub import platforms
 from socialpub.base import net
 from socialpub.base.breakers import Breakers
+from socialpub.base.crew import Crew
 from socialpub.base.fair import Pool, Shares, Waiting
 from socialpub.base.runtime import Runtime
 from socialpub.base.turns import Turns
@@ -94,7 +95,8 @@ class Renewal:
 
 @dataclass
 class Service:
-    """One running socialpub. `pool` runs upstream calls; its threads hold no connection.
+    """One running socialpub. `pool` runs upstream calls of immediate posts, `jobs` those of due ones: both in threads of
+    `crew`, which hold no connection.
 
     `steered` runs what users point at addresses of their choice: it can hang without keeping the rest. `measuring` runs
     the rules over texts, which may be long: no reader of the database waits for it. `reading` looks through bodies.
@@ -104,6 +106,7 @@ class Service:
     runtime: Runtime
     db: Database
     jobs: Jobs
+    crew: Crew
     pool: Pool
     steered: Pool
     measuring: Pool
@@ -170,12 +173,13 @@ def open_service(runtime: Runtime) -> Service:
     jobs = Jobs(db, runtime.clock, Shares(publishing.workers, breakers.narrow))
     jobs.next_try = breakers.next_try
     jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
-    pool = Pool(publishing.threads, "upstream", WAITING)
+    crew = Crew("upstream")
+    pool = Pool(publishing.threads, "upstream", WAITING, crew=crew)
     steered = Pool(STEERED, "steered", STEERED_WAITING)
     measuring = Pool(MEASURING, "measuring", MEASURING_WAITING)
     reading = Pool(READING, "reading")
     sites = {name: platforms.site(name, _table(runtime, name)) for name in platforms.PLATFORMS}
-    return Service(runtime, db, jobs, pool, steered, measuring, reading, breakers, sites)
+    return Service(runtime, db, jobs, crew, pool, steered, measuring, reading, breakers, sites)
 
 
 def _table(runtime: Runtime, name: str) -> dict[str, Any]:
@@ -187,5 +191,6 @@ def close_service(service: Service) -> None:
     service.steered.shutdown(wait=False, cancel_futures=True)
     service.measuring.shutdown(wait=False, cancel_futures=True)
     service.reading.shutdown(wait=False, cancel_futures=True)
+    service.crew.close(wait=False)
     net.close_idle(0)
     service.db.close()

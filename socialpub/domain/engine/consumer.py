@@ -1,4 +1,8 @@
-"""The workers: as many for each kind of job as it has places, and the I/O pool for what is published at once."""
+"""The workers: due jobs go to a thread each, as many of a kind as it has places; and what is published at once.
+
+One thread of the queue's consumer claims whatever is due, and hands it on. Those that answer are of the service's crew:
+they come with the work and go after it, so that a place costs nothing while nobody needs it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from socialpub.base.fair import working_for
 from socialpub.domain.core import upstreams
 from socialpub.domain.engine.kinds import KINDS, Bench, Kind
 from socialpub.domain.publishing import run as publishing
-from socialpub.store.queue import NAP_SECONDS, Claim, EmbeddedConsumer
+from socialpub.store.queue import Claim, EmbeddedConsumer
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -24,8 +28,8 @@ class Workers:
     def start(self) -> None:
         settings = self._bench.service.runtime.settings
         for kind in KINDS:
-            self._jobs.register(kind.name, self._answering(kind), kind.places(settings))
-        self._consumer = EmbeddedConsumer(self._jobs, workers=self._jobs.places.total, periodic=False)
+            self._jobs.register(kind.name, self._handing(kind), kind.places(settings), kind.due)
+        self._consumer = EmbeddedConsumer(self._jobs, workers=1, periodic=False)
         self._consumer.start()
 
     def stop(self, seconds: float) -> None:
@@ -35,8 +39,7 @@ class Workers:
         if self._consumer:
             self._consumer.shutdown_timeout = seconds
             self._consumer.stop(graceful=True)
-        while self._jobs.held() and clock.monotonic() < deadline:
-            self._jobs.bell.wait(min(NAP_SECONDS, deadline - clock.monotonic()))
+        self._jobs.until_none_held(deadline - clock.monotonic())
 
     def publish_now(self, claims: Sequence[Claim]) -> None:
         """Run the targets of an immediate batch in the I/O pool: all at once, but one after the other on an account."""
@@ -53,23 +56,37 @@ class Workers:
                 for claim in lane:
                     self._jobs.drop(claim)
 
-    def _answering(self, kind: Kind) -> Callable[[Claim], None]:
-        """A kind's function for a worker: its lane is left whatever happens, and a failure rings again."""
-        service = self._bench.service
+    def _handing(self, kind: Kind) -> Callable[[Claim], None]:
+        """A kind's function for the consumer: a thread of the crew answers."""
+        crew = self._bench.service.crew
 
-        def answered(claim: Claim) -> None:
-            rest = 0.0
-            working_for.set(claim.share)
+        def hand(claim: Claim) -> None:
             try:
-                late = kind.is_late(service, claim)
-                if kind.run(self._bench, claim) and late:
-                    rest = kind.rest(service.runtime.settings)
-            except Exception:  # noqa: BLE001 - the worker goes on; the job rings again
-                log.exception("job %s failed", claim.key)
-                at = service.now_ms + kind.again_ms
-                service.write(lambda tx: self._jobs.again(tx, claim, at))
-            finally:
-                self._jobs.leave(claim, rest)
+                crew.run(lambda: self._answer(kind, claim))
+            except RuntimeError:  # no thread to be had
+                log.exception("job %s could not be begun; it rings again", claim.key)
+                self._again(kind, claim)
+                self._jobs.leave(claim)
                 self._jobs.drop(claim)
 
-        return answered
+        return hand
+
+    def _answer(self, kind: Kind, claim: Claim) -> None:
+        """Its lane is left whatever happens, and a failure rings again."""
+        service = self._bench.service
+        rest = 0.0
+        working_for.set(claim.share)
+        try:
+            late = kind.is_late(service, claim)
+            if kind.run(self._bench, claim) and late:
+                rest = kind.rest(service.runtime.settings)
+        except Exception:  # noqa: BLE001 - the job rings again
+            log.exception("job %s failed", claim.key)
+            self._again(kind, claim)
+        finally:
+            self._jobs.leave(claim, rest)
+            self._jobs.drop(claim)
+
+    def _again(self, kind: Kind, claim: Claim) -> None:
+        at = self._bench.service.now_ms + kind.again_ms
+        self._bench.service.write(lambda tx: self._jobs.again(tx, claim, at))

@@ -5,7 +5,7 @@ Whoever adds a kind adds a row here; the consumer and the keeper read the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from socialpub.base.config import Settings
@@ -14,8 +14,9 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.engine import recovery
 from socialpub.domain.media import library
 from socialpub.domain.publishing import run as publishing
-from socialpub.store.models import Post
-from socialpub.store.queue import Claim
+from socialpub.store import sql
+from socialpub.store.queue import Claim, Times
+from socialpub.store.statements import claiming
 
 FAILED_AGAIN_MS = 30_000
 LATE_MS = 10_000
@@ -43,19 +44,16 @@ class Kind:
     """Whether a paused server leaves it alone."""
     sweep: Callable[[Service], None] | None = None
     """Ring again for the rows that wait for such a job and have none."""
-    due: Callable[[str], int | None] | None = None
-    """When the job of a key was to be done. What is sent `late_ms` after it was late: then its lane rests."""
+    due: Times | None = None
+    """When the jobs of these keys were to be done. What is sent `late_ms` after it was late: then its lane rests."""
     rest: Callable[[Settings], float] = lambda _: 0.0
     """For how many seconds."""
     late_ms: int = LATE_MS
     again_ms: int = FAILED_AGAIN_MS
 
     def is_late(self, service: Service, claim: Claim) -> bool:
-        """Whether a job is answered long after its time; asked before it is run, which moves its time."""
-        if (when := self.due) is None:
-            return False
-        due = service.read(lambda: when(claim.key)).result()
-        return due is not None and service.now_ms - due > self.late_ms
+        """Whether a job is answered long after its time."""
+        return claim.due_at is not None and service.now_ms - claim.due_at > self.late_ms
 
 
 def _publish(bench: Bench, claim: Claim) -> bool:
@@ -72,10 +70,9 @@ def _cancel(bench: Bench, claim: Claim) -> bool:
     return False
 
 
-def _due(post: str) -> int | None:
-    """When a post was to go out: not `due_at`, which also says when to ask about what is being prepared."""
-    row = Post.select(Post.next_attempt_at, Post.scheduled_at).where(Post.id == post).tuples().first()
-    return (row[0] or row[1]) if row else None
+def _due(posts: Sequence[str]) -> Mapping[str, int | None]:
+    found: dict[str, int | None] = sql.loads(sql.value(claiming.POSTS_DUE, (sql.json_of(posts),)))
+    return found
 
 
 # In the order in which they are looked at.
