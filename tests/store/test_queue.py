@@ -15,7 +15,7 @@ from socialpub.base.fair import NOBODY, Share, Shares
 from socialpub.store import db
 from socialpub.store.db import Database, Tx
 from socialpub.store.models import Organization
-from socialpub.store.queue import LEASE_MS, NAP_SECONDS, Claim, EmbeddedConsumer, Job, Jobs, _due
+from socialpub.store.queue import LEASE_MS, NAP_SECONDS, Claim, EmbeddedConsumer, Job, Jobs, _But
 from tests.kit import breathe
 from tests.simulator.conftest import SetClock
 
@@ -357,12 +357,13 @@ def test_as_many_as_may_be_due_at_once_are_found_in_few_steps(ring: Ring) -> Non
         rows.append(1)
         return 0
 
-    def look() -> list[tuple[Any, ...]]:
+    def look() -> list[Claim]:
         nonlocal connection
         connection = db.proxy.connection()
         connection.set_progress_handler(step, 100)
         try:
-            return _due("publish", ring.clock.ms, {"lane": ["lane 0"], "key": [claim.key for claim in first]}, 128)
+            but = _But({"lane 0"}, {claim.key for claim in first}, {"another host"}, {"another owner"})
+            return but.due("publish", ring.clock.ms, 128)
         finally:
             connection.set_progress_handler(None, 0)
 

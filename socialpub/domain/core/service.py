@@ -95,8 +95,8 @@ class Renewal:
 
 @dataclass
 class Service:
-    """One running socialpub. `pool` runs upstream calls of immediate posts, `jobs` those of due ones: both in threads of
-    `crew`, which hold no connection.
+    """One running socialpub. `pool` runs upstream calls of immediate posts, `jobs` those of due ones: both in threads
+    of `crew`, which hold no connection.
 
     `steered` runs what users point at addresses of their choice: it can hang without keeping the rest. `measuring` runs
     the rules over texts, which may be long: no reader of the database waits for it. `reading` looks through bodies.

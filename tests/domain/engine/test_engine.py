@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 from socialpub.base.fair import Share
 from socialpub.domain.engine.kinds import KINDS, Kind
 from socialpub.simulator.server import SimulatorThread
+from socialpub.store import sql
 from socialpub.store.connections import proxy
 from socialpub.store.queue import Claim
 from tests.kit import Person, Server, iso
@@ -122,28 +123,33 @@ def test_a_post_that_comes_due_finds_a_place_while_all_places_of_another_kind_ar
 
 def test_claiming_goes_through_the_index_of_kind_and_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever waits for later, or is of another kind, is not looked at; nothing is sorted."""
-    jobs = server.service.jobs
-    jobs.lanes.try_enter("lane")
+    jobs, me = server.service.jobs, list[int]()
     jobs.shares.narrow = lambda: {"silent": 0}
     plans: list[list[str]] = []
 
+    def told(asked: Callable[..., Any]) -> Callable[..., Any]:
+        def telling(text: str, params: Any = ()) -> Any:
+            if threading.get_ident() in me:
+                explained = proxy.connection().execute(f"EXPLAIN QUERY PLAN {text}", params or ()).fetchall()
+                plans.append([row[3] for row in explained if re.match("SEARCH|SCAN (?!json_each|known|.sub)", row[3])])
+            return asked(text, params)
+
+        return telling
+
     def plan() -> None:
-        usual, me = proxy.obj.execute_sql, threading.get_ident()
-
-        def telling(sql: str, params: Any = None) -> Any:
-            if threading.get_ident() == me:
-                plans.append([row[3] for row in usual(f"EXPLAIN QUERY PLAN {sql}", params).fetchall()])
-            return usual(sql, params)
-
-        with monkeypatch.context() as told:
-            told.setattr(proxy.obj, "execute_sql", telling)
+        me.append(threading.get_ident())
+        with monkeypatch.context() as watched:
+            watched.setattr(proxy.obj, "execute_sql", told(proxy.obj.execute_sql))
+            watched.setattr(sql, "execute", told(sql.execute))
             jobs._looking(1, dict.fromkeys(NAMES, 3), {"lane"})()
+            jobs._times["publish"](["post"])
 
     server.service.read(plan).result()
-    looks, *usual = plans
-    assert len(usual) == 2 * len(KINDS)
-    for (step,) in usual:
+    looks, *usual, times = plans
+    assert [len(steps) for steps in usual] == [1] * len(KINDS) + [2]
+    for step in [step for steps in usual for step in steps]:
         assert re.match(r"SEARCH job USING (COVERING )?INDEX job_kind_visible_at_key_lane_host_owner \(kind=", step)
+    assert [re.sub("INDEX .*", "", step) for step in times] == ["SEARCH post USING "]
     assert any("(key=?)" in step or "INDEX job_kind_visible_at" in step for step in looks), looks
     assert not [step for step in looks if "SCAN" in step and "intent_open" not in step], looks  # only of open intents
 
