@@ -430,9 +430,9 @@ def one_tries(server: Protocol) -> Claim:
     faults.clear()
     faults.add([{"fault": "delay:600", "platform": "plain", "effect": False}])
     server.skip(FIRST_WAIT)
-    assert wait_for(lambda: len(server.lab.lab.calls) > calls, 30)
-    (trying,) = server.service.jobs.held()
-    return trying
+    held = server.service.jobs.held
+    assert wait_for(lambda: len(server.lab.lab.calls) > calls and len(held()) == 1, 30), held()
+    return held()[0]
 
 
 def test_what_a_silent_platform_holds_back_is_told_once_it_is_too_late(
