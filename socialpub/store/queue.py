@@ -350,17 +350,17 @@ class Jobs(Huey):  # type: ignore[misc]
         """Claim what can still be had: (kind, claim) each, its lane entered and its lease held."""
         entered = [claim for claim in wanted if self._enter(claim)]
         now, epoch = self.clock.now_ms(), self.epoch
-        got: list[Claim] = []
+        got: list[tuple[str, Claim]] = []
         try:
             got = self.database.write(lambda tx: _claim(entered, now, epoch)).result() if entered else []
         finally:
-            kept = {claim.key for claim in got}
+            kept = {claim.key for _, claim in got}
             for claim in entered:
                 if claim.key not in kept:
                     self._give_back(claim)
-        for claim in got:
+        for _, claim in got:
             self.hold(claim)
-        return [(claim.kind, claim) for claim in got]
+        return got
 
     def leave(self, claim: Claim, rest_seconds: float = 0) -> None:
         """Give back what a claimed job took: its lane, which may rest, and its place; who waits for one is woken."""
@@ -453,13 +453,12 @@ def _one_a_lane(claims: list[Claim]) -> list[Claim]:
     return first
 
 
-def _claim(wanted: list[Claim], now: int, epoch: int) -> list[Claim]:
+def _claim(wanted: list[Claim], now: int, epoch: int) -> list[tuple[str, Claim]]:
     """All of a burst at once, in two statements however many they are."""
     seen = sql.json_of([(claim.key, claim.claims) for claim in wanted])
-    keys = sql.loads(sql.value(claiming.CLAIMABLE, (seen, now)))
-    sql.change(claiming.CLAIM, (now + LEASE_MS, epoch, sql.json_of(keys)))
-    mine = set(keys)
-    return [replace(claim, claims=claim.claims + 1) for claim in wanted if claim.key in mine]
+    kinds: dict[str, str] = sql.loads(sql.value(claiming.CLAIMABLE, (seen, now)))
+    sql.change(claiming.CLAIM, (now + LEASE_MS, epoch, sql.json_of(list(kinds))))
+    return [(kinds[claim.key], replace(claim, claims=claim.claims + 1)) for claim in wanted if claim.key in kinds]
 
 
 class _LeaseStorage(BaseStorage):  # type: ignore[misc]

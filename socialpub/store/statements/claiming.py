@@ -19,9 +19,9 @@ NEXT = """
     FROM json_each(?1) AS known
 """
 
-# Of `[[key, claims], …]` those that nobody has claimed since they were seen.
+# Of `[[key, claims], …]` those that nobody has claimed since they were seen, and their kinds.
 CLAIMABLE = """
-    SELECT json_group_array(job.key) FROM json_each(?1) AS wanted
+    SELECT json_group_object(job.key, job.kind) FROM json_each(?1) AS wanted
     CROSS JOIN job ON job.key = wanted.value ->> 0
     WHERE job.claims = wanted.value ->> 1 AND job.visible_at <= ?2
 """
