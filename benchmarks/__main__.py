@@ -1,25 +1,45 @@
 """`python -m benchmarks`: measurements through the front door; the exit code is 1 when a `must` is missed.
 
-Names for --only are those of the rows (`benchmarks/goals.py`), and `postlog` and `search_index`, which measure
-the post log's queries and the search index in this process.
+--only names rows (`benchmarks/goals.py`); and `postlog` and `search_index`, which ask the post log's queries and the
+search index in this process and are not part of a whole run. With --checkout the requests are sent to other checkouts
+too, by turns: for what a change does.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from benchmarks import accepting, alone, load, postlog, shares, stage
-from benchmarks.goals import GOALS
+from benchmarks import accepting, alone, dataset, due, load, postlog, report, resting, search, shares, slow_disk, stage
+from benchmarks import steady as steadily
+from benchmarks.goals import (
+    ALONE,
+    FSYNC,
+    GOALS,
+    IDLE,
+    LOADED,
+    LOSSES,
+    SEARCH,
+    SHARES,
+    SIZE,
+    START,
+    STEADY,
+    Goal,
+    Result,
+)
 from benchmarks.machine import BenchError
-from benchmarks.stage import ROOT, Side
+from benchmarks.stage import ROOT, Side, Stage
 
 INSIDE = ("postlog", "search_index")
-ROUNDS, SECONDS = 5, 4
-QUICK_ROUNDS, QUICK_SECONDS = 3, 2
+COMPARED = (*SHARES, ALONE)
+EMPTY_ROWS = 200  # of the database that stands for an empty one: its lists have a page
+ROWS, ROUNDS, SECONDS, STEADY_SECONDS = 1_000_000, 5, 2, 300
+QUICK_ROWS, QUICK_ROUNDS, QUICK_SECONDS, QUICK_STEADY_SECONDS = 10_000, 3, 1, 12
 
 
 def _options() -> argparse.Namespace:
@@ -27,82 +47,141 @@ def _options() -> argparse.Namespace:
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", help="these rows, separated by commas", type=lambda names: names.split(","))
-    parser.add_argument("--quick", action="store_true", help="short loads")
+    parser.add_argument("--quick", action="store_true", help="few and short rounds, 10,000 posts")
+    parser.add_argument("--rows", type=int, help="posts in the large database; 0: all begin empty")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=int, help="of each load")
-    parser.add_argument(
-        "--checkout", type=Path, action="append", default=[], help="measure this checkout beside, by turns"
-    )
-    parser.add_argument("--rows", type=int, default=1_000_000, help="posts in the large database")
-    parser.add_argument("--folder", type=Path, help="where the databases are kept (default: the temporary folder)")
+    parser.add_argument("--steady", type=int, help="seconds of the steady load")
+    parser.add_argument("--checkout", type=Path, action="append", default=[], help="measure this checkout beside")
+    parser.add_argument("--folder", type=Path, help="where databases are kept (default: in the temporary folder)")
     parser.add_argument("--all", action="store_true", help="of the post log's queries print every case")
     parser.add_argument("--kind", choices=postlog.BOUNDS_MS, help="of the post log's queries only this kind")
     given = parser.parse_args()
-    unknown = set(given.only or ()) - {*GOALS, *INSIDE}
-    if unknown:
-        parser.error(f"there is no row {', '.join(sorted(unknown))}; there are {', '.join((*GOALS, *INSIDE))}")
-    given.rounds = given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS)
-    given.seconds = given.seconds or (QUICK_SECONDS if given.quick else SECONDS)
-    given.only = given.only or [*GOALS]
+    quick = given.quick
+    given.whole = not given.only and not given.checkout
+    given.only = given.only or [goal.name for goal in (COMPARED if given.checkout else GOALS.values())]
+    known = [goal.name for goal in COMPARED] if given.checkout else [*GOALS, *INSIDE]
+    if unknown := sorted(set(given.only) - set(known)):
+        parser.error(f"there is no row {', '.join(unknown)} here; there are {', '.join(known)}")
+    given.rows = given.rows if given.rows is not None else QUICK_ROWS if quick else ROWS
+    given.rounds = given.rounds or (QUICK_ROUNDS if quick else ROUNDS)
+    given.seconds = given.seconds or (QUICK_SECONDS if quick else SECONDS)
+    given.steady = given.steady or (QUICK_STEADY_SECONDS if quick else STEADY_SECONDS)
     return given
 
 
 def main() -> int:
-    given = _options()
-    missed = 0
+    given, missed = _options(), 0
     if "postlog" in given.only:
         kinds = [given.kind] if given.kind else list(postlog.BOUNDS_MS)
         missed += postlog.run(given.rows, given.folder, kinds, show_all=given.all)
     if "search_index" in given.only:
         accepting.run(given.folder)
-    if set(given.only) - set(INSIDE):
-        try:
-            load.need_wrk()
+    try:
+        load.need_wrk()
+        if set(given.only) - set(INSIDE):
             missed += _through_the_door(given)
-        except BenchError as error:
-            print(f"benchmarks: {error}", file=sys.stderr)
-            return 1
+    except (BenchError, LookupError) as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 1
     return 1 if missed else 0
 
 
 def _through_the_door(given: argparse.Namespace) -> int:
-    with tempfile.TemporaryDirectory(prefix="socialpub-bench-") as name:
+    print(f"{report.machine()}; {given.rows:,} posts, {given.rounds} rounds of {given.seconds} s", flush=True)
+    began, results = time.monotonic(), list[Result]()
+    with _stage(given) as here:
+        print(report.HEAD, flush=True)
+        for result in _compared(here, given) if given.checkout else _measured(here, given):
+            results.append(result)
+            print(report.line(result), flush=True)
+    missed = [result.goal.name for result in results if result.missed]
+    print(
+        f"{len(missed)} of {len(results)} missed{': ' if missed else ''}{', '.join(missed)};"
+        f" {(time.monotonic() - began) / 60:.1f} minutes"
+    )
+    if given.whole and not given.quick:
+        print(f"written: {report.write(results, given.rows)}")
+    return len(missed)
+
+
+@contextlib.contextmanager
+def _stage(given: argparse.Namespace) -> Iterator[Stage]:
+    """All processes, on databases of their own, which are gone afterwards."""
+    crowd = max((max(wave.count, due.PROBE) for name, wave in due.WAVES.items() if _wants(given, name)), default=0)
+    with tempfile.TemporaryDirectory(prefix="socialpub-bench-") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
-        with stage.bare(folder) as bare, stage.simulator(folder) as simulator:
-            checkouts = [ROOT, *given.checkout]
-            sides = [
-                Side(_name(path, number), path.resolve(), folder / str(number), simulator)
-                for number, path in enumerate(checkouts)
-            ]
-            for side in sides:
-                side.furnish()
-            with stage.serving(sides):
-                for side in sides:
-                    shares.fill(side)
-                return _measure(given, sides, bare, simulator, folder)
+        simulator = stack.enter_context(stage.simulator(folder))
+        bare = stack.enter_context(stage.bare(folder))
+        sides = [Side("full", ROOT, folder / "full", simulator, _home(ROOT, given.rows, given.folder))]
+        for number, checkout in enumerate(given.checkout):
+            path = checkout.resolve()
+            home = _home(path, given.rows, given.folder)
+            sides.append(Side(path.name, path, folder / str(number), simulator, home))
+        empty = None
+        if not given.checkout:
+            empty = Side("empty", ROOT, folder / "empty", simulator, _home(ROOT, EMPTY_ROWS, given.folder))
+            sides.append(empty)
+        for number, side in enumerate(sides):
+            side.furnish(0 if number else crowd)
+        stack.enter_context(stage.serving(*sides))
+        for side in sides:
+            shares.fill(side)
+        yield Stage(folder, bare, simulator, sides, given.rounds, given.seconds, given.quick, given.steady, empty)
 
 
-def _name(path: Path, number: int) -> str:
-    return path.resolve().name if number else "here"
+def _wants(given: argparse.Namespace, wave: str) -> bool:
+    return any(name.startswith(wave) for name in given.only)
 
 
-def _measure(
-    given: argparse.Namespace, sides: Sequence[Side], bare: stage.Bare, simulator: stage.Simulator, folder: Path
-) -> int:
-    missed = 0
+def _home(checkout: Path, rows: int, folder: Path | None) -> Path | None:
+    if not rows:
+        return None
+    if checkout == ROOT:
+        return dataset.database(rows, folder)
+    return dataset.of_checkout(checkout, Side.python_of(checkout), rows, folder)
+
+
+def _compared(here: Stage, given: argparse.Namespace) -> Iterator[Result]:
+    """A line for each side, and the first side's results."""
+    results = []
     print(shares.HEAD, flush=True)
-    for work in (work for work in shares.WORK if work.goal.name in given.only):
-        found = shares.measure(work, sides, bare, folder, given.rounds, given.seconds)
-        for side in sides:
-            print(found.line(side.name), flush=True)
-        missed += not work.goal.held(found.share(sides[0].name), work.goal.must)
-    if "immediate_alone" in given.only:
-        goal = GOALS["immediate_alone"]
-        timed = alone.measure(sides, simulator, folder, given.rounds, given.seconds)
-        for side in sides:
-            print(timed.line(side.name), flush=True)
-        missed += not goal.held(timed.above(sides[0].name), goal.must)
-    return missed
+    for work in shares.WORK.values():
+        if work.goal.name in given.only:
+            found = shares.measure(here, work)
+            print("\n".join(found.line(side.name) for side in here.sides), flush=True)
+            results += found.results(here)
+    yield from results
+    if ALONE.name in given.only:
+        yield alone.measure(here)
+
+
+def _measured(here: Stage, given: argparse.Namespace) -> Iterator[Result]:
+    """The rows, in an order in which none spoils another: first what rests, then loads, then what they left behind."""
+
+    def wanted(goals: Iterable[Goal]) -> list[str]:
+        return [goal.name for goal in goals if goal.name in given.only]
+
+    if wanted([SIZE]) and here.first.home is not None:
+        yield resting.size(given.rows, here.first.home)
+    if wanted([START]):
+        yield resting.starts(here)
+    if wanted(IDLE):
+        yield from resting.idle(here)
+    for work in shares.WORK.values():
+        if wanted([work.goal, *(loss for loss in LOSSES if loss.name == f"loss_{work.goal.name}")]):
+            yield from shares.measure(here, work).results(here)
+    if wanted([ALONE]):
+        yield alone.measure(here)
+    yield from due.measure(here, [name for name in due.WAVES if _wants(given, name)])
+    if wanted([SEARCH]):
+        yield search.measure(here)
+    if wanted(STEADY):
+        yield from steadily.measure(here)
+    if wanted([LOADED]):
+        yield steadily.loaded(here)
+    if wanted([FSYNC]):
+        yield slow_disk.measure(here)
 
 
 if __name__ == "__main__":

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-
-import httpx
 
 from benchmarks import load
+from benchmarks.goals import ALONE, Result
 from benchmarks.load import Loaded
 from benchmarks.shares import IMMEDIATE_ACCOUNTS
-from benchmarks.stage import Side, Simulator
+from benchmarks.stage import Simulator, Stage
 
 
 @dataclass
@@ -27,34 +24,42 @@ class Alone:
         pairs = zip(self.loads[side], self.upstream, strict=True)
         return statistics.median(post.p50 - call.p50 for post, call in pairs)
 
-    def line(self, side: str) -> str:
+    def told(self, side: str) -> str:
         loads = self.loads[side]
-        p50, p99, cpu, switches = (
-            statistics.median(values)
-            for values in zip(*((one.p50, one.p99, one.cpu_ms, one.switches) for one in loads), strict=True)
-        )
+        seen = zip(*((one.p50, one.p99, one.cpu_ms, one.switches) for one in loads), strict=True)
+        p50, p99, cpu, switches = map(statistics.median, seen)
         upstream = statistics.median(call.p50 for call in self.upstream)
         return (
-            f"{'immediate_alone':<18}{side:<10}{self.above(side):>6.1f} ms above the upstream's {upstream:.1f} ms;"
-            f" p50 {p50:.1f}, p99 {p99:.1f}, CPU {cpu:.2f} ms, {switches:.1f} switches"
+            f"{side}: p50 {p50:.1f} ms, p99 {p99:.1f} ms; the upstream's own {upstream:.1f} ms;"
+            f" CPU {cpu:.2f} ms, {switches:.1f} switches a post"
         )
 
 
-def measure(sides: Sequence[Side], simulator: Simulator, folder: Path, rounds: int, seconds: int) -> Alone:
-    found = Alone(loads={side.name: [] for side in sides})
-    call = _call(simulator)
-    for _ in range(rounds):
-        found.upstream.append(load.run(call, simulator.origin, simulator.process, folder, seconds, connections=1))
-        for side in sides:
-            script = load.post("/v1/posts", side.key, side.accounts[:IMMEDIATE_ACCOUNTS])
-            found.loads[side.name].append(load.run(script, side.url, side.running, folder, seconds, connections=1))
-    return found
+def measure(stage: Stage) -> Result:
+    """The platform's own call and each side's posts, by turns."""
+    found = Alone(loads={side.name: [] for side in stage.sides})
+    call, simulator = _call(stage.simulator), stage.simulator
+    for _ in range(stage.rounds):
+        found.upstream.append(
+            load.run(call, simulator.origin, simulator.process, stage.folder, stage.seconds, connections=1)
+        )
+        for side in stage.sides:
+            script = load.post("/v1/posts", side.people.key, side.people.accounts[:IMMEDIATE_ACCOUNTS])
+            done = load.run(script, side.url, side.running, stage.folder, stage.seconds, connections=1)
+            found.loads[side.name].append(done)
+    note = "; ".join(
+        f"{found.told(side.name)}" + (f", {found.above(side.name):.1f} ms above" if number else "")
+        for number, side in enumerate(stage.sides)
+    )
+    return Result(ALONE, found.above(stage.first.name), note)
 
 
 def _call(simulator: Simulator) -> load.Script:
-    """The platform's own call for a post, as socialpub makes it."""
-    account = simulator.account("upstream.test")
-    given = {"identifier": account["handle"], "password": account["appPassword"]}
-    session = httpx.post(f"{simulator.origin}/xrpc/com.atproto.server.createSession", json=given, trust_env=False)
-    signed = session.raise_for_status().json()
-    return load.record(signed["accessJwt"], signed["did"])
+    """The platform's own call for a post."""
+    return load.Script(
+        f"local n, headers = 0, {load.headers(simulator.account()['accessToken'])}\n"
+        "request = function()\n"
+        "  n = n + 1\n"
+        "  return wrk.format('POST', '/2/tweets', headers, '{\"text\":\"Alone ' .. n .. '\"}')\n"
+        "end\n"
+    )

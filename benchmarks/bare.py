@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from typing import Any
 
 from sanic import HTTPResponse, Request, Sanic
 from sanic.response import json, raw
@@ -36,7 +37,7 @@ async def send(request: Request, size: int) -> HTTPResponse:
 
 
 def main() -> None:
-    app: Sanic = Sanic("bare", configure_logging=False)
+    app: Sanic[Any, Any] = Sanic("bare", configure_logging=False)
     app.add_route(answer, "/json")
     app.add_route(parse, "/posts", methods=["POST"])
     app.add_route(send, "/bytes/<size:int>")

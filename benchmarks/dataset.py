@@ -1,26 +1,34 @@
-"""A database full of posts, made once for each size and schema and kept in a folder for temporary files.
+"""A database full of posts with their history, made once for each size and schema and kept in a folder.
 
 The posts are unkind on purpose: words that only one profile, one status or the oldest posts have, templates that all
-posts share, texts of one letter, filter values that no post has.
+posts share, texts of one letter, filter values that no post has. Beside each stands what the program writes when it
+has done with it: its batch, an attempt, an intent, events; beside what is still to come, its job.
+
+`python -m benchmarks.dataset ROWS` makes it, and says where.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import itertools
+import json
 import random
+import shutil
 import sqlite3
+import subprocess
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from socialpub import platforms
 from socialpub.base.config import shipped
 from socialpub.store import db
 
-START_MS = 1_700_000_000_000
-STEP_MS = 1_000
+STEP_MS = 1_000  # between two posts; the newest is as old as the database
 ORGANIZATION = "01900000-0000-7000-8000-00000000a001"
 NEIGHBOUR = "01900000-0000-7000-8000-00000000b002"  # another organization, with a tenth of the posts
 PROFILES = {  # of ORGANIZATION: what share of the posts each has
@@ -32,21 +40,53 @@ NEIGHBOURS_PROFILE = "01900000-0000-7000-8000-0000000000b1"
 BIG, _, SMALL = PROFILES
 STATUSES = {"published": 78, "failed": 8, "rejected": 6, "queued": 5, "canceled": 3}  # nothing is being published
 CODES = {"platform_unavailable": 50, "platform_rejected": 40, "platform_auth_failed": 9.9, "internal_error": 0.1}
+DUE_MS = 4_000_000_000_000  # what is queued is due in 2096
 RARE = 20
+CHUNK = 10_000
 _SYLLABLES = "ba ce di fo gu ha je ki lo mu na pe qui ro su ta ve wi xo yu za the ing tion".split()
+Row = tuple[object, ...]
 
 
 def database(rows: int, folder: Path | None = None) -> Path:
-    """The folder of a database with so many posts of ORGANIZATION; made when it is not there."""
-    home = (folder or Path(tempfile.gettempdir()) / "socialpub-bench") / f"{rows}-{_version()}"
+    """The folder of a database with so many posts of ORGANIZATION; made when it is not there.
+
+    Nobody opens that one: a server would write to it. They copy it.
+    """
+    kept = folder or Path(tempfile.gettempdir()) / "socialpub-bench"
+    home = kept / f"{rows}-{_version()}"
     if not (home / "complete").exists():
-        home.mkdir(parents=True, exist_ok=True)
+        for old in kept.glob(f"{rows}-*"):  # of another schema; they are gigabytes
+            shutil.rmtree(old)
+        home.mkdir(parents=True)
         print(f"making {rows:,} posts in {home} …", flush=True)
-        for old in home.iterdir():
-            old.unlink()
-        _make(home / "socialpub.db", rows)
-        (home / "complete").touch()
+        began_at = time.time_ns() // 1_000_000 - total(rows) * STEP_MS
+        _make(home / "socialpub.db", rows, began_at)
+        (home / "complete").write_text(str(began_at))
     return home
+
+
+def total(rows: int) -> int:
+    """How many posts are in it, with the neighbour's."""
+    return rows + rows // 10
+
+
+def began_ms(home: Path) -> int:
+    """When the oldest post was made."""
+    return int((home / "complete").read_text())
+
+
+def copy(home: Path, folder: Path) -> None:
+    """Put a database of its own into a folder; on some file systems that takes no time."""
+    subprocess.run(["cp", "--reflink=auto", "-p", home / "socialpub.db", folder / "socialpub.db"], check=True)
+
+
+def of_checkout(checkout: Path, python: str, rows: int, folder: Path | None) -> Path:
+    """The same, as the code of another checkout makes it; LookupError where it does not know how."""
+    asked = [python, "-m", "benchmarks.dataset", str(rows), *(["--folder", str(folder)] if folder else [])]
+    done = subprocess.run(asked, cwd=checkout, capture_output=True, text=True, check=False)
+    if done.returncode or not done.stdout:
+        raise LookupError(f"{checkout} makes no database of {rows} posts; with --rows 0 all sides begin empty")
+    return Path(done.stdout.splitlines()[-1])
 
 
 def _version() -> str:
@@ -55,18 +95,27 @@ def _version() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:8]
 
 
-def _make(path: Path, rows: int) -> None:
-    """Rows first, indexes after: minutes become seconds."""
+# --- The file ------------------------------------------------------------------------------------------------------
+
+
+def _make(path: Path, rows: int, began_at: int) -> None:
+    """Rows first, indexes after: an hour becomes minutes."""
     db.migrate(path)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("PRAGMA synchronous = off; PRAGMA cache_size = -400000; PRAGMA foreign_keys = off")
-        indexes = connection.execute("SELECT name, sql FROM sqlite_master WHERE tbl_name = 'post' AND type = 'index'")
-        kept = [(name, sql) for name, sql in indexes if sql]
+        names = ", ".join(f"'{name}'" for name in _COLUMNS)
+        found = connection.execute(
+            f"SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name IN ({names})"
+        )
+        kept = [(name, sql) for name, sql in found if sql]
         for name, _ in kept:
-            connection.execute(f"DROP INDEX {name}")
+            connection.execute(f'DROP INDEX "{name}"')
         _furnish(connection)
-        marks = ", ".join("?" * len(_COLUMNS))
-        connection.executemany(f"INSERT INTO post ({', '.join(_COLUMNS)}) VALUES ({marks})", _posts(rows))
+        tables = {name: _Table(connection, name, columns) for name, columns in _COLUMNS.items()}
+        posts = _posts(rows, began_at)
+        while chunk := list(itertools.islice(posts, CHUNK)):
+            for name, table in tables.items():
+                table.insert([row for post in chunk for row in post[name]])
         for _, sql in kept:
             connection.execute(sql)
         connection.execute(
@@ -77,74 +126,200 @@ def _make(path: Path, rows: int) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
+class _Table:
+    """A table of the newest schema, whose ids may be text or bytes."""
+
+    def __init__(self, connection: sqlite3.Connection, name: str, columns: str) -> None:
+        self._connection, given = connection, columns.split()
+        kinds = {row[1]: row[2] for row in connection.execute(f"PRAGMA table_info({name})")}
+        self._bytes = [place for place, column in enumerate(given) if kinds[column] == "BLOB"]
+        self._sql = f"INSERT INTO {name} ({', '.join(given)}) VALUES ({', '.join('?' * len(given))})"
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        self._connection.executemany(self._sql, map(self._as_stored, rows) if self._bytes else rows)
+
+    def _as_stored(self, row: Row) -> Row:
+        values = list(row)
+        for place in self._bytes:
+            if isinstance(value := values[place], str):
+                values[place] = bytes.fromhex(value.replace("-", ""))
+        return tuple(values)
+
+
 def _furnish(connection: sqlite3.Connection) -> None:
     owners = [(ORGANIZATION, profile) for profile in PROFILES] + [(NEIGHBOUR, NEIGHBOURS_PROFILE)]
-    connection.executemany(
-        "INSERT INTO organization (id, name, tier, created_at) VALUES (?, 'Bench', 'self_host', 0)",
-        [(ORGANIZATION,), (NEIGHBOUR,)],
+    organizations = _Table(connection, "organization", "id name tier created_at")
+    organizations.insert([(one, "Bench", "self_host", 0) for one in (ORGANIZATION, NEIGHBOUR)])
+    profiles = _Table(connection, "profile", "id organization name slug created_at updated_at")
+    profiles.insert([(profile, organization, "", profile, 0, 0) for organization, profile in owners])
+    accounts = _Table(
+        connection,
+        "account",
+        "id organization profile platform platform_account_id status extra created_at updated_at",
     )
-    connection.executemany(
-        "INSERT INTO profile (id, organization, name, slug, created_at, updated_at) VALUES (?, ?, '', ?, 0, 0)",
-        [(profile, organization, profile) for organization, profile in owners],
-    )
-    connection.executemany(
-        "INSERT INTO account (id, organization, profile, platform, platform_account_id, status, extra, created_at,"
-        " updated_at) VALUES (?, ?, ?, ?, 'x', 'active', '{}', 0, 0)",
+    accounts.insert(
         [
-            (_account(profile, platform), organization, profile, platform)
+            (_account(profile, platform), organization, profile, platform, "x", "active", "{}", 0, 0)
             for (organization, profile), platform in itertools.product(owners, platforms.PLATFORMS)
-        ],
+        ]
     )
 
 
-_COLUMNS = (
-    "id organization profile account platform batch position status text text_fold media options error error_code "
-    "warnings attempts tries created_at updated_at"
-).split()
+# --- Rows ----------------------------------------------------------------------------------------------------------
+
+_COLUMNS = {
+    "batch": "id organization request_id created_at scheduled_at",
+    "post": "id organization profile account platform batch position status text text_fold media options scheduled_at "
+    "published_at platform_uri platform_cid url error error_code warnings attempts tries draft_at draft_nonce "
+    "created_at updated_at",
+    "attempt": "id post number started_at finished_at succeeded error_code error_message platform_response",
+    "intent": "id post attempt account step number plan epoch intent_at sent_at sends looks answered outcome remote_id "
+    "result settled_at",
+    "event": "id organization profile type post data request_id created_at",
+    "job": "key kind lane visible_at claims host owner",
+}
+_POST, _BATCH, _ATTEMPT, _INTENT = range(4)
+_TAKES_MS = 120  # from accepting a post to its end
+_REFUSED = "The account's server did not accept the post. It did not publish the post: Invalid Request"
+_ANSWER = '{"status": 400, "body": {"error": "InvalidRequest", "message": "Invalid Request"}}'
 
 
 def _account(profile: str, platform: str) -> str:
-    return f"{profile[:24]}{platform[:6]:0>10}{profile[-2:]}"
+    return f"{profile[:24]}{platform[:6].encode().hex()[:10]:0>10}{profile[-2:]}"
 
 
-def _posts(rows: int) -> Iterator[tuple[object, ...]]:
+def _id(kind: int, at_ms: int, number: int) -> str:
+    """A UUIDv7."""
+    spread = number * 0x9E3779B1 & 0xFFFFFFFFFFFF
+    return f"{at_ms >> 16:08x}-{at_ms & 0xFFFF:04x}-7{kind:03x}-8000-{spread:012x}"
+
+
+def _posts(rows: int, began_at: int) -> Iterator[dict[str, list[Row]]]:
+    """Of each post, the rows of each table."""
     dice = random.Random(7)
     sentences = _sentences(dice)
-    names = list(platforms.PLATFORMS)
-    for number in range(rows + rows // 10):
+    platform_names = list(platforms.PLATFORMS)
+    for number in range(total(rows)):
         foreign = number % 11 == 10
         profile = NEIGHBOURS_PROFILE if foreign else dice.choices(list(PROFILES), list(PROFILES.values()))[0]
-        platform, at = names[dice.randrange(len(names))], START_MS + number * STEP_MS
+        platform = dice.choice(platform_names)
         status = dice.choices(list(STATUSES), list(STATUSES.values()))[0]
         code = dice.choices(list(CODES), list(CODES.values()))[0] if status in ("failed", "rejected") else None
         text = _text(dice, sentences, number, rows, profile, status)
-        error = f'{{"code":"{code}","message":"It did not work.","docUrl":"http://localhost/docs"}}' if code else None
-        yield (
-            _id(at, number),
-            NEIGHBOUR if foreign else ORGANIZATION,
-            profile,
-            _account(profile, platform),
-            platform,
-            _id(at, number // 8 * 8),
-            number % 8,
-            status,
-            text,
-            text.casefold(),
-            "[]",
-            "{}",
-            error,
-            code,
-            "[]",
-            1,
-            1,
-            at,
-            at,
+        organization = NEIGHBOUR if foreign else ORGANIZATION
+        yield _Post(organization, profile, platform, status, code, text, number, began_at + number * STEP_MS).rows()
+
+
+@dataclass
+class _Post:
+    """One post, and everything that the program has written about it."""
+
+    organization: str
+    profile: str
+    platform: str
+    status: str
+    code: str | None
+    text: str
+    number: int
+    at: int
+
+    def __post_init__(self) -> None:
+        at, number = self.at, self.number
+        self.account = _account(self.profile, self.platform)
+        self.id, self.batch = _id(_POST, at, number), _id(_BATCH, at, number)
+        self.request = f"req_{at:011x}{number:011x}"
+        self.tried = self.status in ("published", "failed", "rejected")
+        self.due = None if self.tried else DUE_MS + number * STEP_MS
+        self.ended = at + _TAKES_MS if self.status != "queued" else at
+        self.uri = self.cid = self.url = None
+        if self.status == "published":
+            self.uri = f"at://did:plc:{number:024d}/app.bsky.feed.post/{number:013d}"
+            self.cid = f"bafyrei{number * 0x9E3779B97F4A7C15:052d}"[:59]
+            self.url = f"https://{self.platform}.example/profile/{number:013d}/post"
+
+    def rows(self) -> dict[str, list[Row]]:
+        error = self._error() if self.code else None
+        tried = int(self.tried)
+        return {
+            "batch": [(self.batch, self.organization, self.request, self.at, self.due)],
+            "post": [self._post(error, tried)],
+            "attempt": [self._attempt(error)] * tried,
+            "intent": [self._intent()] * tried,
+            "event": list(self._events(error)),
+            "job": [self._job()] * (self.status == "queued"),
+        }
+
+    def _post(self, error: str | None, tried: int) -> Row:
+        return (
+            self.id, self.organization, self.profile, self.account, self.platform, self.batch, 0, self.status,
+            self.text, self.text.casefold(), "[]", "{}", self.due, self.ended if self.uri else None,
+            self.uri, self.cid, self.url, error, self.code, "[]", tried, tried,
+            self.at if tried else None, self.number * 0x9E3779B1 if tried else None, self.at, self.ended,
+        )  # fmt: skip
+
+    def _attempt(self, error: str | None) -> Row:
+        told = (_REFUSED, _ANSWER) if error else (None, None)
+        return (self._attempt_id, self.id, 1, self.at, self.ended, int(error is None), self.code, *told)
+
+    @property
+    def _attempt_id(self) -> str:
+        return _id(_ATTEMPT, self.at, self.number)
+
+    def _intent(self) -> Row:
+        return (
+            _id(_INTENT, self.at, self.number), self.id, self._attempt_id, self.account, "publish", 1, self._plan(), 1,
+            self.at, self.at, 1, 0, 0, "ok" if self.uri else "rejected", self.uri,
+            self._result() if self.uri else None, self.ended,
+        )  # fmt: skip
+
+    def _job(self) -> Row:
+        return (self.id, "publish", self.account, self.due, 0, self.platform, self.organization)
+
+    def _error(self) -> str:
+        told = {
+            "code": self.code,
+            "message": _REFUSED,
+            "rule": f"{self.platform}.record.invalid",
+            "platform": self.platform,
+            "platformVersion": "2026-08-20",
+            "platformResponse": json.loads(_ANSWER),
+            "remediation": "Read what the server said in `platformResponse`; an older server may have lower limits.",
+            "docUrl": f"http://127.0.0.1:8080/docs/errors/{self.code}",
+            "ruleUrl": f"http://127.0.0.1:8080/docs/rules/{self.platform}.record.invalid",
+        }
+        return json.dumps(told)
+
+    def _plan(self) -> str:
+        text = json.dumps(self.text, ensure_ascii=False)
+        repo = f"did:plc:{self.number:024d}"
+        return (
+            f'{{"repo": "{repo}", "collection": "app.bsky.feed.post", "rkey": "{self.number:013d}", "record": '
+            f'{{"$type": "app.bsky.feed.post", "text": {text}, "createdAt": "2026-01-01T00:00:00.000Z"}}}}'
         )
 
+    def _result(self) -> str:
+        return json.dumps({"remote_id": self.uri, "uri": self.uri, "cid": self.cid, "url": self.url, "warnings": []})
 
-def _id(at_ms: int, number: int) -> str:
-    """A UUIDv7; the post's and (of the first in it) the batch's."""
-    return f"{at_ms >> 16:08x}-{at_ms & 0xFFFF:04x}-7000-8000-{number * 0x9E3779B1 & 0xFFFFFFFFFFFF:012x}"
+    def _events(self, error: str | None) -> Iterator[Row]:
+        due = "null" if self.due is None else '"2096-10-02T07:06:40.000Z"'
+        common = (
+            f'"id":"{self.id}","batchId":"{self.batch}","platform":"{self.platform}","accountId":"{self.account}",'
+            f'"profileId":"{self.profile}","scheduledAt":{due}'
+        )
+        more = {
+            "validated": "",
+            "published": f',"uri":"{self.uri}","cid":"{self.cid}","url":"{self.url}"',
+            "rejected": f',"error":{error}',
+            "failed": f',"error":{error}',
+        }
+        kinds = ("queued", "validated") if self.status == "queued" else ("validated", self.status)
+        for place, kind in enumerate(kinds):
+            at = self.at if place == 0 or self.status == "queued" else self.ended
+            data = f'{{{common},"{kind}At":"2026-01-01T00:00:00.000Z"{more.get(kind, "")}}}'
+            yield (
+                f"evt_{at:011x}{self.number * 2 + place:011x}", self.organization, self.profile, f"post.{kind}",
+                self.id, data, self.request, at,
+            )  # fmt: skip
 
 
 def _sentences(dice: random.Random) -> list[str]:
@@ -171,3 +346,15 @@ def _text(dice: random.Random, sentences: list[str], number: int, rows: int, pro
         (number % 2 == 0, FOOTER),
     ]
     return text + " " + "".join(part for present, part in parts if present)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(prog="python -m benchmarks.dataset")
+    options.add_argument("rows", type=int)
+    options.add_argument("--folder", type=Path)
+    given = options.parse_args()
+    print(database(given.rows, given.folder))
+
+
+if __name__ == "__main__":
+    main()

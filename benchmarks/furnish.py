@@ -1,25 +1,34 @@
-"""Administration in the code of any checkout: `python furnish.py < JSON`, run in that checkout.
+"""Administration by the code of any checkout: `python furnish.py < JSON`, with that checkout first on the path.
 
-It reads a list of `[arguments, secret]` and prints a list of what each command answered. One process for all of them:
-a start costs more than a command.
+It reads a list of `[arguments, standard input]` and prints a list of what the commands answered. They share a process,
+a parser and an open database: for each of a thousand accounts a start would cost more than the command.
 """
+
+from __future__ import annotations
 
 import contextlib
 import io
 import json
 import sys
 
-from socialpub.commands import cli
+from socialpub.commands import admin, cli
 
 
-def _answer(arguments: list[str], secret: str) -> object:
-    said, sys.stdin = io.StringIO(), io.StringIO(secret)
-    with contextlib.redirect_stdout(said):
-        code = cli.main([*arguments, "--json"])
-    if code:
-        raise SystemExit(f"socialpub {' '.join(arguments)}: {said.getvalue()}")
-    return json.loads(said.getvalue())
+def main() -> None:
+    asked: list[tuple[list[str], str]] = json.load(sys.stdin)
+    parser, answers = cli.parser(), []
+    service = admin.start_service(admin.settings_of(parser.parse_args(asked[0][0])))  # type: ignore[attr-defined]
+    admin.opened = lambda _: contextlib.nullcontext(service)  # type: ignore[assignment,return-value]
+    try:
+        for arguments, given in asked:
+            sys.stdin = io.TextIOWrapper(io.BytesIO(given.encode()))
+            options = parser.parse_args(arguments)
+            with contextlib.redirect_stdout(sys.stderr):
+                answers.append(options.run(options))
+    finally:
+        admin.close_service(service)  # type: ignore[attr-defined]
+    print(json.dumps(answers))
 
 
 if __name__ == "__main__":
-    print(json.dumps([_answer(*asked) for asked in json.load(sys.stdin)]))
+    main()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Unit = Literal["share", "ms", "s"]
+Unit = Literal["%", "ms", "s", "MB", "MiB", "times", ""]
 
 
 @dataclass(frozen=True)
 class Goal:
-    """One row: `must` is missed where the run fails, `goal` is where we want to be. `at_least`: more is better."""
+    """One row: where `must` is missed the run fails, `goal` is where we want to be. `at_least`: more is better."""
 
     name: str
     title: str
@@ -19,12 +19,41 @@ class Goal:
     goal: float
     at_least: bool = False
 
-    def held(self, value: float, bound: float) -> bool:
+    def holds(self, value: float, bound: float) -> bool:
         return value >= bound if self.at_least else value <= bound
+
+    def shown(self, value: float) -> str:
+        return f"{value:.3g} {self.unit}".rstrip() if abs(value) < 1000 else f"{value:,.0f} {self.unit}".rstrip()
+
+    def told(self, bound: float) -> str:
+        return f"{'≥' if self.at_least else '≤'} {self.shown(bound)}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A row as it was measured; `note`: what else was seen."""
+
+    goal: Goal
+    value: float
+    note: str = ""
+
+    @property
+    def missed(self) -> bool:
+        return not self.goal.holds(self.value, self.goal.must)
+
+    @property
+    def verdict(self) -> str:
+        if self.missed:
+            return "MISSED"
+        return "goal" if self.goal.holds(self.value, self.goal.goal) else "must"
 
 
 def _share(name: str, title: str, must: float, goal: float) -> Goal:
-    return Goal(name, title, "share", must / 100, goal / 100, at_least=True)
+    return Goal(name, title, "%", must, goal, at_least=True)
+
+
+def _most(name: str, title: str, unit: Unit, must: float) -> Goal:
+    return Goal(name, title, unit, must, must)
 
 
 SHARES = (  # of the requests a second that a bare Sanic handler answers, in the same run
@@ -35,5 +64,31 @@ SHARES = (  # of the requests a second that a bare Sanic handler answers, in the
     _share("one", "GET one post", 20, 40),
     _share("health", "GET /healthz", 60, 80),
 )
-ALONE = Goal("immediate_alone", "POST immediate one after another, p50 above the upstream's", "ms", 6, 3)
-GOALS = {goal.name: goal for goal in (*SHARES, ALONE)}
+ALONE = Goal("immediate_alone", "POST immediate one after another, p50 above the upstream's time", "ms", 6, 3)
+LOSSES = tuple(_most(f"loss_{goal.name}", f"{goal.title}: what it loses when full", "%", 25) for goal in SHARES)
+DUE = (
+    _most("due_200", "200 due at once: p99 late", "s", 0.4),
+    _most("due_1000", "1,000 due, upstream 2 s: the last is out after", "s", 4),
+    _most("due_1000_accepted", "1,000 scheduled posts are accepted in", "s", 3),
+    _most("due_100", "100 due, upstream 150 ms: the last is out after", "s", 0.6),
+    _most("due_50_listing", "50 due while 16 clients list: the last is late by", "s", 0.5),
+)
+START = _most("start", "Start, the slowest of: after a stop, after a kill, with a cold file", "s", 1)
+IDLE = (
+    _most("idle_memory", "Idle: memory", "MiB", 90),
+    _most("idle_cpu", "Idle: share of a core", "%", 0.2),
+    _most("idle_read", "Idle: read in a minute", "MB", 1),
+)
+SEARCH = _most("search", "Search, the slowest of all lengths, median", "ms", 50)
+STEADY = (
+    _most("steady_memory", "Steady load: memory grows by (allocators' noise: 4 MiB)", "MiB", 4),
+    _most("steady_threads", "Steady load: threads grow by", "", 0),
+    _most("steady_descriptors", "Steady load: descriptors grow by", "", 0),
+)
+LOADED = _most("loaded_memory", "Memory after all loads", "MiB", 200)
+FSYNC = Goal(
+    "fsync", "POST scheduled on a disk with 5 ms fsync, beside one transaction a request", "times", 5, 5, at_least=True
+)
+SIZE = _most("size", "Database for a million posts with history", "MB", 2000)
+ROWS = (*SHARES, ALONE, *LOSSES, *DUE, START, *IDLE, SEARCH, *STEADY, LOADED, FSYNC, SIZE)
+GOALS = {goal.name: goal for goal in ROWS}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def get(paths: Sequence[str], key: str = "") -> Script:
     """These paths by turns."""
     told = "".join(f"[{number}]={json.dumps(path)}," for number, path in enumerate(paths, 1))
     return Script(
-        f"local paths, n = {{{told}}}, 0\nlocal headers = {_headers(key)}\n"
+        f"local paths, n = {{{told}}}, 0\nlocal headers = {headers(key)}\n"
         "request = function() n = n % #paths + 1; return wrk.format('GET', paths[n], headers) end\n"
     )
 
@@ -72,7 +73,7 @@ def post(path: str, key: str, accounts: Sequence[str], *, targets: int = 1, at: 
     due = f',"scheduledAt":"{at}"' if at else ""
     filler = "what a hundred and thirty characters are: a sentence, a second one, and an address at the end of it"
     return Script(
-        f"local accounts, n = {{{told}}}, 0\nlocal headers = {_headers(key)}\n"
+        f"local accounts, n = {{{told}}}, 0\nlocal headers = {headers(key)}\n"
         f"local run = '{next(_numbers)}'\n"
         "request = function()\n"
         "  n = n + 1\n"
@@ -87,20 +88,7 @@ def post(path: str, key: str, accounts: Sequence[str], *, targets: int = 1, at: 
     )
 
 
-def record(token: str, repo: str) -> Script:
-    """Bluesky's own call for a post."""
-    return Script(
-        f"local n = 0\nlocal headers = {_headers(token)}\n"
-        "request = function()\n"
-        "  n = n + 1\n"
-        f'  local body = \'{{"repo":"{repo}","collection":"app.bsky.feed.post","record":{{"text":"\' .. n ..\n'
-        '    \'","createdAt":"2026-01-01T00:00:00.000Z","$type":"app.bsky.feed.post"}}\'\n'
-        "  return wrk.format('POST', '/xrpc/com.atproto.repo.createRecord', headers, body)\n"
-        "end\n"
-    )
-
-
-def _headers(key: str) -> str:
+def headers(key: str) -> str:
     sent = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
     return "{" + ",".join(f"[{json.dumps(name)}]={json.dumps(value)}" for name, value in sent.items()) + "}"
 
@@ -109,29 +97,44 @@ def run(
     script: Script, url: str, server: Process, folder: Path, seconds: int, *, connections: int = CONNECTIONS
 ) -> Loaded:
     """Load a server for so many seconds; BenchError where a request failed or was refused."""
-    file = folder / "load.lua"
-    file.write_text(script.lua + _DONE)
     before = server.usage()
     done = subprocess.run(
-        ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", f"--timeout={TIMEOUT_SECONDS}s", "-s", str(file), url],
-        capture_output=True,
-        text=True,
-        check=False,
+        _command(script, url, folder, seconds, connections), capture_output=True, text=True, check=False
     )
     used = server.usage() - before
-    _, found, told = done.stdout.rpartition("\nRESULT ")
-    if done.returncode or not found:
-        raise BenchError(f"wrk failed: {done.stdout[-500:]} {done.stderr[-500:]}")
-    said = json.loads(told)
+    said = _told(done.returncode, done.stdout, done.stderr)
+    count = int(said["requests"])
+    times = said["seconds"], said["p50"], said["p99"], said["worst"]
+    return Loaded(count, *times, used.cpu_ms / count, used.switches / count)
+
+
+@contextlib.contextmanager
+def beside(script: Script, url: str, folder: Path, seconds: int, *, connections: int = CONNECTIONS) -> Iterator[None]:
+    """The load, while the block runs or for so many seconds; BenchError as in `run`, where it lasted as long."""
+    command = _command(script, url, folder, seconds, connections)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield
+        ended = process.poll()
+    finally:
+        process.terminate()
+        said = process.communicate()
+    if ended is not None:
+        _told(ended, *said)
+
+
+def _command(script: Script, url: str, folder: Path, seconds: int, connections: int) -> list[str]:
+    file = folder / f"load-{next(_numbers)}.lua"
+    file.write_text(script.lua + _DONE)
+    given = [f"-c{connections}", f"-d{seconds}s", f"--timeout={TIMEOUT_SECONDS}s", "-s", str(file)]
+    return ["wrk", "-t1", *given, url]
+
+
+def _told(code: int, out: str, error: str) -> dict[str, float]:
+    _, found, told = out.rpartition("\nRESULT ")
+    if code or not found:
+        raise BenchError(f"wrk failed: {out[-500:]} {error[-500:]}")
+    said: dict[str, float] = json.loads(told)
     if said["failed"] or said["refused"] or not said["requests"]:
         raise BenchError(f"Of {said['requests']} requests {said['failed']} failed and {said['refused']} were refused.")
-    count = int(said["requests"])
-    return Loaded(
-        count,
-        said["seconds"],
-        said["p50"],
-        said["p99"],
-        said["worst"],
-        used.cpu_ms / count,
-        used.switches / count,
-    )
+    return said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -26,9 +27,27 @@ class Usage:
 
     cpu_ms: float
     switches: int  # voluntary: it waited for something
+    read: int  # bytes that it asked the kernel for, from files and sockets
+    from_disk: int  # of them, bytes that were on no page in memory
+    reads: int  # calls
 
     def __sub__(self, before: Usage) -> Usage:
-        return Usage(self.cpu_ms - before.cpu_ms, self.switches - before.switches)
+        return Usage(
+            self.cpu_ms - before.cpu_ms,
+            self.switches - before.switches,
+            self.read - before.read,
+            self.from_disk - before.from_disk,
+            self.reads - before.reads,
+        )
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a process holds now."""
+
+    mib: float  # resident
+    threads: int
+    descriptors: int
 
 
 def usage(pid: int) -> Usage:
@@ -36,20 +55,26 @@ def usage(pid: int) -> Usage:
     switches = 0
     for status in Path(f"/proc/{pid}/task").glob("*/status"):
         with contextlib.suppress(OSError):  # a thread may end meanwhile
-            switches += _line(status, "voluntary_ctxt_switches:")
-    return Usage((int(fields[11]) + int(fields[12])) * 1000 / TICKS, switches)
+            switches += _number(status, "voluntary_ctxt_switches:")
+    io = Path(f"/proc/{pid}/io")
+    cpu = (int(fields[11]) + int(fields[12])) * 1000 / TICKS
+    return Usage(cpu, switches, _number(io, "rchar:"), _number(io, "read_bytes:"), _number(io, "syscr:"))
 
 
-def _line(file: Path, name: str) -> int:
+def held(pid: int) -> Held:
+    status = Path(f"/proc/{pid}/status")
+    return Held(_number(status, "VmRSS:") / 1024, _number(status, "Threads:"), len(os.listdir(f"/proc/{pid}/fd")))
+
+
+def _number(file: Path, name: str) -> int:
     return next(int(line.split()[1]) for line in file.read_text().splitlines() if line.startswith(name))
 
 
 def free_ports(count: int) -> int:
-    """The first of so many free ports in a row."""
+    """The first of so many free ports in a row, below those that the kernel gives to whoever asks for any."""
     for _ in range(100):
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            first = int(probe.getsockname()[1])
-        if first + count < 65_536 and all(_is_free(first + number) for number in range(count)):
+        first = random.randrange(10_000, 32_000)
+        if all(_is_free(first + number) for number in range(count)):
             return first
     raise BenchError(f"There are no {count} free ports in a row on 127.0.0.1.")
 
@@ -68,7 +93,7 @@ class Process:
     def __init__(
         self, command: Sequence[str], folder: Path, log: Path, environment: Mapping[str, str] | None = None
     ) -> None:
-        self.log = log
+        self.log, self._began = log, time.monotonic()
         with log.open("ab") as into:
             self._process = subprocess.Popen(
                 command,
@@ -83,20 +108,22 @@ class Process:
     def pid(self) -> int:
         return self._process.pid
 
-    def wait_listening(self, port: int, seconds: float = 300) -> None:
-        """Until it takes connections; BenchError when it ends before, or does not in time."""
-        until = time.monotonic() + seconds
-        while self._process.poll() is None and time.monotonic() < until:
+    def wait_listening(self, port: int, seconds: float = 300) -> float:
+        """The seconds from its start until it takes connections; BenchError when it never does."""
+        while self._process.poll() is None and time.monotonic() < self._began + seconds:
             try:
                 socket.create_connection(("127.0.0.1", port), 5).close()
             except OSError:
                 time.sleep(0.002)
             else:
-                return
+                return time.monotonic() - self._began
         raise BenchError(f"A process did not start; it said: {self.log.read_text()[-2000:]}")
 
     def usage(self) -> Usage:
         return usage(self.pid)
+
+    def held(self) -> Held:
+        return held(self.pid)
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)

@@ -10,6 +10,7 @@ import itertools
 import multiprocessing
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from socialpub.domain.core import cursors
 from socialpub.domain.core.service import Service, close_service, open_service
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts import postlog, postlog_query
-from socialpub.domain.shapes.posts import PostsQuery
+from socialpub.domain.shapes.posts import PostPage, PostsQuery
 
 SMALL_ROWS = 10_000
 LIMIT = 200  # the largest page, so the dearest
@@ -155,12 +156,12 @@ def _paged(kind: str, name: str, query: Query) -> Iterator[Case]:
 # --- One database, in its own process ----------------------------------------------------------------------------
 
 
-def _serve(pipe: Connection, home: Path, rows: int) -> None:
+def _serve(pipe: Connection, home: Path, rows: int, began_ms: int) -> None:
     settings = Settings(database={"url": str(home / "socialpub.db")})
     service = open_service(Runtime(settings, load_vault(settings)))
     try:
         while (case := pipe.recv()) is not None:
-            ask = _asking(service, case, rows)
+            ask = _asking(service, case, rows, began_ms)
             pipe.send(len(ask()["data"]))
             while pipe.recv():
                 began = time.perf_counter(), time.process_time()
@@ -170,11 +171,11 @@ def _serve(pipe: Connection, home: Path, rows: int) -> None:
         close_service(service)
 
 
-def _asking(service: Service, case: Case, rows: int) -> Callable[[], dict[str, Any]]:
+def _asking(service: Service, case: Case, rows: int, began_ms: int) -> Callable[[], PostPage]:
     given = {name: value for name, value in case.query.items() if name not in ("after", "before")}
     query = PostsQuery.model_validate(given | {"limit": LIMIT})
     bounds: Query = {
-        name: dataset.START_MS + int(case.query[name] * rows * dataset.STEP_MS)
+        name: began_ms + int(case.query[name] * rows * dataset.STEP_MS)
         for name in ("after", "before")
         if name in case.query
     }
@@ -199,10 +200,13 @@ class Side:
     """The process of one database, as the measuring one sees it."""
 
     def __init__(self, rows: int, folder: Path | None) -> None:
-        home = dataset.database(rows, folder)
+        kept = dataset.database(rows, folder)
+        self._home = tempfile.TemporaryDirectory(prefix="socialpub-bench-")
+        dataset.copy(kept, Path(self._home.name))
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, home, rows), daemon=True)
+        given = (theirs, Path(self._home.name), rows, dataset.began_ms(kept))
+        self.process = context.Process(target=_serve, args=given, daemon=True)
         self.process.start()
 
     def prepare(self, case: Case) -> int:
@@ -220,6 +224,7 @@ class Side:
     def close(self) -> None:
         self.pipe.send(None)
         self.process.join()
+        self._home.cleanup()
 
 
 # --- The table ---------------------------------------------------------------------------------------------------

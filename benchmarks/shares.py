@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from benchmarks import load
-from benchmarks.goals import SHARES, Goal
+from benchmarks import load, raw
+from benchmarks.goals import LOSSES, SHARES, Goal, Result
 from benchmarks.load import Loaded, Script
-from benchmarks.stage import ACCOUNTS, Bare, Side
+from benchmarks.stage import ACCOUNTS, Side, Stage
 from socialpub.base.runtime import iso
 
 AHEAD_MS = 30 * 86_400_000  # scheduled posts are due after the run
 IMMEDIATE_ACCOUNTS = 16
 LISTED = 50
+WRITTEN = ("post_scheduled", "post_scheduled_25")
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Shared:
     loads: dict[str, list[Loaded]] = field(default_factory=dict)
     shares: dict[str, list[float]] = field(default_factory=dict)
     likes: dict[str, list[float]] = field(default_factory=dict)
+    bare: list[float] = field(default_factory=list)  # a second
+    raw: list[float] = field(default_factory=list)  # posts a second that sqlite3 itself writes, a commit each
 
     def share(self, side: str) -> float:
         return statistics.median(self.shares[side])
@@ -46,6 +48,31 @@ class Shared:
 
     def middle(self, side: str, of: Callable[[Loaded], float]) -> float:
         return statistics.median(of(load) for load in self.loads[side])
+
+    def loss(self, side: str, beside: str) -> float:
+        """What the first does less than the second, in the middle of the rounds."""
+        pairs = zip(self.loads[side], self.loads[beside], strict=True)
+        return 1 - statistics.median(one.rate / other.rate for one, other in pairs)
+
+    def results(self, stage: Stage) -> list[Result]:
+        first, told = stage.first.name, "; ".join(self.told(side.name) for side in stage.sides)
+        told += f"; bare {statistics.median(self.bare):,.0f}/s"
+        if self.raw:
+            told += f"; raw sqlite3 {statistics.median(self.raw):,.0f} posts/s, a commit for each batch"
+        found = [Result(self.work.goal, 100 * self.share(first), told)]
+        if stage.empty is not None:
+            loss = next(goal for goal in LOSSES if goal.name == f"loss_{self.work.goal.name}")
+            found.append(Result(loss, 100 * self.loss(first, stage.empty.name)))
+        return found
+
+    def told(self, side: str) -> str:
+        rate = self.middle(side, lambda load: load.rate) * self.work.rows
+        p50, p99 = (self.middle(side, of) for of in (lambda load: load.p50, lambda load: load.p99))
+        cpu = self.middle(side, lambda load: load.cpu_ms)
+        return (
+            f"{side}: {rate:,.0f}/s, {self.like(side):.1%} of bare Sanic with the same job,"
+            f" p50 {p50:.1f} ms, p99 {p99:.1f} ms, CPU {cpu:.2f} ms"
+        )
 
     def line(self, side: str) -> str:
         rate = self.middle(side, lambda load: load.rate) * self.work.rows
@@ -63,22 +90,22 @@ HEAD = (
 )
 
 
-def _later() -> str:
+def later() -> str:
     return iso(time.time_ns() // 1_000_000 + AHEAD_MS)
 
 
-def _posts(targets: int, accounts: int = ACCOUNTS, *, later: bool) -> Callable[[Side], Script]:
+def _posts(targets: int, accounts: int = ACCOUNTS, *, scheduled: bool) -> Callable[[Side], Script]:
     def script(side: Side) -> Script:
-        at = _later() if later else ""
-        return load.post("/v1/posts", side.key, side.accounts[:accounts], targets=targets, at=at)
+        at = later() if scheduled else ""
+        return load.post("/v1/posts", side.people.key, side.people.accounts[:accounts], targets=targets, at=at)
 
     return script
 
 
-def _parsed(targets: int, accounts: int = ACCOUNTS, *, later: bool) -> Callable[[Side], Script]:
+def _parsed(targets: int, accounts: int = ACCOUNTS, *, scheduled: bool) -> Callable[[Side], Script]:
     def script(side: Side) -> Script:
-        at = _later() if later else ""
-        return load.post("/posts", "", side.accounts[:accounts], targets=targets, at=at)
+        at = later() if scheduled else ""
+        return load.post("/posts", "", side.people.accounts[:accounts], targets=targets, at=at)
 
     return script
 
@@ -97,33 +124,41 @@ def _some(side: Side) -> list[str]:
 
 LIST = f"/v1/posts?limit={LISTED}"
 _WORK = {
-    "post_scheduled": (_posts(1, later=True), _parsed(1, later=True), 1),
-    "post_scheduled_25": (_posts(25, later=True), _parsed(25, later=True), 25),
-    "post_immediate": (_posts(1, IMMEDIATE_ACCOUNTS, later=False), _parsed(1, IMMEDIATE_ACCOUNTS, later=False), 1),
-    "list": (lambda side: load.get([LIST], side.key), _ready(LIST), 1),
-    "one": (lambda side: load.get(_some(side), side.key), lambda side: _ready(_some(side)[0])(side), 1),
+    "post_scheduled": (_posts(1, scheduled=True), _parsed(1, scheduled=True), 1),
+    "post_scheduled_25": (_posts(25, scheduled=True), _parsed(25, scheduled=True), 25),
+    "post_immediate": (
+        _posts(1, IMMEDIATE_ACCOUNTS, scheduled=False),
+        _parsed(1, IMMEDIATE_ACCOUNTS, scheduled=False),
+        1,
+    ),
+    "list": (lambda side: load.get([LIST], side.people.key), _ready(LIST), 1),
+    "one": (lambda side: load.get(_some(side), side.people.key), lambda side: _ready(_some(side)[0])(side), 1),
     "health": (lambda side: load.get(["/healthz"]), _ready("/healthz"), 1),
 }
-WORK = tuple(Work(goal, *_WORK[goal.name]) for goal in SHARES)
+WORK = {goal.name: Work(goal, *_WORK[goal.name]) for goal in SHARES}
 
 
-def fill(side: Side, posts: int = 8) -> None:
-    """So that there is something to read: batches for next month."""
-    for number in range(posts):
-        targets = [{"accountId": account} for account in side.accounts]
-        side.post({"text": f"There is something to read, {number}.", "targets": targets, "scheduledAt": _later()})
+def fill(side: Side) -> None:
+    """So that there is something to read, and to copy: batches for next month."""
+    for number in range(8):
+        targets = [{"accountId": account} for account in side.people.accounts]
+        side.post({"text": f"There is something to read, {number}.", "targets": targets, "scheduledAt": later()})
 
 
-def measure(work: Work, sides: Sequence[Side], bare: Bare, folder: Path, rounds: int, seconds: int) -> Shared:
-    """Bare handler, the bare server's same job, and each side, by turns."""
-    found = Shared(work, *({side.name: [] for side in sides} for _ in range(3)))
-    scripts = {side.name: work.script(side) for side in sides}
-    plain, twin = load.get(["/json"]), work.twin(sides[0])
-    for _ in range(rounds):
-        most = load.run(plain, bare.url, bare.process, folder, seconds).rate
-        same = load.run(twin, bare.url, bare.process, folder, seconds).rate
-        for side in sides:
-            done = load.run(scripts[side.name], side.url, side.running, folder, seconds)
+def measure(stage: Stage, work: Work) -> Shared:
+    """Bare handler, the bare server's same job, raw sqlite3 where it is a write, and each side, by turns."""
+    names = [side.name for side in stage.sides]
+    found = Shared(work, {name: [] for name in names}, {name: [] for name in names}, {name: [] for name in names})
+    scripts = {side.name: work.script(side) for side in stage.sides}
+    plain, twin, bare = load.get(["/json"]), work.twin(stage.first), stage.bare
+    for _ in range(stage.rounds):
+        most = load.run(plain, bare.url, bare.process, stage.folder, stage.seconds).rate
+        same = load.run(twin, bare.url, bare.process, stage.folder, stage.seconds).rate
+        found.bare.append(most)
+        if work.goal.name in WRITTEN and stage.empty is not None:
+            found.raw.append(raw.rate(stage.empty, stage.folder, stage.seconds, targets=work.rows))
+        for side in stage.sides:
+            done = load.run(scripts[side.name], side.url, side.running, stage.folder, stage.seconds)
             found.loads[side.name].append(done)
             found.shares[side.name].append(done.rate * work.rows / most)
             found.likes[side.name].append(done.rate / same)

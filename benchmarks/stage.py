@@ -4,51 +4,48 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from benchmarks import dataset
 from benchmarks.machine import BenchError, Process, free_ports
+from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import PORTS
 
 ROOT = Path(__file__).parents[1]
 ACCOUNTS = 25  # as many as a batch may have targets
-SIMULATED = "bluesky"  # one call for each post, without a step before it
-UNLIMITED = 1_000_000_000  # requests a minute: the measurement is not about the windows
+SIMULATED = "twitter"  # one call for each post, and no step before it
+UNLIMITED = 1_000_000_000  # requests a minute: this is not about the windows
 
 
 class Simulator:
-    """The bundled simulator as a process of its own."""
+    """The bundled simulator as a process of its own. The file `published` has a line for each post that is out."""
 
     def __init__(self, folder: Path) -> None:
-        port = free_ports(PORTS)
-        self.process = Process(
-            [sys.executable, "-m", "socialpub", "simulator", "--port", str(port), "--json"],
-            ROOT,
-            folder / "simulator.log",
-        )
+        port, self.published = free_ports(PORTS), folder / "published.jsonl"
+        command = ["-m", "socialpub", "simulator", "--port", str(port), "--json", "--ledger", str(self.published)]
+        self.process = Process([sys.executable, *command], ROOT, folder / "simulator.log")
         self.process.wait_listening(port + PORTS - 1)
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60)
-        self.origin = json.loads(self.process.log.read_text().splitlines()[0])["platforms"][SIMULATED]
+        told = next(line for line in self.process.log.read_text().splitlines() if line.startswith("{"))
+        self.origin = str(json.loads(told)["platforms"][SIMULATED])
+        self._people = 0
 
-    def account(self, handle: str) -> dict[str, Any]:
-        made = self.client.post("/lab/accounts", json={"platform": SIMULATED, "handle": handle})
+    def account(self) -> dict[str, Any]:
+        """Somebody new there, with tokens."""
+        self._people += 1
+        made = self.client.post("/lab/accounts", json={"platform": SIMULATED, "handle": f"bench{self._people}"})
         return dict(made.raise_for_status().json())
 
     def configure(self, **settings: int) -> None:
         self.client.post("/lab/settings", json=settings).raise_for_status()
-
-    def reset(self) -> None:
-        """Forget what was published; accounts stay."""
-        self.client.post("/lab/reset").raise_for_status()
-
-    def ledger(self, since: int = 0) -> list[dict[str, Any]]:
-        return list(self.client.get("/lab/ledger", params={"since": since}).raise_for_status().json())
 
     def stop(self) -> None:
         self.client.close()
@@ -64,23 +61,37 @@ class Bare:
         self.process = Process([sys.executable, "-m", "benchmarks.bare", str(port)], ROOT, folder / "bare.log")
         self.process.wait_listening(port)
 
-    def stop(self) -> None:
-        self.process.stop()
+
+@dataclass
+class People:
+    """An organization's key and connected accounts."""
+
+    key: str = ""
+    accounts: list[str] = field(default_factory=list)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"}
 
 
 @dataclass
 class Side:
-    """socialpub as one checkout has it, on a database of its own; `process` is there while it serves."""
+    """socialpub as one checkout has it, on a database of its own; `process` is there while it serves.
+
+    `home`: whose database it begins with; None: an empty one.
+    """
 
     name: str
     checkout: Path
     folder: Path
     simulator: Simulator
-    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    home: Path | None = None
     port: int = field(default_factory=lambda: free_ports(1))
-    key: str = ""
-    accounts: list[str] = field(default_factory=list)
+    people: People = field(default_factory=People)
+    crowd: People = field(default_factory=People)
     process: Process | None = None
+    started: float = 0.0  # seconds that the start took
+    _resumed: bool = False
 
     @property
     def url(self) -> str:
@@ -91,52 +102,70 @@ class Side:
         return self.folder / "socialpub.db"
 
     @property
-    def headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.key}"}
-
-    @property
     def python(self) -> str:
+        return self.python_of(self.checkout)
+
+    @staticmethod
+    def python_of(checkout: Path) -> str:
         """The checkout's own, where it has one."""
-        own = self.checkout / ".venv" / "bin" / "python"
+        own = checkout / ".venv" / "bin" / "python"
         return str(own) if own.exists() else sys.executable
 
-    def furnish(self) -> None:
-        """Write the settings, and make an organization with a key and connected accounts."""
+    @property
+    def environment(self) -> dict[str, str]:
+        """So that the code is the checkout's, and marks of databases stay in the folder."""
+        return {**os.environ, "PYTHONPATH": str(self.checkout), "XDG_STATE_HOME": str(self.folder / "state")}
+
+    # --- Furniture ---
+
+    def furnish(self, crowd: int = 0) -> None:
+        """Write the settings; copy or make the database; make keys, and accounts that the simulator knows.
+
+        `crowd`: accounts of another organization, for posts that are due at once: those of one account go in turn.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
+        app = {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "api_base": self.simulator.origin}
         tables: dict[str, dict[str, Any]] = {
             "server": {"port": self.port},
             "database": {"url": str(self.database)},
             "security": {"allow_private_networks": True},
             "limits": dict.fromkeys(("posts", "media", "writes", "reads"), UNLIMITED),
-            f"platforms.{SIMULATED}": {"api_base": self.simulator.origin},
+            f"platforms.{SIMULATED}": app,
         }
-        for name, table in self.settings.items():
-            tables[name] = tables.get(name, {}) | table
         config = self.folder / "socialpub.toml"
         config.write_text("".join(_toml(name, table) for name, table in tables.items()))
         config.chmod(0o600)
-        organization = self.commands([["org", "create", "Bench"], ""])[0]["id"]
-        profile = self.commands([["profile", "list", "--org", organization], ""])[0][0]["id"]
-        self.people(organization, profile)
+        if self.home:
+            dataset.copy(self.home, self.folder)
+            self.people = self._settle(dataset.ORGANIZATION, dataset.BIG, ACCOUNTS)
+        else:
+            self.people = self._settle(*self._organization("Bench"), ACCOUNTS)
+        if crowd:
+            self.crowd = self._settle(*self._organization("Crowd"), crowd)
 
-    def people(self, organization: str, profile: str) -> None:
-        """A key, and accounts that the simulator knows."""
-        made = [self.simulator.account(f"bench-{self.port}-{number}.test") for number in range(ACCOUNTS)]
-        connect = ["account", "connect", SIMULATED, "--profile", profile, "--handle"]
-        key, *accounts = self.commands(
-            [["key", "create", "--org", organization], ""],
-            *([[*connect, one["handle"]], one["appPassword"]] for one in made),
+    def _organization(self, name: str) -> tuple[str, str]:
+        (made,) = self.commands((["org", "create", name], ""))
+        (found,) = self.commands((["profile", "list", "--org", made["id"]], ""))
+        return made["id"], found[0]["id"]
+
+    def _settle(self, organization: str, profile: str, accounts: int) -> People:
+        add = ["account", "add", "--profile", profile, "--platform", SIMULATED, "--platform-account-id"]
+        made = [self.simulator.account() for _ in range(accounts)]
+        tokens = ("accessToken", "refreshToken", "expiresAt", "extra")
+        key, *added = self.commands(
+            (["key", "create", "--org", organization], ""),
+            *(([*add, one["platformAccountId"]], json.dumps({name: one[name] for name in tokens})) for one in made),
         )
-        self.key, self.accounts = key["key"], [account["id"] for account in accounts]
+        return People(key["key"], [account["id"] for account in added])
 
-    def commands(self, *asked: Sequence[Any]) -> list[Any]:
-        """What the commands of this checkout answer."""
+    def commands(self, *asked: tuple[list[str], str]) -> list[Any]:
+        """What commands of this checkout answer, each with its arguments and standard input."""
         config = ["--config", str(self.folder / "socialpub.toml")]
         done = subprocess.run(
             [self.python, str(ROOT / "benchmarks" / "furnish.py")],
-            cwd=self.checkout,
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(self.checkout)},
-            input=json.dumps([[[*arguments, *config], secret] for arguments, secret in asked]),
+            cwd=self.folder,
+            env=self.environment,
+            input=json.dumps([[[*arguments, *config], given] for arguments, given in asked]),
             capture_output=True,
             text=True,
             check=False,
@@ -145,15 +174,20 @@ class Side:
             raise BenchError(f"{self.checkout}: {done.stderr[-2000:]}")
         return list(json.loads(done.stdout))
 
+    # --- Serving ---
+
     def start(self, **environment: str) -> Process:
         """Serve, and be ready."""
         self.process = Process(
             [self.python, "-m", "socialpub", "serve", "--config", str(self.folder / "socialpub.toml")],
-            self.checkout,
+            self.folder,
             self.folder / "server.log",
-            environment,
+            {**self.environment, **environment},
         )
-        self.process.wait_listening(self.port)
+        self.started = self.process.wait_listening(self.port)
+        if self.home and not self._resumed:  # its database is a copy, with which a server publishes only once told so
+            self.commands((["resume", "--after-restore"], ""))
+            self._resumed = True
         return self.process
 
     def stop(self) -> None:
@@ -167,13 +201,36 @@ class Side:
             raise BenchError(f"{self.name} does not run.")
         return self.process
 
-    def get(self, path: str, **query: Any) -> Any:
-        answer = httpx.get(self.url + path, params=query, headers=self.headers, trust_env=False, timeout=60)
+    def get(self, path: str, **query: Any) -> httpx.Response:
+        headers = self.people.headers
+        answer = httpx.get(self.url + path, params=query, headers=headers, trust_env=False, timeout=60)
         return answer.raise_for_status()
 
     def post(self, body: dict[str, Any]) -> Any:
-        answer = httpx.post(self.url + "/v1/posts", json=body, headers=self.headers, trust_env=False, timeout=60)
+        answer = httpx.post(self.url + "/v1/posts", json=body, headers=self.people.headers, trust_env=False, timeout=60)
         return answer.raise_for_status().json()
+
+
+@dataclass
+class Stage:
+    """Everything that a run has: where its files are, the servers, how often and how long each load is.
+
+    The first side is the one that is judged; `empty` is the same code on a database of a page.
+    """
+
+    folder: Path
+    bare: Bare
+    simulator: Simulator
+    sides: list[Side]
+    rounds: int
+    seconds: int
+    quick: bool = False
+    steady_seconds: int = 300
+    empty: Side | None = None
+
+    @property
+    def first(self) -> Side:
+        return self.sides[0]
 
 
 def _toml(name: str, table: dict[str, Any]) -> str:
@@ -195,11 +252,11 @@ def bare(folder: Path) -> Iterator[Bare]:
     try:
         yield made
     finally:
-        made.stop()
+        made.process.stop()
 
 
 @contextlib.contextmanager
-def serving(sides: Sequence[Side]) -> Iterator[None]:
+def serving(*sides: Side) -> Iterator[None]:
     try:
         for side in sides:
             side.start()

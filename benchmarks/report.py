@@ -1,0 +1,111 @@
+"""What a run found: a table for the terminal, and a page with plots that is kept beside this module."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+import subprocess
+import time
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from benchmarks.goals import Result
+from benchmarks.stage import ROOT
+
+PAGE = ROOT / "benchmarks" / "results.md"
+WIDTH, LABEL, LINE, FULL = 900, 420, 26, 1.5  # pixels; the right end of a plot is one and a half times the must
+COLOURS = {"goal": "#2a9d8f", "must": "#8ab17d", "MISSED": "#e76f51"}
+
+
+def line(result: Result) -> str:
+    """A row of the terminal's table."""
+    goal = result.goal
+    told = f"{goal.title:<70}{goal.shown(result.value):>12}{goal.told(goal.must):>12}{goal.told(goal.goal):>12}"
+    return f"{told}  {result.verdict:<7}{result.note}"
+
+
+HEAD = f"{'':<70}{'measured':>12}{'must':>12}{'goal':>12}"
+
+
+def machine() -> str:
+    """Where this runs."""
+    return (
+        f"{os.cpu_count()} cores ({_processor()}), load {os.getloadavg()[0]:.1f}, {platform.system()} "
+        f"{platform.release()}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+    )
+
+
+def write(results: Sequence[Result], rows: int) -> Path:
+    """The page and its plots."""
+    shares = [result for result in results if result.goal.at_least]
+    limits = [result for result in results if not result.goal.at_least]
+    (PAGE.parent / "shares.svg").write_text(_plot(shares, "At least: the line is the must, the mark the goal"))
+    (PAGE.parent / "limits.svg").write_text(_plot(limits, "At most: the line is the must"))
+    PAGE.write_text(_page(results, rows))
+    return PAGE
+
+
+def _page(results: Sequence[Result], rows: int) -> str:
+    missed = [result.goal.title for result in results if result.missed]
+    lines = [
+        "# What `make bench` measured",
+        "",
+        f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC, commit {_commit()}, {rows:,} posts with history.",
+        f"{machine()}.",
+        "",
+        "socialpub as a process of its own on a durable SQLite file, the bundled simulator as another, wrk with 16",
+        "kept connections, everything on the one machine. Shares are of the requests a second that a bare Sanic",
+        "handler answers in the same run; every value is the median of its rounds. Read ratios: absolutes hold for no",
+        "machine.",
+        "",
+        f"**{len(missed)} of {len(results)} missed**" + (f": {'; '.join(missed)}." if missed else "."),
+        "",
+        "| | measured | must | goal | | |",
+        "|---|---|---|---|---|---|",
+    ]
+    for result in results:
+        goal, verdict = result.goal, f"**{result.verdict}**" if result.missed else result.verdict
+        cells = (goal.title, goal.shown(result.value), goal.told(goal.must), goal.told(goal.goal), verdict, result.note)
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", "![Shares](shares.svg)", "", "![Limits](limits.svg)", ""]
+    return "\n".join(lines)
+
+
+def _plot(results: Sequence[Result], title: str) -> str:
+    """Bars of what was measured, each as a part of its must."""
+    height = LINE * (len(results) + 2)
+    unit = (WIDTH - LABEL - 90) / FULL
+    must = LABEL + unit
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+        f'<text x="8" y="17" font-weight="bold">{escape(title)}</text>',
+    ]
+    for number, result in enumerate(results, 1):
+        goal, top = result.goal, number * LINE
+        part = min(FULL, max(0.0, result.value / goal.must if goal.must else float(result.value > 0)))
+        parts += [
+            f'<text x="8" y="{top + 17}">{escape(goal.title)}</text>',
+            f'<rect x="{LABEL}" y="{top + 4}" width="{max(1.0, part * unit):.1f}" height="{LINE - 8}" '
+            f'fill="{COLOURS[result.verdict]}"/>',
+            f'<text x="{LABEL + part * unit + 5:.1f}" y="{top + 17}">{escape(goal.shown(result.value))}</text>',
+        ]
+        if goal.goal != goal.must and goal.goal / goal.must <= FULL:
+            x = LABEL + goal.goal / goal.must * unit
+            parts.append(f'<path d="M{x:.1f} {top + 2}v{LINE - 4}" stroke="#264653" stroke-dasharray="3 2"/>')
+    parts.append(f'<path d="M{must:.1f} {LINE}v{LINE * len(results)}" stroke="#264653" stroke-width="2"/>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _commit() -> str:
+    asked = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((one.partition(":")[2].strip() for one in lines if one.startswith("model name")), platform.machine())

@@ -1,0 +1,73 @@
+"""A server that does nothing: how fast it is there, and what it costs to have."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import dataset
+from benchmarks.goals import IDLE, SIZE, START, Result
+from benchmarks.stage import Side, Stage
+
+SETTLE_SECONDS, QUICK_SETTLE_SECONDS = 20, 3
+IDLE_SECONDS, QUICK_IDLE_SECONDS = 75, 15  # sweeps go every minute
+STARTS, QUICK_STARTS = 3, 1
+
+
+def size(rows: int, home: Path) -> Result:
+    """Of the database as it was filled, before anything was measured."""
+    taken, posts = (home / "socialpub.db").stat().st_size, dataset.total(rows)
+    return Result(SIZE, taken / posts, f"{taken / 1e6:,.0f} MB for {posts:,} posts")
+
+
+def starts(stage: Stage) -> Result:
+    """It has to run, and runs afterwards."""
+    found: dict[str, list[float]] = {"after a stop": [], "after a kill": [], "with a cold file": []}
+    side = stage.first
+    for _ in range(QUICK_STARTS if stage.quick else STARTS):
+        side.stop()
+        side.start()
+        found["after a stop"].append(side.started)
+        side.running.kill()
+        side.start()
+        found["after a kill"].append(side.started)
+        side.stop()
+        _evict(side)
+        side.start()
+        found["with a cold file"].append(side.started)
+    middles = {name: statistics.median(times) for name, times in found.items()}
+    told = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in middles.items())
+    if stage.empty is not None:
+        told += f"; {stage.empty.name} {stage.empty.started:.2f} s"
+    return Result(START, max(middles.values()), told)
+
+
+def _evict(side: Side) -> None:
+    """Nothing of the database is in memory."""
+    for file in side.folder.glob("socialpub.db*"):
+        handle = os.open(file, os.O_RDONLY)
+        try:
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(handle)
+
+
+def idle(stage: Stage) -> Iterator[Result]:
+    """A server that was just started, with its own work for every minute."""
+    memory, cpu, read = IDLE
+    process = stage.first.running
+    time.sleep(QUICK_SETTLE_SECONDS if stage.quick else SETTLE_SECONDS)
+    before, began = process.usage(), time.monotonic()
+    time.sleep(QUICK_IDLE_SECONDS if stage.quick else IDLE_SECONDS)
+    used, took = process.usage() - before, time.monotonic() - began
+    held = process.held()
+    told = f"{held.threads} threads, {held.descriptors} descriptors"
+    if stage.empty is not None:
+        told += f"; {stage.empty.name} {stage.empty.running.held().mib:.0f} MiB"
+    yield Result(memory, held.mib, told)
+    yield Result(cpu, used.cpu_ms / took / 10, f"{used.switches / took:.1f} switches a second")
+    told = f"{used.reads / took * 60:.0f} reads a minute, {used.from_disk / took * 60 / 1e6:.2f} MB of it from the disk"
+    yield Result(read, used.read / took * 60 / 1e6, told)

@@ -1,0 +1,46 @@
+"""A slow disk: posts that are accepted at the same time share its syncs."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+from pathlib import Path
+
+from benchmarks import load, raw, shares
+from benchmarks.goals import FSYNC, Result
+from benchmarks.machine import BenchError
+from benchmarks.stage import Stage
+
+
+def measure(stage: Stage) -> Result:
+    """By turns: sqlite3 alone with one transaction a request, and socialpub, both on that disk."""
+    side, slow = stage.empty or stage.first, {"LD_PRELOAD": str(_shim(stage.folder))}
+    script = shares.WORK["post_scheduled"].script
+    ratios, rates, singles = [], [], []
+    side.stop()
+    side.start(**slow)
+    for _ in range(stage.rounds):
+        single = raw.rate(side, stage.folder, stage.seconds, targets=1, environment=slow)
+        done = load.run(script(side), side.url, side.running, stage.folder, stage.seconds)
+        ratios.append(done.rate / single)
+        rates.append(done.rate)
+        singles.append(single)
+    one = load.run(script(side), side.url, side.running, stage.folder, stage.seconds, connections=1)
+    side.stop()
+    side.start()
+    told = (
+        f"{statistics.median(rates):,.0f}/s beside {statistics.median(singles):,.0f}/s of sqlite3 alone;"
+        f" one connection {one.rate:,.0f}/s"
+    )
+    return Result(FSYNC, statistics.median(ratios), told)
+
+
+def _shim(folder: Path) -> Path:
+    """The preloaded library; BenchError where there is no compiler."""
+    if shutil.which("gcc") is None:
+        raise BenchError("The slow disk is made with gcc, which is not installed: apt install gcc")
+    made = folder / "slow_disk.so"
+    source = Path(__file__).with_suffix(".c")
+    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", made, source], check=True)
+    return made

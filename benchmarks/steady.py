@@ -1,0 +1,53 @@
+"""Minutes of steady load: what a server holds must not grow."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+from benchmarks import load
+from benchmarks.goals import LOADED, STEADY, Result
+from benchmarks.machine import Held
+from benchmarks.shares import LIST, later
+from benchmarks.stage import Stage
+
+BETWEEN_SECONDS = 1.0
+
+
+def measure(stage: Stage) -> Iterator[Result]:
+    """Some list, some publish now, some for later; the first third of the time warms up, the others are compared."""
+    side, seconds = stage.first, stage.steady_seconds
+    key, accounts = side.people.key, side.people.accounts
+    loads = (
+        (load.get([LIST], key), 4),
+        (load.post("/v1/posts", key, accounts), 4),
+        (load.post("/v1/posts", key, accounts, at=later()), 4),
+    )
+    samples: list[Held] = []
+    with contextlib.ExitStack() as stack:
+        for script, connections in loads:
+            stack.enter_context(load.beside(script, side.url, stage.folder, seconds + 60, connections=connections))
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            time.sleep(BETWEEN_SECONDS)
+            samples.append(side.running.held())
+    third = len(samples) // 3
+    middle, end = samples[third : 2 * third], samples[2 * third :]
+    for goal, of in zip(STEADY, _HELD, strict=True):
+        before, after = (statistics.median(map(of, some)) for some in (middle, end))
+        yield Result(goal, after - before, f"from {before:.0f} to {after:.0f}, in {seconds} s")
+
+
+_HELD: tuple[Callable[[Held], float], ...] = (
+    lambda held: held.mib,
+    lambda held: held.threads,
+    lambda held: held.descriptors,
+)
+
+
+def loaded(stage: Stage) -> Result:
+    """What is held when everything else was measured."""
+    held = stage.first.running.held()
+    return Result(LOADED, held.mib, f"{held.threads} threads, {held.descriptors} descriptors")
