@@ -23,23 +23,52 @@ _NAMES = (  # parameters that sign an address, or are as good as a password
     "|key-pair-id|hmac|[a-z_]*token|appsecret_proof|client_secret|client_assertion|code_verifier|code|refresh|jwt"
     "|password|secret|api_key|apikey|access_key|oh|oe"
 )
+# (words, one of which stands in whatever it finds, in small letters; pattern; what is left in its place)
 _PATTERNS = (
-    (re.compile(r"\b([A-Za-z0-9]{1,32}_(?:live|test)_)[0-9A-Za-z]{20,}"), rf"\1{HIDDEN}"),  # API keys
-    (re.compile(r"\b(Bearer|DPoP|Basic|OAuth)( +|%20|\+)[A-Za-z0-9._~+/%-]{16,}=*", re.IGNORECASE), rf"\1\2{HIDDEN}"),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?"), HIDDEN),  # JSON web tokens
-    (re.compile(rf"([?&;](?:amp;)?(?:{_NAMES})=)[^&#;\s\"'<>\\]+", re.IGNORECASE), rf"\1{HIDDEN}"),
-    (re.compile(rf"((?:%3F|%26)(?:{_NAMES})%3D)(?:(?!%26|%23)[^&#;\s\"'<>\\])+", re.IGNORECASE), rf"\1{HIDDEN}"),
-    (re.compile(r"(/setup/)[A-Za-z0-9_-]{8,}"), rf"\1{HIDDEN}"),
-    (re.compile(r"(/media/med_[A-Za-z0-9]+/)[A-Za-z0-9_-]{8,}"), rf"\1{HIDDEN}"),
-    (re.compile(r"(://)[^/\s@:\"'<>]+:[^/\s@\"'<>]+@"), rf"\1{HIDDEN}@"),  # name and password
+    (("_live_", "_test_"), re.compile(r"\b([A-Za-z0-9]{1,32}_(?:live|test)_)[0-9A-Za-z]{20,}"), rf"\1{HIDDEN}"),  # keys
+    (
+        ("bearer", "dpop", "basic", "oauth"),
+        re.compile(r"\b(Bearer|DPoP|Basic|OAuth)( +|%20|\+)[A-Za-z0-9._~+/%-]{16,}=*", re.IGNORECASE),
+        rf"\1\2{HIDDEN}",
+    ),
+    (
+        ("eyj",),
+        re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?"),
+        HIDDEN,
+    ),  # JSON web tokens
+    (("=",), re.compile(rf"([?&;](?:amp;)?(?:{_NAMES})=)[^&#;\s\"'<>\\]+", re.IGNORECASE), rf"\1{HIDDEN}"),
+    (
+        ("%3d",),
+        re.compile(rf"((?:%3F|%26)(?:{_NAMES})%3D)(?:(?!%26|%23)[^&#;\s\"'<>\\])+", re.IGNORECASE),
+        rf"\1{HIDDEN}",
+    ),
+    (("/setup/",), re.compile(r"(/setup/)[A-Za-z0-9_-]{8,}"), rf"\1{HIDDEN}"),
+    (("/media/med_",), re.compile(r"(/media/med_[A-Za-z0-9]+/)[A-Za-z0-9_-]{8,}"), rf"\1{HIDDEN}"),
+    (("://",), re.compile(r"(://)[^/\s@:\"'<>]+:[^/\s@\"'<>]+@"), rf"\1{HIDDEN}@"),  # name and password
 )
+
+
+_WORDS = tuple(word for words, _, _ in _PATTERNS for word in words)
 
 
 def text(said: str) -> str:
     """Without what looks like a key, a bearer token, a signature of an address, a set-up link."""
-    for pattern, instead in _PATTERNS:
+    if not _may_hide(said):
+        return said
+    for _, pattern, instead in _PATTERNS:
         said = pattern.sub(instead, said)
     return said
+
+
+def _may_hide(said: str) -> bool:
+    """Whether a pattern may find something: few lines hold any of the words, and to look for these takes less."""
+    if not said.isascii():
+        return True  # other letters may count as these where case does not
+    plain = said.lower()
+    for word in _WORDS:  # noqa: SIM110 - a generator takes as long as all the words
+        if word in plain:
+            return True
+    return False
 
 
 def without(said: str, secrets: Iterable[str]) -> str:
@@ -93,6 +122,8 @@ _INDENT = "\n  | "
 
 def one_line(said: str) -> str:
     """As one line of visible characters."""
+    if said.isascii() and said.isprintable():
+        return said
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), said)
 
 
@@ -100,6 +131,14 @@ class LogFormatter(logging.Formatter):
     """The one way into the log: a record is one line, its traceback the indented lines after it, neither with a
     secret. Nothing that anybody sends can look like another record.
     """
+
+    _second, _shown = 0, ""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        second = int(record.created)
+        if second != self._second:  # it is the same for all the lines of a second
+            self._shown, self._second = super().formatTime(record, self.default_time_format), second
+        return f"{self._shown},{int(record.msecs):03d}"
 
     def format(self, record: logging.LogRecord) -> str:
         return _INDENT.join(one_line(text(part)) for part in super().format(record).split("\n"))

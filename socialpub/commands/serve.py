@@ -12,7 +12,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
@@ -21,6 +21,7 @@ from socialpub.base import config, net, private, redact, troubles
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
 from socialpub.base.host import Host, this_host
+from socialpub.base.log import Behind
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.core import copies, instance
 from socialpub.domain.core.service import Service, close_service, open_service
@@ -84,11 +85,10 @@ def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> Non
         raise StartError(f"{service.db.path}: {service.db.failing or error.message}") from error
     if service.db.place.lost:  # as it stands: Python's own end would close the files, and write to what is there now
         print(f"socialpub: {service.db.place.lost}", file=sys.stderr, flush=True)
-        os._exit(FAILED)
+        _end_at_once(FAILED)
     lost = service.db.fenced.is_set()
     if service.is_busy():
-        sys.stderr.flush()
-        os._exit(REFUSED if lost else 0)
+        _end_at_once(REFUSED if lost else 0)
     if lost:
         raise RefusedError(f"{service.db.path}: {service.db.failing}")
 
@@ -204,9 +204,18 @@ def _needed_keys(path: Path) -> set[str]:
 
 
 def set_up_logging(level: int = logging.INFO) -> None:
-    """Logs go to standard error, a line each."""
-    handler = logging.StreamHandler(sys.stderr)
+    """Logs go to standard error, a line each, by a thread that nobody waits for."""
+    if logging.getLogger().handlers:
+        return
+    handler = Behind(sys.stderr)
     handler.setFormatter(redact.LogFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=level, handlers=[handler])
     for noisy in ("httpx", "httpcore", "huey", "huey.consumer", "sanic.root", "sanic.server"):
         logging.getLogger(noisy).setLevel(max(level, logging.WARNING))
+
+
+def _end_at_once(code: int) -> NoReturn:
+    """End without what Python does at its end; what was logged is written."""
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code)

@@ -6,6 +6,7 @@ Routing comes before, the envelope after (`errors.py`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -42,7 +43,7 @@ class Door:
         self.windows = limits.Windows(service.runtime.clock)
         self.shelf = Shelf()
         self.budgets = bodies.Budgets()
-        self._running: set[asyncio.Task[Any]] = set()
+        self._inside, self._empty = 0, asyncio.Event()  # handlers that run, and that none does
         self._closed = False
 
     def endpoint(self, route: Route) -> Callable[[Arrival], Coroutine[Any, Any, HTTPResponse]]:
@@ -51,24 +52,28 @@ class Door:
         async def answer(request: Arrival) -> HTTPResponse:
             request.ctx.route = route
             asker.set(ANYBODY)
-            try:
-                scope = await self._who(request, route)
-            except ApiError as error:
-                if route.guard != "page" or error.code != "unauthenticated":
-                    raise
-                return people.sign_in_first(request.method, request.path, request.query_string).response()
-            scope = request.ctx.scope = replace(scope, needs=route.needs)
-            asker.set(Share(owner=scope.organization) if scope.organization else ANYBODY)
-            self._rate(request, route, scope)
-            self._open(route)
-            threads = self.service.reading.of(Share(owner=scope.organization))
-            call = Call(request, route, self.service, self.engine, scope, threads)
+            scope = NOBODY
+            if route.guard != "open":
+                try:
+                    scope = await self._who(request, route)
+                except ApiError as error:
+                    if route.guard != "page" or error.code != "unauthenticated":
+                        raise
+                    return people.sign_in_first(request.method, request.path, request.query_string).response()
+                scope = request.ctx.scope = replace(scope, needs=route.needs) if route.needs else scope
+                asker.set(Share(owner=scope.organization) if scope.organization else ANYBODY)
+            if route.api:
+                self._rate(request, route, scope)
+                self._open()
+            call = Call(request, route, self.service, self.engine, scope)
             try:
                 await self._receive(call)
                 act.admit(scope)
             except BaseException:
                 call.close()
                 raise
+            if route.light:
+                return (await self._handle(call)).response()
             return (await self._to_its_end(call)).response(call.lose)
 
         answer.__name__ = f"{route.method.lower()}_{route.handler.__module__.rsplit('.')[-1]}_{route.handler.__name__}"
@@ -82,7 +87,8 @@ class Door:
             call.received = await route.receive(call)
             return
         if not route.body_max:
-            await bodies.ignore_body(call.request)
+            if http.has_body(call.request):
+                await bodies.ignore_body(call.request)
         elif route.api:
             await self._arrive(call)
         else:
@@ -106,7 +112,11 @@ class Door:
         await bodies.arrive(call.request, most, call.arrived, call.pool)
         call.body = bytes(scan.kept)
 
-    async def _handle(self, call: Call) -> Reply:
+    def _handle(self, call: Call) -> Coroutine[Any, Any, Reply]:
+        self._inside += 1  # from now on, and not when its task first runs
+        return self._handled(call)
+
+    async def _handled(self, call: Call) -> Reply:
         try:
             if call.route.constant:
                 return await self.shelf.answer(
@@ -115,14 +125,14 @@ class Door:
             return await call.route.handler(call)
         finally:
             call.close()
+            self._inside -= 1
+            if self._closed and not self._inside:
+                self._empty.set()
 
     async def _to_its_end(self, call: Call) -> Reply:
         """The handler's answer; a client that goes away does not stop what it has begun."""
-        task = asyncio.ensure_future(self._handle(call))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
         try:
-            return await asyncio.shield(task)
+            return await asyncio.shield(asyncio.ensure_future(self._handle(call)))
         except asyncio.CancelledError:
             call.lose()
             raise
@@ -131,14 +141,16 @@ class Door:
         """Let no more requests of the API in: the server stops. Those that are in are answered."""
         self._closed = True
 
-    def _open(self, route: Route) -> None:
-        if self._closed and route.api:
+    def _open(self) -> None:
+        if self._closed:
             raise refuse("service.stopping", retry_after=STOPPING_RETRY_SECONDS)
 
     async def drained(self, seconds: float) -> None:
         """Wait for the handlers that are still running, at most `seconds`."""
-        if self._running:
-            await asyncio.wait(self._running, timeout=seconds)
+        if self._inside:
+            self._empty.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), seconds)
 
     # --- Who ---
 
@@ -195,11 +207,9 @@ class Door:
     # --- How often ---
 
     def _rate(self, request: Arrival, route: Route, scope: Scope) -> None:
-        if not route.api:
-            return
         caller = scope.key or scope.user or edge.caller(self.service, request)
         limit = getattr(self.service.runtime.settings.limits, route.limit)
-        rate = self.windows.spend(f"{caller}:{route.method}:{route.path}", limit)
+        rate = self.windows.spend(f"{caller}:{route.window}", limit)
         request.ctx.rate = rate
         if not rate.allowed:
             raise ApiError("rate_limited", retry_after=rate.reset)

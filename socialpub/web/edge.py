@@ -19,6 +19,8 @@ from socialpub.domain.core.service import Service
 SESSION_COOKIE = "socialpub_session"
 DEVICE_COOKIE = "socialpub_device"
 HEALTH = ("/healthz", "/readyz")
+CALLERS_KEPT = 4096  # whoever asked last is known, and need not be read from text again
+FORWARDED_KEPT = 100  # characters: few proxies stand in a row
 _PORTS = {"http": 80, "https": 443}
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -50,22 +52,27 @@ def caller(service: Service, request: Request) -> str:
 
     It is the peer's, or where the peer is a trusted proxy the last one in X-Forwarded-For that is none.
     """
-    peer = str(request.conn_info.client_ip if request.conn_info else "")
-    address, forwarded = _address(peer), _forwarded(request)
+    peer = request.conn_info.client_ip if request.conn_info else ""
+    lines = request.headers.getall("x-forwarded-for", None)
+    forwarded = ",".join(lines) if lines else ""
+    read = _known_caller if len(forwarded) <= FORWARDED_KEPT else _caller
+    return read(peer, forwarded, tuple(service.runtime.settings.server.trusted_proxies))
+
+
+def _caller(peer: str, forwarded: str, trusted: tuple[str, ...]) -> str:
+    address = _address(peer)
     if address is None:
         return peer
-    while _is_trusted(service, address) and forwarded:
-        before = _address(forwarded.pop())
-        if before is None:
+    before = [part for part in map(str.strip, forwarded.split(",")) if part]
+    while before and _is_trusted(trusted, address):
+        named = _address(before.pop())
+        if named is None:
             break
-        address = before
+        address = named
     return str(address if address.version == 4 else ipaddress.ip_network((address, 64), strict=False))
 
 
-def _forwarded(request: Request) -> list[str]:
-    """The addresses of every X-Forwarded-For line, in order."""
-    lines = ",".join(request.headers.getall("x-forwarded-for", []))
-    return [part for part in map(str.strip, lines.split(",")) if part]
+_known_caller = functools.lru_cache(CALLERS_KEPT)(_caller)
 
 
 def _address(text: str) -> Address | None:
@@ -77,8 +84,8 @@ def _address(text: str) -> Address | None:
     return getattr(found, "ipv4_mapped", None) or found
 
 
-def _is_trusted(service: Service, address: Address) -> bool:
-    return any(address in network for network in _trusted(tuple(service.runtime.settings.server.trusted_proxies)))
+def _is_trusted(trusted: tuple[str, ...], address: Address) -> bool:
+    return any(address in network for network in _trusted(trusted))
 
 
 _trusted = functools.cache(proxies)

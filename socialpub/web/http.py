@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from types import SimpleNamespace
 from typing import Any, Literal, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
@@ -18,6 +19,7 @@ from sanic.exceptions import BadURL
 from socialpub.base import crypto
 from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError, refuse
+from socialpub.base.fair import Share
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.engine import Engine
 from socialpub.domain.media.files import Arriving
@@ -52,6 +54,7 @@ class Route:
     `takes`: bytes of a body, where it is not what follows from the rest (`body_max`).
     `constant`: the same for everybody for as long as the server runs.
     `needs`: the roles of people who may; none named: all.
+    `light`: nothing comes of it but its answer. It ends with a caller who goes away, and needs no task of its own.
     `waits`: the answer tells of a batch that goes on, and `Prefer` says how long to wait for it.
     """
 
@@ -67,16 +70,17 @@ class Route:
     constant: bool = False
     waits: bool = False
     needs: tuple[str, ...] = ()
+    light: bool = False
 
-    @property
+    @cached_property
     def body(self) -> type[BaseModel] | None:
         return self.says.body if self.says else None
 
-    @property
+    @cached_property
     def query(self) -> type[BaseModel]:
         return self.says.query if self.says else NoQuery
 
-    @property
+    @cached_property
     def body_max(self) -> int:
         """The bytes of a body that are taken at most: none for reads, few for forms and where the body says nothing."""
         if self.takes is not None:
@@ -85,9 +89,14 @@ class Route:
             return 0
         return FORM_MAX if self.body is None else SMALL_MAX
 
-    @property
+    @cached_property
     def api(self) -> bool:
         return self.path.startswith("/v1")
+
+    @cached_property
+    def window(self) -> str:
+        """The rate window of a caller here."""
+        return f"{self.method}:{self.path}"
 
 
 @dataclass
@@ -99,13 +108,17 @@ class Call:
     service: Service
     engine: Engine
     scope: Scope
-    pool: Executor  # for what takes long, in the caller's share
     body: bytes = b""
     arrived: Arrived | None = None
     key: limits.Key | None = None
     received: Any = None
     gone: bool = False  # the client: nobody will hear the answer
     when_gone: Callable[[], object] = lambda: None
+
+    @property
+    def pool(self) -> Executor:
+        """For what takes long, in the caller's share."""
+        return self.service.reading.of(Share(owner=self.scope.organization))
 
     @property
     def who(self) -> Actor:
@@ -170,7 +183,8 @@ class Call:
 
     def query(self, model: type[M]) -> M:
         """The query parameters; ApiError `validation_failed`, an unknown one included."""
-        return issues.parse_object(model, query_values(self.request.query_string, model))
+        asked = self.request.query_string
+        return issues.parse_object(model, query_values(asked, model)) if asked else _nothing_asked(model)
 
 
 @dataclass(frozen=True)
@@ -227,6 +241,11 @@ class Arrival(Request):
             self.ctx.bad_target = True
 
 
+def has_body(request: Arrival) -> bool:
+    """Whether a body comes with it, be it empty."""
+    return bool(getattr(request.stream, "request_body", None))
+
+
 def check_type(request: Request, body: bytes) -> None:
     """ApiError `http.request` for a body that does not say it is JSON: no form of another site can say that."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -237,6 +256,12 @@ def check_type(request: Request, body: bytes) -> None:
 def is_broken(request: Arrival) -> bool:
     """Whether the request line or the headers could not be read: then there is no request to speak of."""
     return request.method == "NONE" or request.ctx.bad_target
+
+
+@lru_cache
+def _nothing_asked(model: type[M]) -> M:
+    """Queries are frozen, so one without parameters is made once."""
+    return issues.parse_object(model, {})
 
 
 def query_values(text: str, model: type[BaseModel]) -> dict[str, Any]:
@@ -268,8 +293,8 @@ def _number(value: str) -> int | str:
 
 def request_id(service: Service, request: Arrival) -> str:
     """The caller's X-Request-Id when it is well-formed, else a new one."""
-    given = request.headers.get("x-request-id", "")
-    return given if _REQUEST_ID.fullmatch(given) else service.runtime.ids.prefixed("req_")
+    given = request.headers.get("x-request-id")
+    return given if given and _REQUEST_ID.fullmatch(given) else service.runtime.ids.prefixed("req_")
 
 
 def trace_id(request: Arrival) -> str | None:

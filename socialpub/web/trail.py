@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from socialpub.base.log import Settled
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
@@ -14,27 +15,24 @@ from socialpub.web.http import Arrival
 log = logging.getLogger("socialpub.web")
 
 
+_LINE = logging.LogRecord(log.name, logging.INFO, __file__, 0, "%s %s %a %s %.0fms by %s from %s%s", None, None, "tell")
+
+
 def tell(service: Service, request: Arrival, status: int) -> None:
     """Write the line. Nothing that a caller wrote stands in it, but the path: no field's name, no message, no key."""
-    now = service.runtime.clock.monotonic()
-    took = now - (request.ctx.began or now)  # a request that never came whole has not begun
-    log.info(
-        "%s %s %s %s %.0fms by %s from %s%s",
-        request.ctx.request_id,
-        request.method,
-        _path(request),
-        status,
-        took * 1000,
-        _who(request.ctx.scope),
-        ascii(edge.caller(service, request))[1:-1] or "nowhere",
-        _why(request),
-    )
+    if not log.isEnabledFor(logging.INFO):
+        return
+    ctx, clock = request.ctx, service.runtime.clock
+    took = 0.0 if ctx.began is None else clock.monotonic() - ctx.began  # a request that never came whole has not begun
+    where = ascii(edge.caller(service, request))[1:-1] or "nowhere"
+    known = (ctx.request_id, request.method, _path(request), status, took * 1000, _who(ctx.scope), where, _why(request))
+    log.handle(Settled(_LINE, clock.now_ms(), known))
 
 
 def _path(request: Arrival) -> str:
     """The address as it was asked for; of a set-up link, which is good until it was used, only its kind."""
     route = request.ctx.route
-    return ascii(route.path if route and "<token" in route.path else request.path)
+    return route.path if route and "<token" in route.path else request.path
 
 
 def _who(scope: Scope | None) -> str:

@@ -63,6 +63,19 @@ def test_a_server_reads_nothing_of_the_simulator(start: Start, monkeypatch: pyte
     assert not [name for name in read if name.startswith(("socialpub.simulator", "socialpub.commands.demo"))]
 
 
+def test_every_request_has_its_line_in_the_log_when_a_server_has_ended(start: Start) -> None:
+    server = start("serve", "--port", "0")
+    with httpx.Client(base_url=address(server), trust_env=False) as asking:
+        ids = [asking.get("/healthz").headers["X-Request-Id"] for _ in range(300)]
+    server.popen.send_signal(signal.SIGTERM)
+    lines = "".join(iter(lambda: server.line("stderr"), ""))
+    assert server.popen.wait(20) == 0
+    assert (
+        re.findall(r" INFO socialpub.web (\S+) GET '/healthz' 200 \d+ms by nobody known from 127.0.0.1$", lines, re.M)
+        == ids
+    )
+
+
 def test_a_second_server_on_the_file_ends_with_3_and_waits_for_nothing(
     start: Start, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

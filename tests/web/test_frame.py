@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+import threading
+from typing import Any
+
 import pytest
 from sanic import Sanic
 
+from socialpub.web.app import ROUTES
 from socialpub.web.frame import SECURITY_HEADERS
 from socialpub.web.wire import App, Parcel, own_lines
-from tests.kit import Person, Server
+from tests.kit import UNKNOWN_ID, Person, Server
 from tests.web.raw import exchange
 
 RATE = ["ratelimit", "ratelimit-limit", "ratelimit-policy", "ratelimit-remaining", "ratelimit-reset"]
@@ -46,6 +52,43 @@ def test_each_header_stands_there_once_and_none_that_nobody_meant(
         *map(str.lower, SECURITY_HEADERS),
     ]
     assert sorted(name.lower() for name, _ in answer.headers.multi_items()) == sorted(always + rate)
+
+
+@pytest.fixture
+def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tasks that begin on the loop of the server, by their coroutines' names."""
+    begun: list[str] = []
+    create = asyncio.BaseEventLoop.create_task
+
+    def counted(loop: asyncio.BaseEventLoop, coroutine: Any, **named: Any) -> asyncio.Task[Any]:
+        if threading.current_thread().name == "web":
+            begun.append(coroutine.__qualname__)
+        return create(loop, coroutine, **named)
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_task", counted)
+    return begun
+
+
+LIGHT = [route.path for route in ROUTES if route.light]
+
+
+@pytest.mark.parametrize("path", LIGHT)
+def test_what_only_reads_runs_in_the_task_of_its_connection(path: str, alice: Person, tasks: list[str]) -> None:
+    alice.api.get("/healthz")  # which makes the connection
+    tasks.clear()
+    alice.api.get(re.sub(r"<\w+:str>", UNKNOWN_ID, path))
+    assert tasks == []
+
+
+def test_what_writes_runs_in_a_task_that_goes_on_without_its_caller(alice: Person, tasks: list[str]) -> None:
+    alice.api.get("/healthz")
+    tasks.clear()
+    alice.api.delete(f"/v1/posts/{UNKNOWN_ID}")
+    assert [name for name in tasks if name.startswith("Door.")] == ["Door._handled"]
+
+
+def test_only_reads_are_light() -> None:
+    assert [route.path for route in ROUTES if route.light and route.method != "GET"] == []
 
 
 @pytest.mark.parametrize("value", ["a\r\nSet-Cookie: b=c", "a\nSet-Cookie: b=c", "a\0Set-Cookie: b=c"])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import threading
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from socialpub.base.errors import refuse
 from socialpub.base.runtime import Clock, iso
@@ -165,8 +166,7 @@ def purge(tx: Tx, now: int) -> int:
 WINDOW_SECONDS = 60
 
 
-@dataclass(frozen=True)
-class Rate:
+class Rate(NamedTuple):
     """Where a caller stands in its window after (or, refused, without) this request."""
 
     limit: int
@@ -195,7 +195,7 @@ class Windows:
             if allowed and not dry:
                 hits.append(now)
             oldest = hits[0] if hits else now
-            left = int(-(-(oldest + WINDOW_SECONDS - now) // 1))
+            left = math.ceil(oldest + WINDOW_SECONDS - now)
             reset = min(max(1, left), WINDOW_SECONDS)  # rounding may make a bit more than the window of it
             return Rate(limit, max(0, limit - len(hits)), reset, allowed)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 
+from socialpub.base.compact import dumps
 from socialpub.base.errors import refuse
 from socialpub.base.runtime import key_trouble
 from socialpub.domain.accounts import accounts
@@ -22,6 +23,7 @@ LITTLE_ROOM = 4 * 1024 * 1024
 
 
 WELL: HealthBody = {"status": "ok"}
+_WELL = Reply(dumps(WELL))
 HEALTHZ = Operation(
     "Health",
     "health",
@@ -32,7 +34,7 @@ HEALTHZ = Operation(
 
 async def healthz(call: Call) -> Reply:
     """GET /healthz: the process answers."""
-    return Reply(HealthBody(status="ok"))
+    return _WELL
 
 
 ACTIVE: ReadyBody = {"status": "ok", "publishing": "active"}
