@@ -59,6 +59,10 @@ class _Listener(logging.Handler):
             self._lines.append(self.format(record))
 
 
+SHOWN_ONCE = re.compile(r'"signingSecret":"[^"]*"')
+"""What only the answer to the request that made it may hold."""
+
+
 @dataclass
 class Watch:
     """One server's secrets, log and answers, over all its restarts. `leaks` says what stands where it must not."""
@@ -82,7 +86,8 @@ class Watch:
     def hear(self, response: httpx.Response) -> None:
         """An answer of the server, when it is text."""
         if response.headers.get("Content-Type", "").startswith(("application/json", "text/")):
-            self.answers.append(response.text)
+            shown_once = response.request.method == "POST" and SHOWN_ONCE.search(response.text)
+            self.answers.append(SHOWN_ONCE.sub("", response.text) if shown_once else response.text)
 
     def leaks(self, home: Path) -> list[str]:
         """Each secret in the clear, as the place and its beginning."""

@@ -53,10 +53,11 @@ KNOWN = {
     "people/signin": {"_known", "_begin"},
     "people/tenancy": {"_find_key", "key_is_valid", "csrf_tokens"},
     "people/users": {"set_password", "offer_setup"},
-    "posts/batches": {"batch_body", "has_ended"},
+    "posts/batches": {"batch_body", "_open_posts", "_ended", "has_ended"},
     "posts/postlog": {"_filtered"},
     "posts/preflight": {"_recent", "_posted_before", "counted"},
     "posts/unheard": {"heard"},
+    "webhooks/deliver": {"_take"},
 }  # fmt: skip
 """Each was looked at: it gets ids that its caller has found within a scope, those of the caller's own session, key or
 request, or rows for this server's own upkeep. A new one goes here only if that is true of it."""

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from socialpub.base import private, troubles
+from socialpub.base import guard, private, troubles
 
 CONFIG_FILE = "socialpub.toml"
 _SECRET_WORDS = ("secret", "password", "encryption_keys")
@@ -128,6 +128,25 @@ class Media(Section):
     """
 
 
+class Webhooks(Section):
+    header_prefix: str = Field("X-Service", pattern=r"^[A-Za-z][A-Za-z0-9-]{0,39}$")
+    """The headers of a delivery begin with this: {header_prefix}-Signature, {header_prefix}-Event and so on."""
+    allowed_hosts: list[str] = []
+    """Receivers that may be private or plain http: names ("n8n"), addresses, and networks ("10.0.0.0/8", which lifts
+    the check of the address alone: a name that resolves into it must still be https). This is for webhooks only.
+    """
+    timeout: Duration = Field(10.0, ge=1, le=60)
+    """How long a receiver may take to answer, in all."""
+    waits: list[Duration] = [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0]
+    """Waits before a delivery is tried again; up to a tenth is added to each. One more attempt than waits is made."""
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _hosts(cls, value: list[str]) -> list[str]:
+        guard.allowed(value)
+        return value
+
+
 class Tokens(Section):
     expiring: Duration = seconds("7d")
     """How long before its end a token that cannot be refreshed counts as expiring."""
@@ -190,6 +209,7 @@ class Settings(BaseSettings):
     security: Security = Security()
     limits: Limits = Limits()
     media: Media = Media()
+    webhooks: Webhooks = Webhooks()
     tokens: Tokens = Tokens()
     publishing: Publishing = Publishing()
     scheduling: Scheduling = Scheduling()

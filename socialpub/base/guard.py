@@ -9,10 +9,13 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import httpx
 
 HTTPS = 443
+NOT_HTTPS = "it is not https"
 
 # Own table and not ipaddress.is_global, which calls several translation and multicast ranges global.
 _DENIED = tuple(
@@ -55,6 +58,44 @@ _CREDENTIALS = re.compile(r"[^/?#]*//[^/?#]*@")
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
+@dataclass(frozen=True)
+class Allowed:
+    """Receivers that the operator named: they may be private. A host by its name may be called over plain http, too."""
+
+    hosts: frozenset[str] = frozenset()
+    networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
+
+    def has_host(self, host: str) -> bool:
+        """Whether the host is named, or is an address that is, or that lies in a network that is."""
+        return host.rstrip(".") in self.hosts or self.has_address(host)
+
+    def has_address(self, text: str) -> bool:
+        if not self.networks:
+            return False
+        try:
+            address: Address = ipaddress.ip_address(text)
+        except ValueError:
+            return False
+        return any(address in network for network in self.networks)
+
+
+NOBODY_ALLOWED = Allowed()
+
+
+def allowed(entries: Iterable[str]) -> Allowed:
+    """What a list of host names, addresses and networks allows; ValueError names the entry that is none of them."""
+    hosts, networks = set(), []
+    for entry in entries:
+        text = entry.strip().lower().rstrip(".")
+        try:
+            networks.append(ipaddress.ip_network(text.strip("[]"), strict=False))
+        except ValueError:
+            if not _HOST_NAME.fullmatch(text) or _NUMERIC_END.fullmatch(text):
+                raise ValueError(f"{entry!r} is not a host name, an address or a network") from None
+            hosts.add(text)
+    return Allowed(frozenset(hosts), tuple(networks))
+
+
 def address_is_public(text: str) -> bool:
     """Whether an outbound call steered by a user may connect to this address."""
     try:
@@ -85,10 +126,10 @@ def may_connect(address: str, port: int) -> bool:
     return address_is_public(address) and (port == HTTPS or not address_is_own(address))
 
 
-def check_url(url: str, *, allow_private: bool = False) -> str | None:
+def check_url(url: str, *, allow_private: bool = False, named: Allowed = NOBODY_ALLOWED) -> str | None:
     """Why a URL that a user named may not be called, by its own text; None when it may, as far as that tells.
 
-    `allow_private`: any http or https URL with a host may (`security.allow_private_networks`).
+    `allow_private`: any http or https URL with a host may (`security.allow_private_networks`). `named`: so may these.
     """
     if not url.isprintable() or " " in url or "\\" in url:
         return "it is not a URL"
@@ -100,10 +141,12 @@ def check_url(url: str, *, allow_private: bool = False) -> str | None:
         return "it is not a URL"
     if allow_private and parts.scheme in ("http", "https"):
         return None if _ANY_HOST.fullmatch(host) else "it has no host"
-    if parts.scheme != "https":
-        return "it is not https"
     if _CREDENTIALS.match(url):
         return "it carries credentials"
+    if named.has_host(host.lower()) and parts.scheme in ("http", "https"):
+        return None
+    if parts.scheme != "https":
+        return NOT_HTTPS
     if port is not None and port != HTTPS and not 1024 <= port <= 65535:
         return "its port is reserved"
     return _check_host(host.lower())

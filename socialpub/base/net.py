@@ -228,7 +228,7 @@ class _Client:
         return {"Accept-Encoding": "identity"} | dict(headers or {})
 
     def _check(self, url: str) -> None:
-        reason = check_url(url) if self.policy.guarded else None
+        reason = check_url(url, named=self.policy.named) if self.policy.guarded else None
         if reason:
             raise _disallowed(url, reason)
 

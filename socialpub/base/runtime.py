@@ -8,12 +8,12 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, overload
 
-from socialpub.base import config, crypto, host, net, troubles
+from socialpub.base import config, crypto, guard, host, net, troubles
 
 
 class Clock(Protocol):
@@ -71,9 +71,12 @@ class Runtime:
     open_http: Callable[[net.Policy], net.Http] = net.open_http
     host: host.Host = field(default_factory=host.this_host)
     ids: Ids = field(init=False)
+    webhook_policy: net.Policy = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", Ids(self.clock, self.entropy))
+        named = guard.allowed(self.settings.webhooks.allowed_hosts)
+        object.__setattr__(self, "webhook_policy", replace(self.http_policy(guarded=True), named=named))
 
     def http_policy(self, *, guarded: bool) -> net.Policy:
         """How outbound calls may go: `guarded` for addresses that users name, else for configured hosts."""

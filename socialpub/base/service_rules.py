@@ -244,6 +244,13 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
         "Use a public address.",
     ),
     ServiceRule(
+        "webhook.endpoints.max",
+        _V,
+        "The organization has as many webhook endpoints as it may.",
+        "Delete one that is not used any more.",
+        status=409,
+    ),
+    ServiceRule(
         "profile.delete.not_empty",
         _V,
         "The profile still owns accounts.",

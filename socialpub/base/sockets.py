@@ -27,10 +27,17 @@ Resolver = Callable[[str, int], list[str]]
 
 @dataclass(frozen=True)
 class Policy:
-    """How calls of one client may go. `guarded`: https to public addresses only."""
+    """How calls of one client may go. `guarded`: https to public addresses only, but for those that are `named`."""
 
     guarded: bool
     resolver: Resolver
+    named: guard.Allowed = guard.NOBODY_ALLOWED
+
+    def may_connect(self, host: str, address: str, port: int) -> bool:
+        """Whether a call to this host may connect to the address that it resolved to."""
+        if not self.guarded or self.named.has_host(host.lower()) or self.named.has_address(address):
+            return True
+        return guard.may_connect(address, port)
 
 
 def resolve(host: str, port: int) -> list[str]:
@@ -132,7 +139,7 @@ class Backend(httpcore.NetworkBackend):
 
     def _addresses(self, host: str, port: int) -> list[str]:
         found = self._resolved(host, port)
-        if self._policy.guarded and not all(guard.may_connect(address, port) for address in found):
+        if not all(self._policy.may_connect(host, address, port) for address in found):
             raise PrivateAddressError(host)
         return found
 

@@ -361,6 +361,73 @@ class Event(BaseModel):
         indexes = ((("organization", "number"), False), (("post", "number"), False))
 
 
+class WebhookEndpoint(BaseModel):
+    """An address that events are sent to. `secret` and the one before it are sealed."""
+
+    row: ClassVar[type[rows.WebhookEndpointRow]] = rows.WebhookEndpointRow
+    id = TextField(primary_key=True)
+    organization = refers_to(Organization, "organization", index=True)
+    profile = refers_to(Profile, "profile", null=True)
+    url = TextField()
+    events = TextField(default="[]")  # JSON: the types that are sent; none named: all
+    description = TextField(null=True)
+    active = BooleanField(default=True)
+    secret = TextField()
+    previous_secret = TextField(null=True)
+    previous_until = BigIntegerField(null=True)  # it signs too, until then
+    failing_since = BigIntegerField(null=True)  # every delivery since then has failed
+    last_delivery_at = BigIntegerField(null=True)
+    last_failure_reason = TextField(null=True)
+    created_at = BigIntegerField()
+    updated_at = BigIntegerField()
+    deleted_at = BigIntegerField(null=True)
+
+
+class WebhookDelivery(BaseModel):
+    """One event on its way to one endpoint: written with the event, delivered from here."""
+
+    row: ClassVar[type[rows.WebhookDeliveryRow]] = rows.WebhookDeliveryRow
+    number = AutoField()
+    id = TextField(unique=True)
+    endpoint = refers_to(WebhookEndpoint, "endpoint")
+    organization = refers_to(Organization, "organization")
+    profile = refers_to(Profile, "profile", null=True)
+    event = refers_to(Event, "event", index=True)
+    type = TextField()
+    post = TextField(null=True)  # of one post they go out in order, while none is tried again
+    status = TextField(default="pending")  # pending, succeeded, failed
+    attempts = IntegerField(default=0)
+    tries = IntegerField(default=0)  # of them, since it was last asked for
+    next_attempt_at = BigIntegerField(null=True)
+    last_status_code = IntegerField(null=True)
+    last_error = TextField(null=True)
+    created_at = BigIntegerField()
+    updated_at = BigIntegerField()
+
+    class Meta:
+        indexes = ((("organization", "number"), False), (("endpoint", "status", "number"), False))
+
+
+WebhookDelivery.add_index(
+    WebhookDelivery.index(
+        WebhookDelivery.endpoint, WebhookDelivery.next_attempt_at, WebhookDelivery.number, name="webhook_delivery_due"
+    ).where(SQL("status = 'pending'"))
+)
+
+
+class WebhookAttempt(BaseModel):
+    """One call to an endpoint and what it answered."""
+
+    row: ClassVar[type[rows.WebhookAttemptRow]] = rows.WebhookAttemptRow
+    id = TextField(primary_key=True)
+    delivery = refers_to(WebhookDelivery, "delivery", index=True)
+    started_at = BigIntegerField()
+    duration_ms = BigIntegerField()
+    status_code = IntegerField(null=True)
+    error = TextField(null=True)
+    response_body = TextField(null=True)
+
+
 class Idempotency(BaseModel):
     """An Idempotency-Key and the answer it replays; `id` is the SHA-256 of its whole scope."""
 
@@ -474,6 +541,9 @@ TABLES = (
     Attempt,
     Intent,
     Event,
+    WebhookEndpoint,
+    WebhookDelivery,
+    WebhookAttempt,
     Idempotency,
     Usage,
     Audit,

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 R = TypeVar("R", covariant=True)
 AccountStatus = Literal["active", "expiring", "revoked"]
 MediaKind = Literal["image", "video"]
+DeliveryStatus = Literal["pending", "succeeded", "failed"]
 PostStatus = Literal["queued", "validated", "publishing", "published", "failed", "rejected", "canceled"]
 
 
@@ -248,6 +249,54 @@ class EventRow(TypedDict):
     data: str
     request_id: str | None
     created_at: int
+
+
+class WebhookEndpointRow(TypedDict):
+    id: str
+    organization: str
+    profile: str | None
+    url: str
+    events: str
+    description: str | None
+    active: bool
+    secret: str
+    previous_secret: str | None
+    previous_until: int | None
+    failing_since: int | None
+    last_delivery_at: int | None
+    last_failure_reason: str | None
+    created_at: int
+    updated_at: int
+    deleted_at: int | None
+
+
+class WebhookDeliveryRow(TypedDict):
+    number: int
+    id: str
+    endpoint: str
+    organization: str
+    profile: str | None
+    event: int
+    type: str
+    post: str | None
+    status: DeliveryStatus
+    attempts: int
+    tries: int
+    next_attempt_at: int | None
+    last_status_code: int | None
+    last_error: str | None
+    created_at: int
+    updated_at: int
+
+
+class WebhookAttemptRow(TypedDict):
+    id: str
+    delivery: int
+    started_at: int
+    duration_ms: int
+    status_code: int | None
+    error: str | None
+    response_body: str | None
 
 
 class IdempotencyRow(TypedDict):

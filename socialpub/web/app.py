@@ -13,7 +13,7 @@ from socialpub.domain.act import MANAGERS
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.engine import Engine
 from socialpub.web import bodies, errors, http
-from socialpub.web.api import accounts, catalogue, events, keys, media, posts, profiles
+from socialpub.web.api import accounts, catalogue, events, keys, media, posts, profiles, webhooks
 from socialpub.web.door import Door
 from socialpub.web.frame import Frame
 from socialpub.web.http import Arrival, Route
@@ -64,6 +64,21 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/v1/api-keys", keys.mint, "session", "writes", keys.MINT, needs=MANAGERS),
     Route(DELETE, "/v1/api-keys/<key_id:str>", keys.revoke, "session", "writes", keys.REVOKE, needs=MANAGERS),
     Route(GET, "/v1/events", events.listing, "read", "reads", events.LISTING, light=True),
+    Route(GET, "/v1/webhook-endpoints", webhooks.listing, "read", "reads", webhooks.LISTING, light=True),
+    Route(POST, "/v1/webhook-endpoints", webhooks.register, "key", "writes", webhooks.REGISTER),
+    Route(GET, "/v1/webhook-endpoints/<endpoint_id:str>", webhooks.read, "read", "reads", webhooks.READ, light=True),
+    Route(PATCH, "/v1/webhook-endpoints/<endpoint_id:str>", webhooks.change, "key", "writes", webhooks.CHANGE),
+    Route(DELETE, "/v1/webhook-endpoints/<endpoint_id:str>", webhooks.delete, "key", "writes", webhooks.DELETE),
+    Route(POST, "/v1/webhook-endpoints/<endpoint_id:str>/test", webhooks.test, "key", "writes", webhooks.TEST),
+    Route(POST, "/v1/webhook-endpoints/<endpoint_id:str>/rotate-secret", webhooks.rotate, "key", "writes",
+          webhooks.ROTATE),
+    Route(POST, "/v1/webhook-endpoints/<endpoint_id:str>/redeliver", webhooks.redeliver_since, "key", "writes",
+          webhooks.REDELIVER_SINCE),
+    Route(GET, "/v1/webhook-deliveries", webhooks.deliveries, "read", "reads", webhooks.DELIVERIES, light=True),
+    Route(GET, "/v1/webhook-deliveries/<delivery_id:str>", webhooks.delivery, "read", "reads", webhooks.DELIVERY,
+          light=True),
+    Route(POST, "/v1/webhook-deliveries/<delivery_id:str>/redeliver", webhooks.redeliver, "key", "writes",
+          webhooks.REDELIVER),
     Route(GET, "/v1/platforms", catalogue.list_platforms, says=catalogue.LIST_PLATFORMS, light=True),
     Route(GET, "/v1/rules", catalogue.list_rules, says=catalogue.LIST_RULES, light=True),
     Route(GET, "/v1/errors", catalogue.list_errors, says=catalogue.LIST_ERRORS, light=True),

@@ -155,6 +155,28 @@ def _callback(office: Office) -> Send:
     return lambda: office.browser.get("/connect/threads/callback", params=back)
 
 
+HOOKS, HOOK = "/v1/webhook-endpoints", "/v1/webhook-endpoints/<endpoint_id:str>"
+
+
+def _hook(office: Office, method: str, tail: str = "", body: Any = None) -> Send:
+    """A request about an endpoint where nobody listens."""
+    api = office.alice.api
+    made = api.post(HOOKS, json={"url": "http://127.0.0.1:1/"}).json()["id"]
+    return lambda: api.request(method, f"{HOOKS}/{made}{tail}", **({} if body is None else {"json": body}))
+
+
+def _register(office: Office) -> Send:
+    return lambda: office.alice.api.post(HOOKS, json={"url": "http://127.0.0.1:1/"})
+
+
+def _redeliver(office: Office) -> Send:
+    api = office.alice.api
+    api.post(HOOKS, json={"url": "http://127.0.0.1:1/"})
+    _scheduled(office)
+    delivery = api.get("/v1/webhook-deliveries").json()["data"][0]["id"]
+    return lambda: api.post(f"/v1/webhook-deliveries/{delivery}/redeliver")
+
+
 KEYED: dict[str, Callable[[Office], Send]] = {
     "POST /v1/posts": _publish,
     "PATCH /v1/posts/<post_id:str>": _reschedule,
@@ -164,6 +186,13 @@ KEYED: dict[str, Callable[[Office], Send]] = {
     "PATCH /v1/accounts/<account_id:str>/pinterest/default-board": _board,
     "POST /v1/media": _upload,
     "DELETE /v1/media/<media_id:str>": _delete_media,
+    f"POST {HOOKS}": _register,
+    f"PATCH {HOOK}": lambda office: _hook(office, "PATCH", body={"active": False}),
+    f"DELETE {HOOK}": lambda office: _hook(office, "DELETE"),
+    f"POST {HOOK}/test": lambda office: _hook(office, "POST", "/test", {}),
+    f"POST {HOOK}/rotate-secret": lambda office: _hook(office, "POST", "/rotate-secret"),
+    f"POST {HOOK}/redeliver": lambda office: _hook(office, "POST", "/redeliver", {"since": "2026-01-01T00:00:00Z"}),
+    "POST /v1/webhook-deliveries/<delivery_id:str>/redeliver": _redeliver,
 }
 BY_PEOPLE: dict[str, Callable[[Office], Send]] = {
     "POST /v1/accounts/connect/<platform:str>": _start,

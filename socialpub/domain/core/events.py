@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from socialpub.base.compact import dumps
 from socialpub.domain.core.service import Service
 from socialpub.store import sql
 from socialpub.store.db import Tx
-from socialpub.store.statements import publishing
+from socialpub.store.statements import publishing, webhooks
 
 EVENTS: dict[str, str] = {
     "post.queued": "A scheduled post was accepted and its job enqueued.",
@@ -48,5 +50,35 @@ def emit(
     EVENTS[type_]
     event = service.runtime.ids.prefixed("evt_")
     row = (event, organization, profile, type_, post, dumps(data), request_id, service.now_ms)
-    sql.execute(publishing.EVENT, row)
+    number = sql.execute(publishing.EVENT, row).lastrowid
+    assert number is not None, "a row was written"
+    address(service, tx, organization, [Emitted(number, type_, profile, post)])
     return event
+
+
+class Emitted(NamedTuple):
+    """An event that was just written."""
+
+    number: int
+    type: str
+    profile: str | None
+    post: str | None
+
+
+def address(service: Service, tx: Tx, organization: str, emitted: Sequence[Emitted]) -> None:
+    """Write a delivery of each event for each endpoint of the organization that it is for, in the same transaction."""
+    wanted = sql.every(webhooks.ENDPOINTS_OF, (organization,))
+    if not wanted:
+        return
+    rows: list[tuple[str | int | None, ...]] = []
+    for endpoint, profile, types in wanted:
+        chosen = json.loads(types)
+        for event in emitted:
+            if profile in (None, event.profile) and (not chosen or event.type in chosen):
+                delivery = service.runtime.ids.prefixed("whd_")
+                told = (endpoint, organization, event.profile, event.number, event.type, event.post)
+                rows.append((delivery, *told, service.now_ms))
+    if rows:
+        sql.change(webhooks.ADD, (sql.json_of(rows),))
+        rung = sorted({str(row[1]) for row in rows})
+        tx.after_commit(lambda: service.ring_endpoints(rung))

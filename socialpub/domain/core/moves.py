@@ -113,7 +113,7 @@ def move(
     if row["status"] in TERMINAL or name == "wait":
         tx.after_commit(lambda: _log(row, request_id))
     if row["status"] in TERMINAL:
-        service.hub.seen(tx, f"batch:{row['batch']}")
+        tx.after_commit(lambda: service.hub.ring(f"post:{post}"))
     return row
 
 

@@ -27,6 +27,7 @@ T = TypeVar("T")
 KeyRow = tuple[str, str, str | None, int | None]
 """A key's id, organization, profile, and when it was used last."""
 STEERED = 64  # threads
+DELIVERING = 128
 MEASURING = READING = 2  # threads: what they do is all computing
 WAITING = Waiting(1000, 4000)  # for an upstream: a batch may have 25
 STEERED_WAITING = Waiting(400, 1600)
@@ -36,18 +37,12 @@ CHECKED_AT_ONCE = 2  # requests of one organization: one computes while the othe
 
 
 class Hub:
-    """Tells waiters of this process that something (a batch, a key) has come to its end. Rows stay the truth."""
+    """Tells waiters of this process that something (a post, a key) has come to its end. Rows stay the truth."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: dict[str, set[concurrent.futures.Future[None]]] = defaultdict(set)
-        self._witnesses: dict[str, list[Callable[[Tx], None]]] = {}
         self._closed = False
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nobody will be told of anything any more: the server stops."""
-        return self._closed
 
     def expect(self, name: str) -> concurrent.futures.Future[None]:
         """A future that ends when `name` is rung; take it before looking, so that nothing is missed."""
@@ -69,24 +64,6 @@ class Hub:
         for future in futures:
             if not future.done():
                 future.set_result(None)
-
-    def witness(self, name: str, see: Callable[[Tx], None]) -> None:
-        """From now on `see` is called in each transaction that changes `name`, until it is dismissed."""
-        with self._lock:
-            self._witnesses.setdefault(name, []).append(see)
-
-    def dismiss(self, name: str, see: Callable[[Tx], None]) -> None:
-        with self._lock:
-            left = [each for each in self._witnesses.get(name, ()) if each != see]
-            if left:
-                self._witnesses[name] = left
-            else:
-                self._witnesses.pop(name, None)
-
-    def seen(self, tx: Tx, name: str) -> None:
-        """In a transaction that has changed `name`: whoever witnesses it writes what belongs to it."""
-        for see in self._witnesses.get(name, ()):
-            see(tx)
 
     def close(self) -> None:
         """Nobody waits any longer: the server stops."""
@@ -124,6 +101,7 @@ class Service:
 
     `steered` runs what users point at addresses of their choice: it can hang without keeping the rest. `measuring` runs
     the rules over texts, which may be long: no reader of the database waits for it. `reading` looks through bodies.
+    `delivering` calls webhooks.
     `turns`: requests that are checked and written, some of each organization at once.
     """
 
@@ -135,6 +113,7 @@ class Service:
     steered: Pool
     measuring: Pool
     reading: Pool
+    delivering: Pool
     breakers: Breakers
     sites: Mapping[str, Site]
     hub: Hub = field(default_factory=Hub)
@@ -144,6 +123,7 @@ class Service:
     turns: Turns = field(default_factory=lambda: Turns(CHECKED_AT_ONCE))
     renewals: dict[str, Renewal] = field(default_factory=dict)  # by account
     notes: Notes = field(default_factory=Notes)  # of all calls to accounts
+    ring_endpoints: Callable[[list[str]], None] = lambda endpoints: None  # something is due for these
     setup_digest: str | None = None  # of the one-time link that makes the first owner
     stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end
     keys: Unchanged[KeyRow] = field(init=False)  # who asks, by the digest of the key
@@ -163,7 +143,7 @@ class Service:
 
     def is_busy(self) -> bool:
         """Whether upstream calls are still under way; the interpreter would wait for them."""
-        return bool(self.jobs.held()) or self.pool.busy or self.steered.busy
+        return bool(self.jobs.held()) or self.pool.busy or self.steered.busy or self.delivering.busy
 
     def write(self, run: Callable[[Tx], T]) -> Promise[T]:
         return self.db.write(run)
@@ -202,8 +182,9 @@ def open_service(runtime: Runtime) -> Service:
     steered = Pool(STEERED, "steered", STEERED_WAITING)
     measuring = Pool(MEASURING, "measuring", MEASURING_WAITING)
     reading = Pool(READING, "reading")
+    delivering = Pool(DELIVERING, "delivering")
     sites = {name: platforms.site(name, _table(runtime, name)) for name in platforms.PLATFORMS}
-    return Service(runtime, db, jobs, crew, pool, steered, measuring, reading, breakers, sites)
+    return Service(runtime, db, jobs, crew, pool, steered, measuring, reading, delivering, breakers, sites)
 
 
 def _table(runtime: Runtime, name: str) -> dict[str, Any]:
@@ -215,6 +196,7 @@ def close_service(service: Service) -> None:
     service.steered.shutdown(wait=False, cancel_futures=True)
     service.measuring.shutdown(wait=False, cancel_futures=True)
     service.reading.shutdown(wait=False, cancel_futures=True)
+    service.delivering.shutdown(wait=False, cancel_futures=True)
     service.crew.close(wait=False)
     net.close_idle(0)
     service.db.close()

@@ -12,8 +12,10 @@ from socialpub.domain.engine.keeper import Keeper
 from socialpub.domain.engine.kinds import Bench
 from socialpub.domain.media import library
 from socialpub.domain.people import signin
+from socialpub.domain.webhooks import deliver
 
 STOP_SECONDS = 20.0
+DELIVERING_SECONDS = 2.0  # what a stop cuts off goes out after the next start
 
 
 class Engine:
@@ -27,6 +29,7 @@ class Engine:
         self.keeper = Keeper(service, self.fetched, lambda: self.on_fenced())
         self._workers = Workers(Bench(service, self.fetched, self.keeper.stopping.is_set))
         self.publish_now = self._workers.publish_now
+        self._deliverer = deliver.Deliverer(service, lambda: self.paused is not None)
 
     @property
     def heartbeat(self) -> float:
@@ -52,12 +55,14 @@ class Engine:
         self.fetched.adopt()
         jobs.paused = keeper.pauses.held_kinds
         self._workers.start()
+        self._deliverer.start()
         keeper.start()
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Stop claiming, and wait at most `seconds` for what is under way; the rest is taken up by the next start."""
         self.keeper.stopping.set()
         self._workers.stop(seconds)
+        self._deliverer.stop(DELIVERING_SECONDS)
         self.service.stopping.set()
         self.service.hub.close()  # what is not settled now will not be in this process: who waits is told so
         self.keeper.stop()

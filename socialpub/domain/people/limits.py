@@ -146,15 +146,6 @@ def keep(service: Service, tx: Tx, key_id: str, answer: Answer, *, secret: bool 
     tx.after_commit(lambda: service.hub.ring(f"key:{key_id}"))
 
 
-def kept(service: Service, key: Key) -> Answer | None:
-    """The stored answer of a key; None while there is none."""
-    row = _finished(key, service.now_ms)
-    if row is None:
-        return None
-    assert row["status"] is not None, "it is finished"
-    return Answer(row["status"], _opened(service, row), batch=row["batch"])
-
-
 def _opened(service: Service, row: IdempotencyRow) -> str:
     assert row["body"] is not None, "it is kept with the status"
     if not row["sealed"]:

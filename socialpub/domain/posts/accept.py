@@ -67,10 +67,8 @@ class _Order:
         return self.request.scheduled_at
 
 
-async def accept(
-    who: Actor, request: PublishRequest, ear: unheard.Ear | None, inline: library.InlineFiles, batch: str
-) -> Accepted:
-    """Check a publish request and commit it as `batch`; ApiError, and nothing written, when any check says no.
+async def accept(who: Actor, request: PublishRequest, ear: unheard.Ear | None, inline: library.InlineFiles) -> Accepted:
+    """Check a publish request and commit it; ApiError, and nothing written, when any check says no.
 
     InUseError for a key and JoinError for an `ear` whose work is done or being done already.
     """
@@ -85,7 +83,7 @@ async def accept(
     stored = await _store_inline(service, scope.organization, [target.aim for target in targets], inline)
     if request.scheduled_at is not None:
         targets = [_forewarned(service, target, stored) for target in targets]
-    order = _Order(who, request, ear, batch, targets, stored)
+    order = _Order(who, request, ear, service.runtime.ids.uuid(), targets, stored)
     async with library.bound(service, stored.values()):
         accepted = await act.write(service, scope, lambda tx: _insert(tx, order))
     faults.hit("sched.after_commit" if order.at_ms is not None else "now.after_commit")

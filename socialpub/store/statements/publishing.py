@@ -57,30 +57,3 @@ CLEAR_ATTENTION = "UPDATE account SET attention = NULL, updated_at = ? WHERE id 
 LATER = "UPDATE post SET due_at = ? WHERE id = ?"
 SAVE = "UPDATE post SET saved = ?, due_at = ? WHERE id = ?"
 POST = _columns(rows.PostRow)
-
-# --- Batches ---------------------------------------------------------------------------------------------------------
-
-HAS_ENDED = """
-    SELECT NOT EXISTS (SELECT 1 FROM post WHERE batch = ? AND status IN ('queued', 'validated', 'publishing'))
-"""
-SHOWN = (
-    "id",
-    "account",
-    "platform",
-    "status",
-    "scheduled_at",
-    "platform_uri",
-    "platform_cid",
-    "url",
-    "first_comment_uri",
-    "first_comment_cid",
-    "warnings",
-    "error",
-)
-BATCH = f"""
-    SELECT created_at, scheduled_at, (
-        SELECT json_group_array(json_array({", ".join(SHOWN)}))
-        FROM (SELECT {", ".join(SHOWN)} FROM post WHERE post.batch = batch.id ORDER BY position)
-    )
-    FROM batch WHERE id = ?
-"""

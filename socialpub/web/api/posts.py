@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import replace
 
 from socialpub.base import faults
@@ -25,7 +24,6 @@ from socialpub.domain.shapes.posts import (
     ValidateRequest,
     ValidationBody,
 )
-from socialpub.store.db import Tx
 from socialpub.web import prefer
 from socialpub.web.api.writes import commit, commit_bare
 from socialpub.web.examples import (
@@ -195,22 +193,7 @@ async def publish(call: Call) -> Reply:
 
 
 async def _once_keyed(call: Call, wait: float) -> limits.Answer:
-    return await limits.once(call.service, call.key, lambda: _publish(call, wait))
-
-
-async def _publish(call: Call, wait: float) -> limits.Answer:
-    """Accept a batch, or say why not. Once it is accepted, the answer is the batch, whatever happens here."""
-    service, key = call.service, call.key
-    assert key is not None, "the answer is kept for it"
-
-    def keep(tx: Tx, body: BatchBody) -> None:
-        limits.keep(service, tx, key.id, batches.answer_of(body))
-
-    accepted, ended = await _accept(call, wait, None, keep)
-    if not accepted.claims:
-        return batches.answer_of(accepted.body)
-    answer = batches.answer_of(ended.body if ended else await batches.as_it_is(service, accepted.body))
-    return answer if ended and ended.written else await batches.keep_answer(service, key, answer)
+    return await limits.once(call.service, call.key, lambda: _publish(call, wait, None))
 
 
 async def _once_unkeyed(call: Call, wait: float) -> limits.Answer:
@@ -218,64 +201,49 @@ async def _once_unkeyed(call: Call, wait: float) -> limits.Answer:
     service, request = call.service, call.request
     ear = unheard.ear_of(service, call.scope, (request.method, request.path, request.query_string), call.body)
     if ear is None:
-        body, _ = await _publish_unkeyed(call, wait, None)
-        return batches.answer_of(body)
+        return await _publish(call, wait, None)
     call.when_gone = functools.partial(unheard.lost, service, ear)
-    found, heard = await service.read(functools.partial(unheard.find, service, ear)), False
+    found = await service.read(functools.partial(unheard.find, service, ear))
     if found is None:
         try:
-            body, heard = await _publish_unkeyed(call, wait, ear)
-            answer = batches.answer_of(body)
+            answer = await _publish(call, wait, ear)
         except unheard.JoinError as error:
             found = error.found
     if found is not None:
-        call.when_gone = lambda: None  # it is owed already
-        ear, answer = found, await batches.joined(service, str(found.batch), wait)
-    await _hand_over(call, ear, str(answer.batch), heard=heard)
+        ear, answer = found, await _join(call, found, wait)
+    await _hand_over(call, ear, str(answer.batch))
     return answer
 
 
-async def _publish_unkeyed(call: Call, wait: float, ear: unheard.Ear | None) -> tuple[BatchBody, bool]:
-    """The same for a request without a key, and whether it is written already that its answer is not owed any more."""
-    heard = False
-
-    def hear(tx: Tx, body: BatchBody) -> None:
-        nonlocal heard
-        heard = not call.gone
-        if ear is not None and heard:
-            unheard.heard(tx, ear)
-
-    accepted, ended = await _accept(call, wait, ear, hear)
-    if ended:
-        return ended.body, ended.written and heard
-    return await batches.as_it_is(call.service, accepted.body) if accepted.claims else accepted.body, False
+async def _join(call: Call, found: unheard.Ear, wait: float) -> limits.Answer:
+    service, batch = call.service, str(found.batch)
+    call.when_gone = lambda: None  # it is owed already
+    opening = await service.read(lambda: batches.batch_body(service, batch))
+    return batches.joined(await batches.as_known(service, opening, wait))
 
 
-async def _accept(
-    call: Call, wait: float, ear: unheard.Ear | None, owed: Callable[[Tx, BatchBody], object]
-) -> tuple[accept.Accepted, batches.Ended | None]:
-    """Accept a batch, and publish it where that is to be at once: as it has ended, where it has in time."""
-    service, batch = call.service, call.service.runtime.ids.uuid()
-    with batches.Ending(service, batch, owed) as ending:
-        async with call.turn():
-            request = await call.parsed(PublishRequest)
-            accepted = await accept.accept(call.who, request, ear, call.inline, batch)
-        if not accepted.claims:
-            return accepted, None
-        call.engine.publish_now(accepted.claims)
-        return accepted, await ending.within(wait)
-
-
-async def _hand_over(call: Call, ear: unheard.Ear, batch: str, *, heard: bool) -> None:
+async def _hand_over(call: Call, ear: unheard.Ear, batch: str) -> None:
     """The answer leaves: it is owed no more, unless the client has gone, or turns out to have."""
-    lost = functools.partial(unheard.lost_after_all, call.service, ear, batch)
-    if heard and call.gone:  # after it was written that the answer is not owed
-        lost()
     if call.gone:
         return
-    call.when_gone = lost
-    if not heard:
-        await batches.afterwards(call.service, unheard.heard, ear)
+
+    call.when_gone = functools.partial(unheard.lost_after_all, call.service, ear, batch)
+    await batches.afterwards(call.service, unheard.heard, ear)
+
+
+async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.Answer:
+    """Accept a batch, or say why not. Once it is accepted, the answer is the batch, whatever happens here."""
+    service = call.service
+    async with call.turn():
+        request = await call.parsed(PublishRequest)
+        accepted = await accept.accept(call.who, request, ear, call.inline)
+    if not accepted.claims:
+        return batches.answer_of(accepted.body)
+    call.engine.publish_now(accepted.claims)
+    answer = batches.answer_of(await batches.as_known(service, accepted.body, wait))
+    if call.key:
+        await batches.keep_answer(service, call.key, accepted.body["id"], answer)
+    return answer
 
 
 VALIDATION: ValidationBody = {

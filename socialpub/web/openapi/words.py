@@ -35,5 +35,6 @@ TAGS: dict[str, str] = {
     "API keys": "Made, listed and revoked by signed-in people only: a key cannot make keys.",
     "Catalogue": "Every platform, rule and error code, from the tables that the code checks with. No key is needed.",
     "Health": "For monitoring. No key is needed.",
+    "Webhooks": "Endpoints that events are sent to, and what became of each delivery.",
     "Events": "What happened: read in order, or sent to webhook endpoints: signed, at least once, in no fixed order.",
 }

@@ -80,7 +80,7 @@ async def _schedule(service: Service, who: Actor, account: str) -> dict[str, Any
         "targets": [{"accountId": account}],
         "scheduledAt": iso(service.now_ms + HOUR * 1000),
     }
-    accepted = await accept.accept(who, posts.PublishRequest.model_validate(body), None, {}, service.runtime.ids.uuid())
+    accepted = await accept.accept(who, posts.PublishRequest.model_validate(body), None, {})
     return dict(accepted.body)
 
 

@@ -1,0 +1,131 @@
+"""The log of deliveries, and delivering again."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
+from socialpub.domain.core import cursors
+from socialpub.domain.core.service import Service
+from socialpub.domain.people import profiles
+from socialpub.domain.people.actor import Actor, Done
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes.webhooks import (
+    DeliveriesQuery,
+    DeliveryAttempt,
+    DeliveryBody,
+    DeliveryDetail,
+    DeliveryPage,
+    RedeliveredBody,
+    RedeliverRequest,
+)
+from socialpub.domain.webhooks import endpoints, eventlog
+from socialpub.store import sql
+from socialpub.store.db import Tx
+from socialpub.store.rows import DeliveryStatus
+from socialpub.store.statements import webhooks as statements
+
+LISTING = "webhook-deliveries"
+LOOKED_AT = 2000
+"""Deliveries of the organization that one page looks at, so that a filter that nothing passes costs no more."""
+NEWEST = 1 << 62
+
+
+class _Row(NamedTuple):
+    number: int
+    id: str
+    endpoint: str
+    event: str
+    type: str
+    status: DeliveryStatus
+    attempts: int
+    next_attempt_at: int | None
+    last_status_code: int | None
+    last_error: str | None
+    created_at: int
+    updated_at: int
+
+
+def page(service: Service, scope: Scope, query: DeliveriesQuery) -> DeliveryPage:
+    """One page, newest first. ApiError `not_found` for a profile or an endpoint out of scope, `cursor`."""
+    profile = scope.narrowed(query.profile_id)
+    if query.profile_id is not None and not profiles.exists(scope, query.profile_id):
+        raise ApiError("not_found", "The organization has no profile with this id.")
+    if query.endpoint_id is not None:
+        endpoints.find(scope, query.endpoint_id)
+    before = cursors.unseal(service, LISTING, scope.organization, query.cursor)[0] if query.cursor else NEWEST
+    till, seen = sql.first(statements.REACH, (scope.organization, before, LOOKED_AT))
+    types, states = sql.json_of(query.type or []), sql.json_of(query.status or [])
+    wanted = (scope.organization, before, till or 0, profile, query.endpoint_id, query.since or 0, types, states)
+    found = [_Row(*row) for row in sql.every(statements.PAGE, (*wanted, query.limit + 1))]
+    shown = found[: query.limit]
+    end = till if seen == LOOKED_AT else None
+    if len(found) > query.limit:
+        end = shown[-1].number
+    cursor = cursors.seal(service, LISTING, scope.organization, end, "") if end is not None else None
+    return {"data": [_body(row) for row in shown], "nextCursor": cursor}
+
+
+def detail(scope: Scope, delivery: str) -> DeliveryDetail:
+    """A delivery with its event and its attempts; ApiError `not_found`."""
+    row, told = _one(scope, delivery)
+    attempts = [_attempt(*attempt) for attempt in sql.every(statements.ATTEMPTS, (row.number,))]
+    return {**_body(row), "event": sql.loads(eventlog.envelope(told)), "attempts": attempts}
+
+
+def redeliver(tx: Tx, who: Actor, delivery: str) -> Done:
+    """The delivery, pending with all its attempts again; it keeps the event's id. ApiError `not_found`."""
+    row, _ = _one(who.scope, delivery)
+    sql.change(statements.AGAIN, (who.service.now_ms, delivery))
+    tx.after_commit(lambda: who.service.ring_endpoints([row.endpoint]))
+    return Done(_body(_one(who.scope, delivery)[0]), 202)
+
+
+def _one(scope: Scope, delivery: str) -> tuple[_Row, eventlog.Told]:
+    found = sql.first(statements.ONE, (delivery, scope.organization, scope.profile))
+    if found is None:
+        raise ApiError("not_found", "There is no delivery with this id.")
+    row, (organization, data, created_at, number) = _Row(*found[:12]), found[12:]
+    return row, eventlog.Told(number, row.event, row.type, organization, data, created_at)
+
+
+def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest) -> Done:
+    """`{count}` of the deliveries of an endpoint that go out again; ApiError `not_found`."""
+    row = endpoints.find(who.scope, endpoint)
+    wanted = request.status or "failed"
+    count = 0
+    if wanted != "pending":  # these are on their way
+        count = sql.change(statements.ALL_AGAIN, (who.service.now_ms, row["id"], wanted, request.since))
+    tx.after_commit(lambda: who.service.ring_endpoints([row["id"]]))
+    answer: RedeliveredBody = {"count": count}
+    return Done(answer, 202, subject=row["id"])
+
+
+def _body(row: _Row) -> DeliveryBody:
+    return {
+        "id": row.id,
+        "endpointId": row.endpoint,
+        "eventId": row.event,
+        "type": row.type,
+        "status": row.status,
+        "attemptCount": row.attempts,
+        "nextAttemptAt": iso(row.next_attempt_at),
+        "lastStatusCode": row.last_status_code,
+        "lastError": row.last_error,
+        "createdAt": iso(row.created_at),
+        "updatedAt": iso(row.updated_at),
+    }
+
+
+def _attempt(
+    id: str, started_at: int, duration: int, status: int | None, error: str | None, body: str | None
+) -> DeliveryAttempt:
+    return {
+        "id": id,
+        "startedAt": iso(started_at),
+        "durationMs": duration,
+        "statusCode": status,
+        "error": error,
+        "responseBody": body,
+    }

@@ -1,0 +1,201 @@
+"""Endpoints: addresses of users that events are sent to, each with a secret of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from urllib.parse import urlsplit
+
+from socialpub.base import guard
+from socialpub.base.errors import ApiError, refuse
+from socialpub.base.fair import Share
+from socialpub.base.runtime import iso
+from socialpub.base.sockets import resolvers
+from socialpub.domain.core.service import Service
+from socialpub.domain.people.actor import Actor, Done
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes.common import DeletedBody
+from socialpub.domain.shapes.webhooks import EndpointBody, EndpointChange, EndpointRequest, SignedEndpointBody
+from socialpub.store.db import Tx
+from socialpub.store.models import WebhookEndpoint, row_where, rows_where
+from socialpub.store.rows import WebhookEndpointRow
+
+PER_ORGANIZATION = 200
+OVERLAP_MS = 24 * 3600 * 1000
+SECRET_BYTES = 32
+LOOK_UP_SECONDS = 3.0
+
+
+# --- Looking -----------------------------------------------------------------------------------------------------
+
+
+def body(row: WebhookEndpointRow) -> EndpointBody:
+    """An endpoint as the API shows it."""
+    return {
+        "id": row["id"],
+        "url": row["url"],
+        "events": json.loads(row["events"]),
+        "description": row["description"],
+        "active": bool(row["active"]),
+        "profileId": row["profile"],
+        "lastDeliveryAt": iso(row["last_delivery_at"]),
+        "lastFailureReason": row["last_failure_reason"],
+        "createdAt": iso(row["created_at"]),
+        "updatedAt": iso(row["updated_at"]),
+    }
+
+
+def listed(scope: Scope) -> list[EndpointBody]:
+    """The endpoints of the scope, oldest first."""
+    here = (WebhookEndpoint.organization == scope.organization) & WebhookEndpoint.deleted_at.is_null()
+    if scope.profile is not None:
+        here &= WebhookEndpoint.profile == scope.profile
+    return [body(row) for row in rows_where(WebhookEndpoint, here, order=WebhookEndpoint.id)]
+
+
+def find(scope: Scope, endpoint: str) -> WebhookEndpointRow:
+    """An endpoint of the scope; ApiError `not_found`."""
+    here = (WebhookEndpoint.id == endpoint) & WebhookEndpoint.deleted_at.is_null()
+    here &= WebhookEndpoint.organization == scope.organization
+    if scope.profile is not None:
+        here &= WebhookEndpoint.profile == scope.profile
+    row: WebhookEndpointRow | None = row_where(WebhookEndpoint, here)
+    if row is None:
+        raise ApiError("not_found", "There is no webhook endpoint with this id.")
+    return row
+
+
+# --- Addresses ---------------------------------------------------------------------------------------------------
+
+
+def check_url(service: Service, url: str) -> None:
+    """ApiError `webhook.url.scheme` or `webhook.url.address` for a URL that events are not sent to, by its text."""
+    security, named = service.runtime.settings.security, service.runtime.webhook_policy.named
+    reason = guard.check_url(url, allow_private=security.allow_private_networks, named=named)
+    if reason == guard.NOT_HTTPS:
+        raise refuse("webhook.url.scheme")
+    if reason is not None:
+        raise _disallowed(reason)
+
+
+async def check_address(service: Service, organization: str, url: str) -> None:
+    """The same, and for a name that resolves to an address where events are not sent. One that does not resolve may.
+
+    What protects is the look at each delivery; this one tells early.
+    """
+    check_url(service, url)
+    parts, policy = urlsplit(url), service.runtime.webhook_policy
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        asked = resolvers.submit_for(Share(host, organization), policy.resolver, host, port)
+        found = await asyncio.wait_for(asyncio.wrap_future(asked), LOOK_UP_SECONDS)
+    except (OSError, UnicodeError, TimeoutError):
+        return
+    if not all(policy.may_connect(host, address, port) for address in found):
+        raise _disallowed("its address is private")
+
+
+def _disallowed(reason: str) -> ApiError:
+    remedy = "Use a public https address, or have the operator name the host in webhooks.allowed_hosts."
+    return refuse("webhook.url.address", f"Events are not sent to this address: {reason}.", remediation=remedy)
+
+
+# --- Changing ----------------------------------------------------------------------------------------------------
+
+
+def register(tx: Tx, who: Actor, request: EndpointRequest) -> Done:
+    """The new endpoint with its `signingSecret`, which is shown this once.
+
+    ApiError `webhook.endpoints.max`, and for an address where events are not sent.
+    """
+    service, scope, now = who.service, who.scope, who.service.now_ms
+    check_url(service, request.url)
+    here = (WebhookEndpoint.organization == scope.organization) & WebhookEndpoint.deleted_at.is_null()
+    if WebhookEndpoint.select().where(here).count() >= PER_ORGANIZATION:
+        raise refuse("webhook.endpoints.max", f"The organization has {PER_ORGANIZATION} webhook endpoints already.")
+    endpoint, secret = service.runtime.ids.prefixed("whe_"), _new_secret(service)
+    row: WebhookEndpointRow = {
+        "id": endpoint,
+        "organization": scope.organization,
+        "profile": scope.profile,
+        "url": request.url,
+        "events": _types(request.events),
+        "description": request.description,
+        "active": True,
+        "secret": seal(service, endpoint, secret),
+        "previous_secret": None,
+        "previous_until": None,
+        "failing_since": None,
+        "last_delivery_at": None,
+        "last_failure_reason": None,
+        "created_at": now,
+        "updated_at": now,
+        "deleted_at": None,
+    }
+    WebhookEndpoint.insert(**row).execute()
+    return _signed(row, secret, 201)
+
+
+def change(tx: Tx, who: Actor, endpoint: str, request: EndpointChange) -> EndpointBody:
+    """The endpoint with what was asked changed; ApiError `not_found`, and for an address where events are not sent."""
+    row = find(who.scope, endpoint)
+    changes: dict[str, object] = {"updated_at": who.service.now_ms}
+    if request.url is not None:
+        check_url(who.service, request.url)
+        changes["url"] = request.url
+    if request.events is not None:
+        changes["events"] = _types(request.events)
+    if request.description is not None:
+        changes["description"] = request.description
+    if request.active is not None:
+        changes |= {"active": request.active} | ({"failing_since": None} if request.active else {})
+    WebhookEndpoint.update(**changes).where(WebhookEndpoint.id == row["id"]).execute()
+    tx.after_commit(lambda: who.service.ring_endpoints([row["id"]]))  # what was pending may go out now
+    return body(find(who.scope, endpoint))
+
+
+def rotate(tx: Tx, who: Actor, endpoint: str) -> Done:
+    """The endpoint with its new `signingSecret`; for a day the one before signs too. ApiError `not_found`."""
+    service, row = who.service, find(who.scope, endpoint)
+    secret, now = _new_secret(service), service.now_ms
+    previous = open_secret(service, row["id"], row["secret"])
+    WebhookEndpoint.update(
+        secret=seal(service, row["id"], secret),
+        previous_secret=seal(service, row["id"], previous),
+        previous_until=now + OVERLAP_MS,
+        updated_at=now,
+    ).where(WebhookEndpoint.id == row["id"]).execute()
+    return _signed(find(who.scope, endpoint), secret, 200)
+
+
+def delete(tx: Tx, who: Actor, endpoint: str) -> DeletedBody:
+    """`{id, deleted}`; what was still to be delivered to it is not. ApiError `not_found`."""
+    row = find(who.scope, endpoint)
+    gone = {"active": False, "deleted_at": who.service.now_ms, "secret": "", "previous_secret": None}
+    WebhookEndpoint.update(**gone).where(WebhookEndpoint.id == row["id"]).execute()
+    return {"id": row["id"], "deleted": True}
+
+
+def _types(wanted: list[str] | None) -> str:
+    return json.dumps(list(dict.fromkeys(wanted or [])))
+
+
+def _signed(row: WebhookEndpointRow, secret: str, status: int) -> Done:
+    shown: SignedEndpointBody = {**body(row), "signingSecret": secret}
+    return Done(shown, status, secret=True)
+
+
+# --- Secrets -----------------------------------------------------------------------------------------------------
+
+
+def _new_secret(service: Service) -> str:
+    return "whsec_" + base64.b64encode(service.runtime.entropy(SECRET_BYTES)).decode()
+
+
+def seal(service: Service, endpoint: str, secret: str) -> str:
+    return service.runtime.vault.seal(secret.encode(), ("webhook_endpoint", "secret", endpoint))
+
+
+def open_secret(service: Service, endpoint: str, sealed: str) -> str:
+    return service.runtime.vault.open(sealed, ("webhook_endpoint", "secret", endpoint)).decode()

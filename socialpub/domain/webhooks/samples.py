@@ -1,0 +1,71 @@
+"""Samples: an event that never happened, sent to an endpoint now, so that its owner sees what it does with one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from socialpub.base.compact import dumps
+from socialpub.base.fair import Share
+from socialpub.base.runtime import iso
+from socialpub.domain.core.service import Service
+from socialpub.domain.people.actor import Actor, Done
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes.events import EventBody
+from socialpub.domain.shapes.webhooks import TestBody
+from socialpub.domain.webhooks import deliver, endpoints
+from socialpub.store.db import Tx
+
+log = logging.getLogger("socialpub.webhooks")
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A sample and what came of it."""
+
+    event: EventBody
+    attempt: deliver.Attempt
+
+
+def receiver(scope: Scope, service: Service, endpoint: str) -> deliver.Receiver:
+    """An endpoint of the scope, switched on or off; ApiError `not_found`."""
+    row = endpoints.find(scope, endpoint)
+    return deliver.receiver_of(service, row)
+
+
+def share(to: deliver.Receiver) -> Share:
+    """In whose share the call is made."""
+    return Share(urlsplit(to.url).netloc.lower(), to.organization)
+
+
+def send(service: Service, to: deliver.Receiver, type_: str, data: Mapping[str, Any], request: str) -> Tried:
+    """Send a sample; what came of it. It waits for the answer."""
+    event: EventBody = {
+        "id": service.runtime.ids.prefixed("evt_"),
+        "type": type_,
+        "createdAt": iso(service.now_ms),
+        "organizationId": to.organization,
+        "data": dict(data),
+    }
+    body = dumps(event).encode("utf-8", "surrogatepass")
+    return Tried(event, deliver.call(service, to, body, event["id"], type_, request))
+
+
+def tried(tx: Tx, who: Actor, to: deliver.Receiver, tried: Tried) -> Done:
+    """What the endpoint did with the sample, as the API shows it."""
+    attempt = tried.attempt
+    tx.after_commit(lambda: log.info("a sample was sent to endpoint %s: %s", to.id, attempt.error or "delivered"))
+    answer: TestBody = {
+        "delivered": attempt.error is None,
+        "status": attempt.status,
+        "durationMs": attempt.duration_ms,
+        "responseBody": attempt.response,
+        "deliveryId": attempt.id,
+        "nonRetryable": attempt.error is not None and attempt.final,
+        "errorName": attempt.name,
+        "sentEvent": tried.event,
+    }
+    return Done(answer, subject=to.id)

@@ -1,0 +1,98 @@
+"""Endpoints, and deliveries as an outbox: written with the event, taken by endpoint in the order of their times."""
+
+# For whom an event is: the endpoints of its organization (or profile) that want its type.
+ENDPOINTS_OF = """
+    SELECT id, profile, events FROM webhook_endpoint
+    WHERE organization = ? AND active AND deleted_at IS NULL
+"""
+
+# Of a JSON list of [id, endpoint, organization, profile, event, type, post, now].
+ADD = """
+    INSERT INTO webhook_delivery (id, endpoint, organization, profile, event, type, post, status, attempts, tries,
+        next_attempt_at, created_at, updated_at)
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, 'pending', 0, 0,
+        value ->> 7, value ->> 7, value ->> 7
+    FROM json_each(?)
+"""
+
+# What is due of one endpoint, in the order of its times, with all that a call needs.
+DUE = """
+    SELECT d.number, d.id, d.type, d.post, d.tries, v.id, v.organization, v.data, v.created_at, v.request_id
+    FROM webhook_delivery d JOIN event v ON v.number = d.event
+    WHERE d.endpoint = ? AND d.status = 'pending' AND d.next_attempt_at <= ?
+    ORDER BY d.next_attempt_at, d.number LIMIT ?
+"""
+
+# Endpoints that something is pending for, and when the first of it is due.
+NEXT = """
+    SELECT e.id, (
+        SELECT min(d.next_attempt_at) FROM webhook_delivery d WHERE d.endpoint = e.id AND d.status = 'pending'
+    ) AS due
+    FROM webhook_endpoint e WHERE e.active AND e.deleted_at IS NULL AND due IS NOT NULL
+"""
+NEXT_OF = """
+    SELECT min(next_attempt_at) FROM webhook_delivery
+    WHERE endpoint = ? AND status = 'pending' AND next_attempt_at > ?
+"""
+
+ENDPOINT = """
+    SELECT id, organization, url, secret, previous_secret, previous_until FROM webhook_endpoint
+    WHERE id = ? AND active AND deleted_at IS NULL
+"""
+
+# The end of an attempt: its delivery, the attempt itself, and what the endpoint shows.
+ENDED = """
+    UPDATE webhook_delivery SET status = ?, next_attempt_at = ?, attempts = attempts + 1, tries = tries + 1,
+        last_status_code = ?, last_error = ?, updated_at = ?
+    WHERE number = ? AND status = 'pending'
+"""
+ATTEMPT = """
+    INSERT INTO webhook_attempt (id, delivery, started_at, duration_ms, status_code, error, response_body)
+    VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+DELIVERED = """
+    UPDATE webhook_endpoint SET last_delivery_at = ?, last_failure_reason = NULL, failing_since = NULL WHERE id = ?
+"""
+FAILED = """
+    UPDATE webhook_endpoint SET last_failure_reason = ?1, failing_since = coalesce(failing_since, ?2),
+        active = active AND coalesce(failing_since, ?2) > ?3
+    WHERE id = ?4 RETURNING active
+"""
+
+# The log, newest first: how far one page looks, and what of that passes the filters.
+REACH = """
+    SELECT min(number), count(*) FROM (
+        SELECT number FROM webhook_delivery
+        WHERE organization = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3
+    )
+"""
+PAGE = """
+    SELECT d.number, d.id, d.endpoint, v.id, d.type, d.status, d.attempts, d.next_attempt_at, d.last_status_code,
+        d.last_error, d.created_at, d.updated_at
+    FROM webhook_delivery d JOIN event v ON v.number = d.event
+    WHERE d.organization = ?1 AND d.number < ?2 AND d.number >= ?3
+        AND (?4 IS NULL OR d.profile = ?4) AND (?5 IS NULL OR d.endpoint = ?5) AND d.created_at >= ?6
+        AND (?7 = '[]' OR d.type IN (SELECT value FROM json_each(?7)))
+        AND (?8 = '[]' OR d.status IN (SELECT value FROM json_each(?8)))
+    ORDER BY d.number DESC LIMIT ?9
+"""
+ONE = """
+    SELECT d.number, d.id, d.endpoint, v.id, d.type, d.status, d.attempts, d.next_attempt_at, d.last_status_code,
+        d.last_error, d.created_at, d.updated_at, v.organization, v.data, v.created_at, v.number
+    FROM webhook_delivery d JOIN event v ON v.number = d.event
+    WHERE d.id = ?1 AND d.organization = ?2 AND (?3 IS NULL OR d.profile = ?3)
+"""
+ATTEMPTS = """
+    SELECT id, started_at, duration_ms, status_code, error, response_body FROM webhook_attempt
+    WHERE delivery = ? ORDER BY started_at, id
+"""
+
+# Once more, with all attempts: one, or what an endpoint has in a state since a time.
+AGAIN = """
+    UPDATE webhook_delivery SET status = 'pending', tries = 0, next_attempt_at = ?1, updated_at = ?1
+    WHERE id = ?2 AND status <> 'pending'
+"""
+ALL_AGAIN = """
+    UPDATE webhook_delivery SET status = 'pending', tries = 0, next_attempt_at = ?1, updated_at = ?1
+    WHERE endpoint = ?2 AND status = ?3 AND created_at >= ?4
+"""

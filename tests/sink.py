@@ -1,0 +1,98 @@
+"""A receiver of webhooks on loopback: it keeps what it gets, and answers as a test wants."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Got:
+    """One call, as it came."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def event(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(self.body)
+        return value
+
+    def is_signed(self, secret: str) -> bool:
+        """By the service's own scheme and by Standard Webhooks, as a receiver checks it who has this secret."""
+        own = "sha256=" + hmac.new(secret.encode(), self.body, hashlib.sha256).hexdigest()
+        signatures = {self.headers["x-service-signature"], self.headers.get("x-service-signature-previous")}
+        signed = f"{self.headers['webhook-id']}.{self.headers['webhook-timestamp']}.".encode() + self.body
+        key = base64.b64decode(secret.removeprefix("whsec_"))
+        standard = "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+        return own in signatures and standard in self.headers["webhook-signature"].split(" ")
+
+
+Answer = Callable[[Got], int]
+
+
+@dataclass
+class Sink:
+    """What came, and how it is answered: `answer` gives the status, and may wait."""
+
+    answer: Answer = lambda got: 204
+    got: list[Got] = field(default_factory=list)
+    url: str = ""
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def take(self, got: Got) -> int:
+        with self._changed:
+            self.got.append(got)
+            self._changed.notify_all()
+        return self.answer(got)
+
+    def wait(self, count: int, seconds: float = 30) -> list[Got]:
+        """The calls, once there are so many."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.got) >= count, seconds), f"{len(self.got)} of {count} came"
+            return list(self.got)
+
+
+@contextlib.contextmanager
+def listening(answer: Answer = lambda got: 204) -> Iterator[Sink]:
+    sink = Sink(answer)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status = sink.take(Got(self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+            said = f"status {status}".encode() if status != 204 else b""
+            with contextlib.suppress(OSError):  # whoever called may have given up
+                self.send_response(status)
+                if 300 <= status < 400:
+                    self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", str(len(said)))
+                self.end_headers()
+                self.wfile.write(said)
+
+        def log_message(self, format: str, *values: object) -> None:
+            """Nobody reads it."""
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128
+        daemon_threads = True
+
+    server = Server(("127.0.0.1", 0), Handler)
+    sink.url = f"http://127.0.0.1:{server.server_port}/hooks"
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    try:
+        yield sink
+    finally:
+        server.shutdown()
+        server.server_close()
