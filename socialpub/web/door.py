@@ -23,7 +23,7 @@ from socialpub.domain.media import files
 from socialpub.domain.people import limits, tenancy
 from socialpub.domain.people.tenancy import Scope
 from socialpub.store.db import asker
-from socialpub.web import bodies, edge, forms, http
+from socialpub.web import bodies, edge, forms, http, tags
 from socialpub.web.http import Arrival, Call, Reply, Route
 from socialpub.web.pages import people
 from socialpub.web.scan import Scan
@@ -73,7 +73,8 @@ class Door:
                 call.close()
                 raise
             if route.light:
-                return (await self._handle(call)).response()
+                reply = await self._handle(call)
+                return (tags.tagged(reply, request.headers) if route.tagged else reply).response()
             return (await self._to_its_end(call)).response(call.lose)
 
         answer.__name__ = f"{route.method.lower()}_{route.handler.__module__.rsplit('.')[-1]}_{route.handler.__name__}"

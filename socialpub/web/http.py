@@ -90,6 +90,11 @@ class Route:
         return FORM_MAX if self.body is None else SMALL_MAX
 
     @cached_property
+    def tagged(self) -> bool:
+        """Whether its answer has an ETag: what is read for somebody."""
+        return self.light and self.guard != "open"
+
+    @cached_property
     def api(self) -> bool:
         return self.path.startswith("/v1")
 
@@ -114,6 +119,7 @@ class Call:
     received: Any = None
     gone: bool = False  # the client: nobody will hear the answer
     when_gone: Callable[[], object] = lambda: None
+    _query: Any = None
 
     @property
     def pool(self) -> Executor:
@@ -183,8 +189,10 @@ class Call:
 
     def query(self, model: type[M]) -> M:
         """The query parameters; ApiError `validation_failed`, an unknown one included."""
-        asked = self.request.query_string
-        return issues.parse_object(model, query_values(asked, model)) if asked else _nothing_asked(model)
+        if self._query is None or type(self._query) is not model:  # the door has asked before the handler does
+            asked = self.request.query_string
+            self._query = issues.parse_object(model, query_values(asked, model)) if asked else _nothing_asked(model)
+        return self._query
 
 
 @dataclass(frozen=True)

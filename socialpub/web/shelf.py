@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from socialpub.web.http import Reply
-from socialpub.web.parts import names_tag
+from socialpub.web.tags import unless_known
 
 Make = Callable[[], Coroutine[Any, Any, Reply]]
 PAGES_MAX = 500  # of what is made up in addresses only so much is kept
@@ -26,9 +26,7 @@ class Shelf:
     async def answer(self, path: str, headers: Mapping[str, str], make: Make) -> Reply:
         """The page at `path`, which `make` makes when it is not here; 304 to who names its ETag."""
         page = self._pages.get(path) or await self._made(path, make)
-        if names_tag(headers.get("if-none-match", ""), page.headers["ETag"]):
-            return replace(page, body=b"", status=304)
-        return page
+        return unless_known(page, headers)
 
     async def _made(self, path: str, make: Make) -> Reply:
         async with self._making:

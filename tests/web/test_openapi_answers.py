@@ -102,7 +102,16 @@ def test_what_succeeds_is_what_the_document_says(
     judge(
         api.post(f"/v1/posts/{lose(server, alice)}/settle", json={"published": True, "uri": "at://x/y/z"}), status=200
     )
-    for path in ("posts", "accounts", f"accounts/{alice.bluesky}", "profiles", "platforms", "rules", "errors"):
+    for path in (
+        "posts",
+        "accounts",
+        f"accounts/{alice.bluesky}",
+        "profiles",
+        "events",
+        "platforms",
+        "rules",
+        "errors",
+    ):
         judge(api.get(f"/v1/{path}"), status=200)
     for path in ("/healthz", "/readyz"):
         judge(api.get(path), status=200)

@@ -43,3 +43,55 @@ def test_a_key_that_is_known_by_heart_is_revoked_at_once(world: World) -> None:
             other.execute("UPDATE api_key SET revoked_at = 1 WHERE id = ?", (world.alice.key_id,))
             assert get() == 401
             other.execute("UPDATE api_key SET revoked_at = NULL WHERE id = ?", (world.alice.key_id,))
+
+
+TAGGED = (
+    "/v1/posts",
+    "/v1/posts?limit=1",
+    "/v1/posts?q=number",
+    "/v1/posts/{post}",
+    "/v1/accounts",
+    "/v1/accounts/{account}",
+    "/v1/profiles",
+    "/v1/media",
+    "/v1/events",
+)
+
+
+@pytest.mark.parametrize("path", TAGGED)
+def test_who_has_the_answer_is_told_so(world: World, path: str) -> None:
+    api, post = world.alice.api, world.scheduled(text="Number 1")
+    path = path.format(post=post, account=world.alice.bluesky)
+    first = api.get(path)
+    tag = first.headers["ETag"]
+    assert (first.status_code, tag[0], tag[-1]) == (200, '"', '"')
+    for named in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+        again = api.get(path, headers={"If-None-Match": named})
+        assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", tag)
+        assert again.headers["Cache-Control"] == first.headers["Cache-Control"] == "no-store"
+    assert int(again.headers["RateLimit-Remaining"]) == int(first.headers["RateLimit-Remaining"]) - 4
+    other = api.get(path, headers={"If-None-Match": '"other"'})
+    assert (other.status_code, other.content, other.headers["ETag"]) == (200, first.content, tag)
+    head = api.head(path)
+    assert (head.status_code, head.content, head.headers["ETag"]) == (200, b"", tag)
+
+
+def test_another_answer_has_another_tag(world: World) -> None:
+    api, post = world.alice.api, world.scheduled(text="Number 1")
+    for path in ("/v1/posts", f"/v1/posts/{post}"):
+        tag = api.get(path).headers["ETag"]
+        moved = api.patch(f"/v1/posts/{post}", json={"scheduledAt": world.soon(len(path) * 1000)})
+        assert moved.status_code == 200
+        changed = api.get(path, headers={"If-None-Match": tag})
+        assert changed.status_code == 200
+        assert changed.headers["ETag"] != tag
+
+
+def test_a_tag_opens_nothing(world: World) -> None:
+    """It is compared with what the caller may see, not with what another has seen."""
+    world.scheduled()
+    tag = world.alice.api.get("/v1/posts").headers["ETag"]
+    assert world.charlie.api.get("/v1/posts", headers={"If-None-Match": tag}).json()["data"] == []
+    stranger = world.server.api("svc_live_nobody").get("/v1/posts", headers={"If-None-Match": tag})
+    assert stranger.status_code == 401
+    assert "ETag" not in stranger.headers

@@ -18,6 +18,7 @@ from socialpub.web.http import Route
 from socialpub.web.openapi.events import webhooks
 from socialpub.web.openapi.parts import (
     KEY_HEADER,
+    KNOWN_HEADER,
     PREFER_HEADER,
     RATE,
     RATE_MAYBE,
@@ -144,6 +145,8 @@ def _parameters(route: Route) -> Iterator[Json]:
         yield ref("parameters", KEY_HEADER)
     if route.waits:
         yield ref("parameters", PREFER_HEADER)
+    if route.tagged:
+        yield ref("parameters", KNOWN_HEADER)
 
 
 def takes_key(route: Route) -> bool:
@@ -176,7 +179,13 @@ def _upload(route: Route) -> Json:
 
 
 def _successes(route: Route, said: Operation) -> Json:
-    return {str(status): _success(route, said, status) for status in said.answers}
+    made = {str(status): _success(route, said, status) for status in said.answers}
+    return made | ({"304": _unchanged()} if route.tagged else {})
+
+
+def _unchanged() -> Json:
+    headers = headers_of("requestId", "rateCeiling", *RATE, "tag")
+    return {"description": "You have this answer: it is the one that `If-None-Match` names.", "headers": headers}
 
 
 def _success(route: Route, said: Operation, status: int) -> Json:
@@ -185,6 +194,8 @@ def _success(route: Route, said: Operation, status: int) -> Json:
         headers |= headers_of("replayed")
     if route.waits:
         headers |= headers_of("location", "applied")
+    if route.tagged:
+        headers |= headers_of("tag")
     success = said.answers[status]
     content: Json = {"schema": ref("schemas", model_name(success.shape)), "example": success.example}
     answer = {

@@ -13,6 +13,7 @@ from socialpub.web.prefer import WAIT_MAX
 Json = dict[str, Any]
 KEY_HEADER = "idempotencyKey"
 PREFER_HEADER = "prefer"
+KNOWN_HEADER = "known"
 
 RATE = ("windowLimit", "windowRemaining", "windowReset", "windowPolicy", "window")
 RATE_MAYBE = tuple(f"{name}Maybe" for name in RATE)
@@ -60,6 +61,12 @@ HEADERS: dict[str, tuple[str, str, Json, bool]] = {
     "rateCeilingMaybe": (*_CEILING, False),
     **{name: (*row, True) for name, row in _WINDOW.items()},
     **{f"{name}Maybe": (*row, False) for name, row in _WINDOW.items()},
+    "tag": (
+        "ETag",
+        "Names these bytes. Send it as `If-None-Match`: for as long as the answer would be the same you get 304.",
+        {"type": "string", "examples": ['"5c1f0a9b3e7d2468"']},
+        True,
+    ),
     "replayed": (
         "Idempotency-Replayed",
         "There when this is the kept answer of an earlier request with the same Idempotency-Key.",
@@ -116,9 +123,17 @@ def components(routes: Sequence[Route], cookie: str) -> Json:
         "schema": {"type": "string"},
         "example": "wait=10",
     }
+    known = {
+        "name": "If-None-Match",
+        "in": "header",
+        "required": False,
+        "description": "The `ETag` of an answer that you have: where nothing has changed, you are told so (304).",
+        "schema": {"type": "string"},
+        "example": '"5c1f0a9b3e7d2468"',
+    }
     return {
         "schemas": component_schemas(routes),
-        "parameters": {KEY_HEADER: key, PREFER_HEADER: prefer}
+        "parameters": {KEY_HEADER: key, PREFER_HEADER: prefer, KNOWN_HEADER: known}
         | {name: _delivery_header(name) for name in DELIVERY_HEADERS},
         "headers": {name: _header(name) for name in HEADERS},
         "responses": {"Failure": _default_failure()},

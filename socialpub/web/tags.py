@@ -1,0 +1,29 @@
+"""ETags (RFC 9110, section 8.8.3): who has an answer already is told so, in place of being sent it again (304)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from socialpub.base.compact import dumps
+from socialpub.web.http import Reply
+from socialpub.web.parts import names_tag
+
+_BITS = 2**64 - 1
+
+
+def tagged(reply: Reply, asked: Mapping[str, str]) -> Reply:
+    """An answer of the API with its ETag, or 304 to a request whose headers name that."""
+    if reply.status != 200:
+        return reply
+    body = reply.body if isinstance(reply.body, bytes) else dumps(reply.body).encode()
+    tag = f'"{hash(body) & _BITS:016x}"'  # of this run: another may tell another of the same bytes, which is sent then
+    return unless_known(replace(reply, body=body, headers={**reply.headers, "ETag": tag}), asked)
+
+
+def unless_known(reply: Reply, asked: Mapping[str, str]) -> Reply:
+    """304 to a request whose If-None-Match names the answer's ETag."""
+    known = asked.get("if-none-match")
+    if known is not None and names_tag(known, reply.headers["ETag"]):
+        return replace(reply, body=b"", status=304)
+    return reply
