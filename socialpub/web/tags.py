@@ -16,7 +16,8 @@ def tagged(reply: Reply, asked: Mapping[str, str]) -> Reply:
     """An answer of the API with its ETag, or 304 to a request whose headers name that."""
     if reply.status != 200:
         return reply
-    body = reply.body if isinstance(reply.body, bytes) else dumps(reply.body).encode()
+    text = reply.body if isinstance(reply.body, str | bytes) else dumps(reply.body)
+    body = text.encode() if isinstance(text, str) else text
     tag = f'"{hash(body) & _BITS:016x}"'  # of this run: another may tell another of the same bytes, which is sent then
     return unless_known(replace(reply, body=body, headers={**reply.headers, "ETag": tag}), asked)
 
