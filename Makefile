@@ -9,7 +9,7 @@
 #   make fix         what can be put right by machine
 #   make audit       the locked packages against the database of known vulnerabilities (needs the package registry, or
 #                    AUDIT_DB=advisories.zip, see docs/security.md)
-#   make bench       measurements
+#   make bench       measurements of a running server, a quarter of an hour; ARGS="--quick": a few minutes (needs wrk, gcc)
 #   make lock        new lock files from pyproject.toml (needs the package registry)
 #
 # Options go in ARGS: make demo ARGS="--port 9000"

@@ -13,6 +13,7 @@ import argparse
 import hashlib
 import itertools
 import json
+import os
 import random
 import shutil
 import sqlite3
@@ -43,6 +44,7 @@ CODES = {"platform_unavailable": 50, "platform_rejected": 40, "platform_auth_fai
 DUE_MS = 4_000_000_000_000  # what is queued is due in 2096
 RARE = 20
 CHUNK = 10_000
+KEPT_SECONDS = 86_400
 _SYLLABLES = "ba ce di fo gu ha je ki lo mu na pe qui ro su ta ve wi xo yu za the ing tion".split()
 Row = tuple[object, ...]
 
@@ -55,14 +57,21 @@ def database(rows: int, folder: Path | None = None) -> Path:
     kept = folder or Path(tempfile.gettempdir()) / "socialpub-bench"
     home = kept / f"{rows}-{_version()}"
     if not (home / "complete").exists():
-        for old in kept.glob(f"{rows}-*"):  # of another schema; they are gigabytes
-            shutil.rmtree(old)
-        home.mkdir(parents=True)
+        _make_room(kept, home)
         print(f"making {rows:,} posts in {home} …", flush=True)
         began_at = time.time_ns() // 1_000_000 - total(rows) * STEP_MS
         _make(home / "socialpub.db", rows, began_at)
         (home / "complete").write_text(str(began_at))
+    os.utime(home)
     return home
+
+
+def _make_room(kept: Path, home: Path) -> None:
+    """An empty folder; what nobody has used for a day goes, for these are gigabytes."""
+    for old in kept.glob("*-*"):
+        if old == home or time.time() - old.stat().st_mtime > KEPT_SECONDS:
+            shutil.rmtree(old)
+    home.mkdir(parents=True)
 
 
 def total(rows: int) -> int:
@@ -102,6 +111,8 @@ def _make(path: Path, rows: int, began_at: int) -> None:
     """Rows first, indexes after: an hour becomes minutes."""
     db.migrate(path)
     with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = delete")
+        connection.execute("PRAGMA journal_mode = off")
         connection.executescript("PRAGMA synchronous = off; PRAGMA cache_size = -400000; PRAGMA foreign_keys = off")
         names = ", ".join(f"'{name}'" for name in _COLUMNS)
         found = connection.execute(
@@ -123,7 +134,7 @@ def _make(path: Path, rows: int, began_at: int) -> None:
             "substr(organization, -3), substr(profile, -3), substr(platform, 1, 3) FROM post ORDER BY number"
         )
         connection.commit()
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA journal_mode = wal")
 
 
 class _Table:
