@@ -12,7 +12,8 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from benchmarks import accepting, alone, dataset, due, load, postlog, report, resting, search, shares, slow_disk, stage
@@ -23,7 +24,6 @@ from benchmarks.goals import (
     GOALS,
     IDLE,
     LOADED,
-    LOSSES,
     SEARCH,
     SHARES,
     SIZE,
@@ -35,6 +35,7 @@ from benchmarks.goals import (
 from benchmarks.machine import BenchError
 from benchmarks.stage import ROOT, Side, Stage
 
+Measurement = Callable[[], Iterable[Result]]
 INSIDE = ("postlog", "search_index")
 COMPARED = (*SHARES, ALONE)
 EMPTY_ROWS = 200  # of the database that stands for an empty one: its lists have a page
@@ -89,20 +90,23 @@ def main() -> int:
 
 def _through_the_door(given: argparse.Namespace) -> int:
     print(f"{report.machine()}; {given.rows:,} posts, {given.rounds} rounds of {given.seconds} s", flush=True)
-    began, results = time.monotonic(), list[Result]()
+    began, results, broken = time.monotonic(), list[Result](), 0
     with _stage(given) as here:
         print(report.HEAD, flush=True)
-        for result in _compared(here, given) if given.checkout else _measured(here, given):
-            results.append(result)
-            print(report.line(result), flush=True)
+        for measurement in _compared(here, given) if given.checkout else _measured(here, given):
+            try:
+                for result in measurement():
+                    results.append(result)
+                    print(report.line(result), flush=True)
+            except BenchError as error:
+                broken += 1
+                print(f"not measured: {error}", flush=True)
     missed = [result.goal.name for result in results if result.missed]
-    print(
-        f"{len(missed)} of {len(results)} missed{': ' if missed else ''}{', '.join(missed)};"
-        f" {(time.monotonic() - began) / 60:.1f} minutes"
-    )
-    if given.whole and not given.quick:
+    took = (time.monotonic() - began) / 60
+    print(f"{len(missed)} of {len(results)} missed{': ' if missed else ''}{', '.join(missed)}; {took:.1f} minutes")
+    if given.whole and not given.quick and not broken:
         print(f"written: {report.write(results, given.rows)}")
-    return len(missed)
+    return len(missed) + broken
 
 
 @contextlib.contextmanager
@@ -142,46 +146,54 @@ def _home(checkout: Path, rows: int, folder: Path | None) -> Path | None:
     return dataset.of_checkout(checkout, Side.python_of(checkout), rows, folder)
 
 
-def _compared(here: Stage, given: argparse.Namespace) -> Iterator[Result]:
-    """A line for each side, and the first side's results."""
-    results = []
+def _compared(here: Stage, given: argparse.Namespace) -> Iterator[Measurement]:
+    """Each work with a line for each side."""
     print(shares.HEAD, flush=True)
     for work in shares.WORK.values():
         if work.goal.name in given.only:
-            found = shares.measure(here, work)
-            print("\n".join(found.line(side.name) for side in here.sides), flush=True)
-            results += found.results(here)
-    yield from results
+            yield partial(_beside, here, work)
     if ALONE.name in given.only:
-        yield alone.measure(here)
+        yield partial(alone.measure, here)
 
 
-def _measured(here: Stage, given: argparse.Namespace) -> Iterator[Result]:
-    """The rows, in an order in which none spoils another: first what rests, then loads, then what they left behind."""
+def _beside(here: Stage, work: shares.Work) -> Iterable[Result]:
+    found = shares.measure(here, work)
+    print("\n".join(found.line(side.name) for side in here.sides), flush=True)
+    return ()
 
-    def wanted(goals: Iterable[Goal]) -> list[str]:
-        return [goal.name for goal in goals if goal.name in given.only]
 
-    if wanted([SIZE]) and here.first.home is not None:
-        yield resting.size(given.rows, here.first.home)
-    if wanted([START]):
-        yield resting.starts(here)
-    if wanted(IDLE):
-        yield from resting.idle(here)
+def _measured(here: Stage, given: argparse.Namespace) -> Iterator[Measurement]:
+    """In an order in which none spoils another: first what rests, then loads, then what they have left behind."""
+
+    def wanted(*goals: Goal) -> bool:
+        return any(goal.name in given.only for goal in goals)
+
+    if wanted(SIZE) and here.first.home is not None:
+        yield partial(resting.size, given.rows, here.first.home)
+    if wanted(START):
+        yield partial(resting.starts, here)
+    if wanted(*IDLE):
+        yield partial(resting.idle, here)
     for work in shares.WORK.values():
-        if wanted([work.goal, *(loss for loss in LOSSES if loss.name == f"loss_{work.goal.name}")]):
-            yield from shares.measure(here, work).results(here)
-    if wanted([ALONE]):
-        yield alone.measure(here)
-    yield from due.measure(here, [name for name in due.WAVES if _wants(given, name)])
-    if wanted([SEARCH]):
-        yield search.measure(here)
-    if wanted(STEADY):
-        yield from steadily.measure(here)
-    if wanted([LOADED]):
-        yield steadily.loaded(here)
-    if wanted([FSYNC]):
-        yield slow_disk.measure(here)
+        if wanted(work.goal, GOALS[f"loss_{work.goal.name}"]):
+            yield partial(_shared, here, work)
+    if wanted(ALONE):
+        yield partial(alone.measure, here)
+    for name, wave in due.WAVES.items():
+        if _wants(given, name):
+            yield partial(due.measure, here, name, wave)
+    if wanted(SEARCH):
+        yield partial(search.measure, here)
+    if wanted(*STEADY):
+        yield partial(steadily.measure, here)
+    if wanted(LOADED):
+        yield partial(steadily.loaded, here)
+    if wanted(FSYNC):
+        yield partial(slow_disk.measure, here)
+
+
+def _shared(here: Stage, work: shares.Work) -> Iterable[Result]:
+    return shares.measure(here, work).results(here)
 
 
 if __name__ == "__main__":

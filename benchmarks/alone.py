@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from benchmarks import load
@@ -35,11 +36,12 @@ class Alone:
         )
 
 
-def measure(stage: Stage) -> Result:
+def measure(stage: Stage) -> Iterator[Result]:
     """The platform's own call and each side's posts, by turns."""
     found = Alone(loads={side.name: [] for side in stage.sides})
-    call, simulator = _call(stage.simulator), stage.simulator
+    simulator = stage.simulator
     for _ in range(stage.rounds):
+        call = _call(simulator)
         found.upstream.append(
             load.run(call, simulator.origin, simulator.process, stage.folder, stage.seconds, connections=1)
         )
@@ -51,11 +53,11 @@ def measure(stage: Stage) -> Result:
         f"{found.told(side.name)}" + (f", {found.above(side.name):.1f} ms above" if number else "")
         for number, side in enumerate(stage.sides)
     )
-    return Result(ALONE, found.above(stage.first.name), note)
+    yield Result(ALONE, found.above(stage.first.name), note)
 
 
 def _call(simulator: Simulator) -> load.Script:
-    """The platform's own call for a post."""
+    """The platform's own call for a post, of somebody new: nobody may post a text twice."""
     return load.Script(
         f"local n, headers = 0, {load.headers(simulator.account()['accessToken'])}\n"
         "request = function()\n"

@@ -135,6 +135,8 @@ def _told(code: int, out: str, error: str) -> dict[str, float]:
     if code or not found:
         raise BenchError(f"wrk failed: {out[-500:]} {error[-500:]}")
     said: dict[str, float] = json.loads(told)
-    if said["failed"] or said["refused"] or not said["requests"]:
+    if not said["requests"]:
+        raise BenchError(f"No request was answered in {said['seconds']:.0f} s.")
+    if said["failed"] or said["refused"]:
         raise BenchError(f"Of {said['requests']} requests {said['failed']} failed and {said['refused']} were refused.")
     return said

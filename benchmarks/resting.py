@@ -17,13 +17,13 @@ IDLE_SECONDS, QUICK_IDLE_SECONDS = 75, 15  # sweeps go every minute
 STARTS, QUICK_STARTS = 3, 1
 
 
-def size(rows: int, home: Path) -> Result:
+def size(rows: int, home: Path) -> Iterator[Result]:
     """Of the database as it was filled, before anything was measured."""
     taken, posts = (home / "socialpub.db").stat().st_size, dataset.total(rows)
-    return Result(SIZE, taken / posts, f"{taken / 1e6:,.0f} MB for {posts:,} posts")
+    yield Result(SIZE, taken / posts, f"{taken / 1e6:,.0f} MB for {posts:,} posts")
 
 
-def starts(stage: Stage) -> Result:
+def starts(stage: Stage) -> Iterator[Result]:
     """It has to run, and runs afterwards."""
     found: dict[str, list[float]] = {"after a stop": [], "after a kill": [], "with a cold file": []}
     side = stage.first
@@ -42,7 +42,7 @@ def starts(stage: Stage) -> Result:
     told = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in middles.items())
     if stage.empty is not None:
         told += f"; {stage.empty.name} {stage.empty.started:.2f} s"
-    return Result(START, max(middles.values()), told)
+    yield Result(START, max(middles.values()), told)
 
 
 def _evict(side: Side) -> None:

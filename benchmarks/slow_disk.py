@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import statistics
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import load, raw, shares
@@ -13,7 +14,7 @@ from benchmarks.machine import BenchError
 from benchmarks.stage import Stage
 
 
-def measure(stage: Stage) -> Result:
+def measure(stage: Stage) -> Iterator[Result]:
     """By turns: sqlite3 alone with one transaction a request, and socialpub, both on that disk."""
     side, slow = stage.empty or stage.first, {"LD_PRELOAD": str(_shim(stage.folder))}
     script = shares.WORK["post_scheduled"].script
@@ -33,7 +34,7 @@ def measure(stage: Stage) -> Result:
         f"{statistics.median(rates):,.0f}/s beside {statistics.median(singles):,.0f}/s of sqlite3 alone;"
         f" one connection {one.rate:,.0f}/s"
     )
-    return Result(FSYNC, statistics.median(ratios), told)
+    yield Result(FSYNC, statistics.median(ratios), told)
 
 
 def _shim(folder: Path) -> Path:
