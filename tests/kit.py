@@ -417,8 +417,11 @@ class Server:
     def stock(self) -> dict[str, Any]:
         """Everything that a refused request must leave alone: every row of every table, and the files beside them.
 
-        Without what each request may touch: when a key was last used, and the server's own beat.
+        Without what each request may touch: when a key was last used, and the server's own beat. That answers were
+        heard is written a little later.
         """
+        while self.service.heard.ids:
+            breathe()
         tables = {table.__name__: self.rows(table) for table in TABLES if table.__name__ != "Instance"}
         tables["ApiKey"] = [row | {"last_used_at": None} for row in tables["ApiKey"]]
         files = sorted(str(path.relative_to(self.home)) for path in self.home.rglob("*") if path.parent != self.home)

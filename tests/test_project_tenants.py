@@ -48,15 +48,15 @@ KNOWN = {
     "media/files": {"are_named", "_needed"},
     "media/library": {"public", "assets_of"},
     "people/audit": {"purge"},
-    "people/limits": {"_find", "keep", "purge", "_crossings"},
+    "people/limits": {"_find", "keep", "purge"},
     "people/sessions": {"begin", "end", "end_all", "device_of", "_remember"},
     "people/signin": {"_known", "_begin"},
     "people/tenancy": {"_find_key", "key_is_valid", "csrf_tokens"},
     "people/users": {"set_password", "offer_setup"},
     "posts/batches": {"batch_body", "_open_posts", "_ended", "has_ended"},
     "posts/postlog": {"_filtered"},
-    "posts/preflight": {"_recent", "_posted_before", "counted"},
-    "posts/unheard": {"heard"},
+    "posts/preflight": {"_recent", "posted_before"},
+    "posts/unheard": {"find", "forget_in"},
     "webhooks/deliver": {"_take"},
 }  # fmt: skip
 """Each was looked at: it gets ids that its caller has found within a scope, those of the caller's own session, key or

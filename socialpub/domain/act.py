@@ -88,12 +88,11 @@ async def _done(deed: Deed) -> tuple[Done, limits.Answer]:
 
 def _write(tx: Tx, deed: Deed) -> tuple[Done, limits.Answer]:
     who = deed.who
-    limits.begin(who.service, tx, who.key)
+    limits.check(who.service, who.key)
     done = deed.run(tx)
     audit.record(who.service, tx, who.act, done.subject or _id_of(done.body))
     kept = limits.Answer(done.status, dumps(done.body))
-    if who.key:
-        limits.keep(who.service, tx, who.key.id, kept, secret=done.secret)
+    limits.remember(who.service, tx, who.key, kept, secret=done.secret)
     return done, kept
 
 

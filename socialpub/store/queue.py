@@ -13,7 +13,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import peewee
 from huey.api import Huey, TaskWrapper
@@ -26,7 +26,7 @@ from socialpub.base.runtime import Clock
 from socialpub.store import sql
 from socialpub.store.db import BaseModel, Database, Tx
 from socialpub.store.rows import JobRow
-from socialpub.store.statements import claiming, queue, sweeps
+from socialpub.store.statements import accepting, claiming, queue, sweeps
 
 log = logging.getLogger("socialpub.queue")
 
@@ -59,6 +59,15 @@ class Job(BaseModel):
 
 
 Job.add_index(Job.index(Job.epoch, name="job_leased").where(peewee.SQL("epoch IS NOT NULL")))
+
+
+class Work(NamedTuple):
+    """A job to be put: its key, its lane, and whose share it takes."""
+
+    key: str
+    lane: str
+    host: str
+    owner: str
 
 
 @dataclass(frozen=True)
@@ -213,14 +222,18 @@ class Jobs(Huey):  # type: ignore[misc]
         ).execute()
         tx.after_commit(lambda: self.bell.ring_for(at_ms))
 
-    def put_held(self, tx: Tx, kind: str, key: str, lane: str = "", share: Share = NOBODY) -> Claim:
-        """Add a job that this process is already working on."""
+    def put_new(self, tx: Tx, kind: str, works: Sequence[Work], at_ms: int) -> None:
+        """Add jobs whose keys are new."""
+        sql.execute(accepting.JOBS, (sql.json_of([tuple(work) for work in works]), kind, at_ms, 0, None))
+        tx.after_commit(lambda: self.bell.ring_for(at_ms))
+
+    def put_held(self, tx: Tx, kind: str, works: Sequence[Work]) -> list[Claim]:
+        """Add jobs whose keys are new, and that this process is already working on."""
         until = self.clock.now_ms() + LEASE_MS
-        row = {"kind": kind, "lane": lane, "visible_at": until, "epoch": self.epoch, **share._asdict()}
-        Job.insert(key=key, claims=1, **row).execute()
-        claim = Claim(key, 1, lane, share)
-        tx.after_commit(lambda: self.hold(claim))
-        return claim
+        sql.execute(accepting.JOBS, (sql.json_of([tuple(work) for work in works]), kind, until, 1, self.epoch))
+        claims = [Claim(work.key, 1, work.lane, Share(work.host, work.owner)) for work in works]
+        tx.after_commit(lambda: self.hold_all(claims))
+        return claims
 
     def remove(self, tx: Tx, key: str) -> bool:
         """Take a job away; whether there was one."""
@@ -253,8 +266,11 @@ class Jobs(Huey):  # type: ignore[misc]
     # --- Holding ---
 
     def hold(self, claim: Claim) -> None:
+        self.hold_all([claim])
+
+    def hold_all(self, claims: Iterable[Claim]) -> None:
         with self._dropped:
-            self._held[claim.key] = claim
+            self._held.update((claim.key, claim) for claim in claims)
 
     def drop(self, claim: Claim) -> None:
         with self._dropped:

@@ -15,7 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from socialpub.store import sql
 from socialpub.store.db import proxy
+from socialpub.store.statements import searching
 
 GRAM = 3
 THIN = 4  # trigrams that are asked for first
@@ -93,6 +95,13 @@ def add(number: int, row: Mapping[str, Any]) -> None:
     if newest is not None and newest > row["created_at"]:
         gone_back = newest - row["created_at"]
         proxy.execute_sql("UPDATE post_search_order SET disorder = max(disorder, ?)", (gone_back,))
+
+
+def add_batch(batch: str, newest: int | None, now: int) -> None:
+    """File the posts of a new batch. `newest`: when the newest post of its organization was made, before it."""
+    sql.execute(searching.ADD_BATCH, (batch,))
+    if newest is not None and newest > now:
+        sql.execute(searching.GONE_BACK, (newest - now,))
 
 
 def rebuild() -> None:

@@ -7,7 +7,7 @@ import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -171,7 +171,10 @@ class Writer:
         try:
             if self.guard:
                 self.guard()
-            done = [item for item in group if self._run_one(connection, item)]
+            run = self._run_alone if len(group) == 1 else self._run_one
+            done = [item for item in group if run(connection, item)]
+            if not connection.in_transaction:
+                return done  # nobody was in it but the one that was undone
             faults.hit("db.commit")
             self.place.look()
             connection.execute("COMMIT")
@@ -183,21 +186,28 @@ class Writer:
         self.failing = self.failing if connection.total_changes == before else ""
         return done
 
+    def _run_alone(self, connection: sqlite3.Connection, item: _Write[Any]) -> bool:
+        return self._run(connection, item, ("ROLLBACK",))
+
     def _run_one(self, connection: sqlite3.Connection, item: _Write[Any]) -> bool:
+        """One of several: what it did can be undone by itself."""
         connection.execute("SAVEPOINT one")
+        done = self._run(connection, item, ("ROLLBACK TO one", "RELEASE one"))
+        if done:
+            connection.execute("RELEASE one")
+        return done
+
+    def _run(self, connection: sqlite3.Connection, item: _Write[Any], undo: Sequence[str]) -> bool:
         try:
             item.value = item.run(item.tx)
         except Exception as error:  # noqa: BLE001 - handed to whoever asked for the write
             # A full disk makes SQLite roll the whole transaction back by itself.
             if not connection.in_transaction:
                 raise peewee.OperationalError(str(error)) from error
-            connection.execute("ROLLBACK TO one")
-            connection.execute("RELEASE one")
-            if is_storage(error):
-                error = self._refused(error)
-            item.future.set_exception(error)
+            for statement in undo:
+                connection.execute(statement)
+            item.future.set_exception(self._refused(error) if is_storage(error) else error)
             return False
-        connection.execute("RELEASE one")
         return True
 
 

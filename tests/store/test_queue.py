@@ -15,7 +15,7 @@ from socialpub.base.fair import NOBODY, Share, Shares
 from socialpub.store import db
 from socialpub.store.db import Database, Tx
 from socialpub.store.models import Organization
-from socialpub.store.queue import LEASE_MS, NAP_SECONDS, Claim, EmbeddedConsumer, Job, Jobs, _But
+from socialpub.store.queue import LEASE_MS, NAP_SECONDS, Claim, EmbeddedConsumer, Job, Jobs, Work, _But
 from tests.kit import breathe
 from tests.simulator.conftest import SetClock
 
@@ -102,7 +102,7 @@ def test_remove_tells_whether_there_was_a_job(ring: Ring) -> None:
 
 
 def test_a_job_put_held_is_leased_to_this_process_from_the_start(ring: Ring) -> None:
-    claim = ring.write(lambda tx: ring.jobs.put_held(tx, "publish", "post", "lane"))
+    (claim,) = ring.write(lambda tx: ring.jobs.put_held(tx, "publish", [Work("post", "lane", "", "")]))
     assert claim == Claim("post", 1, "lane")
     assert ring.jobs.held() == [claim]
     ring.clock.ms += LEASE_MS + 1

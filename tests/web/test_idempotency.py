@@ -14,6 +14,7 @@ from socialpub.base import faults
 from socialpub.domain.people import limits
 from socialpub.store.models import Account, ApiKey, Idempotency, Intent, Post, Usage
 from tests.kit import Api, Server, error_of, untouched
+from tests.soak.world import wait_for
 from tests.web.test_scheduling import unknown
 from tests.web.world import World
 
@@ -121,7 +122,7 @@ def test_a_replay_costs_no_quota(world: World) -> None:
 
 def test_without_a_key_each_request_is_its_own(world: World) -> None:
     assert world.post().json()["id"] != world.post().json()["id"]
-    assert world.server.rows(Idempotency) == []
+    assert wait_for(lambda: world.server.rows(Idempotency) == [], 10)
 
 
 # --- What makes a request the same ---
@@ -207,7 +208,7 @@ def test_a_409_leaves_the_key_free(world: World) -> None:
     for _ in range(2):
         answer = send(world.alice.api, "DELETE", f"/v1/posts/{post}")
         assert error_of(answer)["rule"] == "post.status"
-    assert world.server.rows(Idempotency) == []
+    assert wait_for(lambda: world.server.rows(Idempotency) == [], 10)
 
 
 def test_a_rate_limit_leaves_the_key_free(

@@ -10,12 +10,15 @@ from typing import Any
 
 import httpx
 import pytest
+from sanic import HTTPResponse
+from sanic.exceptions import ServerError
 
 from socialpub.base import faults
 from socialpub.domain.engine import keeper
 from socialpub.domain.posts import unheard
 from socialpub.store.models import Idempotency, Organization, Post, Usage
 from tests.kit import Person, Server, breathe
+from tests.soak.world import wait_for
 from tests.web import raw
 from tests.web.test_unfinished import busy
 from tests.web.world import World
@@ -50,6 +53,11 @@ def drop(world: World, body: dict[str, Any], person: Person | None = None, *head
     line.close()
     while not headers and seen.issuperset(world.server.service.unheard):
         breathe()
+
+
+def forgotten(world: World) -> None:
+    """No answer is owed any more: what was heard is written a little later."""
+    assert wait_for(lambda: world.server.rows(Idempotency) == [], 10)
 
 
 def is_joined(answer: httpx.Response) -> bool:
@@ -89,7 +97,7 @@ def test_once_its_answer_was_heard_a_batch_is_joined_no_more(narrow: World) -> N
     assert is_joined(send(narrow, narrow.alice, narrow.body()))
     assert not is_joined(send(narrow, narrow.alice, narrow.body()))
     assert posts(narrow) == 2
-    assert narrow.server.rows(Idempotency) == []
+    forgotten(narrow)
 
 
 def test_who_joins_and_goes_too_is_joined_again(narrow: World) -> None:
@@ -108,7 +116,7 @@ def test_two_honest_requests_are_two_batches(world: World) -> None:
     answers = [send(world, world.alice, world.body()) for _ in range(3)]
     assert len({answer.json()["id"] for answer in answers}) == 3
     assert not any(is_joined(answer) for answer in answers)
-    assert world.server.rows(Idempotency) == []
+    forgotten(world)
     assert world.server.service.unheard == {}
 
 
@@ -207,22 +215,16 @@ def test_an_answer_that_was_heard_is_not_joined_after_a_restart(world: World) ->
 def test_a_client_that_goes_while_its_answer_is_handed_over_is_owed_it_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, entered = threading.Event(), threading.Event()
-    heard = unheard.heard
+    """Its end is seen only by the send."""
 
-    def slowly(*args: Any) -> None:
-        entered.set()
-        gate.wait()
-        heard(*args)
+    async def gone(*_: Any, **__: Any) -> None:
+        raise ServerError("Response stream was ended, no more response data is allowed to be sent.")
 
-    monkeypatch.setattr(unheard, "heard", slowly)
-    line = raw.connect(world.server)
-    line.sendall(bytes_of(world, world.alice, world.body()))
-    entered.wait()
-    line.close()
-    while not world.server.service.unheard:
-        breathe()
-    gate.set()
+    with monkeypatch.context() as patch:
+        patch.setattr(HTTPResponse, "send", gone)
+        with pytest.raises(httpx.HTTPError):
+            send(world, world.alice, world.body())
+        assert wait_for(lambda: bool(world.server.service.unheard), 10)
     assert is_joined(send(world, world.alice, world.body()))
     assert posts(world) == 1
 

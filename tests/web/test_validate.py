@@ -9,12 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.domain.posts.preflight import counted
-from socialpub.domain.posts.targets import Aim
 from socialpub.platforms import PLATFORMS
-from socialpub.platforms.contract import Draft, Tokens
-from socialpub.store.db import proxy
+from socialpub.platforms.contract import Tokens
+from socialpub.store import sql
 from socialpub.store.models import Media, Post
+from socialpub.store.statements import accepting
 from tests.kit import Server, error_of, untouched
 from tests.platforms.contract.rule_kit import EIGHT
 from tests.web.test_rule_table import REFUSED, Case
@@ -277,6 +276,7 @@ def many(world: World, account: str, platform: str, number: int, **columns: Any)
         for n in range(number)
     ]
     world.server.service.write(lambda tx: Post.insert_many(rows).execute()).result()
+    world.server.service.lately.forget(account, platform)  # they came behind the server's back
 
 
 @pytest.mark.parametrize(("platform", "cap", "seconds"), CAPS)
@@ -333,15 +333,28 @@ def test_validating_with_an_idempotency_key_stores_nothing(world: World) -> None
             assert "Idempotency-Replayed" not in answer.headers
 
 
-@pytest.mark.parametrize("platform", ["instagram", "twitter"])
-def test_counting_for_a_cap_reads_no_more_than_its_span(platform: str, world: World) -> None:
-    """Each count goes through an index by account and time, whatever the account has in the log."""
-    account = world.server.connect(world.alice, platform)
-    aim = Aim(0, account, (), {}, Draft(""))
-    for cap in PLATFORMS[platform].caps:
-        for query, index in zip(counted(aim, cap, 0), ("post_account_created_at", "post_scheduled"), strict=True):
-            sql, values = query.sql()
-            plan = world.server.service.read(
-                lambda sql=sql, values=values: proxy.execute_sql(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
-            ).result()
-            assert any(f"SEARCH t1 USING INDEX {index} (" in row[3] for row in plan), plan
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_an_account_was_sent_lately_is_read_by_its_time(shared: bool, world: World) -> None:
+    """Both kinds go by an index of account and time, whatever the account has in the log."""
+    values = (None, 0, "twitter") if shared else (world.alice.bluesky, 0, None)
+    plan = world.server.service.read(lambda: sql.every(f"EXPLAIN QUERY PLAN {accepting.LATELY}", values)).result()
+    steps = [row[3] for row in plan if " post " in row[3]]
+    assert [step.partition(" (")[0] for step in steps] == [
+        "SEARCH post USING INDEX post_account_created_at",
+        "SEARCH post USING INDEX post_scheduled",
+        "SEARCH post USING INDEX post_account_created_at",
+    ]
+    assert all("account=? AND" in step for step in steps), plan
+
+
+def test_a_rule_that_asks_counts_what_goes_out_within_the_day_before(world: World) -> None:
+    """Drafts in the creator's inbox: those of the day on which the new one is due."""
+    account = world.server.connect(world.alice, "tiktok")["id"]
+    body: dict[str, Any] = {"targets": [{"accountId": account}]}
+    body |= {"deep": False, "media": [inline(b"no video", "video")], "text": "new"}
+    at = world.server.clock.now_ms() + 10 * 86_400_000
+    many(world, account, "tiktok", 5, status="queued", scheduled_at=at)
+    warned = "tiktok.inbox.pending_limit"
+    assert warned not in codes(result(check(world, **body))["warnings"])
+    assert warned in codes(result(check(world, **body, scheduledAt=world.soon(10 * 86_400 + 60)))["warnings"])
+    assert warned not in codes(result(check(world, **body, scheduledAt=world.soon(12 * 86_400)))["warnings"])

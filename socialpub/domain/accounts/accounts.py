@@ -8,6 +8,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from typing_extensions import TypedDict
+
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
@@ -108,12 +110,25 @@ def body(row: AccountRow) -> AccountBody:
     return shown
 
 
-def who(row: AccountRow) -> Who:
+class Named(TypedDict):
+    """What of an account's row a post needs before it is published: never its secret."""
+
+    id: str
+    organization: str
+    profile: str
+    platform: str
+    platform_account_id: str
+    display_name: str | None
+    ends_at: int | None
+    extra: str
+
+
+def who(row: Named) -> Who:
     """The account as connectors and rules may know it."""
     return Who(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
 
 
-def ends_before(row: AccountRow, at_ms: int) -> bool:
+def ends_before(row: Named, at_ms: int) -> bool:
     """Whether the account's authorization ends before an instant and cannot be renewed by itself."""
     return row["ends_at"] is not None and row["ends_at"] < at_ms
 

@@ -33,7 +33,7 @@ from socialpub.domain.shapes.events import (
 from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.models import Post, the_row
-from socialpub.store.rows import PostRow, PostStatus
+from socialpub.store.rows import PostRow
 from socialpub.store.statements import publishing
 
 log = logging.getLogger("socialpub.posts")
@@ -80,6 +80,7 @@ MOVES: dict[str, Move] = {
 }
 
 
+GOES_ELSEWHERE = frozenset(("reschedule", "retry", "retry_at"))  # it goes out at another time than before
 OPEN = tuple(sorted(MOVES["overdue"].sources))  # whoever has not come to an end can still be too late
 WAITING = tuple(sorted(MOVES["disconnect"].sources))  # nothing of it is under way
 TERMINAL = frozenset(move.target for move in MOVES.values()) - frozenset(OPEN)
@@ -114,7 +115,15 @@ def move(
         tx.after_commit(lambda: _log(row, request_id))
     if row["status"] in TERMINAL:
         tx.after_commit(lambda: service.hub.ring(f"post:{post}"))
+    if name in GOES_ELSEWHERE:
+        tx.after_commit(lambda: service.lately.forget(row["account"], row["platform"]))
+    elif row["status"] in ("canceled", "rejected"):
+        tx.after_commit(lambda: service.lately.went(row["account"], row["platform"], _goes_at(row)))
     return row
+
+
+def _goes_at(row: PostRow) -> int:
+    return row["created_at"] if row["scheduled_at"] is None else row["scheduled_at"]
 
 
 def _moved(now: int, name: str, post: str, columns: Mapping[str, Any]) -> PostRow | None:
@@ -143,7 +152,7 @@ def _moved_within(
 
 
 class AcceptedPost(TypedDict):
-    """The row of a post as it is accepted; its other columns are null or have their defaults."""
+    """What of a post's row its events tell when it is accepted."""
 
     id: str
     organization: str
@@ -151,22 +160,14 @@ class AcceptedPost(TypedDict):
     account: str
     platform: str
     batch: str
-    position: int
-    status: PostStatus
-    text: str
-    text_fold: str
-    media: str
-    options: str
-    first_comment: str | None
     scheduled_at: int | None
-    warnings: str
-    created_at: int
     updated_at: int
 
 
-def tell_accepted(service: Service, tx: Tx, type_: str, row: AcceptedPost, request_id: str) -> None:
-    """Write one event of a post that its request has just made."""
-    _tell(service, tx, type_, row, _ACCEPTED[type_](row, {}), request_id)
+def accepted(row: AcceptedPost) -> list[events.Told]:
+    """The events of a post that its request has just made."""
+    types = ("post.validated",) if row["scheduled_at"] is None else ("post.queued", "post.validated")
+    return [events.Told(type_, row["id"], row["profile"], _ACCEPTED[type_](row, {})) for type_ in types]
 
 
 def _tell(service: Service, tx: Tx, type_: str, row: AcceptedPost, data: PostEvent, request_id: str | None) -> None:

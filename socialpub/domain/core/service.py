@@ -17,6 +17,7 @@ from socialpub.base.crew import Crew
 from socialpub.base.fair import Pool, Shares, Waiting
 from socialpub.base.runtime import Runtime
 from socialpub.base.turns import Turns
+from socialpub.domain.core.lately import Lately
 from socialpub.platforms.contract import Notes, Site, Tokens
 from socialpub.store.db import Database, LongError, Promise, Tx
 from socialpub.store.models import Intent
@@ -33,7 +34,8 @@ WAITING = Waiting(1000, 4000)  # for an upstream: a batch may have 25
 STEERED_WAITING = Waiting(400, 1600)
 MEASURING_WAITING = Waiting(50, 200)
 KEYS_KEPT = 1000  # of those that asked since the last commit
-CHECKED_AT_ONCE = 2  # requests of one organization: one computes while the other waits for the disk
+CHECKED_AT_ONCE = 2  # requests of one organization: one computes while the other waits for what it looks up
+WRITTEN_AT_ONCE = 64  # the same: they wait for the disk together, and the next organization's need not wait for many
 
 
 class Hub:
@@ -95,6 +97,14 @@ class Renewal:
 
 
 @dataclass
+class Heard:
+    """Requests that had their answer, and have a row still that says otherwise; it goes soon."""
+
+    ids: set[str] = field(default_factory=set)
+    is_soon: bool = False
+
+
+@dataclass
 class Service:
     """One running socialpub. `pool` runs upstream calls of immediate posts, `jobs` those of due ones: both in threads
     of `crew`, which hold no connection.
@@ -102,7 +112,7 @@ class Service:
     `steered` runs what users point at addresses of their choice: it can hang without keeping the rest. `measuring` runs
     the rules over texts, which may be long: no reader of the database waits for it. `reading` looks through bodies.
     `delivering` calls webhooks.
-    `turns`: requests that are checked and written, some of each organization at once.
+    `turns`: requests that are checked, some of each organization at once; `writing`: those that are written.
     """
 
     runtime: Runtime
@@ -119,8 +129,11 @@ class Service:
     hub: Hub = field(default_factory=Hub)
     beat: int = 0  # the newest of this run: a database that does not know it is not the one that it wrote to
     unheard: dict[str, int] = field(default_factory=dict)  # requests whose client has gone, and when
+    heard: Heard = field(default_factory=Heard)
     unkept: set[str] = field(default_factory=set)  # batches whose answer could not be kept for their key
     turns: Turns = field(default_factory=lambda: Turns(CHECKED_AT_ONCE))
+    writing: Turns = field(default_factory=lambda: Turns(WRITTEN_AT_ONCE))
+    lately: Lately = field(init=False)
     renewals: dict[str, Renewal] = field(default_factory=dict)  # by account
     notes: Notes = field(default_factory=Notes)  # of all calls to accounts
     ring_endpoints: Callable[[list[str]], None] = lambda endpoints: None  # something is due for these
@@ -132,6 +145,7 @@ class Service:
     def __post_init__(self) -> None:
         self.keys = Unchanged(self.db.place, KEYS_KEPT)
         self.run = self.runtime.entropy(8).hex()
+        self.lately = Lately(self.runtime.clock)
 
     @property
     def now_ms(self) -> int:

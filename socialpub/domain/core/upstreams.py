@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from typing_extensions import TypedDict
+
 from socialpub import platforms
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.fair import Pool, Share
@@ -16,7 +18,6 @@ from socialpub.base.net import Http, Reply, Sink
 from socialpub.domain.core.service import Service
 from socialpub.platforms.contract import Account as Who
 from socialpub.store.models import Account, the_row
-from socialpub.store.rows import AccountRow
 
 
 def share(service: Service, account: str) -> Share:
@@ -24,7 +25,15 @@ def share(service: Service, account: str) -> Share:
     return share_of(service, the_row(Account, account))
 
 
-def share_of(service: Service, account: AccountRow) -> Share:
+class Called(TypedDict):
+    """What of an account's row tells who is called for it."""
+
+    organization: str
+    platform: str
+    extra: str
+
+
+def share_of(service: Service, account: Called) -> Share:
     """Whose a call for an account is. A server of the account's own choice is an upstream of its own."""
     return Share(_name(service, account["platform"], json.loads(account["extra"])), account["organization"])
 

@@ -12,6 +12,7 @@ from socialpub.domain.engine.keeper import Keeper
 from socialpub.domain.engine.kinds import Bench
 from socialpub.domain.media import library
 from socialpub.domain.people import signin
+from socialpub.domain.posts import unheard
 from socialpub.domain.webhooks import deliver
 
 STOP_SECONDS = 20.0
@@ -66,4 +67,6 @@ class Engine:
         self.service.stopping.set()
         self.service.hub.close()  # what is not settled now will not be in this process: who waits is told so
         self.keeper.stop()
+        if forgotten := unheard.forget(self.service):
+            forgotten.result()
         self.fetched.close()

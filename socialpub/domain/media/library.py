@@ -35,7 +35,7 @@ from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.models import Media, row_where, rows_where
 from socialpub.store.rows import MediaRow
-from socialpub.store.statements import sweeps
+from socialpub.store.statements import accepting, sweeps
 
 EXTENSIONS = {
     "image/jpeg": "jpg",
@@ -101,7 +101,8 @@ def _record(tx: Tx, who: Actor, facts: Facts, fields: MediaFields) -> Done:
     named(who.service, tx, [facts])
     check_profile(who.scope, fields.profile_id)
     profile = fields.profile_id or who.scope.profile
-    made = insert(who.service, tx, who.scope.organization, profile, facts, fields.alt_text)
+    made = new_id(who.service)
+    insert(who.service, tx, who.scope.organization, profile, facts, fields.alt_text, made)
     return Done(body(who.service, find(who.scope, None, made)), 201)
 
 
@@ -138,10 +139,15 @@ def _check_quota(service: Service, organization: str, coming: int) -> None:
         raise refuse("media.quota", f"The organization's media have {held:,} of {most:,} bytes; this has {coming:,}.")
 
 
-def insert(service: Service, tx: Tx, organization: str, profile: str | None, facts: Facts, alt: str | None) -> str:
-    """The row of a stored file; its id. ApiError `media.quota`."""
+def new_id(service: Service) -> str:
+    return service.runtime.ids.prefixed("med_")
+
+
+def insert(
+    service: Service, tx: Tx, organization: str, profile: str | None, facts: Facts, alt: str | None, media_id: str
+) -> None:
+    """The row of a stored file. ApiError `media.quota`."""
     _check_quota(service, organization, facts.size)
-    media_id = service.runtime.ids.prefixed("med_")
     Media.insert(
         id=media_id,
         organization=organization,
@@ -153,7 +159,6 @@ def insert(service: Service, tx: Tx, organization: str, profile: str | None, fac
         created_at=service.now_ms,
         **{column: getattr(facts, column) for column in FACTS},
     ).execute()
-    return media_id
 
 
 FACTS = (
@@ -190,15 +195,28 @@ def find(scope: Scope, profile: str | None, media_id: str) -> MediaRow:
 
 def held(scope: Scope, ids: Collection[str]) -> dict[str, MediaRow]:
     """The rows of those of these assets that the organization has, in one query."""
-    return {row["id"]: row for row in _usable(scope, None).where(Media.id.in_(sorted(ids))).dicts()} if ids else {}
+    if not ids:
+        return {}
+    rows = sql.every(accepting.MEDIA, (sql.json_of(sorted(ids)), scope.organization))
+    return {row["id"]: row for row in map(_media_row, rows)}
+
+
+def _media_row(values: Sequence[Any]) -> MediaRow:
+    row = sql.row(MediaRow, values)
+    row["has_audio"] = None if row["has_audio"] is None else bool(row["has_audio"])
+    return row
 
 
 def usable(held: Mapping[str, MediaRow], profile: str, media_id: str) -> MediaRow:
     """The asset, where the profile may use it; ApiError as `find`."""
-    row = held.get(media_id)
-    if row is None or row["profile"] not in (None, profile):
+    check_usable({asset: row["profile"] for asset, row in held.items()}, profile, media_id)
+    return held[media_id]
+
+
+def check_usable(profiles: Mapping[str, str | None], profile: str, media_id: str) -> None:
+    """ApiError as `find`, unless it is among these assets, by id with the profile of each, and may be used."""
+    if media_id not in profiles or profiles[media_id] not in (None, profile):
         raise refuse("media.unknown", f"There is no media {media_id} in the scope of this request.")
-    return row
 
 
 def _usable(scope: Scope, profile: str | None) -> Any:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from socialpub.domain.core.service import Service
 from socialpub.store import sql
 from socialpub.store.db import Tx
-from socialpub.store.models import Audit
-from socialpub.store.statements import sweeps
+from socialpub.store.statements import accepting, sweeps
 
 PURGED_AT_ONCE = 500
 
@@ -30,8 +29,8 @@ class Act:
 
 def record(service: Service, tx: Tx, act: Act, subject: str | None) -> None:
     """Write the row of an act; `subject`: the id of what it was done to, or what it made."""
-    values = vars(act) | {"id": service.runtime.ids.uuid(), "at": service.now_ms, "subject": subject}
-    Audit.insert(**values).execute()
+    who = (act.organization, act.key, act.user, act.verb, subject, act.address, act.request_id)
+    sql.execute(accepting.AUDIT, (service.runtime.ids.uuid(), service.now_ms, *who))
 
 
 def purge(service: Service, tx: Tx) -> int:

@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from socialpub.base.errors import refuse
+from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import Clock, iso
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.events import QuotaExceeded, QuotaWarning
 from socialpub.store import sql
 from socialpub.store.db import Tx
-from socialpub.store.models import Idempotency, Organization, Usage
 from socialpub.store.rows import IdempotencyRow
-from socialpub.store.statements import sweeps
+from socialpub.store.statements import accepting, sweeps
 
 # --- Idempotency -------------------------------------------------------------------------------------------------
 
@@ -72,8 +71,8 @@ def key_of(scope: Scope, method: str, path: str, header: str | None, fingerprint
 async def once(service: Service, key: Key | None, run: Callable[[], Awaitable[Answer]]) -> Answer:
     """The answer of `run`, executed once for a key: the same request again waits for it, a repeat gets the same bytes.
 
-    `run` calls `claim` in its transaction, so that a crash after it can never execute the key twice, and stores its
-    answer with `keep`. Raises `idempotency_conflict` for another body, or when the first is still running after 60 s.
+    `run` calls `check` in its transaction and then `remember`, so that a crash after it can never execute the key
+    twice. Raises `idempotency_conflict` for another body, or when the first is still running after 60 s.
     """
     if key is None:
         return await run()
@@ -82,9 +81,29 @@ async def once(service: Service, key: Key | None, run: Callable[[], Awaitable[An
         try:
             return await run()
         except InUseError:
-            found = await _replay(service, key, wait=SAME_KEY_WAIT_SECONDS)
-    if found is None:
-        raise refuse("idempotency_key.in_progress", retry_after=SAME_KEY_RETRY_SECONDS)
+            found = await _of_another(service, key)
+    return found
+
+
+async def once_found(service: Service, key: Key, run: Callable[[], Awaitable[Answer]]) -> Answer:
+    """The same where `run` looks for the key's record itself, among what else it looks up: InUseError.
+
+    What it refuses before that, or after, is said only where there is none.
+    """
+    try:
+        return await run()
+    except InUseError:
+        return await _of_another(service, key)
+    except ApiError:
+        found = await _replay(service, key, wait=0)
+        if found is None:
+            raise
+        return found
+
+
+async def _of_another(service: Service, key: Key) -> Answer:
+    found = await _replay(service, key, wait=SAME_KEY_WAIT_SECONDS)
+    assert found is not None, "it waits, or says that it is in progress"
     return found
 
 
@@ -105,8 +124,9 @@ async def _replay(service: Service, key: Key, wait: float) -> Answer | None:
 
 
 def _find(key: Key, now: int) -> IdempotencyRow | None:
-    found: IdempotencyRow | None = Idempotency.select().where(Idempotency.id == key.id, _alive(now)).dicts().first()
-    return found
+    """Its record. One that is still running never lapses: its batch may yet be published."""
+    values = sql.first(accepting.KEPT, (key.id, now))
+    return None if values is None else sql.row(IdempotencyRow, values)
 
 
 def _finished(key: Key, now: int) -> IdempotencyRow | None:
@@ -114,36 +134,46 @@ def _finished(key: Key, now: int) -> IdempotencyRow | None:
     return row if row is not None and row["status"] is not None else None
 
 
-def _alive(now: int) -> Any:
-    # A record that is still running never lapses: its batch may yet be published.
-    return (Idempotency.ends_at > now) | Idempotency.status.is_null()
+def check(service: Service, key: Key | None) -> None:
+    """In the transaction that executes the write: InUseError when another request has the key."""
+    if key is not None and _find(key, service.now_ms) is not None:
+        raise InUseError
 
 
-def begin(service: Service, tx: Tx, key: Key | None, batch: str | None = None) -> None:
-    """Take the key in the transaction that executes the write; InUseError when another request has it."""
+def remember(
+    service: Service,
+    tx: Tx,
+    key: Key | None,
+    answer: Answer | None,
+    *,
+    batch: str | None = None,
+    secret: bool = False,
+) -> None:
+    """After `check`: take the key, with its answer where that is known already.
+
+    `secret`: it is sealed, for bodies that show a secret once.
+    """
     if key is None:
         return
-    now = service.now_ms
-    Idempotency.delete().where(Idempotency.id == key.id, ~_alive(now)).execute()
-    if _find(key, now) is not None:
-        raise InUseError
-    Idempotency.insert(
-        id=key.id,
-        organization=key.organization,
-        fingerprint=key.fingerprint,
-        batch=batch,
-        created_at=now,
-        ends_at=now + int(service.runtime.settings.retention.idempotency * 1000),
-    ).execute()
+    now, body = service.now_ms, answer and _sealed(service, key.id, answer, secret=secret)
+    ends = now + int(service.runtime.settings.retention.idempotency * 1000)
+    status = answer.status if answer else None
+    row = (key.id, key.organization, key.fingerprint, status, body, int(secret), batch, now, ends)
+    sql.execute(accepting.REMEMBER, row)
+    if answer:
+        tx.after_commit(lambda: service.hub.ring(f"key:{key.id}"))
 
 
-def keep(service: Service, tx: Tx, key_id: str, answer: Answer, *, secret: bool = False) -> None:
-    """Store the answer of a claimed key; `secret`: sealed, for bodies that show a secret once."""
-    body = service.runtime.vault.seal(answer.body.encode(), ("idempotency", "body", key_id)) if secret else answer.body
-    Idempotency.update(status=answer.status, body=body, sealed=secret).where(
-        Idempotency.id == key_id, Idempotency.status.is_null()
-    ).execute()
+def keep(service: Service, tx: Tx, key_id: str, answer: Answer) -> None:
+    """Store the answer of a key that was taken without one."""
+    sql.execute(accepting.KEEP, (answer.status, answer.body, 0, key_id))
     tx.after_commit(lambda: service.hub.ring(f"key:{key_id}"))
+
+
+def _sealed(service: Service, key_id: str, answer: Answer, *, secret: bool) -> str:
+    if not secret:
+        return answer.body
+    return service.runtime.vault.seal(answer.body.encode(), ("idempotency", "body", key_id))
 
 
 def _opened(service: Service, row: IdempotencyRow) -> str:
@@ -221,52 +251,55 @@ class Crossing:
     data: QuotaExceeded
 
 
-def quota_of(service: Service, organization: str) -> int | None:
-    """Posts a month that the organization's tier allows; None: unlimited."""
-    tier = Organization.select(Organization.tier).where(Organization.id == organization).scalar()
+@dataclass(frozen=True)
+class Standing:
+    """Of an organization: its quota (None: unlimited) and how much of it is used in a month."""
+
+    period: str
+    quota: int | None
+    posts: int
+
+
+def quota_of(service: Service, tier: str) -> int | None:
+    """Posts a month that a tier allows; None: unlimited."""
     billing = service.runtime.settings.billing
     return {"free": billing.free, "pro": billing.pro, "business": billing.business}.get(tier)
 
 
-def take_quota(service: Service, tx: Tx, organization: str, cost: int) -> list[Crossing]:
+def take_quota(service: Service, tx: Tx, organization: str, quota: int | None, cost: int) -> list[Crossing]:
     """Spend `cost` posts of this month in the caller's transaction; the thresholds that this crosses.
 
     One conditional update decides: two requests cannot spend the last slot twice. ApiError `quota_exceeded`.
     """
-    period, reset = _month(service.now_ms)
-    quota = quota_of(service, organization)
-    Usage.insert(organization=organization, period=period).on_conflict_ignore().execute()
-    here = (Usage.organization == organization) & (Usage.period == period)
-    fits = here & (Usage.posts + cost <= quota) if quota is not None else here
-    if not Usage.update(posts=Usage.posts + cost).where(fits).execute():
-        posts = Usage.select(Usage.posts).where(here).scalar()
-        raise refuse(
-            "billing.posts.monthly_cap",
-            platform_response={
-                "period": period,
-                "quota": quota,
-                "postsCount": posts,
-                "cost": cost,
-                "resetAt": reset,
-            },
-        )
-    return _crossings(tx, here, period, reset, quota) if quota is not None else []
+    period = month(service.now_ms)
+    taken = sql.first(accepting.TAKE_QUOTA, (organization, period, cost, quota))
+    if taken is None:
+        used = sql.value(accepting.USED_QUOTA, (organization, period)) or 0
+        raise _used_up(service, Standing(period, quota, used), cost)
+    return [] if quota is None else _crossings(service, tx, organization, period, quota, taken)
 
 
-def check_quota(service: Service, organization: str, cost: int) -> None:
-    """The same refusal, from a read snapshot, before anything else is done."""
-    quota = quota_of(service, organization)
-    if quota is None:
-        return
-    period, reset = _month(service.now_ms)
-    posts = Usage.select(Usage.posts).where(Usage.organization == organization, Usage.period == period).scalar() or 0
-    if posts + cost > quota:
-        detail = {"period": period, "quota": quota, "postsCount": posts, "cost": cost, "resetAt": reset}
-        raise refuse("billing.posts.monthly_cap", platform_response=detail)
+def check_quota(service: Service, standing: Standing, cost: int) -> None:
+    """The same refusal, from a read, before anything else is done."""
+    if standing.quota is not None and standing.posts + cost > standing.quota:
+        raise _used_up(service, standing, cost)
 
 
-def _crossings(tx: Tx, here: Any, period: str, reset: str, quota: int) -> list[Crossing]:
-    posts, warned, exceeded = Usage.select(Usage.posts, Usage.warned, Usage.exceeded).where(here).tuples().get()
+def _used_up(service: Service, standing: Standing, cost: int) -> ApiError:
+    detail = {
+        "period": standing.period,
+        "quota": standing.quota,
+        "postsCount": standing.posts,
+        "cost": cost,
+        "resetAt": _next_month(service.now_ms),
+    }
+    return refuse("billing.posts.monthly_cap", platform_response=detail)
+
+
+def _crossings(
+    service: Service, tx: Tx, organization: str, period: str, quota: int, taken: tuple[int, int, int]
+) -> list[Crossing]:
+    (posts, warned, exceeded), reset = taken, _next_month(service.now_ms)
     data: QuotaExceeded = {"period": period, "postsCount": posts, "quota": quota, "resetAt": reset}
     told = []
     if posts * 100 >= quota * WARN_PERCENT and not warned:
@@ -275,12 +308,18 @@ def _crossings(tx: Tx, here: Any, period: str, reset: str, quota: int) -> list[C
     if posts >= quota and not exceeded:
         told.append(Crossing("quota.exceeded", data))
     if told:
-        Usage.update(warned=True, exceeded=posts >= quota).where(here).execute()
+        sql.execute(accepting.TOLD_QUOTA, (int(posts >= quota), organization, period))
     return told
 
 
-def _month(now_ms: int) -> tuple[str, str]:
-    """This month as `YYYY-MM`, and the instant at which the next begins."""
+def month(now_ms: int) -> str:
+    """This month as `YYYY-MM`."""
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    return f"{now.year:04d}-{now.month:02d}"
+
+
+def _next_month(now_ms: int) -> str:
+    """The instant at which the next month begins."""
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
     following = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
-    return f"{now:%Y-%m}", str(iso(int(following.timestamp() * 1000)))
+    return iso(int(following.timestamp() * 1000))

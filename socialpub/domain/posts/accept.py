@@ -1,5 +1,8 @@
-"""Accepting a batch. `accept` reads top to bottom: the batch's rules, targets, preflight, quota, and one transaction
-that holds the rows, their events, their jobs and the idempotency record."""
+"""Accepting a batch. `prepare` reads top to bottom: the batch's rules, targets, preflight, quota; `commit` is the one
+transaction that holds the rows, their events, their jobs and the idempotency record.
+
+Whatever can be made before the transaction is: everybody else's waits for it.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,16 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
 from socialpub.domain.people import audit, limits
 from socialpub.domain.people.actor import Actor
-from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.posts import batches, preflight, unheard
+from socialpub.domain.posts import batches, lookup, preflight, unheard
 from socialpub.domain.posts.targets import Aim, Ref, check_batch, check_future, resolve
 from socialpub.domain.shapes.errors import warning_body
 from socialpub.domain.shapes.posts import BatchBody, PublishRequest
 from socialpub.platforms.contract import Facts, Warning
 from socialpub.platforms.kit.rules import once
-from socialpub.store import search
+from socialpub.store import search, sql
 from socialpub.store.db import Tx
-from socialpub.store.models import Account, Batch, Instance, Post
-from socialpub.store.queue import Claim
+from socialpub.store.queue import Claim, Work
+from socialpub.store.statements import accepting
 
 Inline = tuple[str, str, str | None]  # inline media: its hash, its target's profile, its alt text
 PAUSED_RETRY_SECONDS = 60
@@ -39,20 +41,21 @@ class Accepted:
     """A batch that is committed, as it was then; `claims` are the immediate targets, already leased to this process."""
 
     body: BatchBody
-    claims: tuple[Claim, ...]
+    claims: Sequence[Claim]
 
 
 @dataclass(frozen=True)
 class _Target:
-    """A target that passed preflight: its row's id and what it warns of."""
+    """A target that passed preflight: its row's id, what it warns of, and whose share its call takes."""
 
     aim: Aim
     post: str
+    share: Share
     warnings: tuple[Warning, ...]
 
 
 @dataclass(frozen=True)
-class _Order:
+class Order:
     """Everything that one transaction needs to write the batch."""
 
     who: Actor
@@ -61,66 +64,66 @@ class _Order:
     batch: str
     targets: Sequence[_Target]
     stored: Mapping[str, Facts]  # inline media, kept, by its hash
+    inline: Mapping[Inline, str]  # the ids of the rows that it gets: targets of one profile share them
+    rows: str  # what is its own of each post
+    jobs: Sequence[Work]
+    shown: Sequence[batches.Shown]
 
     @property
     def at_ms(self) -> int | None:
         return self.request.scheduled_at
 
 
-async def accept(who: Actor, request: PublishRequest, ear: unheard.Ear | None, inline: library.InlineFiles) -> Accepted:
-    """Check a publish request and commit it; ApiError, and nothing written, when any check says no.
+# --- Before the transaction ------------------------------------------------------------------------------------------
 
-    InUseError for a key and JoinError for an `ear` whose work is done or being done already.
+
+async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, inline: library.InlineFiles) -> Order:
+    """Check a publish request; ApiError, and nothing written, when any check says no.
+
+    InUseError for a key that was used, and JoinError for an `ear` whose work is done or being done already.
     """
     service, scope = who.service, who.scope
     check_batch(service, request, scope, inline)
-    aims, recent = await service.read(lambda: _resolved(service, scope, request))
-    _admit(service, request, aims)
-    checked = await preflight.check_cheap(service, scope, aims, recent)
+    looked, aims, logged = await service.glance(lambda: _looked(who, request, ear))
+    shares = [upstreams.share_of(service, aim.account) for aim in aims]
+    if request.scheduled_at is None:
+        _admit(service, shares)
+    checked = await preflight.check_cheap(service, scope, aims, logged)
     if error := preflight.refused(service, aims, checked):
         raise error
-    targets = await service.read(lambda: _noted(service, scope, request, aims, checked))
-    stored = await _store_inline(service, scope.organization, [target.aim for target in targets], inline)
-    if request.scheduled_at is not None:
-        targets = [_forewarned(service, target, stored) for target in targets]
-    order = _Order(who, request, ear, service.runtime.ids.uuid(), targets, stored)
-    async with library.bound(service, stored.values()):
-        accepted = await act.write(service, scope, lambda tx: _insert(tx, order))
-    faults.hit("sched.after_commit" if order.at_ms is not None else "now.after_commit")
-    return accepted
+    if preflight.refuses_duplicates(service, request):
+        preflight.check_duplicates(aims, logged.before)
+    limits.check_quota(service, looked.standing, len(aims))
+    posts = [service.runtime.ids.uuid() for _ in aims]
+    names = [f"post {post}" for post in posts]
+    noted = preflight.warnings_of(service, aims, logged, request.scheduled_at, names)
+    stored = await _store_inline(service, scope.organization, aims, inline)
+    targets = [
+        _Target(aim, post, share, _warnings(service, request, aim, stored, (*found.warnings, *notes)))
+        for aim, post, share, found, notes in zip(aims, posts, shares, checked, noted, strict=True)
+    ]
+    return _order(who, request, ear, targets, stored)
 
 
-def _resolved(service: Service, scope: Scope, request: PublishRequest) -> tuple[list[Aim], list[int]]:
-    """On one read snapshot: the targets, and the recent posts of each account."""
-    if request.scheduled_at is None and Instance.select(Instance.paused).where(Instance.id == 1).scalar():
+def _looked(
+    who: Actor, request: PublishRequest, ear: unheard.Ear | None
+) -> tuple[lookup.LookedUp, list[Aim], preflight.Logged]:
+    """What there is of what the request names, its targets, and what the log says of them; in a read."""
+    looked = lookup.look_up(who.service, who.scope, request, who.key, ear)
+    if looked.key:
+        raise limits.InUseError
+    if looked.ear is not None:
+        raise unheard.JoinError(looked.ear)
+    if looked.paused and request.scheduled_at is None:
         raise refuse("service.paused", retry_after=PAUSED_RETRY_SECONDS)
-    aims = resolve(service, scope, request)
-    return aims, preflight.recent_posts(service, aims)
+    aims = resolve(who.service, request, looked.named)
+    return looked, aims, preflight.logged(who.service, aims, request.scheduled_at)
 
 
-def _admit(service: Service, request: PublishRequest, aims: Sequence[Aim]) -> None:
+def _admit(service: Service, shares: Sequence[Share]) -> None:
     """ApiError `http.busy` when too much waits to be published now. What is accepted is never refused after this."""
-    shares = [] if request.scheduled_at is not None else [upstreams.share_of(service, aim.account) for aim in aims]
     for threads in {upstreams.threads(service, share) for share in shares}:
         threads.admit(shares[0], sum(upstreams.threads(service, share) is threads for share in shares))
-
-
-def _noted(
-    service: Service,
-    scope: Scope,
-    request: PublishRequest,
-    aims: Sequence[Aim],
-    checked: Sequence[preflight.Checked],
-) -> list[_Target]:
-    """On one read snapshot: targets that passed preflight, with what the log says of them; the quota is looked at."""
-    preflight.check_duplicates(service, request, aims)
-    limits.check_quota(service, scope.organization, len(aims))
-    posts = [service.runtime.ids.uuid() for _ in aims]
-    notes = preflight.warnings_of(service, aims, request.scheduled_at, [f"post {post}" for post in posts])
-    return [
-        _Target(aim, post, tuple(once((*found.warnings, *noted))))
-        for aim, post, found, noted in zip(aims, posts, checked, notes, strict=True)
-    ]
 
 
 async def _store_inline(
@@ -145,122 +148,187 @@ async def _store_inline(
     return await asyncio.get_running_loop().run_in_executor(threads, store)
 
 
-def _forewarned(service: Service, target: _Target, stored: Mapping[str, Facts]) -> _Target:
-    """A scheduled target with what its stored media will be refused for, as warnings."""
-    known = preflight.known_breaches(service, target.aim, stored)
-    return _Target(target.aim, target.post, tuple(once((*target.warnings, *known))))
+def _warnings(
+    service: Service, request: PublishRequest, aim: Aim, stored: Mapping[str, Facts], found: Sequence[Warning]
+) -> tuple[Warning, ...]:
+    """What a target warns of; scheduled, also what its stored media will be refused for."""
+    known = preflight.known_breaches(service, aim, stored) if request.scheduled_at is not None and aim.refs else ()
+    return tuple(once((*once(found), *known)))
 
 
-# --- The transaction -------------------------------------------------------------------------------------------------
-
-
-def _insert(tx: Tx, order: _Order) -> Accepted:
-    who, service, organization = order.who, order.who.service, order.who.scope.organization
-    library.named(service, tx, order.stored.values())
-    limits.begin(service, tx, who.key, order.batch)
-    unheard.listen(service, tx, order.ear, order.batch)
-    audit.record(service, tx, who.act, order.batch)
-    _recheck(service, order)
-    crossings = limits.take_quota(service, tx, organization, len(order.targets))
-    now = service.now_ms  # of the batch and everything in it
-    _insert_batch(tx, order, now)
-    media_ids = _insert_media(service, tx, order)
-    claims = [_insert_target(service, tx, order, target, media_ids, now) for target in order.targets]
-    for crossing in crossings:
-        events.emit(service, tx, crossing.type, organization, crossing.data, request_id=who.request_id)
-    body = batches.batch_body(service, order.batch)
-    if who.key and order.at_ms is not None:
-        limits.keep(service, tx, who.key.id, batches.answer_of(body))
-    faults.hit("sched.before_commit" if order.at_ms is not None else "now.before_commit")
-    return Accepted(body, tuple(claim for claim in claims if claim))
-
-
-def _recheck(service: Service, order: _Order) -> None:
-    """What may have changed since the snapshot: the time, the duplicates, the accounts, the media."""
-    check_future(service, order.at_ms)
-    preflight.check_duplicates(service, order.request, [target.aim for target in order.targets])
-    wanted = {target.aim.account["id"] for target in order.targets}
-    there = Account.select().where(Account.id.in_(sorted(wanted)), Account.disconnected_at.is_null()).count()
-    if there != len(wanted):
-        raise ApiError("not_found", "An account of this batch was disconnected meanwhile.")
-    held = library.held(order.who.scope, {asset for target in order.targets for asset in target.aim.assets})
-    for target in order.targets:
-        for asset in target.aim.assets:
-            library.usable(held, target.aim.account["profile"], asset)
-
-
-def _insert_batch(tx: Tx, order: _Order, now: int) -> None:
-    Batch.insert(
-        id=order.batch,
-        organization=order.who.scope.organization,
-        request_id=order.who.request_id,
-        created_at=now,
-        scheduled_at=order.at_ms,
-    ).execute()
-
-
-def _insert_media(service: Service, tx: Tx, order: _Order) -> dict[Inline, str]:
-    """Rows for the inline media: their ids. Targets of one profile share them."""
-    ids: dict[Inline, str] = {}
-    for target in order.targets:
-        profile = target.aim.account["profile"]
-        for ref in target.aim.refs:
-            inline = _inline(ref, profile)
-            if inline is not None and inline not in ids:
-                data, alt = order.stored[ref["bytesBase64"]], ref.get("altText")
-                ids[inline] = library.insert(service, tx, order.who.scope.organization, profile, data, alt)
-    return ids
+def _order(
+    who: Actor,
+    request: PublishRequest,
+    ear: unheard.Ear | None,
+    targets: Sequence[_Target],
+    stored: Mapping[str, Facts],
+) -> Order:
+    ids, at_ms = who.service.runtime.ids, request.scheduled_at
+    named = dict.fromkeys(
+        inline
+        for target in targets
+        for ref in target.aim.refs
+        if (inline := _inline(ref, target.aim.account["profile"])) is not None
+    )
+    media = {inline: library.new_id(who.service) for inline in named}
+    warned = [_json([warning_body(note) for note in target.warnings]) for target in targets]
+    rows = [_row(target, media, notes) for target, notes in zip(targets, warned, strict=True)]
+    jobs = [Work(target.post, target.aim.account["id"], *target.share) for target in targets]
+    shown = [
+        batches.accepted(target.post, target.aim.account["id"], target.aim.platform, at_ms, notes)
+        for target, notes in zip(targets, warned, strict=True)
+    ]
+    return Order(who, request, ear, ids.uuid(), targets, stored, media, sql.json_of(rows), jobs, shown)
 
 
 def _inline(ref: Ref, profile: str) -> Inline | None:
     return (ref["bytesBase64"], profile, ref.get("altText")) if "bytesBase64" in ref else None
 
 
-def _insert_target(
-    service: Service, tx: Tx, order: _Order, target: _Target, media_ids: Mapping[Inline, str], now: int
-) -> Claim | None:
-    """A target's row, its events and its job; the claim when it is published at once."""
-    row = _row(order, target, media_ids, now)
-    search.add(Post.insert(**row).execute(), row)
-    account, share = target.aim.account["id"], upstreams.share_of(service, target.aim.account)
-    claim = None
-    if order.at_ms is None:
-        claim = service.jobs.put_held(tx, "publish", target.post, account, share)
-    else:
-        service.jobs.put(tx, "publish", target.post, order.at_ms, account, share)
-        moves.tell_accepted(service, tx, "post.queued", row, order.who.request_id)
-    moves.tell_accepted(service, tx, "post.validated", row, order.who.request_id)
-    return claim
+def _row(target: _Target, media: Mapping[Inline, str], warnings: str) -> tuple[str | int | None, ...]:
+    """What is its own of a post's row, in the order of `accepting.POSTS`."""
+    aim, account = target.aim, target.aim.account
+    return (
+        target.post,
+        account["profile"],
+        account["id"],
+        aim.platform,
+        aim.index,
+        aim.draft.text,
+        aim.draft.text.casefold(),
+        _json([_saved_ref(ref, account["profile"], media) for ref in aim.refs]),
+        _json(aim.draft.options),
+        aim.draft.first_comment if platforms.platform(aim.platform).first_comment else None,
+        warnings,
+    )
 
 
-def _row(order: _Order, target: _Target, media_ids: Mapping[Inline, str], now: int) -> moves.AcceptedPost:
-    aim = target.aim
-    refs = [_saved_ref(ref, aim.account["profile"], media_ids) for ref in aim.refs]
-    return {
-        "id": target.post,
-        "organization": aim.account["organization"],
-        "profile": aim.account["profile"],
-        "account": aim.account["id"],
-        "platform": aim.platform,
-        "batch": order.batch,
-        "position": aim.index,
-        "status": "validated" if order.at_ms is None else "queued",
-        "text": aim.draft.text,
-        "text_fold": aim.draft.text.casefold(),
-        "media": json.dumps(refs, ensure_ascii=False),
-        "options": json.dumps(aim.draft.options, ensure_ascii=False),
-        "first_comment": aim.draft.first_comment if platforms.platform(aim.platform).first_comment else None,
-        "scheduled_at": order.at_ms,
-        "warnings": json.dumps([warning_body(note) for note in target.warnings], ensure_ascii=False),
-        "created_at": now,
-        "updated_at": now,
-    }
+def _json(value: Sequence[object] | Mapping[str, object]) -> str:
+    return json.dumps(value, ensure_ascii=False) if value else "[]" if isinstance(value, list) else "{}"
 
 
-def _saved_ref(ref: Ref, profile: str, media_ids: Mapping[Inline, str]) -> Ref:
+def _saved_ref(ref: Ref, profile: str, media: Mapping[Inline, str]) -> Ref:
     """A mediaRef as it is kept and shown: inline bytes have become an asset."""
     inline = _inline(ref, profile)
     if inline is None:
         return ref
-    named = {"kind": ref["kind"], "mediaId": media_ids[inline]}
+    named = {"kind": ref["kind"], "mediaId": media[inline]}
     return named | ({"altText": ref["altText"]} if "altText" in ref else {})
+
+
+# --- The transaction -------------------------------------------------------------------------------------------------
+
+
+async def commit(order: Order) -> Accepted:
+    """Write the batch; ApiError, and nothing written, when what `prepare` saw is so no longer, or as `prepare`."""
+    service, scope = order.who.service, order.who.scope
+    async with library.bound(service, order.stored.values()), service.writing.of(scope.organization):
+        accepted = await act.write(service, scope, lambda tx: _insert(tx, order))
+    faults.hit("sched.after_commit" if order.at_ms is not None else "now.after_commit")
+    return accepted
+
+
+def _insert(tx: Tx, order: Order) -> Accepted:
+    who, service, organization = order.who, order.who.service, order.who.scope.organization
+    library.named(service, tx, order.stored.values())
+    again = _look_again(order)
+    crossings = limits.take_quota(service, tx, organization, again.quota, len(order.targets))
+    now = service.now_ms  # of the batch and everything in it
+    body = batches.body_of({"id": order.batch, "created_at": now, "scheduled_at": order.at_ms}, order.shown)
+    _remember(service, tx, order, body)
+    audit.record(service, tx, who.act, order.batch)
+    for (data, profile, alt), media in order.inline.items():
+        library.insert(service, tx, organization, profile, order.stored[data], alt, media)
+    _insert_posts(service, tx, order, again, now)
+    claims = _put_jobs(service, tx, order)
+    _tell(service, tx, order, now)
+    for crossing in crossings:
+        events.emit(service, tx, crossing.type, organization, crossing.data, request_id=who.request_id)
+    faults.hit("sched.before_commit" if order.at_ms is not None else "now.before_commit")
+    return Accepted(body, claims)
+
+
+@dataclass(frozen=True)
+class _Again:
+    """What the transaction finds: the quota as it is now, and when the organization's newest post was made."""
+
+    quota: int | None
+    newest: int | None
+
+
+def _look_again(order: Order) -> _Again:
+    """What may have changed since `prepare` looked: the key, the time, the duplicates, the accounts, the media."""
+    who, service = order.who, order.who.service
+    wanted = {target.aim.account["id"] for target in order.targets}
+    assets = {asset for target in order.targets for asset in target.aim.assets}
+    values = (sql.json_of(list(wanted)), sql.json_of(list(assets)), who.scope.organization)
+    used, same, there, held, tier, newest = sql.first(
+        accepting.STILL, (*lookup.before(service, who.key, order.ear), *values)
+    )
+    if used:
+        raise limits.InUseError
+    if order.ear and (found := unheard.first(service, order.ear, sql.loads(same))):
+        raise unheard.JoinError(found)
+    check_future(service, order.at_ms)
+    aims = [target.aim for target in order.targets]
+    if preflight.refuses_duplicates(service, order.request):
+        preflight.check_duplicates(aims, preflight.posted_before(service, aims))
+    if there != len(wanted):
+        raise ApiError("not_found", "An account of this batch was disconnected meanwhile.")
+    profiles = dict(sql.loads(held))
+    for aim in aims:
+        for asset in aim.assets:
+            library.check_usable(profiles, aim.account["profile"], asset)
+    return _Again(limits.quota_of(service, tier), newest)
+
+
+def _remember(service: Service, tx: Tx, order: Order, body: BatchBody) -> None:
+    """That the request was accepted: for its key, with its answer where that is known, or for whoever repeats it."""
+    if order.ear:
+        unheard.forget_in(service, tx)
+        unheard.listen(service, tx, order.ear, order.batch)
+    if key := order.who.key:
+        answer = batches.answer_of(body) if order.at_ms is not None else None
+        limits.remember(service, tx, key, answer, batch=order.batch)
+
+
+def _insert_posts(service: Service, tx: Tx, order: Order, again: _Again, now: int) -> None:
+    organization, at_ms = order.who.scope.organization, order.at_ms
+    sql.execute(accepting.BATCH, (order.batch, organization, order.who.request_id, now, at_ms))
+    status = "validated" if at_ms is None else "queued"
+    sql.execute(accepting.POSTS, (order.rows, organization, order.batch, status, at_ms, now))
+    search.add_batch(order.batch, again.newest, now)
+    for target in order.targets:
+        service.lately.said(target.aim.account["id"], target.aim.draft.text)
+
+    def came() -> None:
+        for target in order.targets:
+            service.lately.came(target.aim.account["id"], target.aim.platform, now if at_ms is None else at_ms)
+
+    tx.after_commit(came)
+
+
+def _put_jobs(service: Service, tx: Tx, order: Order) -> Sequence[Claim]:
+    """The posts' jobs; the claims when they are published at once."""
+    if order.at_ms is None:
+        return service.jobs.put_held(tx, "publish", order.jobs)
+    service.jobs.put_new(tx, "publish", order.jobs, order.at_ms)
+    return ()
+
+
+def _tell(service: Service, tx: Tx, order: Order, now: int) -> None:
+    told = [event for target in order.targets for event in moves.accepted(_accepted(order, target, now))]
+    events.emit_all(service, tx, order.who.scope.organization, told, order.who.request_id, now)
+
+
+def _accepted(order: Order, target: _Target, now: int) -> moves.AcceptedPost:
+    return {
+        "id": target.post,
+        "organization": target.aim.account["organization"],
+        "profile": target.aim.account["profile"],
+        "account": target.aim.account["id"],
+        "platform": target.aim.platform,
+        "batch": order.batch,
+        "scheduled_at": order.at_ms,
+        "updated_at": now,
+    }

@@ -24,7 +24,7 @@ from socialpub.domain.shapes.posts import BatchBody, BatchStatus, Result
 from socialpub.platforms.kit.rules import warning
 from socialpub.store.db import Promise, Tx
 from socialpub.store.models import Batch, Post, columns_of, the_row
-from socialpub.store.rows import BatchRow, PostStatus
+from socialpub.store.rows import PostStatus
 
 log = logging.getLogger("socialpub.batches")
 
@@ -34,7 +34,7 @@ AFTERWARDS_SECONDS = 2.0
 MAYBE = ("uri", "cid", "url", "firstCommentUri", "firstCommentCid", "warnings", "error")
 
 
-class _Target(TypedDict):
+class Shown(TypedDict):
     """What of a post's row its batch shows."""
 
     id: str
@@ -51,16 +51,46 @@ class _Target(TypedDict):
     error: str | None
 
 
+class Head(TypedDict):
+    """What of a batch's row it shows."""
+
+    id: str
+    created_at: int
+    scheduled_at: int | None
+
+
+def accepted(post: str, account: str, platform: str, at_ms: int | None, warnings: str) -> Shown:
+    """The row of a target that has just been accepted."""
+    return {
+        "id": post,
+        "account": account,
+        "platform": platform,
+        "status": "validated" if at_ms is None else "queued",
+        "scheduled_at": at_ms,
+        "platform_uri": None,
+        "platform_cid": None,
+        "url": None,
+        "first_comment_uri": None,
+        "first_comment_cid": None,
+        "warnings": warnings,
+        "error": None,
+    }
+
+
 # All columns take twice the time, in the transaction that everybody waits for.
-_SHOWN = columns_of(Post, _Target)
+_SHOWN = columns_of(Post, Shown)
 
 
 def batch_body(service: Service, batch: str) -> BatchBody:
     """The batch envelope, from the rows as they are now."""
     head = the_row(Batch, batch)
-    rows: list[_Target] = list(Post.select(*_SHOWN).where(Post.batch == batch).order_by(Post.position).dicts())
+    return body_of(head, list(Post.select(*_SHOWN).where(Post.batch == batch).order_by(Post.position).dicts()))
+
+
+def body_of(head: Head, rows: Sequence[Shown]) -> BatchBody:
+    """The batch envelope of these rows."""
     body: BatchBody = {
-        "id": batch,
+        "id": head["id"],
         "status": _batch_status(head, [row["status"] for row in rows]),
         "createdAt": iso(head["created_at"]),
         "results": [_result(row) for row in rows],
@@ -70,7 +100,7 @@ def batch_body(service: Service, batch: str) -> BatchBody:
     return body
 
 
-def _batch_status(head: BatchRow, statuses: Sequence[str]) -> BatchStatus:
+def _batch_status(head: Head, statuses: Sequence[str]) -> BatchStatus:
     """`queued` while nothing has failed and something is not settled: nobody may read that as a failure."""
     failed = [status for status in statuses if status in moves.TERMINAL and status != "published"]
     if head["scheduled_at"] is not None or (not failed and not moves.TERMINAL.issuperset(statuses)):
@@ -80,7 +110,7 @@ def _batch_status(head: BatchRow, statuses: Sequence[str]) -> BatchStatus:
     return "failed" if len(failed) == len(statuses) else "partial_failed"
 
 
-def _result(row: _Target) -> Result:
+def _result(row: Shown) -> Result:
     unsettled = row["status"] in ("validated", "publishing") and row["scheduled_at"] is None
     warnings = json.loads(row["warnings"]) + ([warning_body(warning("still_publishing"))] if unsettled else [])
     result: Result = {

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from peewee import fn
-
 from socialpub import platforms
 from socialpub.base import net
 from socialpub.base.errors import ApiError, refuse
@@ -21,6 +19,7 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
 from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.posts.lookup import look_up
 from socialpub.domain.posts.targets import Aim, Ref, check_batch, resolve
 from socialpub.domain.publishing.run import surroundings
 from socialpub.domain.shapes.errors import ErrorBody, error_body, warning_body
@@ -28,11 +27,13 @@ from socialpub.domain.shapes.posts import PublishRequest, ValidateRequest, Valid
 from socialpub.platforms.contract import Cap, Draft, Facts, Item, Warning
 from socialpub.platforms.kit.rules import Findings, findings, once, warning
 from socialpub.platforms.kit.rules import count as measured
-from socialpub.store.models import Account, Post
+from socialpub.store import sql
+from socialpub.store.statements import accepting
 
 T = TypeVar("T")
 LIGHT = 4000  # characters in all targets of a request: measured in a few milliseconds
 DAY_MS = 24 * 3600 * 1000
+RECENT_MAX = 1000  # posts of one kind are counted, for a rule that asks
 NEAR = (4, 5)  # a cap is near from four fifths of it
 
 
@@ -47,14 +48,14 @@ class Checked:
 # --- The cheap stage -------------------------------------------------------------------------------------------------
 
 
-async def check_cheap(service: Service, scope: Scope, aims: Sequence[Aim], recent: Sequence[int]) -> list[Checked]:
-    """The platforms' cheap rows, and the media rules that need no bytes. `recent`: each account's `recent_posts`.
+async def check_cheap(service: Service, scope: Scope, aims: Sequence[Aim], logged: Logged) -> list[Checked]:
+    """The platforms' cheap rows, and the media rules that need no bytes.
 
     Long texts are measured apart, with a share for each organization: they take long, and short ones wait for nobody.
     """
 
     def check() -> list[Checked]:
-        return [_cheap(service, aim, posts) for aim, posts in zip(aims, recent, strict=True)]
+        return [_cheap(service, aim, posts) for aim, posts in zip(aims, logged.recent, strict=True)]
 
     return await _measured(service, scope, aims, check)
 
@@ -75,22 +76,12 @@ def _cheap(service: Service, aim: Aim, recent: int) -> Checked:
 def _findings(service: Service, aim: Aim, draft: Draft, stage: str, recent: int = 0) -> Findings:
     platform, site = platforms.platform(aim.platform), service.sites[aim.platform]
     around = surroundings(service, recent)
-    return findings(platform, site, draft, accounts.who(aim.account), around, (stage,))
+    return findings(platform, site, draft, aim.who, around, (stage,))
 
 
 def _errors(service: Service, aim: Aim, found: Findings) -> list[ApiError]:
     version = platforms.platform(aim.platform).pinned(service.sites[aim.platform])
     return [finding.error(version) for finding in found.errors]
-
-
-def recent_posts(service: Service, aims: Sequence[Aim]) -> list[int]:
-    """Of each target, the posts to its account in the last 24 hours, by our own log."""
-    return [_recent(service, aim.account["id"]) for aim in aims]
-
-
-def _recent(service: Service, account: str) -> int:
-    since = service.now_ms - DAY_MS
-    return int(Post.select().where(Post.account == account, Post.created_at > since, Post.status != "canceled").count())
 
 
 def _media_errors(service: Service, aim: Aim) -> Iterator[ApiError]:
@@ -146,11 +137,51 @@ def _failure(aim: Aim, error: ApiError) -> dict[str, Any]:
     }
 
 
-# --- Warnings that the log and the account give ----------------------------------------------------------------------
+# --- What the log says -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Logged:
+    """Of each target: the newest post with its text, and the posts to its account before it, where a rule asks."""
+
+    before: Sequence[str | None]
+    recent: Sequence[int]
+
+
+def logged(service: Service, aims: Sequence[Aim], at_ms: int | None) -> Logged:
+    """What our own log says of each target that is due at `at_ms` (None: now); in a read."""
+    service.lately.read(_names(aims))
+    due = service.now_ms if at_ms is None else at_ms
+    recent = [_recent(aim, due) if platforms.platform(aim.platform).asks_log else 0 for aim in aims]
+    return Logged(posted_before(service, aims), recent)
+
+
+def _names(aims: Sequence[Aim]) -> Iterator[tuple[str, bool]]:
+    """The accounts, and the platforms that count the posts of all of theirs together."""
+    for account, platform in {aim.account["id"]: aim.platform for aim in aims}.items():
+        yield account, False
+        if any(cap.shared for cap in platforms.platform(platform).caps):
+            yield platform, True
+
+
+def _recent(aim: Aim, due_ms: int) -> int:
+    values = (aim.account["id"], due_ms - DAY_MS, due_ms, RECENT_MAX)
+    return int(sql.value(accepting.RECENT, values))
+
+
+def posted_before(service: Service, aims: Sequence[Aim]) -> list[str | None]:
+    """Of each target the newest post of the last 24 hours with its text that is out, may be, or will be."""
+    texts = [(aim.account["id"], aim.draft.text) for aim in aims]
+    asked = [sought for sought in dict.fromkeys(texts) if sought[1] and service.lately.may_have(*sought)]
+    if not asked:
+        return [None] * len(aims)
+    told = sql.value(accepting.REPEATED, (sql.json_of(asked), service.now_ms - DAY_MS))
+    found: dict[tuple[str, str], str | None] = dict(zip(asked, sql.loads(told), strict=True))
+    return [found.get(sought) for sought in texts]
 
 
 def warnings_of(
-    service: Service, aims: Sequence[Aim], at_ms: int | None, names: Sequence[str]
+    service: Service, aims: Sequence[Aim], logged: Logged, at_ms: int | None, names: Sequence[str]
 ) -> list[tuple[Warning, ...]]:
     """For each target: its text was there before, its account is near a cap, its token ends before `at_ms`.
 
@@ -158,44 +189,51 @@ def warnings_of(
     """
     seen: dict[tuple[str, str], str] = {}
     found = []
-    for aim, name in zip(aims, names, strict=True):
-        found.append(tuple(_warnings(service, aim, at_ms, seen)))
+    for aim, before, name in zip(aims, logged.before, names, strict=True):
+        found.append(tuple(_warnings(service, aim, before, at_ms, seen)))
         seen.setdefault((aim.account["id"], aim.draft.text), name)
     return found
 
 
-def _warnings(service: Service, aim: Aim, at_ms: int | None, seen: Mapping[tuple[str, str], str]) -> Iterator[Warning]:
-    before = _posted_before(service, aim)
+def _warnings(
+    service: Service, aim: Aim, before: str | None, at_ms: int | None, seen: Mapping[tuple[str, str], str]
+) -> Iterator[Warning]:
     repeat = seen.get((aim.account["id"], aim.draft.text)) or (f"post {before}" if before else None)
     if repeat and aim.draft.text:
         yield warning("duplicate_content", f"See {repeat}.")
     for cap in platforms.platform(aim.platform).caps:
-        if _is_near(aim, cap, service.now_ms if at_ms is None else at_ms):
+        if _is_near(service, aim, cap, service.now_ms if at_ms is None else at_ms):
             yield warning("daily_cap_near", f"The limit is {cap.posts:,} in {_span(cap.seconds)}.")
             break
     if at_ms is not None and accounts.ends_before(aim.account, at_ms):
         yield warning("token_expires_before_schedule", "Reconnect it before then.")
 
 
-def check_duplicates(service: Service, request: PublishRequest, aims: Sequence[Aim]) -> None:
-    """ApiError `post.duplicate` for texts that their accounts had before, where the request or the server refuses them.
+def refuses_duplicates(service: Service, request: PublishRequest) -> bool:
+    """Whether the request, or else the server, refuses texts that their accounts had before."""
+    if request.on_duplicate is not None:
+        return request.on_duplicate == "refuse"
+    return service.runtime.settings.publishing.refuse_duplicates
+
+
+def check_duplicates(aims: Sequence[Aim], before: Sequence[str | None]) -> None:
+    """ApiError `post.duplicate` for texts that their accounts had `before`, or have twice in this request.
 
     In the transaction that writes the posts it is the last word.
     """
-    refuses = service.runtime.settings.publishing.refuse_duplicates
-    if (request.on_duplicate or ("refuse" if refuses else "warn")) == "refuse" and (found := _repeats(service, aims)):
+    if found := _repeats(aims, before):
         raise refuse("post.duplicate", _told(found[0]), platform_response=found)
 
 
-def _repeats(service: Service, aims: Sequence[Aim]) -> list[dict[str, Any]]:
+def _repeats(aims: Sequence[Aim], before: Sequence[str | None]) -> list[dict[str, Any]]:
     """The targets whose text was there before, in the log or in this request, and where."""
     first: dict[tuple[str, str], int] = {}
     found = []
-    for aim in aims:
+    for aim, post in zip(aims, before, strict=True):
         if not aim.draft.text:
             continue
         repeat = first.setdefault((aim.account["id"], aim.draft.text), aim.index)
-        where = {"sameAsTarget": repeat} if repeat != aim.index else {"postId": _posted_before(service, aim)}
+        where = {"sameAsTarget": repeat} if repeat != aim.index else {"postId": post}
         if where.get("postId", repeat) is not None:
             found.append({"targetIndex": aim.index, "accountId": aim.account["id"], "platform": aim.platform} | where)
     return found
@@ -206,34 +244,11 @@ def _told(repeat: dict[str, Any]) -> str:
     return f"Target {repeat['targetIndex']}: the account {repeat['accountId']} has this text already, see {where}."
 
 
-def _posted_before(service: Service, aim: Aim) -> str | None:
-    """The id of the newest post of the last 24 hours with this text that is out, may be, or will be."""
-    lost = fn.json_extract(Post.error, "$.rule") == "publish.outcome_unknown"
-    query = Post.select(Post.id).where(
-        Post.account == aim.account["id"],
-        Post.created_at > service.now_ms - DAY_MS,
-        Post.text == aim.draft.text,
-        Post.status.not_in(["canceled", "rejected", "failed"]) | lost,
-    )
-    return query.order_by(Post.created_at.desc()).limit(1).scalar()  # type: ignore[no-any-return]
-
-
-def _is_near(aim: Aim, cap: Cap, at_ms: int) -> bool:
+def _is_near(service: Service, aim: Aim, cap: Cap, at_ms: int) -> bool:
     """Whether the posts of the span that ends at `at_ms`, this one included, reach four fifths of the cap."""
     enough = -(-cap.posts * NEAR[0] // NEAR[1]) - 1
-    used = sum(int(query.limit(enough).count()) for query in counted(aim, cap, at_ms))
-    return used >= enough
-
-
-def counted(aim: Aim, cap: Cap, at_ms: int) -> tuple[Any, Any]:
-    """The posts that count for a cap: those that went out at once, and those that are scheduled, within its span."""
-    since = at_ms - cap.seconds * 1000
-    whose = Account.select(Account.id).where(Account.platform == aim.platform) if cap.shared else [aim.account["id"]]
-    posts = Post.select(Post.id).where(Post.account.in_(whose), Post.status.not_in(["canceled", "rejected"]))
-    return (
-        posts.where(Post.scheduled_at.is_null(), Post.created_at > since, Post.created_at <= at_ms),
-        posts.where(Post.scheduled_at > since, Post.scheduled_at <= at_ms),
-    )
+    name = aim.platform if cap.shared else aim.account["id"]
+    return service.lately.count(name, at_ms - cap.seconds * 1000, at_ms) >= enough
 
 
 def _span(seconds: int) -> str:
@@ -294,8 +309,8 @@ class Looked:
 async def look(service: Service, scope: Scope, request: ValidateRequest, inline: library.InlineFiles) -> Looked:
     """The first half of validating. ApiError as `accept` for what refuses the request itself."""
     check_batch(service, request, scope, inline)
-    aims, noted, recent = await service.read(lambda: _looked_up(service, scope, request))
-    cheap = await check_cheap(service, scope, aims, recent)
+    aims, noted, logged = await service.read(lambda: _looked_up(service, scope, request))
+    cheap = await check_cheap(service, scope, aims, logged)
     return Looked(aims, cheap, noted, request.deep is not False)
 
 
@@ -318,12 +333,14 @@ async def validate(
 
 def _looked_up(
     service: Service, scope: Scope, request: ValidateRequest
-) -> tuple[list[Aim], list[tuple[Warning, ...]], list[int]]:
-    """On one read snapshot: the targets, what the log says of each, and its recent posts."""
-    aims = resolve(service, scope, request)
-    check_duplicates(service, request, aims)
-    noted = warnings_of(service, aims, request.scheduled_at, [f"target {aim.index}" for aim in aims])
-    return aims, noted, recent_posts(service, aims)
+) -> tuple[list[Aim], list[tuple[Warning, ...]], Logged]:
+    """On one read snapshot: the targets, and what the log says of each."""
+    aims = resolve(service, request, look_up(service, scope, request).named)
+    told = logged(service, aims, request.scheduled_at)
+    if refuses_duplicates(service, request):
+        check_duplicates(aims, told.before)
+    noted = warnings_of(service, aims, told, request.scheduled_at, [f"target {aim.index}" for aim in aims])
+    return aims, noted, told
 
 
 async def _deep_results(
@@ -376,7 +393,7 @@ _UNSEEN = Checked(warnings=(warning("media_unmeasured", "It could not be fetched
 
 
 def _result(service: Service, aim: Aim, cheap: Checked, noted: Sequence[Warning], deep: Checked) -> ValidationResult:
-    count = measured(platforms.platform(aim.platform), aim.draft, accounts.who(aim.account))
+    count = measured(platforms.platform(aim.platform), aim.draft, aim.who)
     errors = [_shown(service, aim, error) for error in (*cheap.errors, *deep.errors)]
     return {
         "targetIndex": aim.index,

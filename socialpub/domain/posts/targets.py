@@ -13,12 +13,11 @@ from socialpub.base.runtime import iso
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
-from socialpub.domain.people import profiles
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.posts import TARGETS_MAX, MediaItem, PublishRequest, Target
-from socialpub.platforms.contract import Draft, Item
-from socialpub.store.rows import AccountRow, MediaRow
+from socialpub.platforms.contract import Account, Draft, Item
+from socialpub.store.rows import MediaRow
 
 Ref = dict[str, Any]  # a mediaRef; of inline bytes their hash
 LEAD_MS = 1000
@@ -29,10 +28,11 @@ class Aim:
     """One resolved target: the account and the content that is meant for it."""
 
     index: int
-    account: AccountRow
+    account: accounts.Named
     refs: tuple[Ref, ...]
     assets: dict[str, MediaRow]  # the stored media among them, by id
     draft: Draft
+    who: Account
 
     @property
     def platform(self) -> str:
@@ -64,13 +64,26 @@ def check_batch(service: Service, request: PublishRequest, scope: Scope, inline:
 
 def _check_shape(request: PublishRequest, inline: library.InlineFiles) -> None:
     """What the schema asks across fields, and of each media item one source."""
-    found = issues.shape_issues(request.model_dump(by_alias=True, exclude_unset=True))
-    if found:
-        raise issues.schema_error(found)
+    if not _is_whole(request):
+        raise issues.schema_error(issues.shape_issues(request.model_dump(by_alias=True, exclude_unset=True)))
     for path, entries in _media_lists(request):
         for index, entry in enumerate(entries):
             if isinstance(entry, MediaItem):
                 _check_source(f"{path}.{index}", entry, inline)
+
+
+def _is_whole(request: PublishRequest) -> bool:
+    """Whether there is nothing of which `shape_issues` would speak, which looks at the request as it was sent."""
+    return all(
+        (target.account_id is not None or target.platform is not None)
+        and (
+            target.text is not None
+            or request.text is not None
+            or target.options is not None
+            or bool(request.media if target.media is None else target.media)
+        )
+        for target in request.targets
+    )
 
 
 def _media_lists(request: PublishRequest) -> Iterator[tuple[str, Sequence[Any]]]:
@@ -113,30 +126,40 @@ def check_future(service: Service, at_ms: int | None) -> None:
 # --- Resolving -----------------------------------------------------------------------------------------------------
 
 
-def resolve(service: Service, scope: Scope, request: PublishRequest) -> list[Aim]:
-    """The targets' accounts and contents, in request order (on a read snapshot)."""
-    if request.profile_id is not None and not profiles.exists(scope, request.profile_id):
+@dataclass(frozen=True)
+class Named:
+    """What is there of what a request names."""
+
+    accounts: Sequence[accounts.Named]  # those that it may mean, oldest first
+    profile: bool  # the one that it names
+    media: Mapping[str, MediaRow]
+
+
+def resolve(service: Service, request: PublishRequest, named: Named) -> list[Aim]:
+    """The targets' accounts and contents, in request order."""
+    if request.profile_id is not None and not named.profile:
         raise ApiError("not_found", "The organization has no profile with this id.")
-    connected = accounts.in_scope(scope, request.profile_id)
-    candidates = [_candidates(connected, target) for target in request.targets]
+    candidates = [_candidates(named.accounts, target) for target in request.targets]
     _check_found(request.targets, candidates)
-    held = library.held(scope, _media_ids(request))
-    return [_aim(service, held, request, index, found[0]) for index, found in enumerate(candidates)]
+    return [_aim(service, named.media, request, index, found[0]) for index, found in enumerate(candidates)]
 
 
-def _media_ids(request: PublishRequest) -> set[str]:
+def media_ids(request: PublishRequest) -> set[str]:
+    """The stored media that a request names."""
+    if request.media is None and all(target.media is None for target in request.targets):
+        return set()
     entries = itertools.chain.from_iterable(entries for _, entries in _media_lists(request))
     ids = (entry if isinstance(entry, str) else entry.media_id for entry in entries)
     return {media_id for media_id in ids if media_id is not None}
 
 
-def _candidates(connected: Sequence[AccountRow], target: Target) -> list[AccountRow]:
+def _candidates(connected: Sequence[accounts.Named], target: Target) -> list[accounts.Named]:
     if target.account_id is not None:
         return [row for row in connected if row["id"] == target.account_id]
     return [row for row in connected if row["platform"] == target.platform]
 
 
-def _check_found(targets: Sequence[Target], candidates: Sequence[list[AccountRow]]) -> None:
+def _check_found(targets: Sequence[Target], candidates: Sequence[list[accounts.Named]]) -> None:
     """The rules of resolving, in their documented order: each over all targets before the next."""
     pairs = list(zip(targets, candidates, strict=True))
     for index, (target, found) in enumerate(pairs):
@@ -161,12 +184,12 @@ def _check_found(targets: Sequence[Target], candidates: Sequence[list[AccountRow
             raise _mismatch("targets.options.platform_mismatch", index, "options", target.options.platform, found[0])
 
 
-def _mismatch(rule: str, index: int, field: str, said: str, account: AccountRow) -> ApiError:
+def _mismatch(rule: str, index: int, field: str, said: str, account: accounts.Named) -> ApiError:
     message = f"Target {index}: `{field}` is for {said}, but the account {account['id']} is on {account['platform']}."
     return refuse(rule, message)
 
 
-def _ambiguous(index: int, target: Target, found: Sequence[AccountRow]) -> ApiError:
+def _ambiguous(index: int, target: Target, found: Sequence[accounts.Named]) -> ApiError:
     ids = ", ".join(f"{row['id']} ({row['display_name'] or row['platform_account_id']})" for row in found)
     return refuse(
         "target.account.ambiguous",
@@ -177,26 +200,25 @@ def _ambiguous(index: int, target: Target, found: Sequence[AccountRow]) -> ApiEr
 
 
 def _aim(
-    service: Service, held: Mapping[str, MediaRow], request: PublishRequest, index: int, account: AccountRow
+    service: Service, held: Mapping[str, MediaRow], request: PublishRequest, index: int, account: accounts.Named
 ) -> Aim:
     target = request.targets[index]
     entries = request.media if target.media is None else target.media
     refs, assets = _media(held, account, entries or [])
-    comment = target.first_comment or request.first_comment
+    comment, who = target.first_comment or request.first_comment, accounts.who(account)
     draft = Draft(
         text=target.text if target.text is not None else (request.text or ""),
         items=tuple(_cheap_item(service, ref, assets) for ref in refs),
-        options=_defaults(account) | options_body(target.options),
+        options=_defaults(account["platform"], who) | options_body(target.options),
         first_comment=comment.text if comment else None,
     )
-    return Aim(index, account, tuple(refs), assets, draft)
+    return Aim(index, account, tuple(refs), assets, draft, who)
 
 
-def _defaults(account: AccountRow) -> dict[str, Any]:
+def _defaults(platform: str, who: Account) -> dict[str, Any]:
     """What the account has for options that are left out, as of now."""
-    extra = accounts.who(account).extra
-    fields = platforms.platform(account["platform"]).defaults
-    return {option: extra[field] for option, field in fields.items() if extra.get(field)}
+    fields = platforms.platform(platform).defaults
+    return {option: who.extra[field] for option, field in fields.items() if who.extra.get(field)}
 
 
 def options_body(options: Any) -> dict[str, Any]:
@@ -207,7 +229,7 @@ def options_body(options: Any) -> dict[str, Any]:
 
 
 def _media(
-    held: Mapping[str, MediaRow], account: AccountRow, entries: Sequence[Any]
+    held: Mapping[str, MediaRow], account: accounts.Named, entries: Sequence[Any]
 ) -> tuple[list[Ref], dict[str, MediaRow]]:
     refs, assets = [], {}
     for entry in entries:

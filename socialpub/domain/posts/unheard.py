@@ -6,16 +6,20 @@ once the client is known to have gone, or once the server that waited for it is 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
-from socialpub.store.db import Tx
-from socialpub.store.models import Idempotency
+from socialpub.store import sql
+from socialpub.store.db import Promise, Tx
+from socialpub.store.statements import accepting
 
 WINDOW_MS = 5 * 60 * 1000
+SOON_SECONDS = 0.2  # a server that is killed within it takes an answer that was heard for one that was not
 
 
 class JoinError(Exception):
@@ -39,6 +43,11 @@ class Ear:
         """What all requests have in common that are the same."""
         return self.id.partition(":")[0]
 
+    @property
+    def bounds(self) -> tuple[str, str]:
+        """Between them are the ids of the requests that are the same."""
+        return f"{self.prefix}:", f"{self.prefix};"
+
 
 def ear_of(service: Service, scope: Scope, address: tuple[str, ...], body: bytes) -> Ear | None:
     """Of a request that has no key; None where joining is switched off. `address`: its method, path and query."""
@@ -51,34 +60,49 @@ def ear_of(service: Service, scope: Scope, address: tuple[str, ...], body: bytes
 
 def find(service: Service, ear: Ear) -> Ear | None:
     """The first of the same requests within the window whose answer was not heard."""
-    rows = Idempotency.select(Idempotency.id, Idempotency.batch).where(
-        Idempotency.id.between(f"{ear.prefix}:", f"{ear.prefix};"),
-        Idempotency.created_at > service.now_ms - WINDOW_MS,
-    )
-    for id_, batch in rows.order_by(Idempotency.created_at).tuples():
+    return first(service, ear, sql.every(accepting.SAME, (*ear.bounds, service.now_ms - WINDOW_MS)))
+
+
+def first(service: Service, ear: Ear, same: Iterable[Sequence[str]]) -> Ear | None:
+    """The first of these requests, the ids and batches of the `same`, whose answer was not heard."""
+    for id_, batch in same:
+        if id_ in service.heard.ids:
+            continue
         if id_ in service.unheard or int(id_.split(":")[1]) != service.jobs.epoch:
             return Ear(id_, ear.organization, batch)
     return None
 
 
-def listen(service: Service, tx: Tx, ear: Ear | None, batch: str) -> None:
-    """In the transaction that accepts a batch: from now on its answer is owed. JoinError when one was owed before."""
-    if ear is None:
-        return
-    if found := find(service, ear):
-        raise JoinError(found)
-    _insert(service, tx, ear, batch)
-
-
-def _insert(service: Service, tx: Tx, ear: Ear, batch: str) -> None:
+def listen(service: Service, tx: Tx, ear: Ear, batch: str) -> None:
+    """In the transaction that accepts a batch: from now on its answer is owed."""
     now = service.now_ms
-    row = {"id": ear.id, "organization": ear.organization, "fingerprint": ear.prefix, "status": 0, "batch": batch}
-    Idempotency.insert(**row, created_at=now, ends_at=now + WINDOW_MS).on_conflict_ignore().execute()
+    row = (ear.id, ear.organization, ear.prefix, 0, None, 0, batch, now, now + WINDOW_MS)
+    sql.execute(accepting.REMEMBER, row)
 
 
-def heard(tx: Tx, ear: Ear) -> None:
-    """The answer is on its way to a client that is there."""
-    Idempotency.delete().where(Idempotency.id == ear.id).execute()
+def heard(service: Service, ear: Ear) -> None:
+    """On the loop: the answer is on its way to a client that is there. Its row goes with the next batch, or soon."""
+    service.heard.ids.add(ear.id)
+    if not service.heard.is_soon:
+        service.heard.is_soon = True
+        asyncio.get_running_loop().call_later(SOON_SECONDS, _soon, service)
+
+
+def _soon(service: Service) -> None:
+    service.heard.is_soon = False
+    forget(service)
+
+
+def forget(service: Service) -> Promise[None] | None:
+    """Write who was heard, where the rows are there still."""
+    return service.write(lambda tx: forget_in(service, tx)) if service.heard.ids else None
+
+
+def forget_in(service: Service, tx: Tx) -> None:
+    """The same in a transaction that is there anyway."""
+    if known := service.heard.ids.copy():
+        sql.execute(accepting.FORGET, (sql.json_of(list(known)),))
+        tx.after_commit(lambda: service.heard.ids.difference_update(known))
 
 
 def lost(service: Service, ear: Ear) -> None:
@@ -91,5 +115,6 @@ def lost(service: Service, ear: Ear) -> None:
 
 def lost_after_all(service: Service, ear: Ear, batch: str) -> None:
     """The client went while its answer was handed over: it is owed again."""
+    service.heard.ids.discard(ear.id)
     lost(service, ear)
-    service.write(lambda tx: _insert(service, tx, ear, batch))
+    service.write(lambda tx: listen(service, tx, ear, batch))

@@ -160,5 +160,10 @@ class Platform:
     def class_of(self, plan: Json) -> SendClass:
         return self.plan_class(plan) if self.plan_class else self.send_class
 
+    @property
+    def asks_log(self) -> bool:
+        """Whether a row asks how busy the account was."""
+        return any(rule.asks_log for rule in self.rules)
+
     def pinned(self, site: Site) -> str:
         return site.api_version or self.version

@@ -15,7 +15,7 @@ from socialpub.platforms.contract.results import Warning
 class Surroundings:
     """What a few rules ask beside the content: where this server stands, and how busy the account was.
 
-    `recent_posts`: posts to the account in the last 24 hours, by our own log.
+    `recent_posts`: posts to the account in the 24 hours before this one is due, by our own log; 0 where no row asks.
     """
 
     base_url: str = ""
@@ -68,6 +68,7 @@ class Rule:
     limit: int | float | str | tuple[str, ...] | None = None
     unit: str | None = None
     severity: Literal["error", "warning"] = "error"
+    asks_log: bool = False  # the check asks how busy the account was (`Surroundings.recent_posts`)
     code: str = ""  # of the error; default: preflight_failed for cheap and deep, platform_rejected for the rest
     checked: str = "2026-11-20"
 

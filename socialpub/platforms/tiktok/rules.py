@@ -162,6 +162,7 @@ RULES: tuple[Rule, ...] = (
         5,
         "drafts",
         severity="warning",
+        asks_log=True,
     ),
     Rule(
         "tiktok.file_format.invalid",

@@ -6,6 +6,7 @@ import functools
 from dataclasses import replace
 
 from socialpub.base import faults
+from socialpub.base.errors import ApiError
 from socialpub.domain.act import deed
 from socialpub.domain.people import limits
 from socialpub.domain.posts import accept, batches, changes, postlog, preflight, unheard
@@ -193,7 +194,8 @@ async def publish(call: Call) -> Reply:
 
 
 async def _once_keyed(call: Call, wait: float) -> limits.Answer:
-    return await limits.once(call.service, call.key, lambda: _publish(call, wait, None))
+    assert call.key is not None, "the caller has seen it"
+    return await limits.once_found(call.service, call.key, lambda: _publish(call, wait, None))
 
 
 async def _once_unkeyed(call: Call, wait: float) -> limits.Answer:
@@ -203,15 +205,18 @@ async def _once_unkeyed(call: Call, wait: float) -> limits.Answer:
     if ear is None:
         return await _publish(call, wait, None)
     call.when_gone = functools.partial(unheard.lost, service, ear)
-    found = await service.read(functools.partial(unheard.find, service, ear))
-    if found is None:
-        try:
-            answer = await _publish(call, wait, ear)
-        except unheard.JoinError as error:
-            found = error.found
+    found = None
+    try:
+        answer = await _publish(call, wait, ear)
+    except unheard.JoinError as error:
+        found = error.found
+    except ApiError:  # it may be refused now, and have been accepted before
+        found = await service.read(functools.partial(unheard.find, service, ear))
+        if found is None:
+            raise
     if found is not None:
         ear, answer = found, await _join(call, found, wait)
-    await _hand_over(call, ear, str(answer.batch))
+    _hand_over(call, ear, str(answer.batch))
     return answer
 
 
@@ -222,13 +227,11 @@ async def _join(call: Call, found: unheard.Ear, wait: float) -> limits.Answer:
     return batches.joined(await batches.as_known(service, opening, wait))
 
 
-async def _hand_over(call: Call, ear: unheard.Ear, batch: str) -> None:
+def _hand_over(call: Call, ear: unheard.Ear, batch: str) -> None:
     """The answer leaves: it is owed no more, unless the client has gone, or turns out to have."""
-    if call.gone:
-        return
-
-    call.when_gone = functools.partial(unheard.lost_after_all, call.service, ear, batch)
-    await batches.afterwards(call.service, unheard.heard, ear)
+    if not call.gone:
+        call.when_gone = functools.partial(unheard.lost_after_all, call.service, ear, batch)
+        unheard.heard(call.service, ear)
 
 
 async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.Answer:
@@ -236,7 +239,8 @@ async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.A
     service = call.service
     async with call.turn():
         request = await call.parsed(PublishRequest)
-        accepted = await accept.accept(call.who, request, ear, call.inline)
+        order = await accept.prepare(call.who, request, ear, call.inline)
+    accepted = await accept.commit(order)
     if not accepted.claims:
         return batches.answer_of(accepted.body)
     call.engine.publish_now(accepted.claims)

@@ -80,7 +80,8 @@ async def _schedule(service: Service, who: Actor, account: str) -> dict[str, Any
         "targets": [{"accountId": account}],
         "scheduledAt": iso(service.now_ms + HOUR * 1000),
     }
-    accepted = await accept.accept(who, posts.PublishRequest.model_validate(body), None, {})
+    request = posts.PublishRequest.model_validate(body)
+    accepted = await accept.commit(await accept.prepare(who, request, None, {}))
     return dict(accepted.body)
 
 

@@ -1,0 +1,110 @@
+"""What accounts were sent within a day, or will be sent: in memory, for those that are posted to.
+
+Each new post asks how many there are in some span of time, and whether its text was there before. Counting the log
+anew takes longer the more there is. So an account's posts are read once, and followed from then on: there is one server
+for a database, and it writes each post. Counts are for warnings. Of texts this says only which are certainly new; the
+log itself says which are not.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from socialpub.base.runtime import Clock
+from socialpub.store import sql
+from socialpub.store.statements import accepting
+
+DAY_MS = 24 * 3600 * 1000
+KNOWN_MAX = 2000  # accounts; whoever was not posted to for longest is read again when they are
+
+
+@dataclass
+class _Posts:
+    """Of one account, or of all accounts of a platform: when they go out, and of which texts they are."""
+
+    times: array[int] = field(default_factory=lambda: array("q"))
+    texts: set[int] = field(default_factory=set)
+    until: int | None = None  # then it is read again, without what is too old; None: it was not read yet
+
+
+class Lately:
+    """Any thread may ask and tell. A name is an account's id, or a platform's where all its accounts count."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._known: OrderedDict[str, _Posts] = OrderedDict()
+
+    def read(self, names: Iterable[tuple[str, bool]]) -> None:
+        """Know these accounts and platforms (`True`) from now on; in a read."""
+        for name, shared in names:
+            if not self._is_known(name):
+                since = self._clock.now_ms() - DAY_MS
+                times, texts = sql.first(accepting.LATELY, (None if shared else name, since, name if shared else None))
+                self._learn(name, sql.loads(times), sql.loads(texts))
+
+    def _is_known(self, name: str) -> bool:
+        """Whether it was read; if not, what is told from now on is kept with what is read."""
+        with self._lock:
+            posts = self._known.get(name)
+            if posts is not None and (posts.until is None or posts.until > self._clock.now_ms()):
+                self._known.move_to_end(name)
+                return posts.until is not None
+            self._known[name] = _Posts()
+            while len(self._known) > KNOWN_MAX:
+                self._known.popitem(last=False)
+            return False
+
+    def _learn(self, name: str, times: list[int], texts: list[str]) -> None:
+        with self._lock:
+            posts = self._known.get(name)
+            if posts is None or posts.until is not None:
+                return
+            posts.times = array("q", sorted([*times, *posts.times]))
+            posts.texts.update(map(hash, texts))
+            posts.until = self._clock.now_ms() + DAY_MS
+
+    def count(self, name: str, after: int, upto: int) -> int:
+        """How many posts go out after one instant and up to another."""
+        with self._lock:
+            posts = self._known.get(name)
+            return bisect_right(posts.times, upto) - bisect_right(posts.times, after) if posts else 0
+
+    def may_have(self, account: str, text: str) -> bool:
+        """Whether the account may have had this text: the log has to be asked."""
+        with self._lock:
+            posts = self._known.get(account)
+            return posts is None or posts.until is None or hash(text) in posts.texts
+
+    def said(self, account: str, text: str) -> None:
+        """A post with this text is being written; before it is committed, so that whoever is next knows."""
+        with self._lock:
+            if posts := self._known.get(account):
+                posts.texts.add(hash(text))
+
+    def came(self, account: str, platform: str, at_ms: int) -> None:
+        """A post was accepted, or counts again, that goes out at `at_ms`."""
+        with self._lock:
+            for posts in self._of(account, platform):
+                insort(posts.times, at_ms)
+
+    def went(self, account: str, platform: str, at_ms: int) -> None:
+        """It does not go out any more."""
+        with self._lock:
+            for posts in self._of(account, platform):
+                place = bisect_left(posts.times, at_ms)
+                if place < len(posts.times) and posts.times[place] == at_ms:
+                    del posts.times[place]
+
+    def forget(self, account: str, platform: str) -> None:
+        """Its posts have changed: they are to be read again."""
+        with self._lock:
+            self._known.pop(account, None)
+            self._known.pop(platform, None)
+
+    def _of(self, account: str, platform: str) -> list[_Posts]:
+        return [posts for name in (account, platform) if (posts := self._known.get(name))]

@@ -1,0 +1,146 @@
+"""A publish request: what it names, what the log says of that, and the rows of its batch."""
+
+# Of a key: whether it was used; of a request without one: the same requests before it. `?3` and `?4` bound their ids.
+_BEFORE = """
+    EXISTS (SELECT 1 FROM idempotency WHERE id = ?1 AND (ends_at > ?2 OR status IS NULL)),
+    (SELECT json_group_array(json_array(id, batch)) FROM (
+        SELECT id, batch FROM idempotency WHERE id BETWEEN ?3 AND ?4 AND created_at > ?5 ORDER BY created_at
+    ))
+"""
+
+_ACCOUNT = "id, organization, profile, platform, platform_account_id, display_name, status, ends_at, extra, created_at"
+
+# ?6 organization, ?7 a profile to look in (or null), ?8 the profile that is named, ?9 ids, ?10 platforms, ?11 month.
+NAMED = f"""
+    SELECT {_BEFORE},
+    (SELECT paused FROM instance WHERE id = 1),
+    EXISTS (SELECT 1 FROM profile WHERE id = ?8 AND organization = ?6 AND deleted_at IS NULL),
+    (SELECT json_group_array(json_array(
+        id, organization, profile, platform, platform_account_id, display_name, ends_at, extra
+    )) FROM (
+        SELECT {_ACCOUNT} FROM account
+        WHERE id IN (SELECT value FROM json_each(?9)) AND organization = ?6 AND disconnected_at IS NULL
+            AND (?7 IS NULL OR profile = ?7)
+        UNION
+        SELECT {_ACCOUNT} FROM (SELECT value AS wanted FROM json_each(?10)) CROSS JOIN account ON platform = wanted
+        WHERE organization = ?6 AND disconnected_at IS NULL AND (?7 IS NULL OR profile = ?7)
+        ORDER BY created_at, id
+    )),
+    (SELECT tier FROM organization WHERE id = ?6),
+    (SELECT posts FROM usage WHERE organization = ?6 AND period = ?11)
+"""
+
+MEDIA = """
+    SELECT
+        id, organization, profile, content_type, kind, size_bytes, sha256, width, height, frames, duration_ms, alt_text,
+        created_at, deleted_at, frame_rate, bit_rate, video_codec, audio_codec, has_audio
+    FROM media WHERE id IN (SELECT value FROM json_each(?)) AND organization = ? AND deleted_at IS NULL
+"""
+
+# Of an account ?1, or of all accounts of a platform ?3: when their posts since ?2 go out, and which texts they had.
+LATELY = """
+    SELECT
+    (SELECT json_group_array(at) FROM (
+        SELECT created_at AS at FROM post
+        WHERE account IN (SELECT ?1 UNION ALL SELECT id FROM account WHERE platform = ?3)
+            AND scheduled_at IS NULL AND created_at > ?2 AND status NOT IN ('canceled', 'rejected')
+        UNION ALL
+        SELECT scheduled_at FROM post
+        WHERE account IN (SELECT ?1 UNION ALL SELECT id FROM account WHERE platform = ?3)
+            AND scheduled_at > ?2 AND status NOT IN ('canceled', 'rejected')
+    )),
+    (SELECT json_group_array(text) FROM post WHERE account = ?1 AND created_at > ?2)
+"""
+
+# Of each [account, text]: the newest post since ?2 with it that is out, may be, or will be.
+REPEATED = """
+    WITH sought (account, text) AS MATERIALIZED (SELECT value ->> 0, value ->> 1 FROM json_each(?1))
+    SELECT json_group_array((
+        SELECT id FROM post
+        WHERE account = sought.account AND created_at > ?2 AND text = sought.text AND (
+            status NOT IN ('canceled', 'failed', 'rejected')
+            OR json_extract(error, '$.rule') = 'publish.outcome_unknown'
+        )
+        ORDER BY created_at DESC LIMIT 1
+    )) FROM sought
+"""
+
+# Posts to an account that go out after ?2 and up to ?3, as many as ?4 of each kind.
+RECENT = """
+    SELECT
+    (SELECT count(*) FROM (
+        SELECT 1 FROM post
+        WHERE account = ?1 AND scheduled_at IS NULL AND created_at > ?2 AND created_at <= ?3 AND status <> 'canceled'
+        LIMIT ?4
+    )) + (SELECT count(*) FROM (
+        SELECT 1 FROM post WHERE account = ?1 AND scheduled_at > ?2 AND scheduled_at <= ?3 AND status <> 'canceled'
+        LIMIT ?4
+    ))
+"""
+
+# What may have changed since: `_BEFORE`, how many of the accounts ?6 are there, the media ?7, and the newest post.
+STILL = f"""
+    SELECT {_BEFORE},
+    (SELECT count(*) FROM account WHERE id IN (SELECT value FROM json_each(?6)) AND disconnected_at IS NULL),
+    (SELECT json_group_array(json_array(id, profile)) FROM media
+        WHERE id IN (SELECT value FROM json_each(?7)) AND organization = ?8 AND deleted_at IS NULL),
+    (SELECT tier FROM organization WHERE id = ?8),
+    (SELECT created_at FROM post WHERE organization = ?8 ORDER BY created_at DESC LIMIT 1)
+"""
+
+# One update decides, so that two requests cannot take the last place twice. No row: it would be more than ?4.
+TAKE_QUOTA = """
+    INSERT INTO usage (organization, period, posts, warned, exceeded)
+    SELECT ?1, ?2, ?3, 0, 0 WHERE ?4 IS NULL OR ?3 <= ?4
+    ON CONFLICT (organization, period) DO UPDATE SET posts = posts + excluded.posts
+        WHERE ?4 IS NULL OR posts + excluded.posts <= ?4
+    RETURNING posts, warned, exceeded
+"""
+USED_QUOTA = "SELECT posts FROM usage WHERE organization = ? AND period = ?"
+TOLD_QUOTA = "UPDATE usage SET warned = 1, exceeded = ? WHERE organization = ? AND period = ?"
+TIER = "SELECT tier FROM organization WHERE id = ?"
+
+# A record of the same id that has lapsed is replaced.
+REMEMBER = """
+    INSERT OR REPLACE INTO idempotency
+    (id, organization, fingerprint, status, body, sealed, batch, created_at, ends_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+FORGET = "DELETE FROM idempotency WHERE id IN (SELECT value FROM json_each(?))"
+SAME = "SELECT id, batch FROM idempotency WHERE id BETWEEN ? AND ? AND created_at > ? ORDER BY created_at"
+KEPT = """
+    SELECT id, organization, fingerprint, status, body, sealed, batch, created_at, ends_at FROM idempotency
+    WHERE id = ? AND (ends_at > ? OR status IS NULL)
+"""
+KEEP = "UPDATE idempotency SET status = ?, body = ?, sealed = ? WHERE id = ? AND status IS NULL"
+
+BATCH = "INSERT INTO batch (id, organization, request_id, created_at, scheduled_at) VALUES (?, ?, ?, ?, ?)"
+
+# ?1 of each post what is its own, ?2 organization, ?3 batch, ?4 status, ?5 scheduled_at, ?6 now.
+POSTS = """
+    INSERT INTO post (
+        id, profile, account, platform, position, text, text_fold, media, options, first_comment, warnings,
+        organization, batch, status, scheduled_at, created_at, updated_at, attempts, tries
+    )
+    SELECT
+        value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+        value ->> 8, value ->> 9, value ->> 10, ?2, ?3, ?4, ?5, ?6, ?6, 0, 0
+    FROM json_each(?1)
+"""
+
+# ?1 of each event [id, profile, type, post, data], ?2 organization, ?3 request, ?4 now.
+EVENTS = """
+    INSERT INTO event (id, profile, type, post, data, organization, request_id, created_at)
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, ?2, ?3, ?4 FROM json_each(?1)
+"""
+
+# ?1 of each job [key, lane, host, owner], ?2 kind, ?3 visible_at, ?4 claims, ?5 epoch.
+JOBS = """
+    INSERT INTO job (key, lane, host, owner, kind, visible_at, claims, epoch)
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, ?2, ?3, ?4, ?5 FROM json_each(?1)
+"""
+
+AUDIT = """
+    INSERT INTO audit (id, at, organization, key, user, verb, subject, address, request_id)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""

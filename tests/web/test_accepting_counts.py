@@ -1,0 +1,56 @@
+"""What accepting a post asks of the database, in counts: they say the same on every machine, however busy."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.counting import Counting, Done
+from tests.web.world import World
+
+
+def scheduled(counting: Counting, world: World, key: str = "", **fields: object) -> Done:
+    body = world.body(scheduledAt=world.soon(), **fields)
+    world.alice.api.publish(body | {"text": "so that all is warm"}, key and f"{key}-warm")
+    with counting.while_() as done:
+        assert world.alice.api.publish(body, key).status_code == 202
+    return done
+
+
+@pytest.mark.parametrize("key", ["", "a-key"])
+def test_a_scheduled_post_is_one_look_and_one_transaction(key: str, counting: Counting, world: World) -> None:
+    asked = scheduled(counting, world, key).asked
+    assert asked.reads == asked.lookups == 0, asked
+    assert (asked.writes, asked.commits) == (1, 1), asked
+    assert asked.built == []
+    assert asked.statements <= 18, asked
+    assert asked.steps <= 23, asked
+
+
+def test_more_targets_take_no_more_statements(counting: Counting, world: World) -> None:
+    names = [world.server.connect(world.alice, "bluesky", f"bluesky-{number}")["id"] for number in range(24)]
+    targets = [{"accountId": account} for account in (world.alice.bluesky, *names)]
+    asked = scheduled(counting, world, targets=targets).asked
+    assert (asked.writes, asked.commits, asked.built) == (1, 1, [])
+    assert asked.statements <= 18, asked
+    assert asked.steps <= 23, asked
+
+
+def test_accepting_what_is_published_now_builds_no_text_either(counting: Counting, world: World) -> None:
+    world.published(text="so that all is warm")
+    with counting.while_() as done:
+        world.published(text="now")
+    until = next(place for place, text in enumerate(done.asked.sql) if text == "COMMIT")
+    assert until <= 20, done.asked
+    assert not [text for text in done.asked.built if "idempotency" in text or "INSERT" in text], done.asked
+
+
+def test_stored_media_are_one_statement_more(counting: Counting, world: World) -> None:
+    media = [world.alice.api.upload() for _ in range(2)] if hasattr(world.alice.api, "upload") else []
+    asked = scheduled(counting, world, media=media).asked
+    assert asked.statements <= 18, asked
+
+
+def test_a_text_that_was_there_is_one_statement_more(counting: Counting, world: World) -> None:
+    scheduled(counting, world)
+    asked = scheduled(counting, world).asked
+    assert asked.statements <= 18, asked
