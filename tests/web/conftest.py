@@ -6,6 +6,7 @@ import pytest
 
 from socialpub.simulator.server import SimulatorThread
 from tests.kit import Clock, Person, Server
+from tests.sink import Sink, listening
 from tests.web.world import World
 
 
@@ -27,6 +28,12 @@ def world_of() -> Callable[[Server], World]:
         return World(server, *people)
 
     return make
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    with listening() as sink:
+        yield sink
 
 
 @pytest.fixture(scope="module")

@@ -3,52 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.store.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
-from tests.kit import Person, Server, breathe, error_of
+from tests.hooks import DELIVERIES, ENDPOINTS, deliveries, ended, register
+from tests.kit import Server, breathe, error_of
 from tests.sink import Got, Sink, listening
 from tests.web.world import World
 
-ENDPOINTS = "/v1/webhook-endpoints"
-DELIVERIES = "/v1/webhook-deliveries"
 WAITS = (5, 10, 20, 40, 80, 160, 320)
-
-
-@pytest.fixture
-def sink() -> Iterator[Sink]:
-    with listening() as sink:
-        yield sink
-
-
-def register(person: Person, url: str, **fields: Any) -> dict[str, Any]:
-    answer = person.api.post(ENDPOINTS, json={"url": url, **fields})
-    assert answer.status_code == 201, answer.text
-    body: dict[str, Any] = answer.json()
-    return body
-
-
-def deliveries(person: Person, **query: Any) -> list[dict[str, Any]]:
-    data: list[dict[str, Any]] = person.api.get(DELIVERIES, params=query).json()["data"]
-    return data
-
-
-def ended(world: World, person: Person, count: int, *states: str) -> list[dict[str, Any]]:
-    """The deliveries of somebody, once so many are in one of these states."""
-    wanted = states or ("succeeded", "failed")
-    while True:
-        rows = world.server.rows(WebhookDelivery)
-        if sum(row["status"] in wanted for row in rows) >= count:
-            break
-        later = [row["next_attempt_at"] - world.server.clock.now_ms() for row in rows if row["status"] == "pending"]
-        if later and min(later) > 0:  # nobody waits for a time to come
-            world.server.skip(min(later) / 1000)
-        breathe()
-    return [row for row in deliveries(person, limit=200) if row["status"] in wanted]
 
 
 # --- What is sent ------------------------------------------------------------------------------------------------
@@ -63,7 +29,7 @@ def test_what_happens_is_sent_signed_and_told(world: World, sink: Sink) -> None:
     assert all(call.is_signed(endpoint["signingSecret"]) for call in got)
     listed = world.alice.api.get("/v1/events").json()["data"]
     assert [call.event for call in got] == listed
-    rows = ended(world, world.alice, 2)
+    rows = ended(world.server, world.alice, 2)
     assert {row["eventId"] for row in rows} == {event["id"] for event in listed}
     assert {row["status"] for row in rows} == {"succeeded"}
     assert {row["lastStatusCode"] for row in rows} == {204}
@@ -85,7 +51,7 @@ def test_the_headers_name_the_event_the_call_and_the_request(world: World, sink:
     ids = [call.headers["x-service-delivery-id"] for call in sink.got]
     assert len(set(ids)) == 2
     told = {row["id"] for row in world.server.rows(WebhookAttempt)}
-    ended(world, world.alice, 2)
+    ended(world.server, world.alice, 2)
     assert set(ids) == told | {row["id"] for row in world.server.rows(WebhookAttempt)}
 
 
@@ -149,7 +115,7 @@ def test_a_receiver_that_is_down_is_tried_eight_times_at_the_right_times(world: 
     sink.answer = lambda got: 503
     register(world.alice, sink.url, events=["post.published"])
     world.published()
-    (row,) = ended(world, world.alice, 1)
+    (row,) = ended(world.server, world.alice, 1)
     assert row["status"] == "failed"
     assert row["attemptCount"] == 8 == len(sink.got)
     assert row["nextAttemptAt"] is None
@@ -171,7 +137,7 @@ def test_4xx_and_3xx_are_final_and_redirects_are_not_followed(world: World, sink
     sink.answer = lambda got: status
     register(world.alice, sink.url, events=["post.published"])
     world.published()
-    (row,) = ended(world, world.alice, 1)
+    (row,) = ended(world.server, world.alice, 1)
     assert (row["status"], row["attemptCount"], row["lastStatusCode"]) == ("failed", 1, status)
     assert [call.path for call in sink.got] == ["/hooks"]
 
@@ -180,7 +146,7 @@ def test_a_delivery_that_comes_through_later_ends_the_failure(world: World, sink
     sink.answer = lambda got: 500 if len(sink.got) < 3 else 200
     endpoint = register(world.alice, sink.url, events=["post.published"])
     world.published()
-    (row,) = ended(world, world.alice, 1)
+    (row,) = ended(world.server, world.alice, 1)
     assert (row["status"], row["attemptCount"]) == ("succeeded", 3)
     assert world.alice.api.get(f"{ENDPOINTS}/{endpoint['id']}").json()["lastFailureReason"] is None
 
@@ -191,14 +157,14 @@ def test_one_post_and_a_thousand_failed_deliveries_go_out_again_under_their_ids(
     began = world.soon(0)
     for _ in range(3):
         world.published()
-    failed = ended(world, world.alice, 3, "failed")
+    failed = ended(world.server, world.alice, 3, "failed")
     sink.answer = lambda got: 200
     one = world.alice.api.post(f"{DELIVERIES}/{failed[0]['id']}/redeliver")
     assert (one.status_code, one.json()["status"]) == (202, "pending")
-    ended(world, world.alice, 1, "succeeded")
+    ended(world.server, world.alice, 1, "succeeded")
     again = world.alice.api.post(f"{ENDPOINTS}/{endpoint['id']}/redeliver", json={"since": began})
     assert (again.status_code, again.json()) == (202, {"count": 2})
-    ended(world, world.alice, 3, "succeeded")
+    ended(world.server, world.alice, 3, "succeeded")
     ids = [call.headers["x-service-event-id"] for call in sink.got]
     assert sorted(ids[:3]) == sorted(ids[3:])
 
@@ -219,7 +185,7 @@ def test_an_endpoint_that_failed_for_five_days_is_switched_off_and_on_again(worl
     sink.answer = lambda got: 200
     on = world.alice.api.patch(f"{ENDPOINTS}/{endpoint['id']}", json={"active": True}).json()
     assert on["active"]
-    ended(world, world.alice, 1, "succeeded")
+    ended(world.server, world.alice, 1, "succeeded")
 
 
 def test_what_happens_while_an_endpoint_is_off_or_gone_is_not_sent(world: World, sink: Sink) -> None:
@@ -238,7 +204,7 @@ def test_a_pause_holds_deliveries_back_too(world: World, sink: Sink) -> None:
     world.scheduled()
     assert {row["status"] for row in deliveries(world.alice)} == {"pending"}
     world.server.engine.keeper.pauses.reason = None
-    ended(world, world.alice, 2, "succeeded")
+    ended(world.server, world.alice, 2, "succeeded")
 
 
 def test_what_a_stop_cuts_off_goes_out_after_the_start(world: World, sink: Sink) -> None:
@@ -255,7 +221,7 @@ def test_what_a_stop_cuts_off_goes_out_after_the_start(world: World, sink: Sink)
     hung.set()
     second = sink.wait(2)[1]
     assert second.headers["x-service-event-id"] == first.headers["x-service-event-id"]
-    (row,) = ended(world, world.alice, 1, "succeeded")
+    (row,) = ended(world.server, world.alice, 1, "succeeded")
     assert row["eventId"] == first.event["id"]
 
 

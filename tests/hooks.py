@@ -1,0 +1,37 @@
+"""Registering webhook endpoints, and looking at what became of their deliveries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from socialpub.store.models import WebhookDelivery
+from tests.kit import Person, Server, breathe
+
+ENDPOINTS = "/v1/webhook-endpoints"
+DELIVERIES = "/v1/webhook-deliveries"
+
+
+def register(person: Person, url: str, **fields: Any) -> dict[str, Any]:
+    answer = person.api.post(ENDPOINTS, json={"url": url, **fields})
+    assert answer.status_code == 201, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def deliveries(person: Person, **query: Any) -> list[dict[str, Any]]:
+    data: list[dict[str, Any]] = person.api.get(DELIVERIES, params=query).json()["data"]
+    return data
+
+
+def ended(server: Server, person: Person, count: int, *states: str) -> list[dict[str, Any]]:
+    """The deliveries of somebody, once so many are in one of these states."""
+    wanted = states or ("succeeded", "failed")
+    while True:
+        rows = server.rows(WebhookDelivery)
+        if sum(row["status"] in wanted for row in rows) >= count:
+            break
+        later = [row["next_attempt_at"] - server.clock.now_ms() for row in rows if row["status"] == "pending"]
+        if later and min(later) > 0:  # nobody waits for a time to come
+            server.skip(min(later) / 1000)
+        breathe()
+    return [row for row in deliveries(person, limit=200) if row["status"] in wanted]
