@@ -141,4 +141,7 @@ class LogFormatter(logging.Formatter):
         return f"{self._shown},{int(record.msecs):03d}"
 
     def format(self, record: logging.LogRecord) -> str:
-        return _INDENT.join(one_line(text(part)) for part in super().format(record).split("\n"))
+        said = super().format(record)
+        if "\n" not in said:
+            return one_line(text(said))
+        return _INDENT.join(one_line(text(part)) for part in said.split("\n"))

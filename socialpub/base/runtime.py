@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import secrets
+import struct
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -32,6 +33,9 @@ class SystemClock:
         return time.monotonic()
 
 
+DRAWN = 64  # random numbers at once: each draw is a call of the system
+
+
 @dataclass
 class Ids:
     """Ids in the order of time: UUIDv7 (RFC 9562, with a counter so that one process never goes backwards)."""
@@ -40,13 +44,16 @@ class Ids:
     entropy: crypto.Entropy
     _last: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _random: list[int] = field(default_factory=list)
 
     def _uuid7(self) -> int:
-        random = int.from_bytes(self.entropy(10), "big")
         with self._lock:
             # 48 bits of milliseconds and 12 of counter, kept rising.
             stamp = max(self.clock.now_ms() << 12, self._last + 1)
             self._last = stamp
+            if not self._random:
+                self._random += struct.unpack(f"{DRAWN}Q", self.entropy(DRAWN * 8))
+            random = self._random.pop()
         high, low = stamp >> 12, stamp & 0xFFF
         return (high << 80) | (0x7 << 76) | (low << 64) | (0b10 << 62) | (random & ((1 << 62) - 1))
 

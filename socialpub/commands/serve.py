@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -77,8 +78,16 @@ def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> Non
     """Serve until a signal; upstream calls that outlast the drain are abandoned, and looked at by the next start."""
     engine = Engine(service)
     engine.on_fenced = lambda: os.kill(os.getpid(), signal.SIGTERM)
+
+    def begin() -> None:
+        # What a start has made stays for good. Looked through with each full round of the collector, it would keep
+        # every request waiting for twentieths of a second.
+        gc.collect()
+        gc.freeze()
+        ready()
+
     try:
-        until_signal(both(engine, running(build_app(service, engine), sock)), ready)
+        until_signal(both(engine, running(build_app(service, engine), sock)), begin)
     except ApiError as error:
         if error.rule != "storage.unavailable":
             raise

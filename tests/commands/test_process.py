@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
+import os
 import re
 import signal
 import sqlite3
@@ -15,7 +17,10 @@ from typing import Any
 import httpx
 import pytest
 
+from socialpub.base import config
+from socialpub.base.config import Settings
 from socialpub.base.net import listen
+from socialpub.commands import serve
 from socialpub.platforms import CONNECTORS, PLATFORMS
 from socialpub.simulator.catalogue import FAKES
 from socialpub.simulator.server import SimulatorThread
@@ -61,6 +66,22 @@ def test_a_server_reads_nothing_of_the_simulator(start: Start, monkeypatch: pyte
     read = {line.rpartition("|")[2].strip() for line in said if line.startswith("import time:")}
     assert "socialpub.web.app" in read
     assert not [name for name in read if name.startswith(("socialpub.simulator", "socialpub.commands.demo"))]
+
+
+def test_the_collector_does_not_look_again_at_what_a_start_has_made(folder: Path) -> None:
+    sock, settings = serve.bind(Settings(server=config.Server(port=0)))
+    frozen: list[int] = []
+
+    def ready() -> None:
+        frozen.append(gc.get_freeze_count())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    try:
+        with sock:
+            serve.run(serve.start_service(settings), sock, ready)
+    finally:
+        gc.unfreeze()
+    assert frozen > [10_000]
 
 
 def test_every_request_has_its_line_in_the_log_when_a_server_has_ended(start: Start) -> None:
