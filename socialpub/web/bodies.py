@@ -15,14 +15,14 @@ from sanic import Request
 from sanic.http import Http
 
 from socialpub.base.errors import ApiError, refuse
-from socialpub.web.scan import INLINE, Scan
+from socialpub.web.scan import INLINE, PLAIN_MAX, Scan
 
 T = TypeVar("T")
 MIB = 1024 * 1024
 INLINE_MAX = 48 * MIB
 BODY_MAX = 8 * MIB  # of JSON, beside inline files
 SMALL_MAX = 64 * 1024
-LIGHT_MAX = 8 * 1024  # is looked through and parsed on the loop: a few milliseconds, whatever it holds
+LIGHT_MAX = PLAIN_MAX  # is looked through and parsed on the loop: a few milliseconds, whatever it holds
 FORM_MAX = 16 * 1024
 UNREAD_MAX = 64 * MIB
 BODY_SECONDS = 15.0
@@ -114,7 +114,8 @@ async def arrive(request: Request, most: int, arrived: Arrived, pool: Executor) 
         size += len(block)
         arrived.print.update(block)
         if size <= LIGHT_MAX and INLINE.encode() not in block:
-            arrived.scan.feed(block)
+            if size > len(block) or not arrived.scan.take_plain(block):
+                arrived.scan.feed(block)
         else:
             await aside(pool, arrived.scan.feed, block)
         if size - arrived.scan.aside > BODY_MAX:
@@ -173,6 +174,9 @@ async def pieces(request: Request, most: int) -> AsyncIterator[bytes]:
 
 
 async def _piece(request: Request, stream: Http, ends: float) -> bytes:
+    how: object = stream.request_body
+    if how != "chunked" and len(stream.recv_buffer) >= (stream.request_bytes_left or 0):
+        return await stream.read() or b""  # the rest is here: nobody waits for anything
     try:
         async with asyncio.timeout_at(ends):
             return await stream.read() or b""

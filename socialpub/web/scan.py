@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.domain.media.files import Arriving
@@ -24,9 +25,12 @@ DEPTH_MAX = 32
 PARTS_MAX = 30_000  # 25 targets with all that they may have come to half of it
 FIELDS_MAX = 100
 ENTRIES_MAX = 1_000
+_MOST = {"media": MEDIA_MAX, "targets": TARGETS_MAX}
+PLAIN_MAX = 8 * 1024  # fewer parts than PARTS_MAX, and no string as long as TEXT_MAX
 INLINE = "bytesBase64"
 NOTHING = ""  # stands for a file that is none: it is refused where its item is looked at
 
+_NAME_CHARS = 100  # of any field's name, many times over
 _NAME_BYTES = 600  # of a longer name a beginning is kept; no field has one
 _PART = re.compile(rb"[ \t\r\n]+|[\[\]{},:][ \t\r\n]*+|\"|[^\[\]{},:\" \t\r\n]+")
 _SHORT = re.compile(rb"\"([^\"\\]{0,500}+)\"(?:([,:])[ \t\r\n]*+)?+")  # most strings, with what follows them
@@ -80,6 +84,22 @@ class Scan:
             self._string.drop()
         for arriving in self.inline.values():
             arriving.close()
+
+    def take_plain(self, body: bytes) -> bool:
+        """Take a whole body in which nothing is to be found, as most are: False, and nothing is taken, for any other.
+
+        Half the limits cannot be reached in a few thousand bytes, and for the rest the parser in C is enough.
+        """
+        if len(body) > PLAIN_MAX:
+            return False
+        try:
+            value = json.loads(body.decode(), object_pairs_hook=_once)
+        except (ValueError, RecursionError):  # of what is no JSON, too
+            return False
+        if not _is_within(value, "", DEPTH_MAX):
+            return False
+        self.kept += body
+        return True
 
     # --- Parts ---
 
@@ -248,6 +268,27 @@ class Scan:
         if self.inline.setdefault(arriving.sha256, arriving) is not arriving:
             arriving.close()
         return arriving.sha256
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object; ValueError where a name stands twice, is very long, or is that of a file."""
+    found = dict(pairs)
+    if len(found) != len(pairs) or INLINE in found or max(map(len, found), default=0) > _NAME_CHARS:
+        raise ValueError
+    return found
+
+
+def _is_within(value: Any, name: str, depth: int) -> bool:
+    """Whether a value is at most so deep, and nothing in it is longer than the shortest that any place may be."""
+    if isinstance(value, dict):
+        if depth == 0 or len(value) > FIELDS_MAX:
+            return False
+        return all(_is_within(item, name, depth - 1) for name, item in value.items())
+    if isinstance(value, list):
+        if depth == 0 or len(value) > _MOST.get(name, ENTRIES_MAX):
+            return False
+        return all(_is_within(item, "", depth - 1) for item in value)
+    return True
 
 
 def _plain(raw: bytes) -> str:

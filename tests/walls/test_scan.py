@@ -17,7 +17,7 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.media import files
 from socialpub.domain.shapes.common import TEXT_MAX
 from socialpub.domain.shapes.posts import MEDIA_MAX
-from socialpub.web.scan import DEPTH_MAX, ENTRIES_MAX, FIELDS_MAX, NOTHING, PARTS_MAX, Scan
+from socialpub.web.scan import DEPTH_MAX, ENTRIES_MAX, FIELDS_MAX, NOTHING, PARTS_MAX, PLAIN_MAX, Scan
 
 Open = Callable[[], files.Arriving]
 CONTENTS = [b"x", b"ab", b"abc", bytes(range(256)), b"\xff\xfe" * 5000]
@@ -58,6 +58,44 @@ def test_any_json_comes_out_as_it_was_however_it_comes_in(value: Any, size: int,
     scan = fed(text, size)
     assert bytes(scan.kept) == text
     assert scan.twice is None
+
+
+@given(value=VALUES, ascii_only=st.booleans())
+def test_a_short_body_is_taken_at_once_where_the_whole_scan_finds_nothing(value: Any, ascii_only: bool) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    scan = Scan()
+    assert scan.take_plain(text) or b"\xed" in text  # half a character
+    assert scan.kept == (text if scan.kept else b"")
+
+
+def nested(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":1,"a":2}',
+        '{"a":{"b":[{"c":1,"\\u0063":2}]}}',
+        nested(DEPTH_MAX + 1),
+        nested(3000),
+        json.dumps({str(number): 1 for number in range(FIELDS_MAX + 1)}),
+        json.dumps([0] * (ENTRIES_MAX + 1)),
+        json.dumps({"targets": [0] * 26}),
+        json.dumps({"media": [0] * (MEDIA_MAX + 1)}),
+        json.dumps({"media": [{"bytesBase64": "AAAA"}]}),
+        r'{"media":[{"bytesBase6\u0034":"AAAA"}]}',
+        json.dumps({"n" * 101: 1}),
+        json.dumps({"text": "x" * PLAIN_MAX}),
+        "{",
+        "",
+        "\ufeff{}",
+    ],
+)
+def test_of_anything_else_nothing_is_taken_at_once(text: str) -> None:
+    scan = Scan()
+    assert not scan.take_plain(text.encode())
+    assert (scan.kept, scan.inline, scan.twice) == (b"", {}, None)
 
 
 @given(text=st.binary(max_size=60) | st.text('{}[],:" \\u0aé1', max_size=40).map(str.encode), size=st.integers(1, 9))
