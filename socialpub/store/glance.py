@@ -3,7 +3,8 @@
 Giving a read to a thread and taking its answer costs several changes of threads, each of which waits for the
 interpreter: ten times what looking up a row by its index does. So what is small is read here, on a connection of its
 own; and whatever shows not to be small, or not to be well, is left to a reader thread, which has the time and the words
-for it. Nothing here waits: not for a lock, and for the disk only where the rows are not in memory.
+for it. Nothing here waits for a lock. For the disk it waits where the rows are not in memory, which nobody can tell
+beforehand: so whose look has kept the loop for SLOW_SECONDS looks by reader threads for the next SHY_SECONDS.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from socialpub.store.place import LostError, Place
 
 T = TypeVar("T")
 Monotonic = Callable[[], float]
-SLOW_SECONDS, SHY_SECONDS = 0.003, 5.0
+SLOW_SECONDS = 0.008  # more than a tick, by which many systems count the processor's time
+SHY_SECONDS = 5.0
 _WHO = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 STEPS = 10_000  # of SQLite's machine: a hundred rows by an index are less; a glance ends after at most twice as many
 _PRAGMAS = ("query_only = 1", "busy_timeout = 0", "wal_autocheckpoint = 0", "trusted_schema = 0", "temp_store = memory")
