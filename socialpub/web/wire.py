@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Mapping
+from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 from sanic import HTTPResponse, Request, Sanic
 from sanic.config import Config
-from sanic.helpers import STATUS_CODES
 from sanic.http import Http, Stage
 from sanic.response import ResponseStream
 
 NO_BODY = (204, 304)
 _GO_ON = "HTTP/1.1 100 Continue\r\n\r\n"
-_FIRST_LINES = {status: f"HTTP/1.1 {status} {words.decode()}\r\n" for status, words in STATUS_CODES.items()}
+FIRST_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 _ENDS_A_LINE = str.maketrans("", "", "\r\n\0")
 
 
@@ -132,7 +132,7 @@ class Stream(Http):
 
     def _whole(self, parcel: Parcel, lines: str) -> bytes:
         status, body = parcel.status, parcel.body
-        first = _FIRST_LINES[status]
+        first = FIRST_LINES[status]
         if self.expecting_continue:
             self.expecting_continue = False
             first = first if status == 417 else _GO_ON + first

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from sanic import Sanic
 
+from socialpub.base.error_codes import ERRORS
+from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.web.app import ROUTES
 from socialpub.web.frame import SECURITY_HEADERS
-from socialpub.web.wire import App, Parcel, own_lines
+from socialpub.web.wire import FIRST_LINES, App, Parcel, own_lines
 from tests.kit import UNKNOWN_ID, Person, Server
 from tests.web.raw import exchange
 
@@ -95,6 +97,11 @@ def test_only_reads_are_light() -> None:
 def test_a_header_is_one_line_whatever_stands_in_it(value: str) -> None:
     assert own_lines(Parcel(headers={"Location": value})) == "Location: aSet-Cookie: b=c\r\n"
     assert own_lines(Parcel(set_cookies=(value,))) == "Set-Cookie: aSet-Cookie: b=c\r\n"
+
+
+def test_every_status_of_an_error_has_a_first_line() -> None:
+    statuses = {row.status for row in ERRORS.values()} | {rule.status or 400 for rule in SERVICE_RULES.values()}
+    assert statuses <= set(FIRST_LINES)
 
 
 @pytest.mark.parametrize(("asked", "kept"), [("", "keep-alive"), ("Connection: close\r\n", "close")])
