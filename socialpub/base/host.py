@@ -36,6 +36,11 @@ def this_host() -> Host:
     return Host(_hashed("/etc/machine-id"), _hashed("/proc/sys/kernel/random/boot_id"), _mark_folders())
 
 
+def kernel() -> str:
+    """The run of the system's kernel, also in a container: while it is the same, no file has lost what was written."""
+    return _hashed("/proc/sys/kernel/random/boot_id")
+
+
 def _in_container() -> bool:
     if any(os.path.exists(path) for path in _CONTAINER_FILES) or any(map(os.environ.get, _CONTAINER_VARIABLES)):
         return True

@@ -18,6 +18,7 @@ from socialpub.commands.serve import make_private, settings_of, start_service
 from socialpub.domain import act
 from socialpub.domain.accounts import accounts, connect
 from socialpub.domain.accounts.connect import Offer
+from socialpub.domain.core import copies
 from socialpub.domain.core.service import Service, close_service
 from socialpub.domain.people import keys, profiles, tenancy, users
 from socialpub.domain.people.actor import Actor, Body, Verb, operator
@@ -37,11 +38,13 @@ P = ParamSpec("P")
 @contextlib.contextmanager
 def opened(options: argparse.Namespace) -> Iterator[Service]:
     """The service over the configured database, for one command."""
-    service = start_service(settings_of(options))
-    try:
-        yield service
-    finally:
-        close_service(service)
+    settings = settings_of(options)
+    with copies.changed_by_us(settings):
+        service = start_service(settings)
+        try:
+            yield service
+        finally:
+            close_service(service)
 
 
 def acting(options: argparse.Namespace, service: Service) -> Actor:
@@ -72,7 +75,8 @@ def migrate(options: argparse.Namespace) -> dict[str, Any]:
     """`{from, to, applied}`."""
     settings = settings_of(options)
     make_private(settings)
-    before, after, applied = db.migrate(settings.database_path)
+    with copies.changed_by_us(settings):
+        before, after, applied = db.migrate(settings.database_path)
     return {"from": before, "to": after, "applied": applied}
 
 

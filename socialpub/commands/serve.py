@@ -119,6 +119,13 @@ async def both(engine: Engine, web: Life) -> AsyncIterator[None]:
     finally:
         await (stopping[0] if stopping else asyncio.to_thread(engine.stop))
         await asyncio.to_thread(close_service, engine.service)
+        _leave(engine.service)
+
+
+def _leave(service: Service) -> None:
+    """A clean stop is told to the next start, unless the file is still to be looked through."""
+    if service.owed is None and service.beat and not service.db.fenced.is_set() and not service.db.place.lost:
+        copies.leave_whole(service.runtime.settings, service.beat)
 
 
 def settings_of(options: argparse.Namespace, **overrides: Mapping[str, Any]) -> Settings:
@@ -170,13 +177,14 @@ def start_service(settings: Settings, where: Host | None = None) -> Service:
     make_private(settings)
     copies.check_files(settings)
     check_names(path)
-    needed = _needed_keys(path) if path.exists() else set()
+    owed, needed = _looked_at(settings) if path.exists() else (None, set())
     if needed:
         load_vault(settings, needed=needed)  # before anything is written
     db.migrate(path)
     models.check_columns(path)
     service = open_service(Runtime(settings, load_vault(settings, needed=needed), host=where or this_host()))
     _check_folders(service)
+    service.owed = owed
     return service
 
 
@@ -200,9 +208,16 @@ def _check_folders(service: Service) -> None:
 _PUT_BACK = "Put it back, or, to go on without what was in it, make an empty one (mkdir)"
 
 
+def _looked_at(settings: Settings) -> tuple[copies.Owed | None, set[str]]:
+    """Whether all of the file is still to be looked at, and the keys it needs; StartError for a damaged one."""
+    owed, path = copies.owed(settings), settings.database_path
+    if db.check_start(path):
+        owed = None
+    return owed, _needed_keys(path)
+
+
 def _needed_keys(path: Path) -> set[str]:
-    """The ids of the master keys that a database cannot do without; StartError for a damaged one."""
-    db.check_integrity(path)
+    """The ids of the master keys that a database cannot do without; StartError for one that cannot be read."""
     database = db.Database(path).open()
     try:
         return database.read(instance.needed_keys).result()

@@ -21,7 +21,8 @@ from socialpub.store.connections import failed, unavailable
 from socialpub.store.connections import proxy as proxy
 from socialpub.store.glance import Glance
 from socialpub.store.glance import LongError as LongError
-from socialpub.store.migrate import check_integrity as check_integrity
+from socialpub.store.integrity import check_integrity as check_integrity
+from socialpub.store.integrity import check_start as check_start
 from socialpub.store.migrate import migrate as migrate
 from socialpub.store.readers import Readers
 from socialpub.store.readers import asker as asker

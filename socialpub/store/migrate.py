@@ -1,4 +1,4 @@
-"""Bringing a database file to the newest schema, and looking whether it is whole."""
+"""Bringing a database file to the newest schema."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from pathlib import Path
 import peewee
 from playhouse.migrations import Runner
 
-from socialpub.base import troubles
 from socialpub.base.config import shipped
 from socialpub.store.connections import peewee_database
-from socialpub.store.locks import StartError, damaged, held, open_lock, unusable, write_lock_path
-
-CHECKED_WHOLE = 256 * 1024 * 1024
+from socialpub.store.locks import StartError, held, open_lock, unusable, write_lock_path
 
 
 def migrate(path: Path) -> tuple[str | None, str | None, list[str]]:
@@ -46,25 +43,3 @@ def _refuse_newer(path: Path, runner: Runner) -> None:
     unknown = [m.name for m in runner.status() if m.path is None]
     if unknown:
         raise StartError(f"{path} was written by a newer socialpub ({', '.join(unknown)}); install that version")
-
-
-def check_integrity(path: Path) -> None:
-    """StartError unless SQLite finds the file whole; run before a server opens its port.
-
-    Above CHECKED_WHOLE indexes and references are left out, which makes it several times faster.
-    """
-    database, whole = peewee_database(path), path.stat().st_size <= CHECKED_WHOLE
-    check = "integrity_check" if whole else "quick_check"
-    try:
-        database.connect()
-        problems = [row[0] for row in database.execute_sql(f"PRAGMA {check}(5)").fetchall()]
-        lost = database.execute_sql("PRAGMA foreign_key_check").fetchone() if whole else None
-        problems += [f"a row of {lost[0]} names a row of {lost[2]} that is not there"] if lost else []
-    except (peewee.DatabaseError, sqlite3.DatabaseError) as error:
-        if troubles.why(error):
-            raise unusable(path, error) from error
-        problems = [str(error)]
-    finally:
-        database.close()
-    if problems != ["ok"]:
-        raise damaged(path, "; ".join(problems))

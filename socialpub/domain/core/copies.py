@@ -50,6 +50,19 @@ class Beat:
 
 
 @dataclass(frozen=True)
+class Left:
+    """The database as it was when a server had closed it, whole as far as anybody knows."""
+
+    size: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, database: Path) -> Self:
+        found = os.stat(database)
+        return cls(found.st_size, found.st_mtime_ns)
+
+
+@dataclass(frozen=True)
 class State:
     """What `instance.state` says. A file of an older socialpub holds only the first two."""
 
@@ -60,12 +73,16 @@ class State:
     log: FileId = _NOTHING
     machine: str = ""
     boot: str = ""
+    kernel: str = ""
+    doubted: str = ""  # why the file may be damaged, as long as it has not been looked through
+    left: Left | None = None
 
     @classmethod
     def read(cls, found: Mapping[str, Any]) -> Self:
         files = {name: FileId(**found[name]) for name in ("own", "database", "log") if name in found}
-        texts = {name: str(found.get(name, "")) for name in ("machine", "boot")}
-        return cls(int(found["beat"]), str(found["mark"]), **files, **texts)  # type: ignore[arg-type]
+        texts = {name: str(found.get(name, "")) for name in ("machine", "boot", "kernel", "doubted")}
+        left = Left(**found["left"]) if "left" in found else None
+        return cls(int(found["beat"]), str(found["mark"]), **files, **texts, left=left)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -118,8 +135,8 @@ def why(settings: Settings, where: Host, uid: str, beat: Beat) -> str | None:
     return next((words for sign, words in _SIGNS if sign(found)), None)
 
 
-def leave(settings: Settings, where: Host, uid: str, beat: Beat, *, outside: bool) -> None:
-    """Write down what the next start compares. `outside`: also outside the data folder."""
+def leave(settings: Settings, where: Host, uid: str, beat: Beat, *, outside: bool, doubted: str = "") -> None:
+    """Write down what the next start compares. `outside`: also outside the data folder. `doubted`: as of the state."""
     database = settings.database_path
     wal = database.with_name(database.name + "-wal")
     known = {
@@ -128,12 +145,64 @@ def leave(settings: Settings, where: Host, uid: str, beat: Beat, *, outside: boo
         "database": asdict(host.identify(database)),
         "machine": where.machine,
         "boot": where.boot,
+        "kernel": host.kernel(),
+        "doubted": doubted,
     }
     with contextlib.suppress(FileNotFoundError):
         known["log"] = asdict(host.identify(Path(os.path.realpath(wal))))
     _write(state_file(settings), lambda fresh: known | {"own": asdict(host.identify(fresh))}, sync=True)
     if outside:
         _leave_mark(settings, where, uid, beat)
+
+
+# --- Whether the file is to be looked through --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Owed:
+    """A look at the whole file. `first`: what is due waits for it, since the file may be damaged."""
+
+    why: str
+    first: bool
+
+
+def owed(settings: Settings) -> Owed | None:
+    """Whether a start owes the file a look; None after a clean stop, when nobody has touched it since.
+
+    A process that was killed leaves no damage behind it, as long as the kernel that has its files goes on.
+    """
+    state = read_state(state_file(settings))
+    if state is None or (state.left is None and not state.kernel):
+        return Owed("nothing is known of how it was left", first=False)
+    if state.doubted:
+        return Owed(state.doubted, first=True)
+    if state.left is not None:
+        return None if state.left == Left.of(settings.database_path) else Owed("it was changed since", first=True)
+    if state.kernel == host.kernel():
+        return Owed("the server was killed, or stopped before it had looked", first=False)
+    return Owed("the machine went down", first=True)
+
+
+def leave_whole(settings: Settings, beat: int) -> None:
+    """After the database was closed by whoever had it: as it is, it owes no look. Not once somebody else has beaten."""
+    path = state_file(settings)
+    try:
+        state, left = read_state(path), Left.of(settings.database_path)
+        if state is not None and state.beat == beat and state.left != left:
+            known = json.loads(path.read_text(encoding="utf-8")) | {"left": asdict(left)}
+            _write(path, lambda fresh: known | {"own": asdict(host.identify(fresh))}, sync=True)
+    except (StartError, OSError) as error:
+        log.warning("%s could not be written (%s): the next start looks at the whole database", path, error)
+
+
+@contextlib.contextmanager
+def changed_by_us(settings: Settings) -> Iterator[None]:
+    """What a command changes while no server runs is no change from outside."""
+    state = read_state(state_file(settings)) if settings.database_path.exists() else None
+    as_left = state is not None and state.left is not None and owed(settings) is None
+    yield
+    if state is not None and as_left:
+        leave_whole(settings, state.beat)
 
 
 def state_file(settings: Settings) -> Path:

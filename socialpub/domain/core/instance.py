@@ -25,7 +25,7 @@ log = logging.getLogger("socialpub.jobs")
 
 _beating = threading.Lock()
 
-RESTORED, CLOCK = "restored", "clock"
+RESTORED, CLOCK, DAMAGED = "restored", "clock", "damaged"
 BEAT_SECONDS = 3600.0
 
 
@@ -81,7 +81,9 @@ def beat(service: Service, *, seen: bool = True) -> None:
         service.beat = counted.number
         settings, host = service.runtime.settings, service.runtime.host
         with disk.told():
-            copies.leave(settings, host, row["uid"], counted, outside=row["paused"] != RESTORED)
+            doubted = service.owed.why if service.owed and service.owed.first else ""
+            outside = row["paused"] != RESTORED
+            copies.leave(settings, host, row["uid"], counted, outside=outside, doubted=doubted)
 
 
 def _count(service: Service, tx: Tx, seen: bool) -> InstanceRow:

@@ -18,6 +18,7 @@ from socialpub.base.fair import Pool, Shares, Waiting
 from socialpub.base.runtime import Runtime
 from socialpub.base.turns import Turns
 from socialpub.domain.core.lately import Lately
+from socialpub.domain.core.copies import Owed
 from socialpub.platforms.contract import Notes, Site, Tokens
 from socialpub.store.db import Database, LongError, Promise, Tx
 from socialpub.store.models import Intent
@@ -140,6 +141,7 @@ class Service:
     setup_digest: str | None = None  # of the one-time link that makes the first owner
     stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end
     keys: Unchanged[KeyRow] = field(init=False)  # who asks, by the digest of the key
+    owed: Owed | None = None  # a look at the whole file, since it was not left by a clean stop
     run: str = field(init=False)  # the name of this run, in what only one of several may hold
 
     def __post_init__(self) -> None:

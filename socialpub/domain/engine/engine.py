@@ -10,6 +10,7 @@ from socialpub.domain.engine import recovery
 from socialpub.domain.engine.consumer import Workers
 from socialpub.domain.engine.keeper import Keeper
 from socialpub.domain.engine.kinds import Bench
+from socialpub.domain.engine.wholeness import Wholeness
 from socialpub.domain.media import library
 from socialpub.domain.people import signin
 from socialpub.domain.posts import unheard
@@ -28,6 +29,7 @@ class Engine:
         self.throttle = signin.Throttle(service.runtime.clock)
         self.on_fenced: Callable[[], None] = lambda: None  # another server has taken over
         self.keeper = Keeper(service, self.fetched, lambda: self.on_fenced())
+        self.wholeness = Wholeness(service)
         self._workers = Workers(Bench(service, self.fetched, self.keeper.stopping.is_set))
         self.publish_now = self._workers.publish_now
         self._deliverer = deliver.Deliverer(service, lambda: self.paused is not None)
@@ -54,16 +56,20 @@ class Engine:
         keeper.pauses.ask()
         recovery.recover(service)
         self.fetched.adopt()
+        keeper.pauses.file_is_doubted = lambda: self.wholeness.holds
+        self.wholeness.on_known = keeper.pauses.look_again
         jobs.paused = keeper.pauses.held_kinds
         self._workers.start()
         self._deliverer.start()
         keeper.start()
+        self.wholeness.start()
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Stop claiming, and wait at most `seconds` for what is under way; the rest is taken up by the next start."""
         self.keeper.stopping.set()
         self._workers.stop(seconds)
         self._deliverer.stop(DELIVERING_SECONDS)
+        self.wholeness.stop()
         self.service.stopping.set()
         self.service.hub.close()  # what is not settled now will not be in this process: who waits is told so
         self.keeper.stop()

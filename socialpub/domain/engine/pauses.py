@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from socialpub.base.errors import ApiError
 from socialpub.domain.core import clockwatch, instance
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine import recovery
@@ -33,6 +34,7 @@ class Pauses:
         self._doubt = False  # this start is long after the last sign of life, and no platform's clock has agreed yet
         self._asking, self._looking = threading.Lock(), threading.Lock()
         self._probed, self._behind = float("-inf"), 0
+        self.file_is_doubted: Callable[[], bool] = lambda: False
 
     def begin(self, reason: str | None, seen_at: int) -> None:
         """What the row of the instance says, and whether its last sign of life is too old to be believed."""
@@ -59,7 +61,8 @@ class Pauses:
 
     def held_kinds(self) -> tuple[str, ...]:
         """Asked before each claim, so that a clock that has just jumped publishes nothing early."""
-        return _PAUSABLE if self.reason or self._sorting or self._watch.jumped() else ()
+        held = self.reason or self._sorting or self.file_is_doubted() or self._watch.jumped()
+        return _PAUSABLE if held else ()
 
     @property
     def doubtful(self) -> bool:
@@ -70,6 +73,14 @@ class Pauses:
         """Follow the pause in the database, which a command may have ended, and the clock, which may have jumped."""
         with self._looking:
             self._follow()
+
+    def look_again(self) -> None:
+        """Something is known now: a pause was written, or what is due need not wait any longer."""
+        try:
+            self.follow()
+        except ApiError:
+            log.warning("the pause is followed once the database can be read")
+        self._service.jobs.bell.ring()
 
     def follow_clock(self) -> None:
         """What only waits for a while goes on waiting that while, also where the clock was set back."""

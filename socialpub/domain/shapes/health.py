@@ -6,7 +6,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-PausedReason = Literal["clock", "restored"]
+PausedReason = Literal["clock", "damaged", "restored"]
 
 
 class HealthBody(TypedDict):

@@ -1,0 +1,138 @@
+"""Whether a database file is whole.
+
+A start looks at what it costs the same to look at however large the file is: its length, its schema, its list of free
+pages, the tables that everything depends on, and all of a file that is small. All of a large one is looked at in the
+background, where a look is owed (`domain/core/copies.py` knows when).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import peewee
+
+from socialpub.base import troubles
+from socialpub.store.connections import peewee_database
+from socialpub.store.locks import all_files, damaged, unusable
+
+CHECKED_AT_START = 16 * 1024 * 1024
+CHECKED_WHOLE = 256 * 1024 * 1024  # above it indexes are not compared with their tables, which is several times faster
+NEEDED = ("sqlite_schema", "schema_migration", "instance", "organization", "profile", "user", "api_key", "account")
+TOLD = 5  # problems: the first show what it is about
+LOWEST = 19  # of the priorities of a thread
+
+
+def check_integrity(path: Path) -> None:
+    """StartError unless SQLite finds all of the file whole."""
+    _refuse(path, lambda connection: whole(connection, path))
+
+
+def check_start(path: Path) -> bool:
+    """StartError where the file is seen to be damaged; whether all of it was looked at."""
+    if path.stat().st_size <= CHECKED_AT_START:
+        check_integrity(path)
+        return True
+    _refuse(path, lambda connection: _at_a_glance(connection, path))
+    return False
+
+
+def _refuse(path: Path, look: Callable[[sqlite3.Connection], Iterator[list[str]]]) -> None:
+    database = peewee_database(path)
+    try:
+        database.connect()
+        problems = list(itertools.chain.from_iterable(look(database.connection())))
+    except (peewee.DatabaseError, sqlite3.DatabaseError) as error:
+        if troubles.why(error):
+            raise unusable(path, error) from error
+        problems = [str(error)]
+    finally:
+        database.close()
+    if problems:
+        raise damaged(path, "; ".join(problems[:TOLD]))
+
+
+def _at_a_glance(connection: sqlite3.Connection, path: Path) -> Iterator[list[str]]:
+    pages, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    if path.stat().st_size < pages * size and not _has_log(path):
+        yield [f"it has {path.stat().st_size} bytes of {pages * size}"]
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    for table in NEEDED:
+        if table in there or table == "sqlite_schema":  # with which the free pages are looked at
+            yield _of(connection, "integrity_check", table)
+
+
+def _has_log(path: Path) -> bool:
+    log_file = all_files(path)[1]
+    return log_file.exists() and log_file.stat().st_size > 0
+
+
+def whole(connection: sqlite3.Connection, path: Path) -> Iterator[list[str]]:
+    """What is wrong with a file, table by table: between two of them nothing is held."""
+    small = path.stat().st_size <= CHECKED_WHOLE
+    check = "integrity_check" if small else "quick_check"
+    if small and path.stat().st_size <= CHECKED_AT_START:
+        yield _of(connection, check)  # at once: it also sees pages that nothing names
+    else:
+        yield _of(connection, check, "sqlite_schema")
+        tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 ORDER BY name"
+        for (table,) in connection.execute(tables).fetchall():
+            yield _of(connection, check, table)
+    if small and (lost := connection.execute("PRAGMA foreign_key_check").fetchone()):
+        yield [f"a row of {lost[0]} names a row of {lost[2]} that is not there"]
+
+
+def _of(connection: sqlite3.Connection, check: str, table: str = "") -> list[str]:
+    pragma = f"PRAGMA {check}('{table}')" if table else f"PRAGMA {check}({TOLD})"
+    return [row[0] for row in connection.execute(pragma).fetchall() if row[0] != "ok"]
+
+
+class Look:
+    """A look at all of the file that gives way to everything else and can be stopped. It has a connection of its own.
+
+    While it is at one table, the log cannot be begun anew: it grows by what is written meanwhile.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._stopping = path, threading.Event()
+        self._connection: sqlite3.Connection | None = None
+
+    def problems(self) -> list[str] | None:
+        """What is wrong with the file, nothing where it is whole; None when it was stopped before it knew."""
+        _give_way()
+        found: list[str] = []
+        try:
+            with contextlib.closing(_read_only(self._path)) as self._connection:
+                for problems in whole(self._connection, self._path):
+                    found += problems
+                    if self._stopping.is_set():
+                        return None
+        except sqlite3.DatabaseError as error:
+            if self._stopping.is_set() or troubles.why(error):
+                return None
+            found.append(str(error))
+        return found[:TOLD]
+
+    def stop(self) -> None:
+        """It ends at its next step; to be said again until it has, since it may be between two statements."""
+        self._stopping.set()
+        with contextlib.suppress(sqlite3.ProgrammingError):  # it is closed
+            if self._connection is not None:
+                self._connection.interrupt()
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+    connection.execute("PRAGMA query_only = 1")
+    return connection
+
+
+def _give_way() -> None:
+    """This thread runs, and reads the disk, when nobody else wants to: where the system can tell threads apart."""
+    with contextlib.suppress(AttributeError, OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST)

@@ -1,0 +1,299 @@
+"""A start looks at the same little whatever the size of the file, and all of a file that may be damaged is looked at
+in the background: what it finds is told, and damage pauses publishing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from socialpub.simulator.server import SimulatorThread
+from socialpub.store import db
+from socialpub.store.integrity import CHECKED_AT_START, Look
+from socialpub.store.locks import StartError
+from tests.commands.conftest import Process, Run
+from tests.commands.test_admin import Ask
+from tests.commands.test_process import address, client
+from tests.commands.test_start import SERVE as SERVE_JSON
+from tests.commands.test_start import failed
+from tests.kit import iso
+
+Start = Callable[..., Process]
+SERVE = ("serve", "--port", "0")
+PAGE = 4096
+
+
+def grow(database: Path, bytes_: int = CHECKED_AT_START * 2) -> None:
+    """Let what an audit keeps take so much room."""
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(
+            "INSERT INTO audit (id, at, verb, address, request_id) WITH RECURSIVE n (n) AS "
+            "(SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?) "
+            "SELECT printf('grown %08d ', n) || hex(randomblob(8)), 1, hex(randomblob(1000)), '', '' FROM n",
+            (bytes_ // 2000,),
+        )
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def damage(database: Path) -> None:
+    """One leaf of the audit's table, and nothing that a start looks at."""
+    content = database.read_bytes()
+    place = content.index(b"grown 00005000") // PAGE * PAGE
+    with database.open("r+b") as file:
+        file.seek(place)
+        file.write(b"\xff" * 64)
+
+
+@pytest.fixture
+def large(start: Start, ask: Ask, folder: Path) -> Path:
+    """The database of a house, large, as a clean stop has left it."""
+    server = start(*SERVE)
+    address(server)
+    ask("org", "create", "Acme")
+    assert server.stop() == 0
+    grow(folder / "socialpub.db")
+    server = start(*SERVE)  # which finds it changed, and looks at it
+    server.until("it is whole")
+    assert server.stop() == 0
+    return folder / "socialpub.db"
+
+
+@pytest.fixture
+def bare(folder: Path) -> Path:
+    """A large database that nobody has served."""
+    db.migrate(folder / "socialpub.db")
+    grow(folder / "socialpub.db")
+    return folder / "socialpub.db"
+
+
+def said(server: Process, last: str) -> str:
+    """What it says on standard error, up to the line that has `last` in it."""
+    lines = [server.line("stderr")]
+    while last not in lines[-1]:
+        lines.append(server.line("stderr"))
+        assert lines[-1], f"it ended with {server.popen.wait()} and said {lines}"
+    return "".join(lines)
+
+
+def ready(url: str) -> dict[str, Any]:
+    return dict(httpx.get(f"{url}/readyz", trust_env=False).json())
+
+
+def read_by_us() -> int:
+    """The bytes that this process has asked the system for."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+def test_what_a_start_reads_of_a_large_file_does_not_grow(bare: Path) -> None:
+    before = read_by_us()
+    assert db.check_start(bare) is False
+    little = read_by_us() - before
+    assert little < 1_000_000 < bare.stat().st_size / 30
+    grow(bare, CHECKED_AT_START * 4)
+    before = read_by_us()
+    assert db.check_start(bare) is False
+    assert read_by_us() - before < little + 100_000
+
+
+def test_all_of_a_small_file_is_looked_at_by_the_start(start: Start, folder: Path) -> None:
+    server = start(*SERVE)
+    address(server)
+    assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+    assert db.check_start(folder / "socialpub.db") is True
+    server = start(*SERVE)
+    assert "looked at" not in said(server, "socialpub serves")
+    assert server.stop() == 0
+
+
+def test_after_a_clean_stop_no_look_is_owed(start: Start, large: Path) -> None:
+    server = start(*SERVE)
+    assert "looked at" not in said(server, "socialpub serves")
+    assert server.stop() == 0
+
+
+def test_commands_between_two_runs_are_no_change_from_outside(start: Start, ask: Ask, run: Run, large: Path) -> None:
+    assert ask("org", "create", "Another")
+    assert run("migrate").code == 0
+    server = start(*SERVE)
+    assert "looked at" not in said(server, "socialpub serves")
+    assert server.stop() == 0
+
+
+def test_a_command_beside_a_running_server_does_not_say_that_it_has_stopped(
+    start: Start, ask: Ask, large: Path
+) -> None:
+    server = start(*SERVE)
+    address(server)
+    ask("org", "create", "Another")
+    assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+    server = start(*SERVE)
+    assert "the server was killed" in said(server, "socialpub serves")
+    assert server.stop() == 0
+
+
+def test_after_a_kill_the_file_is_looked_at_while_publishing_goes_on(start: Start, large: Path) -> None:
+    server = start(*SERVE)
+    address(server)
+    assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+    server = start(*SERVE)
+    assert "(the server was killed, or stopped before it had looked); publishing goes on meanwhile" in said(server, "socialpub serves")
+    server.until("it is whole")
+    assert server.stop() == 0
+    server = start(*SERVE)
+    assert "looked at" not in said(server, "socialpub serves")
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("happened", ["the machine went down", "it was changed since"])
+def test_what_is_due_waits_for_the_look_where_the_file_may_be_damaged(
+    happened: str, start: Start, ask: Ask, large: Path, simulator: SimulatorThread
+) -> None:
+    grow(large, CHECKED_AT_START * 10)  # a look takes longer than a post
+    post = scheduled(start, ask, simulator, large, happened, seconds=2)
+    server = start(*SERVE)
+    told = said(server, post["id"])
+    assert f"({happened}); what is due waits for it" in told
+    assert "it is whole" in told, "the post did not wait"
+    assert server.stop() == 0
+    assert [sent.text for sent in simulator.lab.ledger.posts()] == ["Later"]
+
+
+def scheduled(
+    start: Start, ask: Ask, simulator: SimulatorThread, database: Path, leave: str, seconds: float = 86_400
+) -> dict[str, str]:
+    """A post for later, in a database that was left so."""
+    alice = simulator.lab.add_account("bluesky", handle="alice.test")
+    server = start(*SERVE)
+    url = address(server)
+    (org,) = (row["id"] for row in ask("org", "list") if row["name"] == "Acme")
+    profile = ask("profile", "list", "--org", org)[0]["id"]
+    where = ("--profile", profile, "--handle", "alice.test")
+    account = ask("account", "connect", "bluesky", *where, stdin=alice["appPassword"])["id"]
+    key = ask("key", "create", "--org", org)["key"]
+    at = iso(int((time.time() + seconds) * 1000))
+    body = {"targets": [{"accountId": account}], "text": "Later", "scheduledAt": at}
+    with client(url, key) as api:
+        (result,) = api.post("/v1/posts", json=body).json()["results"]
+    if leave == "the machine went down":
+        assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+        state = database.with_name("instance.state")
+        state.write_text(json.dumps(json.loads(state.read_text()) | {"kernel": "another"}))
+    else:
+        assert server.stop() == 0
+        os.utime(database)
+    return {"id": result["postId"], "key": key, "account": account}
+
+
+def test_damage_is_told_and_nothing_is_published(
+    start: Start, ask: Ask, run: Run, large: Path, simulator: SimulatorThread
+) -> None:
+    post = scheduled(start, ask, simulator, large, leave="it was changed since")
+    damage(large)
+    server = start(*SERVE)
+    told = said(server, "publishing is paused. Stop the server")
+    assert "what is due waits for it" in told
+    url = told.partition("socialpub serves ")[2].split()[0]
+    found = ready(url)
+    while found.get("reason") != "damaged":
+        found = ready(url)
+    assert found["publishing"] == "paused"
+    with client(url, post["key"]) as api:
+        now = api.post("/v1/posts", json={"targets": [{"accountId": post["account"]}], "text": "Now"})
+        assert (now.status_code, now.json()["error"]["rule"]) == (503, "service.paused")
+        assert api.get("/v1/posts").status_code == 200
+    assert server.stop() == 0
+    server = start(*SERVE)  # it is known from the start on, and looked at again
+    told = said(server, "publishing is paused. Stop the server")
+    assert "publishing is paused (damaged)" in told
+    assert server.stop() == 0
+    assert simulator.lab.ledger.posts() == []
+
+
+def test_a_stop_ends_the_look_and_the_next_start_owes_it(start: Start, large: Path) -> None:
+    grow(large, CHECKED_AT_START * 12)
+    server = start(*SERVE)
+    said(server, "socialpub serves")
+    assert server.stop() == 0
+    state = json.loads(large.with_name("instance.state").read_text())
+    if "left" in state:
+        pytest.fail("it was looked through before it could be stopped: make it larger")
+    server = start(*SERVE)
+    assert "(the server was killed, or stopped before it had looked)" in said(server, "it is whole")
+    assert server.stop() == 0
+
+
+def test_a_look_that_is_stopped_knows_nothing(bare: Path) -> None:
+    look = Look(bare)
+    look.stop()
+    assert look.problems() is None
+    assert Look(bare).problems() == []
+
+
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: -3 * PAGE])
+
+
+def break_the_schema(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(100)
+        file.write(b"\xff" * 8)
+
+
+def break_an_account(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        root = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'account'").fetchone()[0]
+    with path.open("r+b") as file:
+        file.seek((root - 1) * PAGE)
+        file.write(b"\xff" * 8)
+
+
+@pytest.mark.parametrize("hurt", [cut_off, break_the_schema, break_an_account])
+def test_a_large_file_that_is_seen_to_be_damaged_is_refused(
+    hurt: Callable[[Path], None], run: Run, large: Path
+) -> None:
+    hurt(large)
+    before = large.read_bytes()
+    failed(run(*SERVE_JSON), "socialpub.db", "damaged", "backup")
+    assert large.read_bytes() == before
+
+
+def test_flipped_bits_of_a_large_file_are_refused_or_found_by_the_look(bare: Path) -> None:
+    """Whatever SQLite's own check of the whole file calls damaged, a start or the look behind it does too."""
+    seed = random.randrange(2**32)
+    chance, whole = random.Random(seed), bare.read_bytes()
+    found = 0
+    for number in range(40):
+        damaged = bytearray(whole)
+        # The pages of a large table are much alike: every other bit is where the small ones are.
+        last = len(whole) if number % 2 else 80 * PAGE
+        damaged[chance.randrange(last)] ^= 1 << chance.randrange(8)
+        bare.write_bytes(damaged)
+        if sound(bare):
+            continue
+        found += 1
+        try:
+            db.check_start(bare)
+            assert Look(bare).problems(), f"seed {seed}: flip {number} was not seen"
+        except StartError:
+            """Refused."""
+    assert found, f"seed {seed}"
+
+
+def sound(database: Path) -> bool:
+    try:
+        with closing(sqlite3.connect(database)) as connection:
+            return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    except sqlite3.DatabaseError:
+        return False
