@@ -23,7 +23,7 @@ import pytest
 from httpx._transports import default
 
 from socialpub.simulator.server import SimulatorThread
-from tests import routing
+from tests import plans, routing
 from tests.counting import counting as counting
 from tests.kit import Clock, Person, Server
 
@@ -48,6 +48,9 @@ hypothesis.settings.register_profile("socialpub", deadline=None)  # a timing nev
 hypothesis.settings.load_profile("socialpub")
 
 routing.remember()  # thousands of servers have the same routes
+
+asks = plans.Asks()
+asks.listen()
 
 
 # --- Runs in several processes -------------------------------------------------------------------------------------
@@ -113,6 +116,31 @@ def pytest_collection_finish() -> None:
     """Thousands of collected tests stay until the end: the garbage collector need not look at them again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Every statement that was run has a plan that does not grow, or the run has failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        walks = [walk.told() for walk in plans.judge(asks.seen, Path(folder))]
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["walks"] = walks
+    walks += session.config.stash.get(WALKS, [])
+    if walks and not hasattr(session.config, "workeroutput"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        terminal = session.config.get_terminal_writer()
+        terminal.line()
+        terminal.line("These statements walk through a table that grows (tests/plans.py):", red=True)
+        for walk in dict.fromkeys(walks):
+            terminal.line(walk)
+
+
+WALKS = pytest.StashKey[list[str]]()  # of the processes that have ended
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    node.config.stash.setdefault(WALKS, []).extend(getattr(node, "workeroutput", {}).get("walks", []))
 
 
 class Told:

@@ -341,6 +341,7 @@ Intent.add_index(
         SQL("remote_id IS NOT NULL")
     )
 )
+Intent.add_index(Intent.index(Intent.account, name="intent_unknown").where(SQL("outcome = 'unknown'")))
 
 
 class Event(BaseModel):

@@ -77,10 +77,8 @@ def owned(service: Service, snapshot: Snapshot) -> None:
 
 def check_twins(intent: IntentRow) -> None:
     """TakenError when what was found by its content may as well be that of a twin whose answer was lost too."""
-    window = Intent.intent_at.between(intent["intent_at"] - BOUND_MS, intent["intent_at"] + BOUND_MS)
-    lost = Intent.outcome.is_null() | ((Intent.outcome == "unknown") & Intent.settled_by.is_null())
-    twin = (Intent.account == intent["account"]) & (Intent.plan == intent["plan"]) & (Intent.id != intent["id"])
-    if Intent.select().where(twin, lost, window).exists():
+    since, until = intent["intent_at"] - BOUND_MS, intent["intent_at"] + BOUND_MS
+    if sql.first(publishing.LOST_TWIN, (intent["account"], intent["plan"], intent["id"], since, until)):
         raise TakenError(intent["id"])
 
 

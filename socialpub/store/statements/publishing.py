@@ -57,3 +57,12 @@ CLEAR_ATTENTION = "UPDATE account SET attention = NULL, updated_at = ? WHERE id 
 LATER = "UPDATE post SET due_at = ? WHERE id = ?"
 SAVE = "UPDATE post SET saved = ?, due_at = ? WHERE id = ?"
 POST = _columns(rows.PostRow)
+
+# --- What was lost ---------------------------------------------------------------------------------------------------
+
+_TWIN = "intent.account = ?1 AND intent.plan = ?2 AND intent.id != ?3 AND intent.intent_at BETWEEN ?4 AND ?5"
+LOST_TWIN = f"""
+    SELECT 1 FROM intent WHERE {_TWIN} AND outcome IS NULL
+    UNION ALL SELECT 1 FROM intent WHERE {_TWIN} AND outcome = 'unknown' AND settled_by IS NULL
+    LIMIT 1
+"""
