@@ -35,6 +35,8 @@ GROWS = {  # rows of a server with a million posts
     "session": 5_000,
     "device": 20_000,
     "connect_attempt": 2_000,
+    "webhook_delivery": 2_000_000,
+    "webhook_attempt": 2_000_000,
 }
 
 # Partial indexes that hold what is open, and nothing of what has come to an end: to walk through one is no growth.
