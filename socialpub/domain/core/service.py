@@ -17,8 +17,8 @@ from socialpub.base.crew import Crew
 from socialpub.base.fair import Pool, Shares, Waiting
 from socialpub.base.runtime import Runtime
 from socialpub.base.turns import Turns
-from socialpub.domain.core.lately import Lately
 from socialpub.domain.core.copies import Owed
+from socialpub.domain.core.lately import Lately
 from socialpub.platforms.contract import Notes, Site, Tokens
 from socialpub.store.db import Database, LongError, Promise, Tx
 from socialpub.store.models import Intent
