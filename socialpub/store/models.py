@@ -202,7 +202,7 @@ class Media(BaseModel):
         indexes = ((("organization", "created_at", "id"), False),)
 
 
-Media.add_index(Media.index(Media.organization, Media.size_bytes, name="media_kept").where(SQL("deleted_at IS NULL")))
+Media.add_index(Media.index(Media.size_bytes, name="media_kept").where(SQL("deleted_at IS NULL")))
 
 
 class Batch(BaseModel):

@@ -19,7 +19,7 @@ NAMED = f"""
         id, organization, profile, platform, platform_account_id, display_name, ends_at, extra
     )) FROM (
         SELECT {_ACCOUNT} FROM account
-        WHERE id IN (SELECT value FROM json_each(?9)) AND organization = ?6 AND disconnected_at IS NULL
+        WHERE id IN (SELECT value FROM json_each(?9)) AND +organization = ?6 AND disconnected_at IS NULL
             AND (?7 IS NULL OR profile = ?7)
         UNION
         SELECT {_ACCOUNT} FROM (SELECT value AS wanted FROM json_each(?10)) CROSS JOIN account ON platform = wanted
@@ -30,11 +30,12 @@ NAMED = f"""
     (SELECT posts FROM usage WHERE organization = ?6 AND period = ?11)
 """
 
+# `+`: SQLite is to go by the ids, and would read all that the organization has.
 MEDIA = """
     SELECT
         id, organization, profile, content_type, kind, size_bytes, sha256, width, height, frames, duration_ms, alt_text,
         created_at, deleted_at, frame_rate, bit_rate, video_codec, audio_codec, has_audio
-    FROM media WHERE id IN (SELECT value FROM json_each(?)) AND organization = ? AND deleted_at IS NULL
+    FROM media WHERE id IN (SELECT value FROM json_each(?)) AND +organization = ? AND deleted_at IS NULL
 """
 
 # Of an account ?1, or of all accounts of a platform ?3: when their posts since ?2 go out, and which texts they had.
@@ -83,7 +84,7 @@ STILL = f"""
     SELECT {_BEFORE},
     (SELECT count(*) FROM account WHERE id IN (SELECT value FROM json_each(?6)) AND disconnected_at IS NULL),
     (SELECT json_group_array(json_array(id, profile)) FROM media
-        WHERE id IN (SELECT value FROM json_each(?7)) AND organization = ?8 AND deleted_at IS NULL),
+        WHERE id IN (SELECT value FROM json_each(?7)) AND +organization = ?8 AND deleted_at IS NULL),
     (SELECT tier FROM organization WHERE id = ?8),
     (SELECT created_at FROM post WHERE organization = ?8 ORDER BY created_at DESC LIMIT 1)
 """

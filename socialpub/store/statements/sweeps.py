@@ -57,4 +57,4 @@ FORGET_AUDIT = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < ?
 # --- Jobs and media ------------------------------------------------------------------------------------------------
 
 FREE_LEASES = "UPDATE job SET visible_at = ?, epoch = NULL WHERE epoch IS NOT NULL"
-ANY_MEDIA = "SELECT min(organization) FROM media WHERE deleted_at IS NULL"
+ANY_MEDIA = "SELECT min(size_bytes) FROM media WHERE deleted_at IS NULL"
