@@ -135,7 +135,7 @@ def _stage(given: argparse.Namespace) -> Iterator[Stage]:
 
 
 def _wants(given: argparse.Namespace, wave: str) -> bool:
-    return any(name.startswith(wave) for name in given.only)
+    return wave in given.only or f"{wave}_accepted" in given.only
 
 
 def _home(checkout: Path, rows: int, folder: Path | None) -> Path | None:

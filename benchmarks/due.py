@@ -23,7 +23,7 @@ from socialpub.base.runtime import iso
 PATIENCE_SECONDS = 180.0
 ROUNDS, QUICK_ROUNDS = 3, 1
 PROBE = 64
-SETTLE_SECONDS = 2.0  # from the last acceptance to the moment
+SETTLE_SECONDS = 3.0  # from the last acceptance to the moment
 _numbers = itertools.count(1)
 
 
@@ -74,10 +74,9 @@ def _wave(stage: Stage, wave: Wave) -> Seen:
     stage.simulator.configure(latencyMs=wave.upstream_ms)
     lead = _lead(stage, wave.count)
     at = time.time_ns() // 1_000_000 + int(lead * 1000)
-    seconds = int(lead + 5 + wave.upstream_ms / 1000)
-    reading = load.beside(load.get([LIST], side.people.key), side.url, stage.folder, seconds)
+    accepted = client.post_all(side.port, side.crowd, _bodies(stage, label, wave.count, iso(at)), CONNECTIONS)
+    reading = load.beside(load.get([LIST], side.people.key), side.url, stage.folder, int(PATIENCE_SECONDS))
     with reading if wave.listing else contextlib.nullcontext():
-        accepted = client.post_all(side.port, side.crowd, _bodies(stage, label, wave.count, iso(at)), CONNECTIONS)
         out = _out(stage, label, wave.count, at / 1000 + PATIENCE_SECONDS)
     stage.simulator.configure(latencyMs=0)
     return Seen(sorted((ms - at) / 1000 for ms in out), accepted)

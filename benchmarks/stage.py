@@ -137,26 +137,30 @@ class Side:
         config.chmod(0o600)
         if self.home:
             dataset.copy(self.home, self.folder)
-            self.people = self._settle(dataset.ORGANIZATION, dataset.BIG, ACCOUNTS)
+            wanted = [
+                (dataset.ORGANIZATION, dataset.BIG, ACCOUNTS),
+                (dataset.NEIGHBOUR, dataset.NEIGHBOURS_PROFILE, crowd),
+            ]
         else:
-            self.people = self._settle(*self._organization("Bench"), ACCOUNTS)
-        if crowd:
-            self.crowd = self._settle(*self._organization("Crowd"), crowd)
+            wanted = [(*self._organization("Bench"), ACCOUNTS), (*self._organization("Crowd"), crowd)]
+        self.people, self.crowd = self._settle(*wanted)
 
     def _organization(self, name: str) -> tuple[str, str]:
         (made,) = self.commands((["org", "create", name], ""))
         (found,) = self.commands((["profile", "list", "--org", made["id"]], ""))
         return made["id"], found[0]["id"]
 
-    def _settle(self, organization: str, profile: str, accounts: int) -> People:
-        add = ["account", "add", "--profile", profile, "--platform", SIMULATED, "--platform-account-id"]
-        made = [self.simulator.account() for _ in range(accounts)]
-        tokens = ("accessToken", "refreshToken", "expiresAt", "extra")
-        key, *added = self.commands(
-            (["key", "create", "--org", organization], ""),
-            *(([*add, one["platformAccountId"]], json.dumps({name: one[name] for name in tokens})) for one in made),
-        )
-        return People(key["key"], [account["id"] for account in added])
+    def _settle(self, *wanted: tuple[str, str, int]) -> list[People]:
+        """A key and so many accounts for each of these organizations and profiles."""
+        asked, tokens = [], ("accessToken", "refreshToken", "expiresAt", "extra")
+        for organization, profile, count in wanted:
+            asked.append((["key", "create", "--org", organization], ""))
+            for _ in range(count):
+                made, add = self.simulator.account(), ["account", "add", "--profile", profile, "--platform", SIMULATED]
+                given = json.dumps({name: made[name] for name in tokens})
+                asked.append(([*add, "--platform-account-id", made["platformAccountId"]], given))
+        answers = iter(self.commands(*asked))
+        return [People(next(answers)["key"], [next(answers)["id"] for _ in range(count)]) for *_, count in wanted]
 
     def commands(self, *asked: tuple[list[str], str]) -> list[Any]:
         """What commands of this checkout answer, each with its arguments and standard input."""
