@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import os
 import secrets
 import struct
@@ -167,5 +168,9 @@ def iso(ms: int | None) -> str | None:
     """An instant as the API writes it: UTC, milliseconds, `Z`."""
     if ms is None:
         return None
-    moment = datetime.fromtimestamp(ms // 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
+    return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
+
+
+@functools.lru_cache(1024)
+def _second(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"

@@ -125,7 +125,7 @@ class Named(TypedDict):
 
 def who(row: Named) -> Who:
     """The account as connectors and rules may know it."""
-    return Who(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
+    return Who(row["platform_account_id"], row["display_name"], sql.loads(row["extra"]))
 
 
 def ends_before(row: Named, at_ms: int) -> bool:

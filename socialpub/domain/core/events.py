@@ -47,7 +47,7 @@ class Told(NamedTuple):
 def emit_all(service: Service, tx: Tx, organization: str, told: Sequence[Told], request_id: str, now: int) -> None:
     """Write events in this order in the caller's transaction; KeyError as `emit`."""
     new = service.runtime.ids.prefixed
-    rows = [(new("evt_"), one.profile, one.type, one.post, dumps(one.data)) for one in told if EVENTS[one.type]]
+    rows = [(new("evt_"), one.profile, one.type, one.post, sql.json_of(one.data)) for one in told if EVENTS[one.type]]
     last = sql.execute(accepting.EVENTS, (sql.json_of(rows), organization, request_id, now)).lastrowid
     assert last is not None, "rows were written"
     first = last - len(rows) + 1  # one statement numbers its rows one after the other

@@ -35,7 +35,12 @@ class Called(TypedDict):
 
 def share_of(service: Service, account: Called) -> Share:
     """Whose a call for an account is. A server of the account's own choice is an upstream of its own."""
-    return Share(_name(service, account["platform"], json.loads(account["extra"])), account["organization"])
+    return share_by(service, account["platform"], json.loads(account["extra"]), account["organization"])
+
+
+def share_by(service: Service, platform: str, extra: Mapping[str, Any], organization: str) -> Share:
+    """The same by what is known of the account already."""
+    return Share(_name(service, platform, extra), organization)
 
 
 def typed(platform: str, organization: str) -> Share:

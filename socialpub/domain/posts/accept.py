@@ -85,7 +85,7 @@ async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, 
     service, scope = who.service, who.scope
     check_batch(service, request, scope, inline)
     looked, aims, logged = await service.glance(lambda: _looked(who, request, ear))
-    shares = [upstreams.share_of(service, aim.account) for aim in aims]
+    shares = [upstreams.share_by(service, aim.platform, aim.who.extra, scope.organization) for aim in aims]
     if request.scheduled_at is None:
         _admit(service, shares)
     checked = await preflight.check_cheap(service, scope, aims, logged)

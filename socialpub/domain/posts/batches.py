@@ -112,7 +112,9 @@ def _batch_status(head: Head, statuses: Sequence[str]) -> BatchStatus:
 
 def _result(row: Shown) -> Result:
     unsettled = row["status"] in ("validated", "publishing") and row["scheduled_at"] is None
-    warnings = json.loads(row["warnings"]) + ([warning_body(warning("still_publishing"))] if unsettled else [])
+    warnings = json.loads(row["warnings"]) if row["warnings"] != "[]" else []
+    if unsettled:
+        warnings.append(warning_body(warning("still_publishing")))
     result: Result = {
         "accountId": row["account"],
         "platform": row["platform"],

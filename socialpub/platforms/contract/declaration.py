@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, TypedDict
 
 from pydantic import BaseModel
@@ -160,10 +161,28 @@ class Platform:
     def class_of(self, plan: Json) -> SendClass:
         return self.plan_class(plan) if self.plan_class else self.send_class
 
-    @property
+    @cached_property
     def asks_log(self) -> bool:
         """Whether a row asks how busy the account was."""
         return any(rule.asks_log for rule in self.rules)
+
+    @cached_property
+    def checks(self) -> Mapping[str, tuple[Rule, ...]]:
+        """The rows that check something, by their stage, in their order."""
+        stages = {rule.stage for rule in self.rules}
+        return {stage: tuple(row for row in self.rules if row.check and row.stage == stage) for stage in stages}
+
+    def row_of_length(self, name: str) -> Rule | None:
+        """The row that limits how long a text is: `text`, `first_comment`, `media.alt_text` or an option."""
+        if name not in self._rows_of_length:
+            starts = (f"{self.name}.{name}.max_", f"{self.name}.{name}_max_")
+            rows = (row for row in self.rules if row.id.startswith(starts) and row.severity == "error")
+            self._rows_of_length[name] = next(rows, None)
+        return self._rows_of_length[name]
+
+    @cached_property
+    def _rows_of_length(self) -> dict[str, Rule | None]:
+        return {}
 
     def pinned(self, site: Site) -> str:
         return site.api_version or self.version

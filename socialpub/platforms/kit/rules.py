@@ -10,7 +10,7 @@ What the rows are made of: `checks` (texts, options, kinds of media) and `checks
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,9 +77,8 @@ def findings(
     subject = Subject(draft, account, site, around)
     errors: list[Finding] = []
     warnings: list[Warning] = list(_notices(platform, draft)) if "cheap" in stages else []
-    for rule in platform.rules:
-        if rule.check is None or rule.stage not in stages:
-            continue
+    for rule in _checked(platform, stages):
+        assert rule.check is not None, "it is one of those that check"
         for hit in rule.check(rule, subject):
             if hit.warning:
                 warnings.append(warning(hit.warning, hit.found))
@@ -88,6 +87,13 @@ def findings(
             else:
                 errors.append(Finding(rule, hit.found, hit.item))
     return Findings(tuple(errors), tuple(dict.fromkeys(warnings)))
+
+
+def _checked(platform: Platform, stages: tuple[str, ...]) -> Sequence[Rule]:
+    """The rows of these stages that check something, in the order of all rows."""
+    if len(stages) == 1:
+        return platform.checks.get(stages[0], ())
+    return [rule for rule in platform.rules if rule.check is not None and rule.stage in stages]
 
 
 def count(platform: Platform, draft: Draft, account: Account) -> Counter:
@@ -104,7 +110,7 @@ def measured_max(platform: Platform, name: str) -> int:
     and a row may not apply to what else is in the post. On X there is no such number: it counts an address as 23,
     however long it is.
     """
-    row = _row_of_length(platform, name)
+    row = platform.row_of_length(name)
     if row is None or not isinstance(row.limit, int) or row.unit == "weighted":
         return sys.maxsize
     return LONGEST_GRAPHEME * row.limit
@@ -120,17 +126,11 @@ def _beyond_measure(platform: Platform, draft: Draft) -> Iterator[Finding]:
     pieces += [("media.alt_text", index, item.alt_text) for index, item in enumerate(draft.items)]
     pieces += [(name, None, value) for name, value in draft.options.items() if isinstance(value, str)]
     for name, index, text in pieces:
-        row = _row_of_length(platform, name)
+        row = platform.row_of_length(name) if text else None
         if text and row is not None and len(text) > measured_max(platform, name):
             yield Finding(
                 row, f"{'Media item ' + str(index + 1) if index is not None else 'It'} has {len(text):,}.", index
             )
-
-
-def _row_of_length(platform: Platform, name: str) -> Rule | None:
-    start = f"{platform.name}.{name}"
-    rows = (row for row in platform.rules if row.id.startswith((f"{start}.max_", f"{start}_max_")))
-    return next((row for row in rows if row.severity == "error"), None)
 
 
 def _notices(platform: Platform, draft: Draft) -> Iterator[Warning]:
