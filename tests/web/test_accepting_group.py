@@ -1,0 +1,44 @@
+"""Requests that come together are written together: a slow disk is waited for once for all of them."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from socialpub.store.db import Tx
+from tests.counting import Counting
+from tests.kit import Api, Server, breathe
+from tests.web.world import World
+
+TOGETHER = 40
+
+
+@pytest.mark.parametrize("organizations", [1, 2])
+def test_many_batches_are_one_commit(organizations: int, counting: Counting, server: Server, world: World) -> None:
+    """While the disk is busy with one transaction; of one organization as of several."""
+    people = [world.alice, world.charlie][:organizations]
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold(tx: Tx) -> None:
+        entered.set()
+        assert leave.wait(30)
+
+    def publish(number: int) -> int:
+        who = people[number % organizations]
+        body = {"targets": [{"accountId": who.bluesky}], "text": f"number {number}", "scheduledAt": world.soon()}
+        with Api(server.url, who.key) as api:
+            return api.publish(body).status_code
+
+    with counting.while_() as done, ThreadPoolExecutor(TOGETHER) as clients:
+        held = server.service.write(hold)
+        assert entered.wait(30)
+        answers = [clients.submit(publish, number) for number in range(TOGETHER)]
+        while done.asked.writes < TOGETHER:
+            breathe()
+        leave.set()
+        held.result()
+        assert [answer.result() for answer in answers] == [202] * TOGETHER
+    assert done.asked.commits <= TOGETHER // 5, done.asked
+    assert len(server.rows()) == TOGETHER
