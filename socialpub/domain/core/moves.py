@@ -114,7 +114,7 @@ def move(
     if row["status"] in TERMINAL or name == "wait":
         tx.after_commit(lambda: _log(row, request_id))
     if row["status"] in TERMINAL:
-        tx.after_commit(lambda: service.hub.ring(f"post:{post}"))
+        service.hub.seen(tx, f"batch:{row['batch']}")
     if name in GOES_ELSEWHERE:
         tx.after_commit(lambda: service.lately.forget(row["account"], row["platform"]))
     elif row["status"] in ("canceled", "rejected"):

@@ -40,12 +40,18 @@ WRITTEN_AT_ONCE = 64  # the same: they wait for the disk together, and the next 
 
 
 class Hub:
-    """Tells waiters of this process that something (a post, a key) has come to its end. Rows stay the truth."""
+    """Tells waiters of this process that something (a batch, a key) has come to its end. Rows stay the truth."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: dict[str, set[concurrent.futures.Future[None]]] = defaultdict(set)
+        self._witnesses: dict[str, list[Callable[[Tx], None]]] = {}
         self._closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody will be told of anything any more: the server stops."""
+        return self._closed
 
     def expect(self, name: str) -> concurrent.futures.Future[None]:
         """A future that ends when `name` is rung; take it before looking, so that nothing is missed."""
@@ -67,6 +73,24 @@ class Hub:
         for future in futures:
             if not future.done():
                 future.set_result(None)
+
+    def witness(self, name: str, see: Callable[[Tx], None]) -> None:
+        """From now on `see` is called in each transaction that changes `name`, until it is dismissed."""
+        with self._lock:
+            self._witnesses.setdefault(name, []).append(see)
+
+    def dismiss(self, name: str, see: Callable[[Tx], None]) -> None:
+        with self._lock:
+            left = [each for each in self._witnesses.get(name, ()) if each != see]
+            if left:
+                self._witnesses[name] = left
+            else:
+                self._witnesses.pop(name, None)
+
+    def seen(self, tx: Tx, name: str) -> None:
+        """In a transaction that has changed `name`: whoever witnesses it writes what belongs to it."""
+        for see in self._witnesses.get(name, ()):
+            see(tx)
 
     def close(self) -> None:
         """Nobody waits any longer: the server stops."""

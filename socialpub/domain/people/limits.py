@@ -176,6 +176,15 @@ def _sealed(service: Service, key_id: str, answer: Answer, *, secret: bool) -> s
     return service.runtime.vault.seal(answer.body.encode(), ("idempotency", "body", key_id))
 
 
+def kept(service: Service, key: Key) -> Answer | None:
+    """The stored answer of a key; None while there is none."""
+    row = _finished(key, service.now_ms)
+    if row is None:
+        return None
+    assert row["status"] is not None, "it is finished"
+    return Answer(row["status"], _opened(service, row), batch=row["batch"])
+
+
 def _opened(service: Service, row: IdempotencyRow) -> str:
     assert row["body"] is not None, "it is kept with the status"
     if not row["sealed"]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import logging
+import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Concatenate, ParamSpec, TypeVar
+from dataclasses import dataclass, replace
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
+import peewee
 from typing_extensions import TypedDict
 
 from socialpub.base.compact import dumps
@@ -22,9 +23,10 @@ from socialpub.domain.shapes.common import some, without_none
 from socialpub.domain.shapes.errors import warning_body
 from socialpub.domain.shapes.posts import BatchBody, BatchStatus, Result
 from socialpub.platforms.kit.rules import warning
+from socialpub.store import sql
 from socialpub.store.db import Promise, Tx
-from socialpub.store.models import Batch, Post, columns_of, the_row
 from socialpub.store.rows import PostStatus
+from socialpub.store.statements import publishing
 
 log = logging.getLogger("socialpub.batches")
 
@@ -77,14 +79,21 @@ def accepted(post: str, account: str, platform: str, at_ms: int | None, warnings
     }
 
 
-# All columns take twice the time, in the transaction that everybody waits for.
-_SHOWN = columns_of(Post, Shown)
-
-
 def batch_body(service: Service, batch: str) -> BatchBody:
     """The batch envelope, from the rows as they are now."""
-    head = the_row(Batch, batch)
-    return body_of(head, list(Post.select(*_SHOWN).where(Post.batch == batch).order_by(Post.position).dicts()))
+    return _body(batch, sql.first(publishing.BATCH, (batch,)))
+
+
+def ended_body(service: Service, batch: str) -> BatchBody | None:
+    """The same once every target has come to its end; None before."""
+    found = sql.first(publishing.ENDED, (batch,))
+    return None if found is None else _body(batch, found)
+
+
+def _body(batch: str, found: tuple[int, int | None, str]) -> BatchBody:
+    created_at, scheduled_at, shown = found
+    head: Head = {"id": batch, "created_at": created_at, "scheduled_at": scheduled_at}
+    return body_of(head, [sql.row(Shown, values) for values in sql.loads(shown)])
 
 
 def body_of(head: Head, rows: Sequence[Shown]) -> BatchBody:
@@ -149,14 +158,75 @@ def complete(service: Service, tx: Tx, batch: str, key_id: str) -> None:
     limits.keep(service, tx, key_id, answer_of(batch_body(service, batch)))
 
 
-async def as_known(service: Service, opening: BatchBody, seconds: float) -> BatchBody:
-    """The batch once every target has come to its end, or as it is after `seconds`, or when the server stops.
+@dataclass(frozen=True)
+class Ended:
+    """A batch whose every target has come to its end. `written`: what is owed at the end was written with it."""
 
-    It was accepted, so this never fails: while nothing can be read, it is `opening`, the batch as it was accepted.
+    body: BatchBody
+    written: bool
+
+
+class Ending:
+    """The end of a batch, while it is waited for (`with`): seen in the transaction that moves the last of its posts.
+
+    `owed` is written there too: an answer is kept for its key with the result that it tells.
     """
+
+    def __init__(self, service: Service, batch: str, owed: Callable[[Tx, BatchBody], object]) -> None:
+        self._service, self._batch, self._owed = service, batch, owed
+        self._name = f"batch:{batch}"
+        self._ended: Ended | None = None
+
+    def __enter__(self) -> Self:
+        self._told = self._service.hub.expect(self._name)
+        self._service.hub.witness(self._name, self._see)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._service.hub.dismiss(self._name, self._see)
+        self._service.hub.forget(self._name, self._told)
+
+    def _see(self, tx: Tx) -> None:
+        """In the transaction in which one of its posts has come to its end, and may be the last."""
+        body = ended_body(self._service, self._batch)
+        if body is not None:
+            ended = self._written(tx, body)
+            tx.after_commit(lambda: self._tell(ended))
+
+    def _written(self, tx: Tx, body: BatchBody) -> Ended:
+        try:
+            self._owed(tx, body)
+        except (sqlite3.Error, peewee.PeeweeException):  # nothing of the transaction may stand
+            raise
+        except Exception:  # noqa: BLE001 - the result of a send is written whatever becomes of its answer
+            log.exception("what batch %s owes at its end could not be written with it", self._batch)
+            return Ended(body, written=False)
+        return Ended(body, written=True)
+
+    def _tell(self, ended: Ended) -> None:
+        self._ended = ended
+        self._service.hub.ring(self._name)
+
+    async def within(self, seconds: float) -> Ended | None:
+        """The batch once every post of it has come to its end; None after `seconds`, and when the server stops."""
+        if seconds > 0 and not self._service.hub.is_closed:
+            await asyncio.wait([asyncio.wrap_future(self._told)], timeout=seconds)
+        return self._ended
+
+
+async def as_known(service: Service, opening: BatchBody, seconds: float) -> BatchBody:
+    """A batch that somebody else has made: once it has ended, or as it is after `seconds`."""
+    with Ending(service, opening["id"], lambda tx, body: None) as ending:
+        body = await as_it_is(service, opening)
+        if "scheduledAt" in opening or all(result["status"] in moves.TERMINAL for result in body["results"]):
+            return body
+        found = await ending.within(seconds)
+    return found.body if found else await as_it_is(service, body)
+
+
+async def as_it_is(service: Service, opening: BatchBody) -> BatchBody:
+    """The batch as it is now. It was accepted, so this never fails: while nothing can be read, it is `opening`."""
     try:
-        if "scheduledAt" not in opening:
-            await _until_ended(service, opening["id"], seconds)
         return await service.read(lambda: batch_body(service, opening["id"]))
     except Exception as error:  # noqa: BLE001 - it may be public already: whoever hears of a failure sends it again
         log.error("batch %s is answered as it was accepted: %s", opening["id"], error, exc_info=not _is_storage(error))
@@ -167,53 +237,42 @@ def _is_storage(error: Exception) -> bool:
     return isinstance(error, ApiError) and error.rule == "storage.unavailable"
 
 
-async def _until_ended(service: Service, batch: str, seconds: float) -> None:
-    deadline = service.runtime.clock.monotonic() + seconds
-    for post in await service.read(lambda: _open_posts(batch)):
-        left = deadline - service.runtime.clock.monotonic()
-        await service.hub.until(f"post:{post}", functools.partial(_read_ended, service, post), max(0.0, left))
+async def keep_answer(service: Service, key: limits.Key, answer: limits.Answer) -> limits.Answer:
+    """Keep the answer of an accepted batch for its key: now, or where that is not known to be done, a little later.
 
+    What is kept: the batch may have come to its end, and have been kept so, while this answer was made.
+    """
 
-async def keep_answer(service: Service, key: limits.Key, batch: str, answer: limits.Answer) -> None:
-    """Keep the answer of an accepted batch for its key: now, or where that is not known to be done, a little later."""
-    if not await afterwards(service, lambda tx: limits.keep(service, tx, key.id, answer)):
-        service.unkept.add(batch)
+    def keep(tx: Tx) -> limits.Answer:
+        limits.keep(service, tx, key.id, answer)
+        return limits.kept(service, key) or answer
+
+    kept = await afterwards(service, keep)
+    if kept is None:
+        service.unkept.add(str(answer.batch))
+    return kept or answer
 
 
 async def afterwards(
-    service: Service, write: Callable[Concatenate[Tx, P], object], *args: P.args, **kwargs: P.kwargs
-) -> bool:
+    service: Service, write: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
+) -> T | None:
     """Do a write that belongs to an answer: waited for as long as it is quick; the answer cannot fail by it.
 
-    False where it is not known to be done.
+    What it returns; None where it is not known to be done.
     """
     try:
-        await asyncio.wait_for(_done(service.write(lambda tx: write(tx, *args, **kwargs))), AFTERWARDS_SECONDS)
-        return True
+        return await asyncio.wait_for(_done(service.write(lambda tx: write(tx, *args, **kwargs))), AFTERWARDS_SECONDS)
     except TimeoutError:
         log.warning("an answer was not kept yet: the database is busy")
     except Exception as error:  # noqa: BLE001 - the answer is about what was accepted, and that stands
         log.error("an answer could not be kept: %s", error, exc_info=not _is_storage(error))
-    return False
+    return None
 
 
 async def _done(promise: Promise[T]) -> T:
     return await promise
 
 
-def _open_posts(batch: str) -> list[str]:
-    query = Post.select(Post.id).where(Post.batch == batch, Post.status.not_in(sorted(moves.TERMINAL)))
-    return [row[0] for row in query.order_by(Post.position).tuples()]
-
-
-def _read_ended(service: Service, post: str) -> Promise[bool | None]:
-    return service.read(lambda: _ended(post))
-
-
-def _ended(post: str) -> bool | None:
-    return Post.select().where(Post.id == post, Post.status.in_(sorted(moves.TERMINAL))).exists() or None
-
-
 def has_ended(batch: str) -> bool:
     """Whether every target of a batch has come to its end."""
-    return not Post.select().where(Post.batch == batch, Post.status.not_in(sorted(moves.TERMINAL))).exists()
+    return bool(sql.value(publishing.HAS_ENDED, (batch,)))

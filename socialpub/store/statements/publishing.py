@@ -66,3 +66,30 @@ LOST_TWIN = f"""
     UNION ALL SELECT 1 FROM intent WHERE {_TWIN} AND outcome = 'unknown' AND settled_by IS NULL
     LIMIT 1
 """
+
+# --- Batches ---------------------------------------------------------------------------------------------------------
+
+HAS_ENDED = """
+    SELECT NOT EXISTS (SELECT 1 FROM post WHERE batch = ? AND status IN ('queued', 'validated', 'publishing'))
+"""
+SHOWN = (
+    "id",
+    "account",
+    "platform",
+    "status",
+    "scheduled_at",
+    "platform_uri",
+    "platform_cid",
+    "url",
+    "first_comment_uri",
+    "first_comment_cid",
+    "warnings",
+    "error",
+)
+BATCH = f"""
+    SELECT created_at, scheduled_at, (
+        SELECT json_group_array(json_array({", ".join(SHOWN)}))
+        FROM (SELECT {", ".join(SHOWN)} FROM post WHERE post.batch = batch.id ORDER BY position)
+    )
+    FROM batch WHERE id = ?
+"""

@@ -25,6 +25,7 @@ from socialpub.domain.shapes.posts import (
     ValidateRequest,
     ValidationBody,
 )
+from socialpub.store.db import Tx
 from socialpub.web import prefer
 from socialpub.web.api.writes import commit, commit_bare
 from socialpub.web.examples import (
@@ -240,14 +241,22 @@ async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.A
     async with call.turn():
         request = await call.parsed(PublishRequest)
         order = await accept.prepare(call.who, request, ear, call.inline)
-    accepted = await accept.commit(order)
-    if not accepted.claims:
-        return batches.answer_of(accepted.body)
-    call.engine.publish_now(accepted.claims)
-    answer = batches.answer_of(await batches.as_known(service, accepted.body, wait))
+    with batches.Ending(service, order.batch, functools.partial(_keep, call)) as ending:
+        accepted = await accept.commit(order)
+        if not accepted.claims:
+            return batches.answer_of(accepted.body)
+        call.engine.publish_now(accepted.claims)
+        ended = await ending.within(wait)
+    answer = batches.answer_of(ended.body if ended else await batches.as_it_is(service, accepted.body))
+    if call.key is None or (ended and ended.written):
+        return answer
+    return await batches.keep_answer(service, call.key, answer)
+
+
+def _keep(call: Call, tx: Tx, body: BatchBody) -> None:
+    """In the transaction in which a batch ends: its answer is kept with it."""
     if call.key:
-        await batches.keep_answer(service, call.key, accepted.body["id"], answer)
-    return answer
+        limits.keep(call.service, tx, call.key.id, batches.answer_of(body))
 
 
 VALIDATION: ValidationBody = {
