@@ -82,7 +82,7 @@ class Caller:
     def _open(self, *, refresh: bool) -> Tokens:
         if self.account["secret"] is None:
             raise refuse("account.disconnected")
-        if refresh and self.is_revoked():
+        if refresh and self.account["status"] == "revoked":
             raise refuse("account.reconnect_required")
         tokens = open_tokens(self.service, self.account["id"], self.account["secret"])
         ends = tokens.expires_at_ms

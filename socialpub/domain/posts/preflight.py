@@ -21,7 +21,7 @@ from socialpub.domain.media import library
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts.lookup import look_up
 from socialpub.domain.posts.targets import Aim, Ref, check_batch, resolve
-from socialpub.domain.publishing.run import surroundings
+from socialpub.domain.publishing.planning import surroundings
 from socialpub.domain.shapes.errors import ErrorBody, error_body, warning_body
 from socialpub.domain.shapes.posts import PublishRequest, ValidateRequest, ValidationBody, ValidationResult
 from socialpub.platforms.contract import Cap, Draft, Facts, Item, Warning

@@ -65,6 +65,7 @@ class Snapshot:
     attempt: str
     request_id: str | None
     assets: dict[str, MediaRow]
+    intended: IntentRow | None = None  # written down with the claim, and not sent: nobody else knows of it
     open_intent: IntentRow | None = None  # sent, perhaps: look before anything else
     published: Published | None = None  # by this attempt already; only the first comment is missing
     plan: dict[str, Any] | None = None  # of what is published
@@ -85,8 +86,7 @@ def check_twins(intent: IntentRow) -> None:
 def intend(
     service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning] = ()
 ) -> IntentRow:
-    """Write down what is about to be sent; committed before the first mutating byte."""
-    owned(service, snapshot)
+    """Write down what is about to be sent; committed before the first mutating byte. The caller has seen the claim."""
     post, now = snapshot.post["id"], service.now_ms
     row: IntentRow = {
         "id": service.runtime.ids.uuid(),

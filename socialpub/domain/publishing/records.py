@@ -50,9 +50,9 @@ def take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
         return None
     post, account = sql.row(PostRow, found[:_POST]), sql.row(AccountRow, found[_POST:_ACCOUNT])
     request_id, attempt = found[_ACCOUNT : _ACCOUNT + 2]
-    refusal = _refusal(account) if post["status"] != "publishing" else None
-    if refusal:
-        _refuse(service, tx, claim, post, account, refusal)
+    refused = refusal(account) if post["status"] != "publishing" else None
+    if refused:
+        _refuse(service, tx, claim, post, account, refused)
         return None
     late = overdue.refusal(service, post)
     if late:
@@ -79,7 +79,8 @@ def take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
     )
 
 
-def _refusal(account: AccountRow) -> ApiError | None:
+def refusal(account: AccountRow) -> ApiError | None:
+    """Why nothing is published to an account now; None where something is."""
     if account["disconnected_at"] is not None:
         return refuse("account.disconnected")
     if account["status"] == "revoked" or account["secret"] is None:
@@ -141,7 +142,7 @@ def intend(
     if found is None:
         raise LostClaimError(snapshot.post["id"])
     account = sql.row(AccountRow, found)
-    refused = _refusal(account) or overdue.refusal(service, snapshot.post, overdue.PREPARING_MS)
+    refused = refusal(account) or overdue.refusal(service, snapshot.post, overdue.PREPARING_MS)
     return refused or intents.intend(service, tx, snapshot, step, plan, warnings)
 
 

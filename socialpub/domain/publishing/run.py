@@ -24,7 +24,7 @@ from socialpub.domain.accounts.calling import Caller, StorageError
 from socialpub.domain.core import disk
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
-from socialpub.domain.publishing import bringing, horizon, intents, records, unclear
+from socialpub.domain.publishing import bringing, horizon, intents, planning, records, unclear
 from socialpub.domain.publishing.decide import (
     Bind,
     Compare,
@@ -47,7 +47,7 @@ from socialpub.domain.publishing.decide import (
     decide,
 )
 from socialpub.domain.publishing.intents import LostClaimError, Snapshot, TakenError
-from socialpub.platforms.contract import Absent, Draft, Pending, Published, Surroundings, Unknown, Warning
+from socialpub.platforms.contract import Absent, Draft, Pending, Published, Unknown, Warning
 from socialpub.platforms.kit.rules import findings, warning
 from socialpub.store.db import Tx
 from socialpub.store.queue import Claim
@@ -62,7 +62,7 @@ RECORD_WAITS = (0.5, 1.0, 2.0, 5.0)
 
 def run(service: Service, fetched: library.Fetched, claim: Claim) -> bool:
     """Answer a post's doorbell: go on with it from wherever its rows say it is. Whether something public was sent."""
-    snapshot = service.write(lambda tx: records.take(service, tx, claim)).result()
+    snapshot = service.write(lambda tx: _take(service, tx, claim)).result()
     if snapshot is None:
         return False
     faults.hit("pub.after_claim")
@@ -74,6 +74,17 @@ def run(service: Service, fetched: library.Fetched, claim: Claim) -> bool:
     except StorageError as error:
         log.error("post %s: its state could not be written: %s", claim.key, error)
     return this.sent
+
+
+def _take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
+    """Take a post to work on; what is about to be sent is written down at once, where that is known without asking."""
+    snapshot = records.take(service, tx, claim)
+    if snapshot is None or records.refusal(snapshot.account):
+        return snapshot
+    plan = planning.at_once(service, snapshot)
+    if plan is None:
+        return snapshot
+    return replace(snapshot, intended=intents.intend(service, tx, snapshot, "publish", plan.plan, plan.warnings))
 
 
 def run_lane(service: Service, fetched: library.Fetched, claims: Sequence[Claim]) -> None:
@@ -113,7 +124,10 @@ class _Run:
 
     def go(self) -> None:
         try:
-            if self.snapshot.open_intent:
+            if self.snapshot.intended:
+                _hit(self.snapshot.intended, "after_intent")
+                self._send(self.snapshot.intended)
+            elif self.snapshot.open_intent:
                 self._step(self.snapshot.open_intent, Resumed(self.up.is_revoked()))
             elif self.snapshot.published:
                 self._comment(self.snapshot.published)
@@ -149,7 +163,7 @@ class _Run:
     # --- The steps ---
 
     def _publish(self) -> None:
-        coming = bringing.begun(self.service, self.fetched, self.snapshot, self._bare_draft())
+        coming = bringing.begun(self.service, self.fetched, self.snapshot, planning.bare_draft(self.post))
         if coming:
             self._write(lambda tx: records.later(self.service, tx, self.snapshot, bringing.AGAIN))
             bringing.ring_after(self.service, coming, self.post["id"])
@@ -170,27 +184,15 @@ class _Run:
         items = library.with_bytes(
             self.service, self.fetched, post["batch"], post["platform"], post["media"], self.snapshot.assets
         )
-        draft = replace(self._bare_draft(), items=items)
+        draft = replace(planning.bare_draft(self.post), items=items)
         pictures = library.option_facts(self.fetched, post["batch"], post["platform"], draft)
         draft = replace(draft, option_facts=pictures)
-        who, around = accounts.who(self.snapshot.account), surroundings(self.service)
+        who, around = accounts.who(self.snapshot.account), planning.surroundings(self.service)
         found = findings(self.up.platform, self.up.site, draft, who, around, ("deep",))
         if found.errors:
             raise found.errors[0].error(self.up.platform.pinned(self.up.site))
         self.warnings = found.warnings
         return draft
-
-    def _bare_draft(self) -> Draft:
-        post = self.post
-        assert post["draft_at"] is not None, "the first claim mints it"
-        assert post["draft_nonce"] is not None, "the first claim mints it"
-        return Draft(
-            text=post["text"],
-            options=json.loads(post["options"]),
-            first_comment=post["first_comment"],
-            now_ms=post["draft_at"],
-            nonce=post["draft_nonce"],
-        )
 
     def _intend(self, step: str, plan: dict[str, Any], warnings: Sequence[Warning] = ()) -> IntentRow:
         intent = self._write(lambda tx: records.intend(self.service, tx, self.snapshot, step, plan, warnings))
@@ -214,7 +216,7 @@ class _Run:
     def _comment(self, published: Published) -> None:
         """The first comment: its own intent; the main post is never sent again for it."""
         connector: Any = self.up.connector
-        draft = self._bare_draft()
+        draft = planning.bare_draft(self.post)
         try:
             plan = self.up.call(lambda up: connector.comment(up, draft, published, self.snapshot.plan))
         except ApiError as error:
@@ -379,8 +381,3 @@ class _Run:
 
 def _hit(intent: IntentRow, point: str) -> None:
     faults.hit(f"{'comment' if intent['step'] == 'comment' else 'pub'}.{point}")
-
-
-def surroundings(service: Service, recent_posts: int = 0) -> Surroundings:
-    """What a few rules ask beside the content."""
-    return Surroundings(service.base_url, service.runtime.settings.security.allow_private_networks, recent_posts)

@@ -1,0 +1,102 @@
+"""The plan of a post that needs nobody to be asked and no file to be read: made while the post is claimed.
+
+Such a plan is written down in the transaction of the claim. It is made by the connector's own `prepare`, over a line
+that is none: where `prepare` wants to call somebody, or to see a token, the post is prepared in the usual way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self, cast
+
+from socialpub import platforms
+from socialpub.base.net import Reply, Sink
+from socialpub.domain.accounts import accounts
+from socialpub.domain.accounts.tokens import MARGIN_MS
+from socialpub.domain.core.service import Service
+from socialpub.domain.publishing.intents import Snapshot
+from socialpub.platforms.contract import Draft, Ready, Surroundings, Tokens, Upstream
+from socialpub.platforms.kit.rules import findings
+from socialpub.store.rows import PostRow
+
+
+def bare_draft(post: PostRow) -> Draft:
+    """The frozen content without its media."""
+    assert post["draft_at"] is not None, "the first claim mints it"
+    assert post["draft_nonce"] is not None, "the first claim mints it"
+    return Draft(
+        text=post["text"],
+        options=json.loads(post["options"]),
+        first_comment=post["first_comment"],
+        now_ms=post["draft_at"],
+        nonce=post["draft_nonce"],
+    )
+
+
+def surroundings(service: Service, recent_posts: int = 0) -> Surroundings:
+    """What a few rules ask beside the content."""
+    return Surroundings(service.base_url, service.runtime.settings.security.allow_private_networks, recent_posts)
+
+
+def at_once(service: Service, snapshot: Snapshot) -> Ready | None:
+    """The plan of a post that has just been claimed, from what is in memory; None where that is not enough.
+
+    Quick, for it is asked in a transaction; and whatever is wrong with the post is left to its run to find.
+    """
+    post, account, platform = snapshot.post, snapshot.account, platforms.platform(snapshot.post["platform"])
+    begun = snapshot.open_intent or snapshot.published or post["saved"]
+    if begun or post["media"] != "[]" or platform.send_class.name == "container" or _lapses(service, snapshot):
+        return None
+    connector, site = platforms.CONNECTORS.get(platform.name), service.sites[platform.name]
+    draft, who = bare_draft(post), accounts.who(account)
+    if connector is None or not site.enabled or any(used(draft) for used in platform.option_images.values()):
+        return None
+    found = findings(platform, site, draft, who, surroundings(service), ("deep",))
+    if found.errors:
+        return None
+    up = Upstream(_NOBODY, _NOBODY, site, who, cast(Tokens, _NO_TOKENS), notes=service.notes)
+    try:
+        prepared = connector.prepare(up, draft, None)
+    except Exception:  # noqa: BLE001 - the run prepares it again, and tells what is wrong
+        return None
+    if not isinstance(prepared, Ready):
+        return None
+    return Ready(prepared.plan, (*found.warnings, *prepared.warnings))
+
+
+def _lapses(service: Service, snapshot: Snapshot) -> bool:
+    """Whether the tokens have to be renewed before they are used: not between the intent and the send."""
+    ends = snapshot.account["token_expires_at"]
+    return ends is not None and ends - MARGIN_MS < service.now_ms
+
+
+class WantedError(Exception):
+    """`prepare` cannot do without a call, or without the account's tokens."""
+
+
+class _Nobody:
+    """A client of nobody."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing was opened."""
+
+    def request(self, method: str, url: str, **more: Any) -> Reply:
+        raise WantedError(url)
+
+    def download(self, url: str, into: Sink, **more: Any) -> Reply:
+        raise WantedError(url)
+
+
+class _NoTokens:
+    def __getattr__(self, name: str) -> Mapping[str, Any]:
+        raise WantedError(name)
+
+
+_NOBODY, _NO_TOKENS = _Nobody(), _NoTokens()
