@@ -53,7 +53,7 @@ KNOWN = {
     "people/signin": {"_known", "_begin"},
     "people/tenancy": {"_find_key", "key_is_valid", "csrf_tokens"},
     "people/users": {"set_password", "offer_setup"},
-    "posts/batches": {"batch_body", "has_ended"},
+    "posts/batches": {"batch_body", "ended_body", "has_ended"},
     "posts/postlog": {"_filtered"},
     "posts/preflight": {"_recent", "posted_before"},
     "posts/unheard": {"find", "forget_in"},

@@ -6,6 +6,7 @@ Each is a write function, and each says `owned` first: a run whose lease was tak
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -112,8 +113,7 @@ def intend(
     }
     told = (row["id"], post, row["attempt"], row["account"], step, row["plan"], row["epoch"], now)
     row["number"] = sql.value(publishing.INTEND, told)
-    if warnings:
-        add_warnings(tx, post, warnings)
+    add_warnings(tx, post, warnings)
     return row
 
 
@@ -230,10 +230,12 @@ def _change(tx: Tx, intent: IntentRow, **columns: Unpack[IntentChange]) -> Inten
 
 def close(service: Service, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None) -> None:
     """Settle an open intent; `published` binds the remote post to it, TakenError when it is another's."""
-    if published and is_bound(intent, published.remote_id):
-        raise TakenError(published.remote_id)
     found = published and json.dumps(_published_body(published))
-    sql.execute(publishing.SETTLE, (outcome, service.now_ms, published and published.remote_id, found, intent["id"]))
+    settled = (outcome, service.now_ms, published and published.remote_id, found, intent["id"])
+    try:
+        sql.execute(publishing.SETTLE, settled)
+    except sqlite3.IntegrityError as error:  # a remote post belongs to one intent of its account
+        raise TakenError(settled[2]) from error
 
 
 def is_bound(intent: IntentRow, remote_id: str) -> bool:
@@ -266,6 +268,8 @@ def capped(value: Any, most: int = RESPONSE_MAX) -> str:
 
 
 def add_warnings(tx: Tx, post: str, warnings: Sequence[Warning]) -> None:
+    if not warnings:
+        return
     kept = json.loads(sql.value(publishing.WARNINGS, (post,)))
     shown = [warning_body(warning) for warning in once((*(Warning(**body) for body in kept), *warnings))]
     if shown != kept:

@@ -1,6 +1,6 @@
 """The transactions of publishing one post: take it, record what became of it.
 
-Each is one write function, and each says `owned` first: a run whose lease was taken over changes nothing.
+Each is one write function, and looks whether the claim still stands: a run whose lease was taken over changes nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
         return None
     assets = library.assets_of(json.loads(post["media"]))
     if post["status"] != "publishing":
-        post, attempt = _begin(service, tx, post)
+        post, attempt = _begin(service, tx, post, request_id)
         return Snapshot(claim, post, account, attempt, request_id, assets)
     assert attempt is not None, "it is begun with the claim"
     rows = intents.of_attempt(post["id"], attempt)
@@ -98,7 +98,7 @@ def _refuse(service: Service, tx: Tx, claim: Claim, post: PostRow, account: Acco
     service.jobs.finish(tx, claim)
 
 
-def _begin(service: Service, tx: Tx, post: PostRow) -> tuple[PostRow, str]:
+def _begin(service: Service, tx: Tx, post: PostRow, request_id: str | None) -> tuple[PostRow, str]:
     """The post as it is from now on, and the attempt that it has begun."""
     number = post["attempts"] + 1
     nonce = int.from_bytes(service.runtime.entropy(7), "big")
@@ -112,6 +112,7 @@ def _begin(service: Service, tx: Tx, post: PostRow) -> tuple[PostRow, str]:
         next_attempt_at=None,
         draft_at=post["draft_at"] or service.now_ms,
         draft_nonce=post["draft_nonce"] or nonce,
+        request_id=request_id,
     )
     assert row is not None, "the row was read in this transaction"
     return row, _begin_attempt(service, tx, post["id"], number)
@@ -151,7 +152,8 @@ def intend(
 
 def sent(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published, *, last: bool) -> None:
     """The platform has the post. `last`: no first comment follows, so the row is published in the same transaction."""
-    owned(service, snapshot)
+    if not last:
+        owned(service, snapshot)
     close(service, tx, intent, Outcome.OK, published)
     if last:
         _publish(service, tx, snapshot, published, None, ())
@@ -161,7 +163,6 @@ def commented(
     service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published, comment: Published
 ) -> None:
     """The first comment is there too."""
-    owned(service, snapshot)
     close(service, tx, intent, Outcome.OK, comment)
     _publish(service, tx, snapshot, published, comment, ())
 
@@ -176,7 +177,6 @@ def uncommented(
     outcome: str,
 ) -> None:
     """The post is out, its first comment is not: a warning, never a failure."""
-    owned(service, snapshot)
     if intent:
         close(service, tx, intent, outcome)
     _publish(service, tx, snapshot, published, None, (warning,))
@@ -190,6 +190,7 @@ def _publish(
     comment: Published | None,
     warnings: Sequence[Warning],
 ) -> None:
+    """The end of a post that is out; LostClaimError, and nothing written, where the run has lost it."""
     post = snapshot.post["id"]
     add_warnings(tx, post, (*published.warnings, *warnings))
     moves.move(
@@ -210,7 +211,8 @@ def _publish(
     )
     _end_attempt(service, tx, post, snapshot.post["attempts"], None)
     attention.clear(service, tx, snapshot.account["id"])
-    service.jobs.finish(tx, snapshot.claim)
+    if not service.jobs.finish(tx, snapshot.claim):
+        raise LostClaimError(snapshot.post["id"])
 
 
 def pending(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent: IntentRow | None = None) -> None:

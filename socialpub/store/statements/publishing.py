@@ -69,9 +69,8 @@ LOST_TWIN = f"""
 
 # --- Batches ---------------------------------------------------------------------------------------------------------
 
-HAS_ENDED = """
-    SELECT NOT EXISTS (SELECT 1 FROM post WHERE batch = ? AND status IN ('queued', 'validated', 'publishing'))
-"""
+OPEN = "status IN ('queued', 'validated', 'publishing')"
+HAS_ENDED = f"SELECT NOT EXISTS (SELECT 1 FROM post WHERE batch = ? AND {OPEN})"
 SHOWN = (
     "id",
     "account",
@@ -93,3 +92,4 @@ BATCH = f"""
     )
     FROM batch WHERE id = ?
 """
+ENDED = f"{BATCH} AND NOT EXISTS (SELECT 1 FROM post WHERE post.batch = batch.id AND {OPEN})"

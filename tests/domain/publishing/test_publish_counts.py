@@ -1,0 +1,68 @@
+"""What it costs to publish: statements, texts made anew, threads that are waited for, and commits, on any machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from socialpub.store.models import Post
+from socialpub.store.statements import claiming
+from socialpub.store.statements.keys import FENCE
+from tests.counting import Counting, Work
+from tests.kit import Person, Server, breathe, iso
+
+TARGETS, TRIES, HOUR = 25, 3, 3600
+EACH = 12  # statements for each target, beside the one that keeps the answer
+LOOKS = {FENCE, *(text for text in vars(claiming).values() if isinstance(text, str))}
+"""What workers and transactions ask, whether or not something is published."""
+
+
+@pytest.fixture
+def accounts(server: Server, alice: Person) -> list[str]:
+    return [str(server.connect_bluesky(alice, f"b{number}")["id"]) for number in range(TARGETS)]
+
+
+def least(counting: Counting, server: Server, alice: Person, accounts: list[str], *, later: bool = False) -> Work:
+    """What publishing to these accounts takes beside the request; of several times the least: the keeper writes too."""
+    found = []
+    for number in range(TRIES):
+        body: dict[str, Any] = {"text": f"number {number}", "targets": [{"accountId": each} for each in accounts]}
+        if later:
+            body |= {"scheduledAt": iso(server.clock.now_ms() + HOUR * 1000)}
+        with counting.while_() as done:
+            alice.api.publish(body, key=f"number {number}").raise_for_status()
+            if later:
+                server.skip(HOUR + 1)
+            while server.service.jobs.held() or len(server.lab.lab.ledger.posts()) < len(accounts) * (number + 1):
+                breathe()
+        found.append(done.unasked)
+    assert {row["status"] for row in server.rows(Post)} == {"published"}
+    return min(found, key=lambda work: (work.writes, work.statements))
+
+
+def own(work: Work) -> list[str]:
+    return [text for text in work.within if text not in LOOKS and "FROM job WHERE kind = ?" not in text]
+
+
+def made_anew(work: Work) -> list[str]:
+    return [text for text in work.built if '"idempotency"' not in text]
+
+
+def test_an_immediate_post_is_claimed_intended_and_recorded_in_two_transactions(
+    counting: Counting, server: Server, alice: Person
+) -> None:
+    work = least(counting, server, alice, [alice.bluesky])
+    assert (work.writes, work.commits, len(own(work)), made_anew(work)) == (2, 2, EACH + 1, []), work
+
+
+def test_25_targets_take_no_more_each(counting: Counting, server: Server, alice: Person, accounts: list[str]) -> None:
+    work = least(counting, server, alice, accounts)
+    assert (work.writes, len(own(work)), made_anew(work)) == (2 * TARGETS, EACH * TARGETS + 1, []), work
+
+
+def test_a_scheduled_post_takes_the_workers_claim_beside_them(
+    counting: Counting, server: Server, alice: Person
+) -> None:
+    work = least(counting, server, alice, [alice.bluesky], later=True)
+    assert (work.writes, len(own(work)), made_anew(work)) == (3, EACH - 1, []), work  # nobody waits for the batch
