@@ -17,7 +17,8 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.tokens import MARGIN_MS
 from socialpub.domain.core.service import Service
 from socialpub.domain.publishing.intents import Snapshot
-from socialpub.platforms.contract import Draft, Ready, Surroundings, Tokens, Upstream
+from socialpub.platforms.contract import Account as Who
+from socialpub.platforms.contract import Connector, Draft, Ready, Surroundings, Tokens, Upstream
 from socialpub.platforms.kit.rules import findings
 from socialpub.store.rows import PostRow
 
@@ -54,16 +55,18 @@ def at_once(service: Service, snapshot: Snapshot) -> Ready | None:
     if connector is None or not site.enabled or any(used(draft) for used in platform.option_images.values()):
         return None
     found = findings(platform, site, draft, who, surroundings(service), ("deep",))
-    if found.errors:
-        return None
-    up = Upstream(_NOBODY, _NOBODY, site, who, cast(Tokens, _NO_TOKENS), notes=service.notes)
+    made = None if found.errors else over_nobody(connector, site, who, draft)
+    return made and Ready(made.plan, (*found.warnings, *made.warnings))
+
+
+def over_nobody(connector: Connector, site: Any, who: Who, draft: Draft) -> Ready | None:
+    """What `prepare` makes of a draft; None where it would have to call somebody for it, or comes to no plan."""
+    up = Upstream(_NOBODY, _NOBODY, site, who, cast(Tokens, _NO_TOKENS))
     try:
         prepared = connector.prepare(up, draft, None)
     except Exception:  # noqa: BLE001 - the run prepares it again, and tells what is wrong
         return None
-    if not isinstance(prepared, Ready):
-        return None
-    return Ready(prepared.plan, (*found.warnings, *prepared.warnings))
+    return prepared if isinstance(prepared, Ready) else None
 
 
 def _lapses(service: Service, snapshot: Snapshot) -> bool:
