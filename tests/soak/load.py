@@ -87,6 +87,8 @@ class Load:
 
     def _one(self, client: httpx.Client, chance: random.Random, platform: str, post: int) -> None:
         text = f"soak {self.seed} {platform} {post}"
+        if platform == "bluesky" and post % 2:  # who is mentioned is looked up, so the claim comes before the intent
+            text += " @nobody.test"
         said = self.journal.said.setdefault(text, Said(text, platform))
         account = chance.choice(self.world.accounts[platform])
         body = self._body(client, said, post) | {"targets": [{"accountId": account}]}

@@ -27,6 +27,7 @@ class Caller:
 
     service: Service
     account: AccountRow
+    just_seen: bool = False  # the account, by the transaction that wrote down what is about to be sent
     tokens: Tokens | None = None
 
     @property
@@ -82,7 +83,7 @@ class Caller:
     def _open(self, *, refresh: bool) -> Tokens:
         if self.account["secret"] is None:
             raise refuse("account.disconnected")
-        if refresh and self.account["status"] == "revoked":
+        if refresh and not self.just_seen and self.is_revoked():
             raise refuse("account.reconnect_required")
         tokens = open_tokens(self.service, self.account["id"], self.account["secret"])
         ends = tokens.expires_at_ms

@@ -48,7 +48,7 @@ def at_once(service: Service, snapshot: Snapshot) -> Ready | None:
     """
     post, account, platform = snapshot.post, snapshot.account, platforms.platform(snapshot.post["platform"])
     begun = snapshot.open_intent or snapshot.published or post["saved"]
-    if begun or post["media"] != "[]" or platform.send_class.name == "container" or _lapses(service, snapshot):
+    if begun or not platform.plans_alone or post["media"] != "[]" or _lapses(service, snapshot):
         return None
     connector, site = platforms.CONNECTORS.get(platform.name), service.sites[platform.name]
     draft, who = bare_draft(post), accounts.who(account)

@@ -65,7 +65,8 @@ def run(service: Service, fetched: library.Fetched, claim: Claim) -> bool:
     snapshot = service.write(lambda tx: _take(service, tx, claim)).result()
     if snapshot is None:
         return False
-    faults.hit("pub.after_claim")
+    if not snapshot.intended:
+        faults.hit("pub.after_claim")
     this = _Run(service, fetched, snapshot)
     try:
         this.go()
@@ -120,7 +121,7 @@ class _Run:
     up: Caller = field(init=False)
 
     def __post_init__(self) -> None:
-        self.up = Caller(self.service, self.snapshot.account)
+        self.up = Caller(self.service, self.snapshot.account, just_seen=self.snapshot.intended is not None)
 
     def go(self) -> None:
         try:

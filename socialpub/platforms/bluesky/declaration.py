@@ -79,6 +79,7 @@ PLATFORM = Platform(
     name="bluesky",
     label="Bluesky",
     send_class=KEY,
+    plans_alone=True,
     options=BlueskyOptions,
     rules=RULES,
     caps=(Cap(1_666, 3600), Cap(11_666, 86_400)),

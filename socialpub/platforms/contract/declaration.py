@@ -154,6 +154,7 @@ class Platform:
     credentials: tuple[CredentialField, ...] = ()  # connects by these fields; empty: by OAuth
     own_sessions: bool = False  # each login is a session of its own: ending one leaves the account's others alone
     plan_class: Callable[[Json], SendClass] | None = None
+    plans_alone: bool = False  # `prepare` of what has no media usually calls nobody: it is tried with the claim
     delivers: Callable[[Json], bool] | None = None  # whether what `Pending` saved goes on by itself, to its end
     shows_anybody: bool = False  # `settle` needs no token: it gets an empty one for a revoked account
     look: str = ""  # where a person finds out what nobody can be asked, as a sentence; empty: look at the account

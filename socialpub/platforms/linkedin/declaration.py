@@ -68,6 +68,7 @@ PLATFORM = Platform(
     name="linkedin",
     label="LinkedIn",
     send_class=NO_KEY,
+    plans_alone=True,
     options=LinkedinOptions,
     rules=RULES,
     caps=(Cap(150, 86_400),),

@@ -55,6 +55,7 @@ PLATFORM = Platform(
     name="twitter",
     label="X",
     send_class=NO_KEY,
+    plans_alone=True,
     options=TwitterOptions,
     rules=RULES,
     caps=(Cap(100, 900), Cap(10_000, 86_400, shared=True)),

@@ -29,7 +29,8 @@ def no_faults() -> Iterator[None]:
 
 def schedule(server: Server, person: Person, seconds: float = 60, account: str = "") -> str:
     at = iso(server.clock.now_ms() + int(seconds * 1000))
-    body = {"text": "later", "targets": [{"accountId": account or person.bluesky}], "scheduledAt": at}
+    # Who is mentioned is looked up, so there is a time between the claim and the intent.
+    body = {"text": "later @bob.test", "targets": [{"accountId": account or person.bluesky}], "scheduledAt": at}
     answer = person.api.publish(body)
     assert answer.status_code == 202, answer.text
     return str(answer.json()["results"][0]["postId"])
@@ -202,7 +203,13 @@ def test_a_process_that_slept_while_it_prepared_a_post_does_not_send_it(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Suspended after its claim: awake again it asks once more before anything public is called."""
-    monkeypatch.setitem(faults._ACTIONS, "raise", lambda: server.clock.skip(7200))
+
+    def slept() -> None:
+        server.clock.skip(7200)
+        assert isinstance(server.lab.lab.clock, Clock), "a lab whose clock a test moves"
+        server.lab.lab.clock.skip(7200)
+
+    monkeypatch.setitem(faults._ACTIONS, "raise", slept)
     faults.plan("pub.after_media=raise@1")
     post = schedule(server, alice)
     server.skip(60)

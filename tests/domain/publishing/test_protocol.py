@@ -287,9 +287,13 @@ def test_nothing_is_sent_while_its_intent_cannot_be_written(server: Protocol, pl
 
 @pytest.mark.parametrize("point", ["pub.after_claim", "pub.after_media", "pub.after_intent", "pub.after_reply"])
 @pytest.mark.parametrize("platform", CLASSES)
-def test_a_bug_neither_loses_nor_doubles(server: Protocol, platform: str, point: str) -> None:
+@pytest.mark.parametrize("text", ["bug", "bug @bob.test"], ids=["alone", "asking"])
+def test_a_bug_neither_loses_nor_doubles(server: Protocol, platform: str, point: str, text: str) -> None:
+    """On Bluesky a mention is looked up before anything is written down; without one, the claim is the intent."""
+    if platform == "bluesky" and text == "bug" and point in ("pub.after_claim", "pub.after_media"):
+        point = "pub.after_intent"
     faults.plan(f"{point}=raise@1")
-    post = schedule(server, platform, "bug")
+    post = schedule(server, platform, text)
     if point == "pub.after_claim":  # the worker's own: the job rings again
         assert wait_for(lambda: server.post(post)["status"] == "publishing", 10)
         server.skip(31)
@@ -301,7 +305,7 @@ def test_a_bug_neither_loses_nor_doubles(server: Protocol, platform: str, point:
         assert (row["status"], rule) == ("failed", UNKNOWN)
     else:
         assert row["status"] == "published"
-    assert len(server.ledger("bug")) == int(row["status"] == "published")
+    assert len(server.ledger(text)) == int(row["status"] == "published")
 
 
 def test_a_run_whose_lease_was_taken_over_writes_nothing(server: Protocol) -> None:
