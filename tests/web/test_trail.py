@@ -7,12 +7,14 @@ import re
 
 import httpx
 import pytest
+from sanic.exceptions import RequestCancelled
 
 from socialpub.domain.people import users
 from socialpub.store.models import Account
 from socialpub.web.app import ROUTES
 from socialpub.web.http import Route
 from socialpub.web.openapi import document as openapi
+from socialpub.web.server import Protocol
 from tests.kit import UNKNOWN_ID, Api, Server
 from tests.soak.world import wait_for
 from tests.web.test_openapi_answers import sign_in
@@ -72,6 +74,22 @@ def test_an_act_that_is_done_names_its_post_its_key_and_no_refusal(
     (line,) = lines(caplog, "socialpub.web", "done ")
     shown = rf"done DELETE '/v1/posts/{post}' 200 \d+ms by key {world.alice.key_id} from 127\.0\.0\.1"
     assert re.fullmatch(shown, line)
+
+
+def test_a_request_whose_client_has_gone_leaves_one_line(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[bytes] = []
+
+    async def gone(line: Protocol, data: bytes) -> None:
+        sent.append(data)
+        raise RequestCancelled
+
+    monkeypatch.setattr(Protocol, "send", gone)
+    with pytest.raises(httpx.RemoteProtocolError):
+        httpx.get(f"{world.server.url}/healthz", headers={"X-Request-Id": "the-gone"}, trust_env=False)
+    assert len(sent) == 1
+    assert len(lines(caplog, "socialpub.web", "the-gone ")) == 1
 
 
 def test_a_refusal_names_its_rule_and_no_word_of_the_callers(world: World, caplog: pytest.LogCaptureFixture) -> None:
