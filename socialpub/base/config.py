@@ -194,6 +194,16 @@ class Retention(Section):
     """How long an Idempotency-Key replays its answer."""
     audit: Duration = seconds("365d")
     """How long the audit trail is kept: who did what, when and from where."""
+    events: Duration = Field(seconds("365d"), ge=seconds("1d"))
+    """How long events are kept, and their deliveries to webhooks: `GET /v1/events` and redelivery reach back so far.
+    Those of posts that are still open stay, and so do deliveries that are still to be made.
+    """
+    intents: Duration = Field(seconds("365d"), ge=seconds("7d"))
+    """How long it is kept what was sent for a published post, so that nothing is sent or bound twice; at least 7 days.
+    Of a post that is not published it stays.
+    """
+    attempts: Duration = Field(seconds("365d"), ge=seconds("7d"))
+    """How long the attempts of a published post are shown; at least as long as `intents` in fact, which name them."""
 
 
 class Settings(BaseSettings):

@@ -16,6 +16,7 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.engine import recovery
 from socialpub.domain.engine.kinds import KINDS
 from socialpub.domain.engine.pauses import Pauses
+from socialpub.domain.engine.retention import Retention
 from socialpub.domain.media import library
 from socialpub.domain.people import audit, limits
 from socialpub.domain.posts import batches
@@ -34,6 +35,7 @@ class Keeper:
         self.service, self._fetched, self._fenced = service, fetched, fenced
         self.upkeep = renewal.Upkeep(service)
         self.pauses = Pauses(service, self._sort_overdue)
+        self.retention = Retention(service)
         self.heartbeat = service.runtime.clock.monotonic()
         self.stopping = threading.Event()
         self._news = 0
@@ -69,7 +71,7 @@ class Keeper:
             rounds += [self._beat, self._save_tokens, lambda: recovery.keep_unkept(self.service)]
             if clock.monotonic() - swept >= SWEEP_SECONDS:
                 swept = clock.monotonic()
-                rounds += [lambda: sweep(self.service, self._fetched), self._end_overdue]
+                rounds += [lambda: sweep(self.service, self._fetched), self._end_overdue, self._forget]
             if clock.monotonic() - tended >= SWEEP_SECONDS:
                 tended = clock.monotonic()
                 rounds.append(self._tend)
@@ -90,6 +92,11 @@ class Keeper:
         """What a silent upstream holds back is told once it is too late, not only once the upstream is back."""
         if self.service.breakers.open() and not self.pauses.held_back:
             recovery.fail_overdue(self.service)
+
+    def _forget(self) -> None:
+        """History past its time, as long as the clock that tells it is trusted."""
+        if not self.pauses.reason and not self.pauses.doubtful:
+            self.retention.look(self.service.now_ms)
 
     def _tend(self) -> None:
         """Renew tokens ahead of time (not while paused: a copy must not use up the original's); tidy up."""

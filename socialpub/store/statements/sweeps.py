@@ -54,6 +54,49 @@ NEWEST_EVENT_AT = "SELECT created_at FROM event WHERE number = (SELECT max(numbe
 
 FORGET_AUDIT = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < ? ORDER BY at LIMIT ?)"
 
+# --- History, in parts: the rows after ?1 up to ?2, of those what is older than ?3 ------------------------------------
+
+PART_OF_EVENTS = """
+    SELECT max(place), min(at) FROM (
+        SELECT number AS place, created_at AS at FROM event WHERE number > ? ORDER BY number LIMIT ?
+    )
+"""
+PART_OF_INTENTS = """
+    SELECT max(place), min(at) FROM (
+        SELECT rowid AS place, intent_at AS at FROM intent WHERE rowid > ? ORDER BY rowid LIMIT ?
+    )
+"""
+PART_OF_ATTEMPTS = """
+    SELECT max(place), min(at) FROM (
+        SELECT rowid AS place, started_at AS at FROM attempt WHERE rowid > ? ORDER BY rowid LIMIT ?
+    )
+"""
+_DELIVERED = "event > ?1 AND event <= ?2 AND created_at < ?3 AND status <> 'pending'"
+FORGET_CALLS = f"DELETE FROM webhook_attempt WHERE delivery IN (SELECT id FROM webhook_delivery WHERE {_DELIVERED})"
+FORGET_DELIVERIES = f"DELETE FROM webhook_delivery WHERE {_DELIVERED}"
+# Not the newest, whose number the next would get again.
+FORGET_EVENTS = f"""
+    DELETE FROM event
+    WHERE number > ?1 AND number <= ?2 AND created_at < ?3 AND number < (SELECT max(number) FROM event)
+    AND NOT EXISTS (SELECT 1 FROM post WHERE post.id = event.post AND {OPEN})
+    AND NOT EXISTS (SELECT 1 FROM webhook_delivery WHERE webhook_delivery.event = event.number)
+"""
+FORGET_INTENTS = """
+    DELETE FROM intent
+    WHERE rowid > ?1 AND rowid <= ?2 AND intent_at < ?3
+    AND EXISTS (SELECT 1 FROM post WHERE post.id = intent.post AND post.status = 'published')
+    AND NOT EXISTS (
+        SELECT 1 FROM intent AS other
+        WHERE other.post = intent.post AND (other.outcome IS NULL OR other.outcome = 'unknown')
+    )
+"""
+FORGET_ATTEMPTS = """
+    DELETE FROM attempt
+    WHERE rowid > ?1 AND rowid <= ?2 AND started_at < ?3
+    AND EXISTS (SELECT 1 FROM post WHERE post.id = attempt.post AND post.status = 'published')
+    AND NOT EXISTS (SELECT 1 FROM intent WHERE intent.attempt = attempt.id)
+"""
+
 # --- Jobs and media ------------------------------------------------------------------------------------------------
 
 FREE_LEASES = "UPDATE job SET visible_at = ?, epoch = NULL WHERE epoch IS NOT NULL"

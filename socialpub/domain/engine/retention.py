@@ -1,0 +1,76 @@
+"""History past its time is forgotten: a few hundred rows in one transaction, off the oldest end of each table.
+
+Never what may still be asked for: events and answers of open posts, deliveries that are still to be made, and of a post
+that is not published all that was ever sent for it, since a retry or a decision looks at that first.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from dataclasses import dataclass
+
+from socialpub.domain.core.service import Service
+from socialpub.store import sql
+from socialpub.store.db import Tx
+from socialpub.store.statements import sweeps
+
+log = logging.getLogger("socialpub.jobs")
+
+PART = 500  # rows that are looked at in one transaction
+PARTS = 20  # in one look, so that other writers have their turn and a round of the keeper its end
+REST_SECONDS = 3600.0  # once all of a table was looked at
+
+
+@dataclass(frozen=True)
+class History:
+    """A table that only grows, and how its rows past their time go, with what hangs on them."""
+
+    setting: str
+    part: str
+    forget: tuple[str, ...]
+
+
+# In this order: what was sent names its attempt.
+HISTORIES = (
+    History("events", sweeps.PART_OF_EVENTS, (sweeps.FORGET_CALLS, sweeps.FORGET_DELIVERIES, sweeps.FORGET_EVENTS)),
+    History("intents", sweeps.PART_OF_INTENTS, (sweeps.FORGET_INTENTS,)),
+    History("attempts", sweeps.PART_OF_ATTEMPTS, (sweeps.FORGET_ATTEMPTS,)),
+)
+
+
+class Retention:
+    """Where each table is looked at next. Nothing of it is kept: a start begins at the oldest row again."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._after = {history.setting: 0 for history in HISTORIES}
+        self._rests_until = {history.setting: float("-inf") for history in HISTORIES}
+
+    def look(self, now_ms: int) -> int:
+        """Forget some of what is past its time; how many rows."""
+        return sum(self._look_at(history, now_ms) for history in HISTORIES)
+
+    def _look_at(self, history: History, now_ms: int) -> int:
+        service, gone = self._service, 0
+        if service.runtime.clock.monotonic() < self._rests_until[history.setting]:
+            return 0
+        before = now_ms - int(getattr(service.runtime.settings.retention, history.setting) * 1000)
+        for _ in range(PARTS):
+            after = self._after[history.setting]
+            last, oldest = service.read(functools.partial(sql.first, history.part, (after, PART))).result()
+            if last is None or oldest >= before:
+                self._after[history.setting] = 0
+                self._rests_until[history.setting] = service.runtime.clock.monotonic() + REST_SECONDS
+                break
+            gone += service.write(functools.partial(_forget, history, after=after, last=last, before=before)).result()
+            self._after[history.setting] = last
+        if gone:
+            log.info("%d %s past their time were forgotten", gone, history.setting)
+        return gone
+
+
+def _forget(history: History, tx: Tx, *, after: int, last: int, before: int) -> int:
+    """The rows of one part that are past their time; how many of the table itself."""
+    counts = [sql.change(text, (after, last, before)) for text in history.forget]
+    return counts[-1]
