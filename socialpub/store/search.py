@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -73,6 +72,12 @@ def every(conditions: Sequence[Condition]) -> Condition:
     )
 
 
+def hits(statement: str, values: Sequence[Any]) -> list[Hit]:
+    """The posts that a SELECT of PLACE finds, in its order: as one row, since each costs a change of threads."""
+    found = sql.value(f"SELECT json_group_array(json_array(created_at, id, number)) FROM ({statement})", values)
+    return [Hit._make(row) for row in sql.loads(found)]
+
+
 def is_indexed(fold: str) -> bool:
     """Whether the index can find this text; shorter ones are looked for in the rows."""
     return len(fold) >= GRAM
@@ -122,15 +127,16 @@ def newest(sought: Sought, condition: Condition, count: int) -> list[Hit]:
     disorder = _one("SELECT disorder FROM post_search_order", ()) or 0
     first, last = _numbers(sought, disorder)
     condition = every([containing(sought.fold), condition])
-    few = proxy.execute_sql(
-        f"SELECT rowid FROM post_search WHERE {_MATCHES} LIMIT ?",
+    count_of_few, few = sql.first(
+        "SELECT count(*), json_group_array(number) FROM "
+        f"(SELECT rowid AS number FROM post_search WHERE {_MATCHES} LIMIT ?)",
         (_match(sought, _thin(sought.fold)), first, last, FEW + 1),
-    ).fetchall()
-    if len(few) <= FEW:
-        return heapq.nlargest(count, _looked_at([number for (number,) in few], condition))
+    )
+    if count_of_few <= FEW:
+        return heapq.nlargest(count, _looked_at(few, condition))
     state = _state(sought)
     found = proxy.execute_sql(
-        f"SELECT {_PLACE} FROM post_search {state.sql} CROSS JOIN post ON post.number = post_search.rowid "
+        f"SELECT {PLACE} FROM post_search {state.sql} CROSS JOIN post ON post.number = post_search.rowid "
         f"WHERE {condition.sql} AND {_MATCHES}",
         (*state.values, *condition.values, _match(sought, _phrase(sought.fold)), first, last),
     )
@@ -138,17 +144,17 @@ def newest(sought: Sought, condition: Condition, count: int) -> list[Hit]:
         return _best(map(Hit._make, found), count, disorder)
 
 
-_PLACE = "post.created_at, post.id, post.number"
+PLACE = "post.created_at, post.id, post.number"
 _MATCHES = "post_search MATCH ? AND post_search.rowid > ? AND post_search.rowid < ? ORDER BY post_search.rowid DESC"
 
 
-def _looked_at(numbers: Sequence[int], condition: Condition) -> list[Hit]:
-    found = proxy.execute_sql(
-        f"SELECT {_PLACE} FROM json_each(?) AS candidate CROSS JOIN post ON post.number = candidate.value "
+def _looked_at(numbers: str, condition: Condition) -> list[Hit]:
+    """Those of the posts with these numbers, a JSON list, that meet the condition."""
+    return hits(
+        f"SELECT {PLACE} FROM json_each(?) AS candidate CROSS JOIN post ON post.number = candidate.value "
         f"WHERE {condition.sql}",
-        (json.dumps(numbers), *condition.values),
+        (numbers, *condition.values),
     )
-    return [Hit._make(row) for row in found.fetchall()]
 
 
 def _state(sought: Sought) -> Condition:

@@ -13,15 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from socialpub import platforms
-from socialpub.store import search
-from socialpub.store.db import proxy
+from socialpub.store import search, sql
 from socialpub.store.rows import PostStatus
-from socialpub.store.search import Condition, Hit, Sought, among, every
+from socialpub.store.search import PLACE, Condition, Hit, Sought, among, every
 
 PROBES = 56  # in one statement: each platform with each status
 FEW = 20_000  # posts that are read through rather than searched
 _STATUSES: tuple[str, ...] = get_args(PostStatus)
-_PLACE = "post.created_at, post.id, post.number"
 
 
 @dataclass(frozen=True)
@@ -60,14 +58,13 @@ def newest(wanted: Filter, count: int) -> list[Hit]:
 
 def _probed(wanted: Filter, count: int) -> list[Hit]:
     hits: list[Hit] = []
-    for statement, values in _statements(wanted, _PLACE):
+    for statement, values in _statements(wanted, PLACE):
         hits += _fetched(statement, values, count)
     return sorted(hits, reverse=True)[:count]
 
 
 def _fetched(statement: str, values: tuple[Any, ...], count: int) -> list[Hit]:
-    found = proxy.execute_sql(f"{statement} ORDER BY 1 DESC, 2 DESC LIMIT ?", (*values, count))
-    return [Hit._make(row) for row in found.fetchall()]
+    return search.hits(f"{statement} ORDER BY 1 DESC, 2 DESC LIMIT ?", (*values, count))
 
 
 def _are_few(wanted: Filter) -> bool:
@@ -76,7 +73,7 @@ def _are_few(wanted: Filter) -> bool:
         return False  # all other filters are in the search index
     left = FEW
     for statement, values in _statements(replace(wanted, text=None), "1"):
-        left -= proxy.execute_sql(f"SELECT count(*) FROM ({statement} LIMIT ?)", (*values, left + 1)).fetchone()[0]
+        left -= sql.value(f"SELECT count(*) FROM ({statement} LIMIT ?)", (*values, left + 1))
         if left < 0:
             return False
     return True
@@ -119,7 +116,7 @@ def _read(wanted: Filter, count: int) -> list[Hit]:
     # An expression, so that no index of the column is used.
     unhelped = [among(f"post.{name} || ''", values) for name, values in _chosen(wanted).items()]
     where = every([*_owner(wanted), *unhelped, *_bounds(wanted), *_text(wanted)])
-    return _fetched(f"SELECT {_PLACE} FROM post WHERE {where.sql}", where.values, count)
+    return _fetched(f"SELECT {PLACE} FROM post WHERE {where.sql}", where.values, count)
 
 
 def _searched(wanted: Filter, fold: str, count: int) -> list[Hit]:
