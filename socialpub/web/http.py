@@ -126,6 +126,17 @@ class Call:
         """For what takes long, in the caller's share."""
         return self.service.reading.of(Share(owner=self.scope.organization))
 
+    async def told(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
+        """The answer to a read, from memory where this was asked before and nothing was committed since.
+
+        It depends on nothing but the rows, who asks, and the address with its query.
+        """
+        scope, request = self.scope, self.request
+        asked = (scope.organization, scope.profile, request.path, request.query_string)
+        told = await self.service.answers.get_in_place(asked, read)
+        assert told is not None
+        return told
+
     @property
     def who(self) -> Actor:
         """Who acts: the caller, in the profile that the query names where this route looks in one."""

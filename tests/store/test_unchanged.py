@@ -8,8 +8,10 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from socialpub.store import sql
-from socialpub.store.db import Database
+from socialpub.store.db import Database, LongError
 from socialpub.store.unchanged import Unchanged
 
 ADD = "INSERT INTO organization (id, name, tier, created_at) VALUES (hex(randomblob(8)), '', '', 0)"
@@ -71,6 +73,37 @@ def test_nothing_is_not_kept_and_what_is_kept_is_bounded(database: Database) -> 
     write(database)
     assert [counted.get(name) for name in "abcabc"] == [1] * 6
     assert counted.reads == 2 + 3 + 1
+
+
+def test_what_is_kept_is_bounded_by_its_size(database: Database) -> None:
+    write(database)
+    reads: list[str] = []
+    kept: Unchanged[bytes] = Unchanged(database.place, 100, len)
+
+    def get(name: str, size: int) -> int:
+        async def read() -> bytes:
+            reads.append(name)
+            return b"x" * size
+
+        return len(asyncio.run(kept.get(name, read)) or b"")
+
+    assert [get("large", 11), get("large", 11)] == [11, 11]
+    assert reads == ["large", "large"]
+    names = [str(number) for number in range(11)]
+    assert [get(name, 10) for name in names * 2] == [10] * 22
+    assert reads[2:] == [*names, "10"]
+
+
+def test_nothing_is_told_from_memory_once_the_files_are_gone(database: Database, path: Path) -> None:
+    write(database)
+    counted = Counted(database)
+    ask = lambda: asyncio.run(counted.kept.get_in_place("a", counted.read))  # noqa: E731
+    assert [ask(), ask(), counted.reads] == [1, 1, 1]
+    path.rename(path.with_name("elsewhere"))
+    with pytest.raises(LongError):
+        ask()
+    path.with_name("elsewhere").rename(path)
+    assert [ask(), counted.reads] == [1, 2]
 
 
 def test_a_closed_database_keeps_nothing(database: Database) -> None:

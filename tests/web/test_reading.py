@@ -7,6 +7,7 @@ import sqlite3
 
 import pytest
 
+from socialpub.store import sql
 from tests.counting import Counting, Work
 from tests.soak.world import wait_for
 from tests.web.world import World
@@ -16,7 +17,7 @@ from tests.web.world import World
     "path", ["/v1/posts", "/v1/posts?limit=2", "/v1/posts?profileId={profile}", "/v1/posts/{post}"]
 )
 def test_a_read_is_one_row_of_one_statement_on_the_loop(counting: Counting, world: World, path: str) -> None:
-    """No thread is waited for, the query builder makes no text, and the key is known by heart."""
+    """No thread is waited for, and the query builder makes no text; asked again, it is told from memory."""
     for number in range(3):
         post = world.scheduled(text=f"Number {number}")
     path = path.format(post=post, profile=world.alice.profile)
@@ -28,10 +29,35 @@ def test_a_read_is_one_row_of_one_statement_on_the_loop(counting: Counting, worl
         return done.asked
 
     profile = "profileId" in path  # whether it is one of the organization's is asked first
-    assert wait_for(lambda: work().statements == 1 + profile, 30)  # nothing else was committed meanwhile
+    world.server.service.write(lambda tx: sql.change("UPDATE instance SET seen_at = seen_at + 1")).result()
     asked = work()
-    assert (asked.handed, asked.built) == (0, []), asked
+    assert (asked.handed, asked.built, asked.statements) == (0, [], 2 + profile), asked  # the key is looked up, too
     assert asked.steps == 2 * asked.statements, asked
+    assert wait_for(lambda: work().statements == 0, 30)  # once nothing else is committed meanwhile
+
+
+def test_what_is_told_from_memory_is_told_to_who_asked(world: World) -> None:
+    """Each asks for the same address, one after the other and again: nobody is told what another may see."""
+    world.scheduled()
+    theirs = [(one.api, one.api.get("/v1/posts").json()["data"]) for one in (world.alice, world.bob, world.charlie)]
+    assert [len(data) for _, data in theirs] == [1, 0, 0]
+    for _ in range(3):
+        for api, data in theirs:
+            assert api.get("/v1/posts").json()["data"] == data
+
+
+def test_what_was_told_is_told_anew_after_any_commit(world: World) -> None:
+    post = world.scheduled(text="Number 1")
+    with contextlib.closing(sqlite3.connect(world.server.home / "socialpub.db", isolation_level=None)) as other:
+        for number in range(2, 20):
+            (shown,) = world.alice.api.get("/v1/posts").json()["data"]
+            assert shown == {
+                name: value
+                for name, value in world.alice.api.get(f"/v1/posts/{post}").json().items()
+                if name not in ("firstComment", "attempts")
+            }
+            assert shown["text"] == f"Number {number - 1}"
+            other.execute("UPDATE post SET text = ?", (f"Number {number}",))
 
 
 def test_a_key_that_is_known_by_heart_is_revoked_at_once(world: World) -> None:

@@ -35,6 +35,7 @@ WAITING = Waiting(1000, 4000)  # for an upstream: a batch may have 25
 STEERED_WAITING = Waiting(400, 1600)
 MEASURING_WAITING = Waiting(50, 200)
 KEYS_KEPT = 1000  # of those that asked since the last commit
+ANSWERS_KEPT = 4 * 1024 * 1024  # bytes, of what was asked since then
 CHECKED_AT_ONCE = 2  # requests of one organization: one computes while the other waits for what it looks up
 WRITTEN_AT_ONCE = 64  # the same: they wait for the disk together, and the next organization's need not wait for many
 
@@ -166,10 +167,12 @@ class Service:
     stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end
     keys: Unchanged[KeyRow] = field(init=False)  # who asks, by the digest of the key
     owed: Owed | None = None  # a look at the whole file, since it was not left by a clean stop
+    answers: Unchanged[bytes] = field(init=False)  # to reads, by who asked for what
     run: str = field(init=False)  # the name of this run, in what only one of several may hold
 
     def __post_init__(self) -> None:
         self.keys = Unchanged(self.db.place, KEYS_KEPT)
+        self.answers = Unchanged(self.db.place, ANSWERS_KEPT, len)
         self.run = self.runtime.entropy(8).hex()
         self.lately = Lately(self.runtime.clock)
 

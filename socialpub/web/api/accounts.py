@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from socialpub import platforms
+from socialpub.base.compact import dumps
 from socialpub.domain.accounts import accounts, boards, connect
 from socialpub.domain.act import Deed, deed
 from socialpub.domain.core import upstreams
@@ -73,7 +74,11 @@ LISTING = Operation(
 async def listing(call: Call) -> Reply:
     """GET /v1/accounts."""
     query = call.query(AccountsQuery)
-    return Reply(AccountList(data=await call.service.read(lambda: accounts.list_bodies(call.scope, query))))
+
+    def found() -> bytes:
+        return dumps(AccountList(data=accounts.list_bodies(call.scope, query))).encode()
+
+    return Reply(await call.told(lambda: call.service.read(found)))
 
 
 READ = Operation(
@@ -89,7 +94,10 @@ READ = Operation(
 async def read(call: Call) -> Reply:
     """GET /v1/accounts/{id}."""
     account = call.path_value("account_id")
-    return Reply(await call.service.read(lambda: accounts.get_body(call.narrowed, account)))
+    scope = call.narrowed
+    return Reply(
+        await call.told(lambda: call.service.glance(lambda: dumps(accounts.get_body(scope, account)).encode()))
+    )
 
 
 # --- Connecting --------------------------------------------------------------------------------------------------

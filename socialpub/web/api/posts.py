@@ -312,8 +312,12 @@ LISTING = Operation(
 async def listing(call: Call) -> Reply:
     """GET /v1/posts."""
     query = call.query(PostsQuery)
-    ask = call.service.glance if postlog.is_small(query) else call.service.read
-    return Reply(await ask(lambda: postlog.page(call.service, call.scope, query)))
+
+    async def page() -> bytes:
+        ask = call.service.glance if postlog.is_small(query) else call.service.read
+        return await ask(lambda: postlog.page(call.service, call.scope, query))
+
+    return Reply(await call.told(page))
 
 
 DETAIL: PostDetail = {
@@ -345,7 +349,8 @@ READ = Operation(
 
 async def read(call: Call) -> Reply:
     """GET /v1/posts/{id}."""
-    return Reply(await call.service.glance(lambda: postlog.detail(call.narrowed, call.path_value("post_id"))))
+    scope, post = call.narrowed, call.path_value("post_id")
+    return Reply(await call.told(lambda: call.service.glance(lambda: postlog.detail(scope, post))))
 
 
 RESCHEDULE = Operation(
