@@ -93,11 +93,12 @@ READ = Operation(
 
 async def read(call: Call) -> Reply:
     """GET /v1/accounts/{id}."""
-    account = call.path_value("account_id")
-    scope = call.narrowed
-    return Reply(
-        await call.told(lambda: call.service.glance(lambda: dumps(accounts.get_body(scope, account)).encode()))
-    )
+    scope, account = call.narrowed, call.path_value("account_id")
+
+    def found() -> bytes:
+        return dumps(accounts.get_body(scope, account)).encode()
+
+    return Reply(await call.told(lambda: call.service.glance(found)))
 
 
 # --- Connecting --------------------------------------------------------------------------------------------------
