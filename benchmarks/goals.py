@@ -64,8 +64,8 @@ SHARES = (  # of the requests a second that a bare Sanic handler answers, in the
     _share("one", "GET one post", 20, 40),
     _share("health", "GET /healthz", 60, 80),
 )
-ALONE = Goal("immediate_alone", "POST immediate one after another, p50 above the upstream's time", "ms", 6, 3)
-LOSSES = tuple(_most(f"loss_{goal.name}", f"{goal.title}: what it loses when full", "%", 25) for goal in SHARES)
+ALONE = Goal("immediate_alone", "POST immediate, one after another: p50 above the upstream's", "ms", 6, 3)
+LOSSES = tuple(_most(f"loss_{goal.name}", f"{goal.title}: lost when full", "%", 25) for goal in SHARES)
 DUE = (
     _most("due_200", "200 due at once: p99 late", "s", 0.4),
     _most("due_1000", "1,000 due, upstream 2 s: the last is out after", "s", 4),
@@ -87,7 +87,7 @@ STEADY = (
 )
 LOADED = _most("loaded_memory", "Memory after all loads", "MiB", 200)
 FSYNC = Goal(
-    "fsync", "POST scheduled on a disk with 5 ms fsync, beside one transaction a request", "times", 5, 5, at_least=True
+    "fsync", "Disk with 5 ms fsync: POST scheduled beside one transaction a request", "times", 5, 5, at_least=True
 )
 SIZE = _most("size", "Database for a million posts with history", "MB", 2000)
 ROWS = (*SHARES, ALONE, *LOSSES, *DUE, START, *IDLE, SEARCH, *STEADY, LOADED, FSYNC, SIZE)

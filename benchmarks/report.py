@@ -15,7 +15,7 @@ from benchmarks.goals import Result
 from benchmarks.stage import ROOT
 
 PAGE = ROOT / "benchmarks" / "results.md"
-WIDTH, LABEL, LINE, FULL = 900, 420, 26, 1.5  # pixels; the right end of a plot is one and a half times the must
+WIDTH, LABEL, VALUE, LINE = 960, 480, 90, 26  # pixels
 COLOURS = {"goal": "#2a9d8f", "must": "#8ab17d", "MISSED": "#e76f51"}
 
 
@@ -41,8 +41,8 @@ def write(results: Sequence[Result], rows: int) -> Path:
     """The page and its plots."""
     shares = [result for result in results if result.goal.at_least]
     limits = [result for result in results if not result.goal.at_least]
-    (PAGE.parent / "shares.svg").write_text(_plot(shares, "At least: the line is the must, the mark the goal"))
-    (PAGE.parent / "limits.svg").write_text(_plot(limits, "At most: the line is the must"))
+    (PAGE.parent / "shares.svg").write_text(_plot(shares, "At least the must (line), and better the goal (mark)", 3))
+    (PAGE.parent / "limits.svg").write_text(_plot(limits, "At most the must (line)", 1.5))
     PAGE.write_text(_page(results, rows))
     return PAGE
 
@@ -73,11 +73,9 @@ def _page(results: Sequence[Result], rows: int) -> str:
     return "\n".join(lines)
 
 
-def _plot(results: Sequence[Result], title: str) -> str:
-    """Bars of what was measured, each as a part of its must."""
-    height = LINE * (len(results) + 2)
-    unit = (WIDTH - LABEL - 90) / FULL
-    must = LABEL + unit
+def _plot(results: Sequence[Result], title: str, full: float) -> str:
+    """Bars of what was measured, each as a part of its must; the right end is `full` times the must."""
+    height, unit = LINE * (len(results) + 2), (WIDTH - LABEL - VALUE) / full
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
         'font-family="sans-serif" font-size="12">',
@@ -86,18 +84,18 @@ def _plot(results: Sequence[Result], title: str) -> str:
     ]
     for number, result in enumerate(results, 1):
         goal, top = result.goal, number * LINE
-        part = min(FULL, max(0.0, result.value / goal.must if goal.must else float(result.value > 0)))
+        part = min(full, max(0.0, result.value / goal.must if goal.must else full * (result.value > 0)))
         parts += [
             f'<text x="8" y="{top + 17}">{escape(goal.title)}</text>',
             f'<rect x="{LABEL}" y="{top + 4}" width="{max(1.0, part * unit):.1f}" height="{LINE - 8}" '
             f'fill="{COLOURS[result.verdict]}"/>',
-            f'<text x="{LABEL + part * unit + 5:.1f}" y="{top + 17}">{escape(goal.shown(result.value))}</text>',
+            f'<text x="{WIDTH - 8}" y="{top + 17}" text-anchor="end">{escape(goal.shown(result.value))}</text>',
         ]
-        if goal.goal != goal.must and goal.goal / goal.must <= FULL:
+        if goal.goal != goal.must:
             x = LABEL + goal.goal / goal.must * unit
-            parts.append(f'<path d="M{x:.1f} {top + 2}v{LINE - 4}" stroke="#264653" stroke-dasharray="3 2"/>')
-    parts.append(f'<path d="M{must:.1f} {LINE}v{LINE * len(results)}" stroke="#264653" stroke-width="2"/>')
-    return "\n".join([*parts, "</svg>", ""])
+            parts.append(f'<path d="M{x:.1f} {top + 2}v{LINE - 4}" stroke="black" stroke-width="2"/>')
+    line = f'<path d="M{LABEL + unit:.1f} {LINE}v{LINE * len(results)}" stroke="black" stroke-dasharray="4 3"/>'
+    return "\n".join([*parts, line, "</svg>", ""])
 
 
 def _commit() -> str:
