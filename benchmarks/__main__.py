@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import signal
 import sys
 import tempfile
 import time
@@ -73,6 +74,7 @@ def _options() -> argparse.Namespace:
 
 def main() -> int:
     given, missed = _options(), 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("benchmarks: stopped"))  # so that nothing is left behind
     if "postlog" in given.only:
         kinds = [given.kind] if given.kind else list(postlog.BOUNDS_MS)
         missed += postlog.run(given.rows, given.folder, kinds, show_all=given.all)

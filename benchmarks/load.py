@@ -15,6 +15,7 @@ from benchmarks.machine import BenchError, Process
 
 CONNECTIONS = 16
 TIMEOUT_SECONDS = 60
+LONGER = 5
 _numbers = itertools.count(1)
 
 _DONE = """
@@ -96,16 +97,25 @@ def headers(key: str) -> str:
 def run(
     script: Script, url: str, server: Process, folder: Path, seconds: int, *, connections: int = CONNECTIONS
 ) -> Loaded:
-    """Load a server for so many seconds; BenchError where a request failed or was refused."""
-    before = server.usage()
-    done = subprocess.run(
-        _command(script, url, folder, seconds, connections), capture_output=True, text=True, check=False
-    )
+    """Load a server for so many seconds, or longer where it has answered nothing by then.
+
+    BenchError where a request failed or was refused, or none was answered.
+    """
+    before, command = server.usage(), _command(script, url, folder, seconds, connections)
+    said = _told(command)
+    if not said["requests"]:
+        before, command = server.usage(), _command(script, url, folder, LONGER * seconds, connections)
+        said = _told(command)
+    if not (count := int(said["requests"])):
+        raise BenchError(f"No request was answered in {LONGER * seconds} s.")
     used = server.usage() - before
-    said = _told(done.returncode, done.stdout, done.stderr)
-    count = int(said["requests"])
     times = said["seconds"], said["p50"], said["p99"], said["worst"]
     return Loaded(count, *times, used.cpu_ms / count, used.switches / count)
+
+
+def _told(command: list[str]) -> dict[str, float]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return _checked(done.returncode, done.stdout, done.stderr)
 
 
 @contextlib.contextmanager
@@ -120,7 +130,7 @@ def beside(script: Script, url: str, folder: Path, seconds: int, *, connections:
         process.terminate()
         said = process.communicate()
     if ended is not None:
-        _told(ended, *said)
+        _checked(ended, *said)
 
 
 def _command(script: Script, url: str, folder: Path, seconds: int, connections: int) -> list[str]:
@@ -130,13 +140,11 @@ def _command(script: Script, url: str, folder: Path, seconds: int, connections: 
     return ["wrk", "-t1", *given, url]
 
 
-def _told(code: int, out: str, error: str) -> dict[str, float]:
+def _checked(code: int, out: str, error: str) -> dict[str, float]:
     _, found, told = out.rpartition("\nRESULT ")
     if code or not found:
         raise BenchError(f"wrk failed: {out[-500:]} {error[-500:]}")
     said: dict[str, float] = json.loads(told)
-    if not said["requests"]:
-        raise BenchError(f"No request was answered in {said['seconds']:.0f} s.")
     if said["failed"] or said["refused"]:
         raise BenchError(f"Of {said['requests']} requests {said['failed']} failed and {said['refused']} were refused.")
     return said
