@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +28,7 @@ from socialpub.store.models import Media
 from socialpub.web import bodies
 from socialpub.web.bodies import MIB, Budget, Budgets
 from socialpub.web.scan import Scan
+from tests.counting import Counting, Done
 from tests.kit import Server, error_of, untouched
 from tests.media_kit import picture
 from tests.soak.world import wait_for
@@ -103,28 +103,26 @@ def test_queries_are_counted(world: World) -> None:
 # --- One query for all ids ---
 
 
-def test_all_ids_of_a_request_are_looked_up_at_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_all_ids_of_a_request_are_looked_up_at_once(counting: Counting, world: World) -> None:
     """25 targets of 40 ids each: one query while it is checked, and one more where it is written."""
     ids = [upload(world) for _ in range(3)]
     lists = [[ids[n % 3]] * 4 for n in range(25)]
     body = world.body(targets=[world.target(media=items) for items in lists], scheduledAt=world.soon(), media=ids)
-    with caplog.at_level(logging.DEBUG, logger="peewee"):
-        for path, queries in (("/v1/posts/validate", 1), ("/v1/posts", 2)):
-            caplog.clear()
+    for path, queries in (("/v1/posts/validate", 1), ("/v1/posts", 2)):
+        with counting.while_() as done:
             answer = world.alice.api.post(path, json=body)
-            assert answer.status_code in (200, 202), answer.text
-            assert len(read_from(caplog, "media")) <= queries
-        caplog.clear()
-        unknown = [f"med_{n:022}" for n in range(MEDIA_MAX)]
-        many = [world.target(media=unknown[n:] + unknown[:n]) for n in range(25)]
+        assert answer.status_code in (200, 202), answer.text
+        assert len(read_from(done, "media")) == queries, done
+    unknown = [f"med_{n:022}" for n in range(MEDIA_MAX)]
+    many = [world.target(media=unknown[n:] + unknown[:n]) for n in range(25)]
+    with counting.while_() as done:
         error = error_of(world.alice.api.post("/v1/posts/validate", json=world.body(targets=many)))
-        assert error["rule"] == "media.unknown"
-        assert len(read_from(caplog, "media")) == 1
+    assert error["rule"] == "media.unknown"
+    assert len(read_from(done, "media")) == 1, done
 
 
-def read_from(caplog: pytest.LogCaptureFixture, table: str) -> list[str]:
-    said = [str(record.msg) for record in caplog.records if record.name == "peewee"]
-    return [text for text in said if text.startswith("('SELECT") and f'FROM "{table}"' in text]
+def read_from(done: Done, table: str) -> list[str]:
+    return [text for text in done.asked.sql if f"FROM {table} " in text or f"FROM {table}\n" in text]
 
 
 def upload(world: World) -> str:
@@ -275,7 +273,7 @@ def test_what_is_not_light_is_looked_through_and_parsed_off_the_loop(
         threads.clear()
         answer = world.alice.api.post("/v1/posts/validate", content=json.dumps(world.body()) + " " * size)
         assert answer.status_code == 200
-        assert len(threads) >= 2
+        assert len(threads) >= (1 if name == "web" else 2)  # a short body is not looked through piece by piece
         assert set(threads) == {name}
 
 
