@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
+from socialpub.base.errors import ApiError
 from socialpub.domain.core import instance
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine import recovery
@@ -74,5 +76,6 @@ class Engine:
         self.service.hub.close()  # what is not settled now will not be in this process: who waits is told so
         self.keeper.stop()
         if forgotten := unheard.forget(self.service):
-            forgotten.result()
+            with contextlib.suppress(ApiError):  # nothing can be written: it has a time of its own, and ends by itself
+                forgotten.result()
         self.fetched.close()
