@@ -5,6 +5,9 @@ before the one public call; every answer is sorted by the platform's table, and 
 ambiguous send is settled by looking; and the same plan is only sent again where the platform makes that harmless
 (its `SendClass`), after looking found nothing. What follows from which answer is the table in `decide`; here are the
 steps. All of it runs in I/O threads that hold no database connection.
+
+What is planned without asking anybody is written down with the claim, so such a post is never claimed and not yet
+intended; never with its acceptance: it may wait, and a crash meanwhile would leave it looking as if it had been sent.
 """
 
 from __future__ import annotations
