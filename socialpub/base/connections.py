@@ -22,7 +22,7 @@ from socialpub.base.sockets import Backend, Deadline, Policy
 
 IDLE_SECONDS = 30.0  # idle for longer, a connection is closed
 FRESH_SECONDS = 2.0  # idle for longer, it is for calls only that may be made twice (gunicorn closes after as much)
-IDLE_MAX = 64
+IDLE_MAX = 256
 SHY_SECONDS = 600.0  # for so long an origin is not trusted whose connection died before it answered
 _HARMLESS = (b"GET", b"HEAD")
 _STALE = (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError)

@@ -1,14 +1,16 @@
 """The one door out: every outbound HTTP call of the program goes through `Http`.
 
-One deadline for a whole call (httpx's timeouts are per operation), a cap on decoded bytes, no environment proxies, no
-cookies, no redirects but where asked for, and for addresses that users name a guard (`base.guard`): resolve once, check
-every answer, connect to the checked address. Failures become ApiError with the outcome that is known: nothing was sent,
-or nobody can tell.
+httpx writes the request, and `base.connections` sends it: of httpx's client, which takes as long again, nothing is
+needed. One deadline for a whole call (httpx's timeouts are per operation), a cap on decoded bytes, no environment
+proxies, no cookies, no redirects but where asked for, and for addresses that users name a guard (`base.guard`): resolve
+once, check every answer, connect to the checked address. Failures become ApiError with the outcome that is known:
+nothing was sent, or nobody can tell.
 """
 
 from __future__ import annotations
 
-import http.cookiejar
+import base64
+import contextlib
 import json
 import ssl
 import time
@@ -19,6 +21,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 from urllib.parse import urlsplit
 
+import httpcore
 import httpx
 
 from socialpub.base.connections import ConnectionPool
@@ -138,25 +141,21 @@ def open_http(policy: Policy) -> Http:
     return _Client(policy)
 
 
+_ALWAYS = {"Accept": "*/*", "Accept-Encoding": "identity", "Connection": "keep-alive", "User-Agent": USER_AGENT}
+_TIMEOUTS = {"timeout": {"connect": CONNECT_SECONDS}}  # the deadline ends everything else
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+
 @dataclass
 class _Client:
+    """Nothing of one call goes with the next: no cookie is kept, and no connection but by `base.connections`."""
+
     policy: Policy
     _deadline: Deadline = field(default_factory=Deadline)
-    _client: httpx.Client = field(init=False)
+    _pool: ConnectionPool = field(init=False)
 
     def __post_init__(self) -> None:
-        transport = httpx.HTTPTransport(verify=_shared_ssl(), trust_env=False)
-        # httpx has no argument for its connections; its transport is a thin shell around their pool.
-        transport._pool = ConnectionPool(self.policy, _shared_ssl(), self._deadline)  # type: ignore[assignment]
-        self._client = httpx.Client(
-            transport=transport,
-            trust_env=False,
-            follow_redirects=False,
-            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
-            headers={"User-Agent": USER_AGENT},
-        )
-        # What one account's answers set must not go out with another's calls.
-        self._client.cookies.jar.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
+        self._pool = ConnectionPool(self.policy, _shared_ssl(), self._deadline)
 
     def __enter__(self) -> Self:
         return self
@@ -164,7 +163,7 @@ class _Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._client.close()
+        """A connection is kept, or closed, when its answer has been read."""
 
     def request(
         self,
@@ -186,22 +185,17 @@ class _Client:
         """
         self._check(url)
         self._deadline.at = time.monotonic() + deadline
-        try:
-            request = self._client.build_request(
-                method, url, headers=self._headers(headers), params=params, json=json, data=data, content=content
+        with _told(url):
+            asked = httpx.Request(
+                method, url, headers=_headers(headers), params=params, json=json, data=data, content=content
             )
-            response = self._client.send(request, stream=True)
-            try:
+            with self._sent(asked) as answer:
                 body = bytearray()
-                for chunk in _decoded(response):
+                for chunk in answer.decoded():
                     body += chunk
                     if len(body) > max_bytes:
                         raise _lost(url, "its answer is too large")
-            finally:
-                response.close()
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, PrivateAddressError) as error:
-            raise _failure(url, error) from error
-        return Reply(response.status_code, _lower(response.headers), bytes(body), url)
+                return Reply(answer.status, answer.headers, bytes(body), url)
 
     def download(self, url: str, into: Sink, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply:
         """Write a resource into a file, following up to `redirects` redirects, each hop checked anew.
@@ -212,20 +206,32 @@ class _Client:
         self._deadline.at = time.monotonic() + deadline
         for _ in range(redirects + 1):
             self._check(url)
-            try:
-                with self._client.stream("GET", url, headers=self._headers(None)) as response:
-                    if response.has_redirect_location:
-                        url = str(response.url.join(response.headers["location"]))
-                        continue
-                    if response.is_success:
-                        _copy(response, into, max_bytes)
-                    return Reply(response.status_code, _lower(response.headers), b"", url)
-            except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, PrivateAddressError) as error:
-                raise _failure(url, error) from error
+            with _told(url), self._sent(httpx.Request("GET", url, headers=_ALWAYS)) as answer:
+                if answer.status in _REDIRECTS and "location" in answer.headers:
+                    url = str(httpx.URL(url).join(answer.headers["location"]))
+                    continue
+                if 200 <= answer.status < 300:
+                    _copy(answer, into, max_bytes)
+                return Reply(answer.status, answer.headers, b"", url)
         raise _lost(url, "it redirects too often")
 
-    def _headers(self, headers: Mapping[str, str] | None) -> dict[str, str]:
-        return {"Accept-Encoding": "identity"} | dict(headers or {})
+    @contextlib.contextmanager
+    def _sent(self, asked: httpx.Request) -> Iterator[_Answer]:
+        """The beginning of an answer; the rest is read while the block runs."""
+        to, stream = asked.url, asked.stream
+        assert isinstance(stream, Iterable), "nothing here is asynchronous"
+        name, password = to.username, to.password
+        if name or password:
+            shown = base64.b64encode(f"{name}:{password}".encode()).decode()
+            asked.headers.setdefault("Authorization", f"Basic {shown}")
+        target = httpcore.URL(scheme=to.raw_scheme, host=to.raw_host, port=to.port, target=to.raw_path)
+        answer = self._pool.handle_request(
+            httpcore.Request(asked.method, target, headers=asked.headers.raw, content=stream, extensions=_TIMEOUTS)
+        )
+        try:
+            yield _Answer(answer)
+        finally:
+            answer.close()
 
     def _check(self, url: str) -> None:
         reason = check_url(url, named=self.policy.named) if self.policy.guarded else None
@@ -233,27 +239,41 @@ class _Client:
             raise _disallowed(url, reason)
 
 
-def _copy(response: httpx.Response, into: Sink, max_bytes: int) -> None:
-    announced = response.headers.get("content-length", "")
+@dataclass
+class _Answer:
+    """An answer whose body is still to come."""
+
+    begun: httpcore.Response
+    headers: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.headers = _lower(self.begun.headers)
+
+    @property
+    def status(self) -> int:
+        return self.begun.status
+
+    def decoded(self) -> Iterator[bytes]:
+        """The body in small pieces, however small it was packed."""
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        if encoding in ("", "identity"):
+            yield from self.begun.iter_stream()
+        elif encoding in ("gzip", "x-gzip", "deflate"):
+            yield from _inflated(self.begun.iter_stream())
+        else:
+            raise _GarbledError(f"the answer is encoded as {encoding}, which was not asked for")
+
+
+def _copy(answer: _Answer, into: Sink, max_bytes: int) -> None:
+    announced = answer.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > max_bytes:
         raise refuse("media.size_max")
     size = 0
-    for chunk in _decoded(response):
+    for chunk in answer.decoded():
         size += len(chunk)
         if size > max_bytes:
             raise refuse("media.size_max")
         into.write(chunk)
-
-
-def _decoded(response: httpx.Response) -> Iterator[bytes]:
-    """The body in small pieces, however small it was packed: httpx would unpack a whole piece of a bomb at once."""
-    encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    if encoding in ("", "identity"):
-        yield from response.iter_raw(CHUNK)
-    elif encoding in ("gzip", "x-gzip", "deflate"):
-        yield from _inflated(response.iter_raw(CHUNK))
-    else:
-        raise httpx.DecodingError(f"the answer is encoded as {encoding}, which was not asked for")
 
 
 def _inflated(packed: Iterator[bytes]) -> Iterator[bytes]:
@@ -263,23 +283,54 @@ def _inflated(packed: Iterator[bytes]) -> Iterator[bytes]:
             try:
                 yield inflater.decompress(piece, CHUNK)
             except zlib.error as error:
-                raise httpx.DecodingError(str(error)) from error
+                raise _GarbledError(str(error)) from error
             piece = inflater.unconsumed_tail
     if not inflater.eof:
-        raise httpx.DecodingError("the packed answer is cut short")
+        raise _GarbledError("the packed answer is cut short")
 
 
-def _lower(headers: httpx.Headers) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+def _headers(headers: Mapping[str, str] | None) -> Mapping[str, str]:
+    given = {name.lower() for name in headers or ()}
+    return {name: text for name, text in _ALWAYS.items() if name.lower() not in given} | dict(headers or {})
 
 
-SILENCE = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
+def _lower(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """By their names; what comes more than once stands in one line."""
+    found: dict[str, str] = {}
+    for raw, content in headers:
+        name, text = raw.decode("latin-1").lower(), _text(content)
+        found[name] = f"{found[name]}, {text}" if name in found else text
+    return found
+
+
+def _text(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
+
+
+class _GarbledError(Exception):
+    """An answer that cannot be unpacked."""
+
+
+SILENCE = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.RemoteProtocolError)
+_FAILED = (*SILENCE, httpcore.ProtocolError, httpcore.ProxyError, httpcore.UnsupportedProtocol, httpx.InvalidURL)
+
+
+@contextlib.contextmanager
+def _told(url: str) -> Iterator[None]:
+    """What fails on the way is told as an ApiError."""
+    try:
+        yield
+    except (*_FAILED, _GarbledError, PrivateAddressError) as error:
+        raise _failure(url, error) from error
 
 
 def _failure(url: str, error: Exception) -> ApiError:
     if isinstance(error, PrivateAddressError):
         return _disallowed(url, "its address is private")
-    unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL)
+    unsent = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.UnsupportedProtocol, httpx.InvalidURL)
     if isinstance(error, unsent):
         failure = ApiError("platform_unavailable", f"{_host(url)} could not be reached.", outcome=Outcome.NOT_SENT)
     else:
