@@ -1,7 +1,11 @@
-"""What a copy of some data does not take along: the machine, its boot, the number and the birth of a file."""
+"""What a copy of some data does not take along: the machine, its boot, the number and the birth of a file.
+
+And how much this process may have open.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -17,6 +21,9 @@ _UNIONS = ("overlay", "aufs", "fuse.fuse-overlayfs")
 _UNNUMBERED = tuple("9p cifs exfat fakeowner fuse msdos ntfs prl_fs smb vboxsf vfat virtiofs".split())
 
 
+DESCRIPTORS_MOST = 20_000
+
+
 @dataclass(frozen=True)
 class Host:
     """Where this process runs. `machine` and `boot`: empty where they say nothing.
@@ -27,6 +34,29 @@ class Host:
     machine: str = ""
     boot: str = ""
     marks: tuple[Path, ...] = ()
+
+
+def descriptors() -> int:
+    """How many files and connections this process may have open; DESCRIPTORS_MOST where there is no such limit."""
+    if sys.platform == "win32":
+        return DESCRIPTORS_MOST
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return limit if 0 < limit < DESCRIPTORS_MOST else DESCRIPTORS_MOST
+
+
+def take_descriptors() -> None:
+    """As many as the process may give itself: the usual 1,024 are for programs that cannot deal with more."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = DESCRIPTORS_MOST if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MOST)
+    if most > descriptors():
+        with contextlib.suppress(OSError, ValueError):  # the system has a limit of its own
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def this_host() -> Host:

@@ -20,7 +20,7 @@ from PIL import Image
 
 from socialpub import platforms
 from socialpub.base.config import Settings
-from socialpub.base.host import Host
+from socialpub.base.host import Host, take_descriptors
 from socialpub.commands.serve import bind, both, run, set_up_logging, settings_of, start_service
 from socialpub.domain import act
 from socialpub.domain.accounts import accounts, connect
@@ -66,6 +66,7 @@ def _addresses(shown: dict[str, Any]) -> str:
 def demo(options: argparse.Namespace) -> dict[str, Any] | None:
     """Serve until a signal, or (`--once`) publish one batch to every platform, and the batch as the API gave it."""
     set_up_logging()
+    take_descriptors()
     with _folder(options) as folder, simulator_server.SimulatorThread() as lab:
         options.database = str(folder / "socialpub.db")
         options.data_dir = str(folder)

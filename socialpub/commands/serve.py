@@ -21,7 +21,7 @@ from socialpub import platforms
 from socialpub.base import config, net, private, redact, troubles
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
-from socialpub.base.host import Host, this_host
+from socialpub.base.host import Host, take_descriptors, this_host
 from socialpub.base.log import Behind
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.core import copies, instance
@@ -44,6 +44,7 @@ class RefusedError(Exception):
 def serve(options: argparse.Namespace) -> None:
     """Migrate, then serve until a signal."""
     set_up_logging()
+    take_descriptors()
     settings = settings_of(options, server={"host": options.host, "port": options.port})
     with only_server(settings):
         sock, settings = bind(settings)

@@ -10,7 +10,7 @@ from sanic import HTTPResponse
 from sanic.config import Config
 
 from socialpub.domain.act import MANAGERS
-from socialpub.domain.core.service import Service
+from socialpub.domain.core.service import Service, width
 from socialpub.domain.engine.engine import Engine
 from socialpub.web import bodies, errors, http
 from socialpub.web.api import accounts, catalogue, events, keys, media, posts, profiles, webhooks
@@ -129,7 +129,7 @@ def build_app(service: Service, engine: Engine, name: str = "socialpub") -> App:
             "RESPONSE_TIMEOUT": 90,
             "KEEP_ALIVE_TIMEOUT": 75,
             "MOTD": False,
-            "CONNECTIONS_MAX": connections_max(settings.publishing.threads + settings.publishing.workers),
+            "CONNECTIONS_MAX": connections_max(width(settings.publishing.threads) + width(settings.publishing.workers)),
             "TOUCHUP": False,  # what it would cut out of Sanic's classes is not there in ours (`wire.py`)
         }
     )

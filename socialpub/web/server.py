@@ -20,13 +20,14 @@ from sanic.exceptions import RequestCancelled
 from sanic.http import Stage
 from sanic.server.protocols.http_protocol import HttpProtocol
 
+from socialpub.base.host import DESCRIPTORS_MOST, descriptors
+from socialpub.domain.core.service import FILES
 from socialpub.web.wire import Stream
 
 Life = AbstractAsyncContextManager[None]  # what runs from a start to a stop
 
 START_SECONDS = 30.0
-CONNECTIONS_MOST = 20_000
-FILES = 100  # descriptors for the database, media and logs
+CONNECTIONS_MOST = DESCRIPTORS_MOST
 FIRST_BYTE_SECONDS = 0.02  # in which a new connection may show that it has something to say
 UNREAD_SPEED = 32 * 1024 * 1024  # bytes a second, of all bodies that nobody reads: to take them in costs as much
 SWITCH_SECONDS = 0.001  # for which a thread that computes may keep the loop waiting; Python's own is five times that
@@ -58,12 +59,7 @@ def _runner() -> asyncio.Runner:
 
 def connections_max(reserved: int) -> int:
     """How many connections may be open: what descriptors there are, less what calls to platforms and files need."""
-    if sys.platform == "win32":
-        return CONNECTIONS_MOST
-    import resource
-
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    known = limit if 0 < limit < CONNECTIONS_MOST else CONNECTIONS_MOST
+    known = descriptors()
     return max(known - reserved - FILES, known // 2)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from socialpub import platforms
-from socialpub.base import net
+from socialpub.base import host, net
 from socialpub.base.breakers import Breakers
 from socialpub.base.crew import Crew
 from socialpub.base.fair import Pool, Shares, Waiting
@@ -28,6 +28,8 @@ from socialpub.store.unchanged import Unchanged
 T = TypeVar("T")
 KeyRow = tuple[str, str, str | None, int | None]
 """A key's id, organization, profile, and when it was used last."""
+FILES = 100  # descriptors for the database, media and logs
+WIDTH_LEAST = 32
 STEERED = 64  # threads
 DELIVERING = 128
 MEASURING = READING = 2  # threads: what they do is all computing
@@ -212,16 +214,23 @@ class Service:
             return await self.db.look_up(run)
 
 
+def width(asked: int, limit: int | None = None) -> int:
+    """How many posts may go out at once, of what the settings allow: each needs a descriptor, and half of those are for
+    requests. `limit`: how many there are; this process's own where it is not given.
+    """
+    return min(asked, max(WIDTH_LEAST, (host.descriptors() if limit is None else limit) // 4 - FILES // 2))
+
+
 def open_service(runtime: Runtime) -> Service:
     """A service over the configured, already migrated database; close it with `close_service`."""
     db = Database(runtime.settings.database_path, runtime.clock).open()
     publishing = runtime.settings.publishing
     breakers = Breakers(runtime.clock.monotonic)
-    jobs = Jobs(db, runtime.clock, Shares(publishing.workers, breakers.narrow))
+    jobs = Jobs(db, runtime.clock, Shares(width(publishing.workers), breakers.narrow))
     jobs.next_try = breakers.next_try
     jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
     crew = Crew("upstream")
-    pool = Pool(publishing.threads, "upstream", WAITING, crew=crew)
+    pool = Pool(width(publishing.threads), "upstream", WAITING, crew=crew)
     steered = Pool(STEERED, "steered", STEERED_WAITING)
     measuring = Pool(MEASURING, "measuring", MEASURING_WAITING)
     reading = Pool(READING, "reading")

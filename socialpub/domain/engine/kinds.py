@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from socialpub.base.config import Settings
 from socialpub.domain.accounts import accounts
-from socialpub.domain.core.service import Service
+from socialpub.domain.core.service import Service, width
 from socialpub.domain.engine import recovery
 from socialpub.domain.media import library
 from socialpub.domain.publishing import run as publishing
@@ -80,7 +80,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "publish",
         run=_publish,
-        places=lambda settings: settings.publishing.workers,
+        places=lambda settings: width(settings.publishing.workers),
         pausable=True,
         sweep=recovery.ring_lost_posts,
         due=_due,
