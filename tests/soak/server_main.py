@@ -2,7 +2,7 @@
 
 A line is JSON:
 `{"arguments": [...], "faults": "...", "victims": [...], "victim": FILE, "naive": bool, "deadline": seconds,
-"hurry": factor, "log": FILE}`.
+"hurry": factor, "descriptors": number, "log": FILE}`.
 It answers `{"pid": N}` at once and `{"pid": N, "code": N}` when that server has ended. The servers run the normal
 command; what only tests need (platforms, short deadlines, the naive protocol) is put in here, from outside.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import signal
 import sys
@@ -59,6 +60,8 @@ def _fork(asked: dict[str, Any]) -> int:
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(0)
+    if most := asked.get("descriptors"):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _serve(asked)
     os._exit(99)

@@ -184,6 +184,7 @@ class World:
     """Folder, simulator, server, an organization with a key, and connected accounts of each platform.
 
     `minute`: how many seconds a minute of the connectors' waiting takes. `secrets`: the tokens of the accounts.
+    `descriptors`: how many a server may have open; None: as many as this process may.
     """
 
     folder: Path
@@ -197,6 +198,7 @@ class World:
     secrets: set[str] = field(default_factory=set)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     deadline: float | None = CALL_DEADLINE
+    descriptors: int | None = None
     child: Child | None = None
 
     @property
@@ -287,6 +289,7 @@ class World:
             naive=naive,
             deadline=self.deadline,
             hurry=self.minute / 60,
+            descriptors=self.descriptors,
             victims=victims,
             victim=str(self.victim),
             log=str(self.log),

@@ -7,7 +7,6 @@ import contextlib
 import json
 import math
 import os
-import resource
 import subprocess
 import sys
 import threading
@@ -311,9 +310,8 @@ class Siege:
         return out()
 
     def _allow(self, descriptors: int | None) -> None:
-        """So many open files for servers that start from now on."""
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.prlimit(self.world.forker.pid, resource.RLIMIT_NOFILE, (descriptors or most, most))
+        """So many open files for servers that start from now on; else as many as they take."""
+        self.world.descriptors = descriptors
 
     def _clean(self, victim: Victim, hangs: bool) -> None:
         self.world.kill()
