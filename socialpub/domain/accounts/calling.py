@@ -67,6 +67,11 @@ class Caller:
         """Whether the account's authorization is over by now: its platform is not called with it any more."""
         return self.service.read(lambda: accounts.is_revoked(self.account["id"])).result()
 
+    def _was_revoked(self) -> bool:
+        """The same, and read only where the row or this process knows of an end: nobody else writes one."""
+        known = self.account["status"] == "revoked" or self.account["id"] in self.service.revoked
+        return known and self.is_revoked()
+
     def scrubbed(self, response: Any) -> Any:
         return scrub(response, self.tokens or Tokens(""))
 
@@ -83,7 +88,7 @@ class Caller:
     def _open(self, *, refresh: bool) -> Tokens:
         if self.account["secret"] is None:
             raise refuse("account.disconnected")
-        if refresh and not self.just_seen and self.is_revoked():
+        if refresh and not self.just_seen and self._was_revoked():
             raise refuse("account.reconnect_required")
         tokens = open_tokens(self.service, self.account["id"], self.account["secret"])
         ends = tokens.expires_at_ms

@@ -374,6 +374,7 @@ def mark_revoked(service: Service, tx: Tx, account: str, reason: str, *, secret:
     if secret is not None:
         mine &= Account.secret == secret
     if Account.update(status="revoked", updated_at=now).where(mine).execute():
+        tx.after_commit(lambda: service.revoked.add(account))
         sent = Intent.select(Intent.post).where(Intent.account == account, Intent.outcome.is_null())
         service.jobs.hasten(tx, sent, now)  # a later look would show no more than one now
         tell_revoked(service, tx, account, now, reason)

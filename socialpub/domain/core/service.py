@@ -162,6 +162,7 @@ class Service:
     turns: Turns = field(default_factory=lambda: Turns(CHECKED_AT_ONCE))
     writing: Turns = field(default_factory=lambda: Turns(WRITTEN_AT_ONCE))
     lately: Lately = field(init=False)
+    revoked: set[str] = field(default_factory=set)  # accounts whose authorization has ended in this run
     renewals: dict[str, Renewal] = field(default_factory=dict)  # by account
     notes: Notes = field(default_factory=Notes)  # of all calls to accounts
     ring_endpoints: Callable[[list[str]], None] = lambda endpoints: None  # something is due for these
