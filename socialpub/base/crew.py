@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import queue
 import threading
@@ -119,6 +120,50 @@ class Crew:
         """The thread is counted no longer: another may be made from now on."""
         self._threads -= 1
         self._ending += 1
+
+
+class Starts:
+    """Lets so many of a burst begin at once.
+
+    Until it first waits for a platform a work keeps the interpreter busy, and hundreds would hand it round among
+    themselves, each being woken a thousand times a second to ask for it. Who was not let in after `seconds` begins all
+    the same: those inside may be waiting for something else.
+    """
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self._places, self._seconds = threading.Semaphore(most), seconds
+
+    def run(self, crew: Crew, work: Work) -> None:
+        """`Crew.run`, when it is let in."""
+        if not self._places.acquire(timeout=self._seconds):
+            crew.run(work)
+            return
+        try:
+            crew.run(functools.partial(self._inside, work))
+        except RuntimeError:
+            self._places.release()
+            raise
+
+    def _inside(self, work: Work) -> None:
+        _here.leave = self._places.release
+        try:
+            work()
+        finally:
+            waits()
+
+
+class _Here(threading.local):
+    leave: Work | None = None
+
+
+_here = _Here()
+
+
+def waits() -> None:
+    """The calling thread is about to wait for a platform: another may begin in its place."""
+    leave, _here.leave = _here.leave, None
+    if leave is not None:
+        leave()
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import httpcore
 import httpx
 
+from socialpub.base import crew
 from socialpub.base.connections import ConnectionPool
 from socialpub.base.connections import close_idle as close_idle
 from socialpub.base.errors import ApiError, Outcome, refuse
@@ -225,6 +226,7 @@ class _Client:
             shown = base64.b64encode(f"{name}:{password}".encode()).decode()
             asked.headers.setdefault("Authorization", f"Basic {shown}")
         target = httpcore.URL(scheme=to.raw_scheme, host=to.raw_host, port=to.port, target=to.raw_path)
+        crew.waits()
         answer = self._pool.handle_request(
             httpcore.Request(asked.method, target, headers=asked.headers.raw, content=stream, extensions=_TIMEOUTS)
         )

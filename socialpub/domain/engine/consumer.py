@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from socialpub.base.crew import Starts
 from socialpub.base.fair import working_for
 from socialpub.domain.core import upstreams
 from socialpub.domain.engine.kinds import KINDS, Bench, Kind
@@ -17,6 +18,8 @@ from socialpub.store.queue import Claim, EmbeddedConsumer
 
 log = logging.getLogger("socialpub.jobs")
 
+BEGIN_AT_ONCE, BEGIN_SECONDS = 16, 0.01
+
 
 class Workers:
     """The threads that answer doorbells, from a start to a stop."""
@@ -24,6 +27,7 @@ class Workers:
     def __init__(self, bench: Bench) -> None:
         self._bench, self._jobs = bench, bench.service.jobs
         self._consumer: EmbeddedConsumer | None = None
+        self._starts = Starts(BEGIN_AT_ONCE, BEGIN_SECONDS)
 
     def start(self) -> None:
         settings = self._bench.service.runtime.settings
@@ -62,7 +66,7 @@ class Workers:
 
         def hand(claim: Claim) -> None:
             try:
-                crew.run(lambda: self._answer(kind, claim))
+                self._starts.run(crew, lambda: self._answer(kind, claim))
             except RuntimeError:  # no thread to be had
                 log.exception("job %s could not be begun; it rings again", claim.key)
                 self._again(kind, claim)
