@@ -220,12 +220,12 @@ class Jobs(Huey):  # type: ignore[misc]
         Job.insert(key=key, **row).on_conflict(
             conflict_target=[Job.key], update={**row, "claims": Job.claims + 1}
         ).execute()
-        tx.after_commit(lambda: self.bell.ring_for(at_ms))
+        tx.after_commit(lambda: self._ring_for(at_ms))
 
     def put_new(self, tx: Tx, kind: str, works: Sequence[Work], at_ms: int) -> None:
         """Add jobs whose keys are new."""
         sql.execute(accepting.JOBS, (sql.json_of([tuple(work) for work in works]), kind, at_ms, 0, None))
-        tx.after_commit(lambda: self.bell.ring_for(at_ms))
+        tx.after_commit(lambda: self._ring_for(at_ms))
 
     def put_held(self, tx: Tx, kind: str, works: Sequence[Work]) -> list[Claim]:
         """Add jobs whose keys are new, and that this process is already working on."""
@@ -296,7 +296,14 @@ class Jobs(Huey):  # type: ignore[misc]
 
     def _back(self, claim: Claim, at_ms: int) -> None:
         self.drop(claim)
-        self.bell.ring_for(at_ms)
+        self._ring_for(at_ms)
+
+    def _ring_for(self, at_ms: int) -> None:
+        """Whoever waits began to before the clock was set, perhaps: what is due by now rings whatever they wait for."""
+        if at_ms <= self.clock.now_ms():
+            self.bell.ring()
+        else:
+            self.bell.ring_for(at_ms)
 
     # --- Claiming ---
 

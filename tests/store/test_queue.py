@@ -328,6 +328,19 @@ def test_only_what_is_due_sooner_wakes_the_worker_that_waits(ring: Ring) -> None
     assert not waiter.is_alive()
 
 
+def test_a_job_that_is_due_wakes_whoever_began_to_wait_before_the_clock_was_set(ring: Ring) -> None:
+    bell, until = ring.jobs.bell, ring.clock.ms + 5000
+    bell.wait(0)
+    waiter = threading.Thread(target=bell.wait, args=(30, until))
+    waiter.start()
+    while bell._until != until:
+        breathe()
+    ring.clock.ms += 7_200_000
+    ring.put("post")
+    waiter.join(5)
+    assert not waiter.is_alive()
+
+
 def test_a_job_that_is_put_while_somebody_looks_is_not_waited_over(ring: Ring) -> None:
     found, wait = ring.jobs.due(1)
     assert (found, wait) == ([], NAP_SECONDS)
