@@ -144,7 +144,8 @@ def test_where_no_thread_can_be_had_those_that_are_there_do_the_work(
 
 
 def test_so_many_of_a_burst_begin_at_once_and_the_next_when_one_waits(crew: Crew) -> None:
-    starts, begun, go_on, ended = Starts(2, 600), queue.SimpleQueue[int](), threading.Semaphore(0), []
+    starts, begun, ended = Starts(2, 600), queue.SimpleQueue[int](), list[int]()
+    go_on, finish = threading.Semaphore(0), threading.Event()
 
     def work(number: int) -> None:
         begun.put(number)
@@ -152,7 +153,7 @@ def test_so_many_of_a_burst_begin_at_once_and_the_next_when_one_waits(crew: Crew
         if number != 1:
             waits()
             waits()  # a place is left once
-            go_on.acquire(timeout=30)
+            finish.wait(30)
         ended.append(number)
 
     def bring() -> None:
@@ -167,7 +168,8 @@ def test_so_many_of_a_burst_begin_at_once_and_the_next_when_one_waits(crew: Crew
         go_on.release()
         assert begun.get(timeout=30) == number
     burst.join(30)
-    go_on.release(20)
+    go_on.release(2)
+    finish.set()
     assert wait_for(lambda: len(ended) == 5, 30)
 
 
