@@ -278,6 +278,11 @@ class Jobs(Huey):  # type: ignore[misc]
                 del self._held[claim.key]
             self._dropped.notify_all()
 
+    @property
+    def busy(self) -> bool:
+        """Whether anything is under way; asked by any thread, without waiting for one."""
+        return bool(self._held)
+
     def held(self) -> list[Claim]:
         with self._dropped:
             return list(self._held.values())

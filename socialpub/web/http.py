@@ -132,6 +132,7 @@ class Call:
         It depends on nothing but the rows, who asks, and the address with its query.
         """
         scope, request = self.scope, self.request
+        await self.service.give_way(scope.organization)
         asked = (scope.organization, scope.profile, request.path, request.query_string)
         told = await self.service.answers.get_in_place(asked, read)
         assert told is not None

@@ -7,7 +7,9 @@ import sqlite3
 
 import pytest
 
+from socialpub.base.fair import Share
 from socialpub.store import sql
+from socialpub.store.queue import Claim
 from tests.counting import Counting, Work
 from tests.soak.world import wait_for
 from tests.web.world import World
@@ -121,3 +123,18 @@ def test_a_tag_opens_nothing(world: World) -> None:
     stranger = world.server.api("svc_live_nobody").get("/v1/posts", headers={"If-None-Match": tag})
     assert stranger.status_code == 401
     assert "ETag" not in stranger.headers
+
+
+def test_reads_keep_to_a_pace_while_posts_go_out(world: World) -> None:
+    service, claim = world.server.service, Claim("a post", 1, "publish", Share())
+    asked = lambda: service.paces._next.get(world.alice.organization)  # noqa: E731
+    assert wait_for(lambda: not service.jobs.busy, 30)
+    assert world.alice.api.get("/v1/posts").status_code == 200
+    assert asked() is None
+    service.jobs.hold(claim)
+    assert [world.alice.api.get("/v1/posts").status_code for _ in range(3)] == [200] * 3
+    service.jobs.drop(claim)
+    assert asked() is not None
+    before = asked()
+    assert world.alice.api.get("/v1/posts").status_code == 200
+    assert asked() == before

@@ -15,6 +15,7 @@ from socialpub.base import host, net
 from socialpub.base.breakers import Breakers
 from socialpub.base.crew import Crew
 from socialpub.base.fair import Pool, Shares, Waiting
+from socialpub.base.paces import Paces
 from socialpub.base.runtime import Runtime
 from socialpub.base.turns import Turns
 from socialpub.domain.core.copies import Owed
@@ -36,6 +37,7 @@ MEASURING = READING = 2  # threads: what they do is all computing
 WAITING = Waiting(1000, 4000)  # for an upstream: a batch may have 25
 STEERED_WAITING = Waiting(400, 1600)
 MEASURING_WAITING = Waiting(50, 200)
+GIVE_WAY_SECONDS = 0.004  # between two reads of one organization while posts go out
 KEYS_KEPT = 1000  # of those that asked since the last commit
 ANSWERS_KEPT = 4 * 1024 * 1024  # bytes, of what was asked since then
 CHECKED_AT_ONCE = 2  # requests of one organization: one computes while the other waits for what it looks up
@@ -171,6 +173,7 @@ class Service:
     keys: Unchanged[KeyRow] = field(init=False)  # who asks, by the digest of the key
     owed: Owed | None = None  # a look at the whole file, since it was not left by a clean stop
     answers: Unchanged[bytes] = field(init=False)  # to reads, by who asked for what
+    paces: Paces = field(default_factory=lambda: Paces(GIVE_WAY_SECONDS))  # of reads, by organization
     run: str = field(init=False)  # the name of this run, in what only one of several may hold
 
     def __post_init__(self) -> None:
@@ -196,6 +199,13 @@ class Service:
 
     def read(self, run: Callable[[], T]) -> Promise[T]:
         return self.db.read(run)
+
+    async def give_way(self, organization: str) -> None:
+        """Reads go at a pace while posts go out: these have the interpreter before who reads all the time."""
+        if self.jobs.busy:
+            seconds = self.paces.wait(organization, self.runtime.clock.monotonic())
+            if seconds > 0:
+                await asyncio.sleep(seconds)
 
     async def glance(self, run: Callable[[], T]) -> T:
         """A few rows by their indexes, read on the loop itself; what shows to be long runs again in a reader thread.
