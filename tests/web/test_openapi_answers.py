@@ -125,8 +125,26 @@ def test_what_succeeds_is_what_the_document_says(
     judge(api.get("/v1/media"), status=200)
     judge(api.get(f"/v1/media/{media}"), status=200)
     judge(api.delete(f"/v1/media/{media}"), status=200)
+    webhooks(api, judge, lambda: api.publish(scheduled(alice, tomorrow())))
     by_key = [route for route in API_ROUTES if route.guard != "session"]
     assert {(name_of(route), status) for route in by_key for status in said_of(route).answers} - judge.seen == set()
+
+
+def webhooks(api: Api, judge: Judge, happen: Callable[[], object]) -> None:
+    """Every request about webhooks; nobody listens where they go."""
+    made = judge(api.post("/v1/webhook-endpoints", json={"url": "http://127.0.0.1:1/"}), status=201)["id"]
+    here = f"/v1/webhook-endpoints/{made}"
+    for path in ("/v1/webhook-endpoints", here):
+        judge(api.get(path), status=200)
+    happen()
+    (delivery, *_) = judge(api.get("/v1/webhook-deliveries"), status=200)["data"]
+    judge(api.get(f"/v1/webhook-deliveries/{delivery['id']}"), status=200)
+    judge(api.post(f"/v1/webhook-deliveries/{delivery['id']}/redeliver"), status=202)
+    judge(api.post(f"{here}/redeliver", json={"since": "2026-01-01T00:00:00Z"}), status=202)
+    judge(api.post(f"{here}/test", json={}), status=200)
+    judge(api.post(f"{here}/rotate-secret"), status=200)
+    judge(api.patch(here, json={"active": False}), status=200)
+    judge(api.delete(here), status=200)
 
 
 @pytest.fixture
