@@ -13,6 +13,7 @@ import base64
 import contextlib
 import json
 import ssl
+import threading
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -127,13 +128,16 @@ def _shown(url: str) -> str:
 
 
 _ssl_context: ssl.SSLContext | None = None
+_ssl_making = threading.Lock()
 
 
 def _shared_ssl() -> ssl.SSLContext:
-    # Loading the certificates costs 25 ms; one context serves every client.
+    # Loading the certificates costs 25 ms; one context serves every client, also those that are all opened at first.
     global _ssl_context
     if _ssl_context is None:
-        _ssl_context = httpx.create_ssl_context(trust_env=False)
+        with _ssl_making:
+            if _ssl_context is None:
+                _ssl_context = httpx.create_ssl_context(trust_env=False)
     return _ssl_context
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import httpcore
+import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -520,3 +521,25 @@ def test_the_certificate_must_be_that_of_the_name(
         assert http.request("GET", f"https://cdn.example:{server.port}/").status == 200
         error = refused(lambda: http.request("GET", f"https://cdn.other:{server.port}/"))
     assert error.outcome == Outcome.NOT_SENT
+
+
+def test_certificates_are_loaded_once_however_many_calls_are_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, loaded, asking = httpx.create_ssl_context, [], threading.Barrier(8)
+
+    def load(**how: Any) -> ssl.SSLContext:
+        loaded.append(how)
+        return real(**how)
+
+    def ask() -> None:
+        asking.wait()
+        with net.open_http(net.Policy(guarded=False, resolver=LOOPBACK)):
+            pass
+
+    monkeypatch.setattr(httpx, "create_ssl_context", load)
+    monkeypatch.setattr(net, "_ssl_context", None)
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(loaded) == 1
