@@ -29,6 +29,7 @@ from socialpub.domain.core.service import Service, open_service
 from socialpub.domain.engine.engine import Engine
 from socialpub.domain.people import keys, profiles, tenancy
 from socialpub.domain.people.actor import operator
+from socialpub.domain.posts import unheard
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
 from socialpub.platforms.contract import Identity, Tokens
@@ -418,10 +419,10 @@ class Server:
         """Everything that a refused request must leave alone: every row of every table, and the files beside them.
 
         Without what each request may touch: when a key was last used, and the server's own beat. That answers were
-        heard is written a little later.
+        heard is written a little later, so it is written first.
         """
-        while self.service.heard.ids:
-            breathe()
+        if forgotten := unheard.forget(self.service):
+            forgotten.result()
         tables = {table.__name__: self.rows(table) for table in TABLES if table.__name__ != "Instance"}
         tables["ApiKey"] = [row | {"last_used_at": None} for row in tables["ApiKey"]]
         files = sorted(str(path.relative_to(self.home)) for path in self.home.rglob("*") if path.parent != self.home)
