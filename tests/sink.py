@@ -46,6 +46,7 @@ class Sink:
 
     answer: Answer = lambda got: 204
     got: list[Got] = field(default_factory=list)
+    location: str = "/elsewhere"  # of a redirect
     url: str = ""
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -76,7 +77,7 @@ def listening(answer: Answer = lambda got: 204) -> Iterator[Sink]:
             with contextlib.suppress(OSError):  # whoever called may have given up
                 self.send_response(status)
                 if 300 <= status < 400:
-                    self.send_header("Location", "/elsewhere")
+                    self.send_header("Location", sink.location)
                 self.send_header("Content-Length", str(len(said)))
                 self.end_headers()
                 self.wfile.write(said)

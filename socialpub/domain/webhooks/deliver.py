@@ -75,6 +75,15 @@ class Receiver:
     url: str
     secrets: list[str]
 
+    @property
+    def share(self) -> Share:
+        """In whose share it is called."""
+        try:
+            host = urlsplit(self.url).netloc.lower()
+        except ValueError:  # registered under other settings; the call will be refused
+            host = ""
+        return Share(host, self.organization)
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -176,6 +185,9 @@ class Deliverer:
         self._behind: set[str] = set()  # endpoints where something waits for another event of its post
         self._calls: dict[str, set[int]] = defaultdict(set)  # under way, by endpoint: numbers of deliveries
         self._posts: set[tuple[str, str]] = set()  # (endpoint, post) of those under way
+        self._ended: set[int] = (
+            set()
+        )  # deliveries since the look that is under way began: it may have seen them pending
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="deliverer", daemon=True)
 
@@ -245,7 +257,9 @@ class Deliverer:
                 self._rung.add(endpoint)
                 if self._next.get(endpoint) == due:
                     del self._next[endpoint]
-            rung = [endpoint for endpoint in self._rung if len(self._calls.get(endpoint, ())) < AT_ONCE]
+            full = {endpoint for endpoint in self._rung if len(self._calls.get(endpoint, ())) >= AT_ONCE}
+            rung = list(self._rung - full)
+            self._more |= full  # looked at again once half of their calls have ended
             self._rung.clear()
             return rung
 
@@ -253,6 +267,7 @@ class Deliverer:
         service, now = self._service, self._service.now_ms
         with self._changed:
             most = AT_ONCE + len(self._calls.get(endpoint, ()))
+            self._ended.clear()
 
         def look() -> tuple[Receiver | None, list[Due], int | None]:
             to = receiver(service, endpoint)
@@ -274,9 +289,9 @@ class Deliverer:
             self._begin(to, each)
 
     def _enter(self, endpoint: str, due: Due) -> bool:
-        """Whether a delivery may begin: not one that is under way, nor one behind another of its post."""
+        """Whether a delivery may begin: not one that is under way or was, nor one behind another of its post."""
         calls = self._calls[endpoint]
-        if due.number in calls:
+        if due.number in calls or due.number in self._ended:
             return False
         if self._stopping or len(calls) >= AT_ONCE:
             self._more.add(endpoint)
@@ -291,9 +306,8 @@ class Deliverer:
 
     def _begin(self, to: Receiver | None, due: Due) -> None:
         assert to is not None, "nothing is chosen for an endpoint that is not there"
-        share = Share(urlsplit(to.url).netloc.lower(), to.organization)
         try:
-            self._service.delivering.submit_for(share, self._deliver, to, due)
+            self._service.delivering.submit_for(to.share, self._deliver, to, due)
         except RuntimeError:  # the pool is closed: the server stops
             self._end(to.id, due, None)
 
@@ -305,6 +319,9 @@ class Deliverer:
         except ApiError as error:  # it could not be written: it is still pending, and goes out again
             log.warning("the end of delivery %s could not be written: %s", due.id, error.message)
             again_at = self._service.now_ms + int(NAP_SECONDS * 1000)
+        except Exception:  # noqa: BLE001 - nobody reads the pool's answer
+            log.exception("the end of delivery %s could not be written", due.id)
+            again_at = self._service.now_ms + int(NAP_SECONDS * 1000)
         finally:
             self._end(to.id, due, again_at)
 
@@ -312,6 +329,7 @@ class Deliverer:
         with self._changed:
             calls = self._calls[endpoint]
             calls.discard(due.number)
+            self._ended.add(due.number)
             if due.post is not None:
                 self._posts.discard((endpoint, due.post))
             if again_at is not None:

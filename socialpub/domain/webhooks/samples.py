@@ -6,10 +6,8 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from socialpub.base.compact import dumps
-from socialpub.base.fair import Share
 from socialpub.base.runtime import iso
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.actor import Actor, Done
@@ -34,11 +32,6 @@ def receiver(scope: Scope, service: Service, endpoint: str) -> deliver.Receiver:
     """An endpoint of the scope, switched on or off; ApiError `not_found`."""
     row = endpoints.find(scope, endpoint)
     return deliver.receiver_of(service, row)
-
-
-def share(to: deliver.Receiver) -> Share:
-    """In whose share the call is made."""
-    return Share(urlsplit(to.url).netloc.lower(), to.organization)
 
 
 def send(service: Service, to: deliver.Receiver, type_: str, data: Mapping[str, Any], request: str) -> Tried:

@@ -176,7 +176,7 @@ async def test(call: Call) -> Reply:
         type_ = request.type or "post.published"
         data = request.data if request.data is not None else example_of(type_)["data"]
         to = await call.service.read(lambda: samples.receiver(call.narrowed, call.service, endpoint))
-        sending = call.service.delivering.of(samples.share(to))
+        sending = call.service.delivering.of(to.share)
         tried = await asyncio.get_running_loop().run_in_executor(
             sending, samples.send, call.service, to, type_, data, call.request_id
         )

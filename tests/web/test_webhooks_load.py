@@ -1,0 +1,180 @@
+"""Many deliveries: a receiver that is down for an hour, one that hangs among others, and more than fits at once."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from socialpub.domain.shapes.common import parse_instant
+from socialpub.domain.webhooks.deliver import AT_ONCE
+from socialpub.store import sql
+from socialpub.store.models import WebhookAttempt, WebhookDelivery
+from tests.conftest import Tell
+from tests.hooks import ENDPOINTS, ended, register
+from tests.kit import Person, Server, breathe, iso
+from tests.sink import Got, Sink, listening
+from tests.soak.world import TIMED, pressure
+
+WAITS = (5, 10, 20, 40, 80, 160, 320)
+STEP = 0.01  # of a wait: how far the clock goes at once
+
+
+@pytest.fixture
+def server(make_server: Callable[..., Server]) -> Server:
+    return make_server(
+        limits=dict.fromkeys(("posts", "writes", "reads"), 1_000_000),
+        webhooks={"timeout": 60},  # what hangs does so to the end of the test
+    )
+
+
+def schedule(server: Server, person: Person, accounts: list[str], seconds: float = 86400) -> list[str]:
+    """A batch of posts that are due later: two events each, told in this order. Their ids."""
+    at = iso(server.clock.now_ms() + int(seconds * 1000))
+    body = {"targets": [{"accountId": account} for account in accounts], "text": "hello", "scheduledAt": at}
+    answer = person.api.publish(body)
+    assert answer.status_code == 202, answer.text
+    return [result["postId"] for result in answer.json()["results"]]
+
+
+def first(server: Server, query: str, *values: Any) -> Any:
+    return server.service.read(lambda: sql.first(query, values)).result()
+
+
+# --- More than fits at once ----------------------------------------------------------------------------------------
+
+
+def test_what_comes_while_all_places_of_an_endpoint_are_taken_goes_out_after_them(
+    server: Server, alice: Person, sink: Sink
+) -> None:
+    over = threading.Event()
+    sink.answer = lambda got: 204 if over.wait(60) else 500
+    register(alice, sink.url, events=["post.queued"])
+    for _ in range(AT_ONCE):
+        schedule(server, alice, [alice.bluesky])
+    sink.wait(AT_ONCE)
+    schedule(server, alice, [alice.bluesky])
+    server.service.ring_endpoints([])
+    over.set()
+    assert len(sink.wait(AT_ONCE + 1)) == AT_ONCE + 1
+
+
+# --- Down for an hour ----------------------------------------------------------------------------------------------
+
+EVENTS = 1000
+
+
+@pytest.mark.slow
+def test_a_receiver_is_down_for_an_hour_and_gets_a_thousand_events_by_one_call(
+    server: Server, alice: Person, sink: Sink, tell: Tell
+) -> None:
+    endpoint = register(alice, sink.url)
+    accounts = [server.connect(alice, "bluesky", f"account {number}")["id"] for number in range(25)]
+    sink.answer = lambda got: 503
+    began = server.clock.stop()
+    while first(server, "SELECT count(*) FROM event")[0] < EVENTS:
+        schedule(server, alice, accounts)
+    let_pass(server)
+    rows = server.rows(WebhookDelivery)
+    assert len(rows) == EVENTS
+    assert {(row["status"], row["attempts"]) for row in rows} == {("failed", 8)}
+    assert len(sink.got) == 8 * EVENTS
+    times = defaultdict(list)
+    for attempt in server.rows(WebhookAttempt):
+        times[attempt["delivery"]].append(attempt["started_at"])
+    for started in times.values():
+        started.sort()
+        assert started[0] == began
+        for before, after, wait in zip(started[:-1], started[1:], WAITS, strict=True):
+            assert wait <= (after - before) / 1000 <= wait * (1.1 + 2 * STEP) + 0.05
+    assert len({tuple(started) for started in times.values()}) > EVENTS / 2  # not all at the same moment
+    sent = {got.event["id"]: got.body for got in sink.got}
+
+    server.skip(3600 - (server.clock.now_ms() - began) / 1000)
+    sink.got.clear()
+    sink.answer = lambda got: 204
+    again = alice.api.post(f"{ENDPOINTS}/{endpoint['id']}/redeliver", json={"since": iso(began)})
+    assert (again.status_code, again.json()) == (202, {"count": EVENTS})
+    got = sink.wait(EVENTS, 120)
+    assert {call.event["id"]: call.body for call in got} == sent
+    ended(server, alice, EVENTS, "succeeded")
+    assert len(sink.got) == EVENTS
+    assert {(row["status"], row["attempts"]) for row in server.rows(WebhookDelivery)} == {("succeeded", 9)}
+    tell(f"{EVENTS} events, 8 attempts each, then delivered by one call, each under its id")
+
+
+def let_pass(server: Server) -> None:
+    """Time goes on in small steps, each once nothing is due any more, until nothing is to come."""
+    query = "SELECT count(*) FILTER (WHERE next_attempt_at <= ?1), min(next_attempt_at), max(tries)"
+    query += " FROM webhook_delivery WHERE status = 'pending'"
+    while True:
+        now = server.clock.now_ms()
+        due, soonest, tries = first(server, query, now)
+        if soonest is None:
+            return
+        if due:
+            breathe()
+            continue
+        server.skip((soonest - now) / 1000 + WAITS[tries - 1] * STEP)
+
+
+# --- One hangs -----------------------------------------------------------------------------------------------------
+
+ENDPOINT_COUNT, ROUNDS = 100, 11
+P99_SECONDS, DUE_SECONDS = 2.0, 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_one_of_a_hundred_endpoints_hangs_and_the_others_get_all_of_two_thousand_events(
+    server: Server, alice: Person, sink: Sink, tell: Tell
+) -> None:
+    people = [server.person(f"P{number}", organization=alice.organization, bound=True) for number in range(99)]
+    accounts = [server.connect(person, "bluesky")["id"] for person in people]
+    late: list[float] = []
+    busy = pressure()
+
+    def answer(got: Got) -> int:
+        late.append(server.clock.now_ms() / 1000 - at_of(server, got))
+        return 204
+
+    sink.answer = answer
+    over = threading.Event()
+    with listening(lambda got: 204 if over.wait(120) else 500) as hanging:
+        register(alice, hanging.url)  # it is to get all of them, and holds all the calls that it gets
+        for number, person in enumerate(people):
+            register(person, f"{sink.url}/{number}")
+        due = schedule(server, alice, [alice.bluesky], 3)
+        scheduled = [
+            schedule(server, alice, accounts[begin : begin + 25]) for _ in range(ROUNDS) for begin in range(0, 99, 25)
+        ]
+        posts = [post for batch in scheduled for post in batch]
+        got = sink.wait(2 * len(posts), 120)
+        out = server.wait(due[0], "published", seconds=60)
+        assert len(hanging.got) == AT_ONCE  # it still holds every one
+        lateness = (out["published_at"] - out["scheduled_at"]) / 1000
+        over.set()
+        hanging.wait(2 * len(posts) + 3, 120)
+    assert len(posts) * 2 >= 2000
+    assert Counter(call.path for call in got) == {f"/hooks/{number}": 2 * ROUNDS for number in range(99)}
+    by_post = defaultdict(list)
+    for call in got:
+        by_post[call.event["data"]["id"]].append(call.event["type"])
+    assert set(by_post) == set(posts)
+    assert {tuple(types) for types in by_post.values()} == {("post.queued", "post.validated")}
+    late.sort()
+    p99 = late[len(late) * 99 // 100]
+    tell(
+        f"{2 * len(posts)} events, {ENDPOINT_COUNT} endpoints, one hangs: the others' p99 {p99:.2f} s, "
+        f"a due post {lateness:.2f} s late"
+    )
+    assert p99 < P99_SECONDS * busy or not TIMED
+    assert lateness < DUE_SECONDS * busy or not TIMED
+
+
+def at_of(server: Server, got: Got) -> float:
+    """When the event happened, in seconds."""
+    return parse_instant(got.event["createdAt"]) / 1000
