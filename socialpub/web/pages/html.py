@@ -38,6 +38,13 @@ def page(template: str, status: int = 200, cookies: tuple[str, ...] = (), **valu
     return Reply(render(template, **values), status, {}, CONTENT_TYPE, cookies)
 
 
+def source(template: str) -> str:
+    """A template's text as it stands."""
+    environment = _environment()
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, template)[0]
+
+
 def inline(text: str) -> Markup:
     """Our own plain words with `code` and **strong** set; everything else is escaped."""
     shown = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))

@@ -15,6 +15,14 @@ from socialpub.web.openapi.document import Reference
 from socialpub.web.pages import html
 
 Json = dict[str, Any]
+VERIFIERS = {
+    "Python": "python.py",
+    "TypeScript": "typescript.ts",
+    "Go": "go.go",
+    "PHP": "php.php",
+    "Shell": "shell.sh",
+}
+"""How a receiver checks a signature, by the language."""
 # What a path's `{id}` stands for in the examples is the id of the example answer.
 
 
@@ -38,6 +46,7 @@ async def events(call: Call) -> Reply:
         headers=_parameters(document, next(iter(document["webhooks"].values()))["post"]),
         envelope=schema_view("Event", document["components"]["schemas"]["Event"]),
         delivered="/v1/webhook-endpoints" in document["paths"],
+        verifiers={name: html.source(f"docs/verifiers/{file}") for name, file in VERIFIERS.items()},
     )
 
 
