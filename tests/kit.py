@@ -240,6 +240,7 @@ class Server:
     clock: Clock
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     host: Host = field(init=False)
+    at_port: int = 0  # 0: whichever is free
     url: str = ""
     service: Service = field(init=False)
     engine: Engine = field(init=False)
@@ -268,7 +269,7 @@ class Server:
 
     def start(self, **config: Any) -> Server:
         """Serve; `config`: settings of Sanic in place of the application's."""
-        sock = net.listen("127.0.0.1", 0)
+        sock = net.listen("127.0.0.1", self.at_port)
         settings = self.settings(sock.getsockname()[1])
         if not settings.database_path.exists():
             settings.database_path.write_bytes(_migrated())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +18,8 @@ from socialpub import __version__, platforms
 from socialpub.base import private, redact
 from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
-from socialpub.commands import admin, example, resume, serve, trail
+from socialpub.commands import admin, example, listen, resume, serve, trail
+from socialpub.domain.core.events import EVENTS
 from socialpub.domain.people import users
 from socialpub.domain.shapes.errors import error_body
 from socialpub.store.locks import StartError
@@ -75,7 +77,7 @@ def _exit_code(error: Exception) -> int:
     if isinstance(error, serve.RefusedError):
         return REFUSED
     if isinstance(error, ApiError):
-        if error.code == "platform_auth_failed":
+        if error.code in ("platform_auth_failed", "unauthenticated"):
             return AUTHENTICATION
         return REFUSED if error.status in (400, 403, 404, 409) else FAILED
     return FAILED
@@ -108,7 +110,7 @@ def _plain(value: Any) -> str:
 def parser() -> argparse.ArgumentParser:
     """Every command with its options; --config and --json stand before or after the command."""
     top = argparse.ArgumentParser(
-        prog="socialpub", description="Publish to social platforms: once, on time, with proof."
+        prog="socialpub", description="Publish to social platforms: once, on time, with proof.", allow_abbrev=False
     )
     top.add_argument("--version", action="version", version=__version__)
     _common(top, default=True)
@@ -139,8 +141,36 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--skip-overdue", action="store_true", help="fail every overdue post instead of publishing it")
     config = _group(commands, "config", "the settings file")
     _add(config, "example", example.show, "print socialpub.toml.example: every setting with its default")
+    _webhooks(commands)
     _administration(commands)
     return top
+
+
+def _webhooks(commands: Any) -> None:
+    about = "forward every event that happens from now on to an address of this machine, signed like a delivery"
+    command = _add(commands, "listen", listen.listen, about)
+    _over_the_api(command)
+    command.add_argument("--forward-to", metavar="URL", help="such as http://localhost:3000/hook")
+    command.add_argument("--types", help="only these types, separated by commas")
+    command.add_argument("--print", action="store_true", help="print the events themselves, too")
+    command.add_argument("--secret", help="sign with this secret (whsec_ and base64), not with a new one")
+    command.add_argument("--header-prefix", default="X-Service", help="webhooks.header_prefix of the server")
+
+    command = _add(
+        commands, "trigger", listen.trigger, "send a sample event to the webhook endpoints that want its type"
+    )
+    command.add_argument("type", metavar="TYPE", choices=EVENTS, help=", ".join(EVENTS))
+    _over_the_api(command)
+    command.add_argument("--endpoint", metavar="ID", help="to this endpoint, also if it is off or wants other types")
+    command.add_argument("--data", metavar="JSON", help="what the sample carries in place of its example data")
+
+
+def _over_the_api(command: argparse.ArgumentParser) -> None:
+    """For a server that may be anywhere."""
+    key = os.environ.get("SOCIALPUB_KEY")
+    command.add_argument("--url", default="http://127.0.0.1:8080", help="the server (default http://127.0.0.1:8080)")
+    command.add_argument("--key", default=key, required=not key, help="an API key (default $SOCIALPUB_KEY)")
+    command.set_defaults(usage=command.error)
 
 
 def _administration(commands: Any) -> None:

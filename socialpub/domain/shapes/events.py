@@ -249,6 +249,7 @@ class EventsQuery(Request):
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     """Events a page."""
     cursor: Maybe[str] = absent()
-    """`nextCursor` or `endCursor` of an earlier page, or the id of an event: what came after. Empty: as if absent."""
+    """`nextCursor` or `endCursor` of an earlier page, or the id of an event: what came after; or `end`: nothing, and an
+    `endCursor` for what happens from now on. Empty: as if absent."""
     profile_id: Maybe[Uuid] = absent()
     """The events of this profile."""

@@ -21,6 +21,7 @@ from socialpub.store import sql
 from socialpub.store.statements import events as statements
 
 LISTING = "events"
+END = "end"  # the cursor of what happens from now on
 LOOKED_AT = 2000
 """Events of the organization that one page looks at, so that a filter that nothing passes costs no more."""
 
@@ -69,7 +70,9 @@ def page(service: Service, scope: Scope, query: EventsQuery) -> str:
 
 
 def _after(service: Service, scope: Scope, cursor: str) -> int:
-    """The number to go on after: of a page's end, or of the event whose id it is."""
+    """The number to go on after: of a page's end, of the newest event, or of the event whose id it is."""
+    if cursor == END:
+        return sql.value(statements.NEWEST, (scope.organization,)) or 0
     if not cursor.startswith("evt_"):
         return cursors.unseal(service, LISTING, scope.organization, cursor)[0]
     number: int | None = sql.value(statements.NUMBER, (cursor, scope.organization, scope.profile))

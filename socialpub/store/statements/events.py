@@ -16,3 +16,5 @@ PAGE = """
 """
 
 NUMBER = "SELECT number FROM event WHERE id = ?1 AND organization = ?2 AND (?3 IS NULL OR profile = ?3)"
+
+NEWEST = "SELECT number FROM event WHERE organization = ? ORDER BY number DESC LIMIT 1"

@@ -1,0 +1,194 @@
+"""`socialpub listen` and `socialpub trigger` against a real server, which they know by URL and key alone."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.commands.conftest import Process, Run
+from tests.hooks import register
+from tests.kit import Person, Server, error_of, iso
+from tests.sink import Got, Sink, listening
+
+Start = Callable[..., Process]
+SECRET = "whsec_" + "QUJD" * 11
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    with listening() as sink:
+        yield sink
+
+
+def happens(server: Server, person: Person) -> str:
+    """A post is scheduled: `post.queued`, then `post.validated`. Its id."""
+    body = {
+        "targets": [{"accountId": person.bluesky}],
+        "text": "hello",
+        "scheduledAt": iso(server.clock.now_ms() + 10**8),
+    }
+    answer = person.api.publish(body)
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["results"][0]["postId"])
+
+
+@pytest.fixture
+def listener(start: Start, server: Server, alice: Person) -> Callable[..., Process]:
+    def begin(*more: str) -> Process:
+        process = start("listen", "--url", server.url, "--key", alice.key, *more)
+        process.until("listening to ")
+        return process
+
+    return begin
+
+
+# --- listen --------------------------------------------------------------------------------------------------------
+
+
+def test_what_happens_from_now_on_is_forwarded_signed_and_told(
+    server: Server, alice: Person, sink: Sink, listener: Callable[..., Process]
+) -> None:
+    before = happens(server, alice)
+    process = listener("--forward-to", sink.url)
+    secret = process.until("signing secret: ").split()[-1]
+    post = happens(server, alice)
+    got = sink.wait(2)
+    assert [(call.event["type"], call.event["data"]["id"]) for call in got] == [
+        ("post.queued", post),
+        ("post.validated", post),
+    ]
+    assert before not in {call.event["data"]["id"] for call in got}
+    assert all(call.is_signed(secret) for call in got)
+    for call in got:
+        assert process.line() == f"{call.event['type']}  {call.event['id']}  204\n"
+        assert call.headers["x-service-event-id"] == call.event["id"] == call.headers["webhook-id"]
+        assert call.headers["x-service-delivery-id"].startswith("dlv_")
+    assert process.stop(signal.SIGINT) == 0
+
+
+def test_it_forwards_the_very_bytes_that_a_webhook_endpoint_gets(
+    server: Server, alice: Person, sink: Sink, listener: Callable[..., Process]
+) -> None:
+    listener("--forward-to", sink.url, "--secret", SECRET)
+    with listening() as endpoint:
+        register(alice, endpoint.url)
+        happens(server, alice)
+        assert [call.body for call in endpoint.wait(2)] == [call.body for call in sink.wait(2)]
+    assert all(call.is_signed(SECRET) for call in sink.got)
+
+
+def test_only_the_types_that_are_asked_for_and_the_events_themselves_on_request(
+    server: Server, alice: Person, listener: Callable[..., Process]
+) -> None:
+    process = listener("--types", "post.validated", "--print", "--json")
+    happens(server, alice)
+    told = json.loads(process.line())
+    assert (told["type"], told["status"]) == ("post.validated", None)
+    assert told["event"] == alice.api.get("/v1/events").json()["data"][-1]
+    assert process.stop(signal.SIGINT) == 0
+
+
+def test_it_goes_on_when_the_receiver_fails_or_is_gone(
+    server: Server, alice: Person, sink: Sink, listener: Callable[..., Process]
+) -> None:
+    sink.answer = lambda got: 500 if len(sink.got) == 1 else 204
+    process = listener("--forward-to", sink.url, "--types", "post.queued")
+    for status in ("500", "204"):
+        happens(server, alice)
+        assert process.line().split()[-1] == status
+    with listening() as gone:
+        url = gone.url
+    process = listener("--forward-to", url, "--types", "post.queued")
+    for _ in range(2):
+        happens(server, alice)
+        assert "could not be reached" in process.line()
+    assert process.stop(signal.SIGINT) == 0
+
+
+def test_it_goes_on_when_the_server_was_away(
+    server: Server, alice: Person, sink: Sink, listener: Callable[..., Process]
+) -> None:
+    process = listener("--forward-to", sink.url, "--types", "post.queued")
+    first = happens(server, alice)
+    sink.wait(1)
+    server.at_port = server.port
+    server.stop()
+    assert "Asking again in 2 s." in process.until("Asking again")
+    server.start()
+    alice.api = server.api(alice.key)
+    second = happens(server, alice)
+    assert [call.event["data"]["id"] for call in sink.wait(2)] == [first, second]
+
+
+def test_a_key_that_nobody_knows_ends_it_with_4_and_bad_options_with_2(server: Server, run: Run) -> None:
+    bad = "svc_live_" + "0" * 49
+    ended = run("listen", "--url", server.url, "--key", bad, "--print")
+    assert (ended.code, ended.out) == (4, "")
+    assert run("listen", "--url", server.url, "--key", bad).code == 2
+    assert run("listen", "--url", server.url, "--key", bad, "--print", "--secret", "whsec_?").code == 2
+
+
+# --- trigger -------------------------------------------------------------------------------------------------------
+
+
+def test_a_sample_goes_to_every_endpoint_that_wants_the_type(
+    server: Server, alice: Person, sink: Sink, run: Run
+) -> None:
+    wanting = {register(alice, f"{sink.url}/{number}")["id"] for number in range(2)}
+    register(alice, f"{sink.url}/other", events=["post.queued"])
+    off = register(alice, f"{sink.url}/off")["id"]
+    alice.api.patch(f"/v1/webhook-endpoints/{off}", json={"active": False})
+    ended = run("--json", "trigger", "post.failed", "--url", server.url, "--key", alice.key)
+    assert ended.code == 0, ended.err
+    assert {row["endpoint"] for row in ended.json} == wanting
+    assert {(row["delivered"], row["status"]) for row in ended.json} == {(True, 204)}
+    assert {call.path for call in sink.wait(2)} == {"/hooks/0", "/hooks/1"}
+    assert {call.event["type"] for call in sink.got} == {"post.failed"}
+    assert {call.event["id"] for call in sink.got} == {row["event"] for row in ended.json}
+
+
+def test_data_of_ones_own_to_one_endpoint_that_refuses_it(server: Server, alice: Person, sink: Sink, run: Run) -> None:
+    def refuse(got: Got) -> int:
+        return 422
+
+    sink.answer = refuse
+    endpoint = register(alice, sink.url, events=["post.queued"])["id"]
+    options = ("--url", server.url, "--key", alice.key, "--endpoint", endpoint)
+    ended = run("--json", "trigger", "post.failed", *options, "--data", '{"id": "42"}')
+    assert ended.out, ended.err
+    assert (ended.code, ended.json[0]["status"], ended.json[0]["errorName"]) == (1, 422, "http_4xx")
+    assert sink.got[0].event["data"] == {"id": "42"}
+    assert run("trigger", "post.failed", *options, "--data", "[1]").code == 2
+
+
+def test_types_endpoints_and_keys_that_are_not_there(server: Server, alice: Person, run: Run) -> None:
+    options = ("--url", server.url, "--key", alice.key)
+    assert run("trigger", "post.gone", *options).code == 2
+    nobody = run("trigger", "post.failed", *options)
+    assert (nobody.code, "no endpoint" in nobody.err) == (3, True)
+    assert run("trigger", "post.failed", *options, "--endpoint", "whe_" + "0" * 22).code == 3
+    assert run("trigger", "post.failed", "--url", server.url, "--key", "svc_live_" + "0" * 49).code == 4
+    with listening() as gone:
+        url = gone.url.removesuffix("/hooks")
+    assert run("trigger", "post.failed", "--url", url, "--key", alice.key).code == 1
+
+
+# --- The cursor of now ---------------------------------------------------------------------------------------------
+
+
+def test_the_cursor_end_is_the_place_after_the_newest_event(server: Server, alice: Person, charlie: Person) -> None:
+    empty = alice.api.get("/v1/events", params={"cursor": "end"}).json()
+    happens(server, alice)
+    happens(server, charlie)
+    page = alice.api.get("/v1/events", params={"cursor": "end"}).json()
+    assert (page["data"], page["nextCursor"]) == ([], None)
+    assert alice.api.get("/v1/events", params={"cursor": page["endCursor"]}).json()["data"] == []
+    since = alice.api.get("/v1/events", params={"cursor": empty["endCursor"]}).json()["data"]
+    assert [event["type"] for event in since] == ["post.queued", "post.validated"]
+    post = happens(server, alice)
+    later = alice.api.get("/v1/events", params={"cursor": page["endCursor"]}).json()["data"]
+    assert [event["data"]["id"] for event in later] == [post] * 2
+    assert error_of(alice.api.get("/v1/events", params={"cursor": "END"}))["rule"] == "cursor"
