@@ -34,6 +34,7 @@ class SystemClock:
         return time.monotonic()
 
 
+SYSTEM_ENTROPY: crypto.Entropy = secrets.token_bytes
 DRAWN = 64  # random numbers at once: each draw is a call of the system
 
 
@@ -74,7 +75,7 @@ class Runtime:
     settings: config.Settings
     vault: crypto.Vault
     clock: Clock = field(default_factory=SystemClock)
-    entropy: crypto.Entropy = secrets.token_bytes
+    entropy: crypto.Entropy = SYSTEM_ENTROPY
     resolver: net.Resolver = net.resolve
     open_http: Callable[[net.Policy], net.Http] = net.open_http
     host: host.Host = field(default_factory=host.this_host)
@@ -92,7 +93,7 @@ class Runtime:
 
 
 def load_vault(
-    settings: config.Settings, entropy: crypto.Entropy = secrets.token_bytes, *, needed: Collection[str] = ()
+    settings: config.Settings, entropy: crypto.Entropy = SYSTEM_ENTROPY, *, needed: Collection[str] = ()
 ) -> crypto.Vault:
     """The vault of the configured master keys, or of the key file, which is made where no key is needed yet.
 

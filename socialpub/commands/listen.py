@@ -6,7 +6,6 @@ import argparse
 import base64
 import binascii
 import json
-import secrets
 import sys
 import threading
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from socialpub.base import net
 from socialpub.base.compact import dumps
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import Ids, SystemClock
+from socialpub.base.runtime import SYSTEM_ENTROPY, Ids, SystemClock
 from socialpub.commands.serve import RefusedError
 from socialpub.domain.webhooks import signing
 
@@ -67,7 +66,7 @@ def listen(options: argparse.Namespace) -> None:
     """Hand on every event that happens from now on, until Ctrl-C."""
     if not options.forward_to and not options.print:
         options.usage("name --forward-to, or --print, or both")
-    secret = options.secret or "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+    secret = options.secret or "whsec_" + base64.b64encode(SYSTEM_ENTROPY(32)).decode()
     try:
         base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except binascii.Error:
@@ -122,7 +121,7 @@ class Forward:
     def __init__(self, options: argparse.Namespace, secret: str) -> None:
         self._options, self._secret = options, secret
         self._clock = SystemClock()
-        self._ids = Ids(self._clock, secrets.token_bytes)
+        self._ids = Ids(self._clock, SYSTEM_ENTROPY)
 
     def hand_on(self, event: Json) -> None:
         """Send it, where it is to be sent, and say what came of it; a receiver that fails stops nothing."""

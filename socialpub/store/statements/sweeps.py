@@ -71,8 +71,9 @@ PART_OF_ATTEMPTS = """
         SELECT rowid AS place, started_at AS at FROM attempt WHERE rowid > ? ORDER BY rowid LIMIT ?
     )
 """
-_DELIVERED = "event > ?1 AND event <= ?2 AND created_at < ?3 AND status <> 'pending'"
-FORGET_CALLS = f"DELETE FROM webhook_attempt WHERE delivery IN (SELECT id FROM webhook_delivery WHERE {_DELIVERED})"
+_DELIVERED = """event > ?1 AND event <= ?2 AND created_at < ?3
+    AND (status <> 'pending' OR endpoint IN (SELECT id FROM webhook_endpoint WHERE deleted_at IS NOT NULL))"""
+FORGET_CALLS = f"DELETE FROM webhook_attempt WHERE delivery IN (SELECT number FROM webhook_delivery WHERE {_DELIVERED})"
 FORGET_DELIVERIES = f"DELETE FROM webhook_delivery WHERE {_DELIVERED}"
 # Not the newest, whose number the next would get again.
 FORGET_EVENTS = f"""
