@@ -6,6 +6,8 @@ import statistics
 import time
 from collections.abc import Iterator
 
+import httpx
+
 from benchmarks import postlog
 from benchmarks.goals import SEARCH, Result
 from benchmarks.stage import Stage
@@ -14,17 +16,23 @@ TIMES, QUICK_TIMES = 5, 2
 
 
 def measure(stage: Stage) -> Iterator[Result]:
-    """The slowest text, in the middle of its times."""
-    medians = {text: _milliseconds(stage, text) for texts in postlog.TEXTS.values() for text in texts}
-    slowest = sorted(medians, key=lambda text: -medians[text])
-    told = ", ".join(f"{text[:30]!r} {medians[text]:.1f} ms" for text in slowest[:4])
-    yield Result(SEARCH, medians[slowest[0]], f"{told}; of {len(medians)} texts")
+    """The slowest text, in the middle of its times; one that is given up counts with the time until then."""
+    with httpx.Client(
+        base_url=stage.first.url, headers=stage.first.people.headers, trust_env=False, timeout=60
+    ) as http:
+        found = {text: _asked(stage, http, text) for texts in postlog.TEXTS.values() for text in texts}
+    slowest = sorted(found, key=lambda text: -found[text][0])
+    told = ", ".join(f"{text[:30]!r} {found[text][0]:.1f} ms" for text in slowest[:4])
+    given_up = [text for text, (_, status) in found.items() if status != 200]
+    note = f"; given up: {', '.join(map(repr, given_up))}" if given_up else ""
+    yield Result(SEARCH, found[slowest[0]][0], f"{told}; of {len(found)} texts{note}")
 
 
-def _milliseconds(stage: Stage, text: str) -> float:
-    took = []
+def _asked(stage: Stage, http: httpx.Client, text: str) -> tuple[float, int]:
+    """Milliseconds, and the worst status."""
+    took, statuses = [], []
     for _ in range(QUICK_TIMES if stage.quick else TIMES):
         began = time.perf_counter()
-        stage.first.get("/v1/posts", q=text)
+        statuses.append(http.get("/v1/posts", params={"q": text}).status_code)
         took.append((time.perf_counter() - began) * 1000)
-    return statistics.median(took)
+    return statistics.median(took), max(statuses)
