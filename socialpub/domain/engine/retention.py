@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from socialpub.domain.core.service import Service
@@ -63,14 +64,13 @@ class Retention:
                 self._after[history.setting] = 0
                 self._rests_until[history.setting] = service.runtime.clock.monotonic() + REST_SECONDS
                 break
-            gone += service.write(functools.partial(_forget, history, after=after, last=last, before=before)).result()
+            gone += service.write(functools.partial(_forget, history.forget, (after, last, before))).result()
             self._after[history.setting] = last
         if gone:
             log.info("%d %s past their time were forgotten", gone, history.setting)
         return gone
 
 
-def _forget(history: History, tx: Tx, *, after: int, last: int, before: int) -> int:
-    """The rows of one part that are past their time; how many of the table itself."""
-    counts = [sql.change(text, (after, last, before)) for text in history.forget]
-    return counts[-1]
+def _forget(texts: Sequence[str], part: tuple[int, int, int], _: Tx) -> int:
+    """The rows of one part that are past their time; how many of the table itself, which comes last."""
+    return [sql.change(text, part) for text in texts][-1]
