@@ -121,12 +121,13 @@ def test_a_look_at_a_role_is_found(code: str, found: bool) -> None:
 WRITING = {"insert", "insert_many", "update", "delete", "replace"}
 STATEMENT = re.compile(r"\b(?:(?:INSERT|REPLACE)\s+(?:OR\s+\w+\s+)?INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\b")
 STATEMENTS = {
-    name
+    (module, name)
     for module in sorted(path.stem for path in (PACKAGE / "store" / "statements").glob("[!_]*.py"))
     for name, text in vars(import_module(f"socialpub.store.statements.{module}")).items()
     if isinstance(text, str) and STATEMENT.search(text)
 }
-"""The constants of `store/statements/` that write."""
+"""The constants of `store/statements/` that write: module and name."""
+MODULES = {path.stem for path in (PACKAGE / "store" / "statements").glob("[!_]*.py")}
 
 
 def within(function: ast.AST) -> Iterator[ast.AST]:
@@ -143,8 +144,16 @@ def writes(function: ast.AST) -> bool:
     """Whether it says so itself: `Table.insert(…)`, `Table.update(…)`, or the name of a statement that writes."""
     named = [node for node in within(function) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
     return any(
-        node.attr in STATEMENTS or (node.attr in WRITING and ast.unparse(node.value)[0].isupper()) for node in named
+        is_statement(ast.unparse(node.value), node.attr)
+        or (node.attr in WRITING and ast.unparse(node.value)[0].isupper())
+        for node in named
     )
+
+
+def is_statement(module: str, name: str) -> bool:
+    """Whether it writes; under a name of its own (`import … as`) a module may be any of them."""
+    named = {module} if module in MODULES else MODULES
+    return any((each, name) in STATEMENTS for each in named)
 
 
 def takes_tx(function: Function) -> bool:

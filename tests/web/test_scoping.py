@@ -17,12 +17,13 @@ from socialpub.domain.people.actor import operator
 from socialpub.domain.people.tenancy import SESSION_IDLE_MS
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.store import sql
-from socialpub.store.models import ApiKey, Event, Post, Session, User
+from socialpub.store.models import ApiKey, Event, Post, Session, User, WebhookDelivery
 from socialpub.store.statements.keys import KEY_BY_DIGEST
 from socialpub.web import app as web_app
 from socialpub.web.api import profiles
 from socialpub.web.app import ROUTES
 from socialpub.web.http import Call, Reply, Route
+from tests.hooks import DELIVERIES, ENDPOINTS, deliveries, register
 from tests.kit import UNKNOWN_ID, Person, error_of, untouched
 from tests.web.test_http import address
 from tests.web.test_rule_table import stored
@@ -75,6 +76,21 @@ def picture(world: World, person: Person) -> str:
     return str(answer.json()["id"])
 
 
+def endpoint(world: World, person: Person) -> str:
+    """An endpoint where nobody listens."""
+    return str(register(person, "http://127.0.0.1:1/")["id"])
+
+
+def delivery(world: World, person: Person) -> str:
+    """A delivery that has ended, so that nothing changes by itself."""
+    endpoint(world, person)
+    queued(world, person)
+    found = str(deliveries(person)[0]["id"])
+    ends = {"status": "failed", "next_attempt_at": None}
+    world.server.service.write(lambda tx: WebhookDelivery.update(**ends).execute()).result()
+    return found
+
+
 def to(account_id: str, **fields: Any) -> dict[str, Any]:
     return {"targets": [{"accountId": account_id}], "text": "hello", **fields}
 
@@ -108,6 +124,19 @@ TOUCHES = [
     ),
     Touch("read media", 200, lambda p, found: p.api.get(f"/v1/media/{found}"), picture),
     Touch("delete media", 200, lambda p, found: p.api.delete(f"/v1/media/{found}"), picture),
+    Touch("read an endpoint", 200, lambda p, found: p.api.get(f"{ENDPOINTS}/{found}"), endpoint),
+    Touch("change an endpoint", 200, lambda p, found: p.api.patch(f"{ENDPOINTS}/{found}", json={}), endpoint),
+    Touch("delete an endpoint", 200, lambda p, found: p.api.delete(f"{ENDPOINTS}/{found}"), endpoint),
+    Touch("test an endpoint", 200, lambda p, found: p.api.post(f"{ENDPOINTS}/{found}/test", json={}), endpoint),
+    Touch("exchange a secret", 200, lambda p, found: p.api.post(f"{ENDPOINTS}/{found}/rotate-secret"), endpoint),
+    Touch(
+        "deliver what failed",
+        202,
+        lambda p, found: p.api.post(f"{ENDPOINTS}/{found}/redeliver", json={"since": "2026-01-01T00:00:00Z"}),
+        endpoint,
+    ),
+    Touch("read a delivery", 200, lambda p, found: p.api.get(f"{DELIVERIES}/{found}"), delivery),
+    Touch("deliver again", 202, lambda p, found: p.api.post(f"{DELIVERIES}/{found}/redeliver"), delivery),
     Touch("publish to an account", 200, lambda p, found: p.api.publish(to(found)), account),
     Touch("validate for an account", 200, lambda p, found: p.api.post("/v1/posts/validate", json=to(found)), account),
 ]
@@ -410,6 +439,8 @@ def test_the_test_of_the_table_is_whole() -> None:
     """Each route of the API that names a resource is touched above."""
     touched = {"/v1/posts/<post_id:str>", "/v1/posts/<post_id:str>/retry", "/v1/posts/<post_id:str>/settle"}
     touched |= {"/v1/accounts/<account_id:str>", "/v1/media/<media_id:str>"}
+    touched |= {f"{ENDPOINTS}/<endpoint_id:str>{tail}" for tail in ("", "/test", "/rotate-secret", "/redeliver")}
+    touched |= {f"{DELIVERIES}/<delivery_id:str>{tail}" for tail in ("", "/redeliver")}
     touched |= {
         "/v1/accounts/<account_id:str>/pinterest/boards",
         "/v1/accounts/<account_id:str>/pinterest/default-board",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from socialpub.domain.shapes.events import EVENT_DATA
+from socialpub.domain.webhooks import endpoints
 from socialpub.store.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from tests.hooks import DELIVERIES, ENDPOINTS, deliveries, ended, register
 from tests.kit import Server, breathe, error_of
@@ -301,6 +302,20 @@ def test_bad_fields_are_refused(world: World, sink: Sink) -> None:
     for body in ({}, {"url": 5}, {"url": sink.url, "events": ["post.gone"]}, {"url": sink.url, "more": 1}):
         assert world.alice.api.post(ENDPOINTS, json=body).status_code == 400, body
     assert world.server.rows(WebhookEndpoint) == []
+
+
+def test_an_organization_has_no_more_endpoints_than_it_may(
+    world: World, sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "PER_ORGANIZATION", 2)
+    made = [register(world.alice, sink.url)["id"] for _ in range(2)]
+    refused = error_of(world.bob.api.post(ENDPOINTS, json={"url": sink.url}))
+    assert (refused["rule"], refused["message"]) == (
+        "webhook.endpoints.max",
+        "The organization has 2 webhook endpoints already.",
+    )
+    world.alice.api.delete(f"{ENDPOINTS}/{made[0]}")
+    register(world.bob, sink.url)
 
 
 def test_a_profiles_key_has_endpoints_of_its_own(world: World, sink: Sink) -> None:

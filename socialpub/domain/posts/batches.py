@@ -169,11 +169,11 @@ class Ended:
 class Ending:
     """The end of a batch, while it is waited for (`with`): seen in the transaction that moves the last of its posts.
 
-    `owed` is written there too: an answer is kept for its key with the result that it tells.
+    Its answer is kept for the key there too, with the result that it tells.
     """
 
-    def __init__(self, service: Service, batch: str, owed: Callable[[Tx, BatchBody], object]) -> None:
-        self._service, self._batch, self._owed = service, batch, owed
+    def __init__(self, service: Service, batch: str, key: limits.Key | None) -> None:
+        self._service, self._batch, self._key = service, batch, key
         self._name = f"batch:{batch}"
         self._ended: Ended | None = None
 
@@ -195,11 +195,12 @@ class Ending:
 
     def _written(self, tx: Tx, body: BatchBody) -> Ended:
         try:
-            self._owed(tx, body)
+            if self._key:
+                limits.keep(self._service, tx, self._key.id, answer_of(body))
         except (sqlite3.Error, peewee.PeeweeException):  # nothing of the transaction may stand
             raise
         except Exception:  # noqa: BLE001 - the result of a send is written whatever becomes of its answer
-            log.exception("what batch %s owes at its end could not be written with it", self._batch)
+            log.exception("the answer of batch %s could not be kept with its end", self._batch)
             return Ended(body, written=False)
         return Ended(body, written=True)
 
@@ -216,7 +217,7 @@ class Ending:
 
 async def as_known(service: Service, opening: BatchBody, seconds: float) -> BatchBody:
     """A batch that somebody else has made: once it has ended, or as it is after `seconds`."""
-    with Ending(service, opening["id"], lambda tx, body: None) as ending:
+    with Ending(service, opening["id"], None) as ending:
         body = await as_it_is(service, opening)
         if "scheduledAt" in opening or all(result["status"] in moves.TERMINAL for result in body["results"]):
             return body

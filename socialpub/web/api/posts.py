@@ -25,7 +25,6 @@ from socialpub.domain.shapes.posts import (
     ValidateRequest,
     ValidationBody,
 )
-from socialpub.store.db import Tx
 from socialpub.web import prefer
 from socialpub.web.api.writes import commit, commit_bare
 from socialpub.web.examples import (
@@ -241,7 +240,7 @@ async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.A
     async with call.turn():
         request = await call.parsed(PublishRequest)
         order = await accept.prepare(call.who, request, ear, call.inline)
-    with batches.Ending(service, order.batch, functools.partial(_keep, call)) as ending:
+    with batches.Ending(service, order.batch, call.key) as ending:
         accepted = await accept.commit(order)
         if not accepted.claims:
             return batches.answer_of(accepted.body)
@@ -251,12 +250,6 @@ async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.A
     if call.key is None or (ended and ended.written):
         return answer
     return await batches.keep_answer(service, call.key, answer)
-
-
-def _keep(call: Call, tx: Tx, body: BatchBody) -> None:
-    """In the transaction in which a batch ends: its answer is kept with it."""
-    if call.key:
-        limits.keep(call.service, tx, call.key.id, batches.answer_of(body))
 
 
 VALIDATION: ValidationBody = {
