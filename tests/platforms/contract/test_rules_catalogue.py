@@ -166,6 +166,7 @@ ADDED_SERVICE = {
     "http.timeout",
     "media.quota",
     "service.stopping",
+    "webhook.endpoints.max",
 }
 
 
