@@ -20,7 +20,7 @@ from socialpub.store.models import Event, Idempotency
 from tests.kit import Clock, Server, breathe, error_of, iso
 from tests.web.model import HOUR, MINUTE, Model, Mood
 
-SEED, SEQUENCES = 20_261_120, 20  # of a run
+SEED, SEQUENCES = 20_261_220, 20  # of a run
 STEPS, RESTARTS = 30, 2  # of a sequence
 PATIENCE = 15.0
 FAULTS: dict[Mood, list[dict[str, Any]]] = {

@@ -40,6 +40,7 @@ class Touch:
     status: int
     send: Callable[[Person, str], httpx.Response]
     make: Callable[[World, Person], str]
+    in_profile: bool = True  # what a key of the whole organization makes belongs to a profile all the same
 
     def __str__(self) -> str:
         return self.name
@@ -124,16 +125,17 @@ TOUCHES = [
     ),
     Touch("read media", 200, lambda p, found: p.api.get(f"/v1/media/{found}"), picture),
     Touch("delete media", 200, lambda p, found: p.api.delete(f"/v1/media/{found}"), picture),
-    Touch("read an endpoint", 200, lambda p, found: p.api.get(f"{ENDPOINTS}/{found}"), endpoint),
-    Touch("change an endpoint", 200, lambda p, found: p.api.patch(f"{ENDPOINTS}/{found}", json={}), endpoint),
-    Touch("delete an endpoint", 200, lambda p, found: p.api.delete(f"{ENDPOINTS}/{found}"), endpoint),
-    Touch("test an endpoint", 200, lambda p, found: p.api.post(f"{ENDPOINTS}/{found}/test", json={}), endpoint),
-    Touch("exchange a secret", 200, lambda p, found: p.api.post(f"{ENDPOINTS}/{found}/rotate-secret"), endpoint),
+    Touch("read an endpoint", 200, lambda p, found: p.api.get(f"{ENDPOINTS}/{found}"), endpoint, False),
+    Touch("change an endpoint", 200, lambda p, found: p.api.patch(f"{ENDPOINTS}/{found}", json={}), endpoint, False),
+    Touch("delete an endpoint", 200, lambda p, found: p.api.delete(f"{ENDPOINTS}/{found}"), endpoint, False),
+    Touch("test an endpoint", 200, lambda p, found: p.api.post(f"{ENDPOINTS}/{found}/test", json={}), endpoint, False),
+    Touch("exchange a secret", 200, lambda p, found: p.api.post(f"{ENDPOINTS}/{found}/rotate-secret"), endpoint, False),
     Touch(
         "deliver what failed",
         202,
         lambda p, found: p.api.post(f"{ENDPOINTS}/{found}/redeliver", json={"since": "2026-01-01T00:00:00Z"}),
         endpoint,
+        in_profile=False,
     ),
     Touch("read a delivery", 200, lambda p, found: p.api.get(f"{DELIVERIES}/{found}"), delivery),
     Touch("deliver again", 202, lambda p, found: p.api.post(f"{DELIVERIES}/{found}/redeliver"), delivery),
