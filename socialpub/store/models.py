@@ -203,6 +203,11 @@ class Media(BaseModel):
 
 
 Media.add_index(Media.index(Media.size_bytes, name="media_kept").where(SQL("deleted_at IS NULL")))
+Media.add_index(  # `size_bytes > 0` keeps SQLite from taking it for asset ids of an organization
+    Media.index(Media.organization, Media.size_bytes, name="media_held").where(
+        SQL("deleted_at IS NULL AND size_bytes > 0")
+    )
+)
 
 
 class Batch(BaseModel):

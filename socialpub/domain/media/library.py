@@ -11,8 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from peewee import fn
-
 from socialpub import platforms
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError, refuse
@@ -90,7 +88,7 @@ async def _upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> 
     service, asked = who.service, fields.profile_id
     if who.scope.profile is not None and asked not in (None, who.scope.profile):
         raise refuse("profile.scope_mismatch")
-    await service.read(lambda: check_profile(who.scope, asked))
+    await service.read(lambda: profiles.check(who.scope, asked))
     threads = service.pool.of(Share(owner=who.scope.organization))
     facts = await asyncio.get_running_loop().run_in_executor(threads, take, service, arriving, who.scope.organization)
     async with bound(service, [facts]):
@@ -99,7 +97,7 @@ async def _upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> 
 
 def _record(tx: Tx, who: Actor, facts: Facts, fields: MediaFields) -> Done:
     named(who.service, tx, [facts])
-    check_profile(who.scope, fields.profile_id)
+    profiles.check(who.scope, fields.profile_id)
     profile = fields.profile_id or who.scope.profile
     made = new_id(who.service)
     insert(who.service, tx, who.scope.organization, profile, facts, fields.alt_text, made)
@@ -133,8 +131,7 @@ def _check_quota(service: Service, organization: str, coming: int) -> None:
     most = service.runtime.settings.media.organization_bytes
     if not most:
         return
-    there = (Media.organization == organization) & Media.deleted_at.is_null()
-    held = int(Media.select(fn.COALESCE(fn.SUM(Media.size_bytes), 0)).where(there).scalar())
+    held = sql.first(accepting.MEDIA_HELD, (organization,))[0]
     if held + coming > most:
         raise refuse("media.quota", f"The organization's media have {held:,} of {most:,} bytes; this has {coming:,}.")
 
@@ -248,7 +245,7 @@ def page(service: Service, scope: Scope, query: MediaQuery) -> MediaPage:
     ApiError `not_found` for a profile out of scope, `cursor` for a cursor that this list did not make.
     """
     profile = scope.narrowed(query.profile_id)
-    check_profile(scope, query.profile_id)
+    profiles.check(scope, query.profile_id)
     found = _usable(scope, profile)
     if query.cursor:
         at, last = cursors.unseal(service, LISTING, scope.organization, query.cursor)
@@ -258,12 +255,6 @@ def page(service: Service, scope: Scope, query: MediaQuery) -> MediaPage:
     more = shown[-1] if len(rows) > query.limit else None
     cursor = more and cursors.seal(service, LISTING, scope.organization, more["created_at"], more["id"])
     return {"data": [body(service, row) for row in shown], "nextCursor": cursor}
-
-
-def check_profile(scope: Scope, profile: str | None) -> None:
-    """ApiError `not_found` for a profile that the organization does not have."""
-    if profile is not None and not profiles.exists(scope, profile):
-        raise ApiError("not_found", "The organization has no profile with this id.")
 
 
 def delete(tx: Tx, who: Actor, media_id: str) -> DeletedBody:

@@ -25,8 +25,7 @@ def mint(tx: Tx, who: Actor, request: KeyRequest, label: str = LABELS[0]) -> Don
     organization, service = who.scope.organization, who.service
     prefix = _prefix(service, request.prefix, label)
     profiles.check_organization(organization)
-    if request.profile_id is not None and not profiles.exists(Scope(organization), request.profile_id):
-        raise ApiError("not_found", "The organization has no profile with this id.")
+    profiles.check(Scope(organization), request.profile_id)
     key = crypto.mint_key(prefix, service.runtime.entropy)
     row: KeyPart = {
         "id": service.runtime.ids.uuid(),

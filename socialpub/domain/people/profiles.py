@@ -151,6 +151,17 @@ def exists(scope: Scope, profile: str) -> bool:
     return sql.first(reading.PROFILE_EXISTS, (profile, scope.organization)) is not None
 
 
+def check(scope: Scope, profile: str | None) -> None:
+    """ApiError `not_found` for a profile that is named, and that the organization does not have."""
+    if profile is not None and not exists(scope, profile):
+        raise unknown()
+
+
+def unknown() -> ApiError:
+    """A profile was named that the organization does not have."""
+    return ApiError("not_found", "The organization has no profile with this id.")
+
+
 def organization_of(profile: str) -> str:
     """The organization that owns a profile; ApiError `not_found`."""
     found = Profile.select(Profile.organization).where(Profile.id == profile, Profile.deleted_at.is_null()).scalar()

@@ -125,8 +125,7 @@ def _filtered(wanted: Filter, limit: int) -> Shown:
 def filter_of(service: Service, scope: Scope, query: PostsQuery) -> Filter:
     """What the query asks for within the scope."""
     profile = scope.narrowed(query.profile_id)
-    if query.profile_id is not None and not profiles.exists(scope, query.profile_id):
-        raise ApiError("not_found", "The organization has no profile with this id.")
+    profiles.check(scope, query.profile_id)
     return Filter(
         scope.organization,
         profile,

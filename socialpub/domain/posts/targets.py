@@ -13,6 +13,7 @@ from socialpub.base.runtime import iso
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
+from socialpub.domain.people import profiles
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.posts import TARGETS_MAX, MediaItem, PublishRequest, Target
@@ -138,7 +139,7 @@ class Named:
 def resolve(service: Service, request: PublishRequest, named: Named) -> list[Aim]:
     """The targets' accounts and contents, in request order."""
     if request.profile_id is not None and not named.profile:
-        raise ApiError("not_found", "The organization has no profile with this id.")
+        raise profiles.unknown()
     candidates = [_candidates(named.accounts, target) for target in request.targets]
     _check_found(request.targets, candidates)
     return [_aim(service, named.media, request, index, found[0]) for index, found in enumerate(candidates)]

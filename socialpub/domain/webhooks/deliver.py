@@ -13,7 +13,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from typing_extensions import TypedDict
@@ -56,7 +56,7 @@ class Due(NamedTuple):
 
 
 class Called(TypedDict):
-    """What of an endpoint's row a call needs."""
+    """What of an endpoint's row a call needs, in the order of `statements.ENDPOINT`."""
 
     id: str
     organization: str
@@ -107,8 +107,7 @@ def receiver(service: Service, endpoint: str) -> Receiver | None:
     row = sql.first(statements.ENDPOINT, (endpoint,))
     if row is None:
         return None
-    columns = ("id", "organization", "url", "secret", "previous_secret", "previous_until")
-    return receiver_of(service, cast(Called, dict(zip(columns, row, strict=True))))
+    return receiver_of(service, sql.row(Called, row))
 
 
 def receiver_of(service: Service, row: Called) -> Receiver:
@@ -185,9 +184,7 @@ class Deliverer:
         self._behind: set[str] = set()  # endpoints where something waits for another event of its post
         self._calls: dict[str, set[int]] = defaultdict(set)  # under way, by endpoint: numbers of deliveries
         self._posts: set[tuple[str, str]] = set()  # (endpoint, post) of those under way
-        self._ended: set[int] = (
-            set()
-        )  # deliveries since the look that is under way began: it may have seen them pending
+        self._ended: set[int] = set()  # since the look that is under way began: it may have seen them pending
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="deliverer", daemon=True)
 

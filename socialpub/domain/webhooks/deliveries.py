@@ -50,8 +50,7 @@ class _Row(NamedTuple):
 def page(service: Service, scope: Scope, query: DeliveriesQuery) -> DeliveryPage:
     """One page, newest first. ApiError `not_found` for a profile or an endpoint out of scope, `cursor`."""
     profile = scope.narrowed(query.profile_id)
-    if query.profile_id is not None and not profiles.exists(scope, query.profile_id):
-        raise ApiError("not_found", "The organization has no profile with this id.")
+    profiles.check(scope, query.profile_id)
     if query.endpoint_id is not None:
         endpoints.find(scope, query.endpoint_id)
     before = cursors.unseal(service, LISTING, scope.organization, query.cursor)[0] if query.cursor else NEWEST

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from socialpub.base.compact import dumps
-from socialpub.base.errors import ApiError, refuse
+from socialpub.base.errors import refuse
 from socialpub.base.runtime import iso
 from socialpub.domain.core import cursors
 from socialpub.domain.core.service import Service
@@ -54,8 +54,7 @@ def page(service: Service, scope: Scope, query: EventsQuery) -> str:
     ApiError `not_found` for a profile out of scope, `cursor` for a cursor that this list did not make.
     """
     profile = scope.narrowed(query.profile_id)
-    if query.profile_id is not None and not profiles.exists(scope, query.profile_id):
-        raise ApiError("not_found", "The organization has no profile with this id.")
+    profiles.check(scope, query.profile_id)
     after = _after(service, scope, query.cursor) if query.cursor else 0
     till, seen = sql.first(statements.REACH, (scope.organization, after, LOOKED_AT))
     wanted = (after, till or after, scope.organization, profile, sql.json_of(query.type or []))

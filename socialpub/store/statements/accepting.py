@@ -30,6 +30,11 @@ NAMED = f"""
     (SELECT posts FROM usage WHERE organization = ?6 AND period = ?11)
 """
 
+# `size_bytes > 0` names the index that answers it.
+MEDIA_HELD = """
+    SELECT COALESCE(SUM(size_bytes), 0) FROM media WHERE organization = ?1 AND deleted_at IS NULL AND size_bytes > 0
+"""
+
 # `+`: SQLite is to go by the ids, and would read all that the organization has.
 MEDIA = """
     SELECT
