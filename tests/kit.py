@@ -326,7 +326,7 @@ class Server:
         """Time passes; whoever waits for a due time looks again."""
         self.clock.skip(seconds)
         self.service.jobs.bell.ring()
-        self.service.ring_endpoints([])
+        self.service.ring_receivers([])
 
     @contextlib.contextmanager
     def hurried(self) -> Iterator[None]:

@@ -57,7 +57,7 @@ KNOWN = {
     "posts/postlog": {"_filtered"},
     "posts/preflight": {"_recent", "posted_before"},
     "posts/unheard": {"find", "forget_in"},
-    "webhooks/deliver": {"_take"},
+    "webhooks/deliver": {"look"},
 }  # fmt: skip
 """Each was looked at: it gets ids that its caller has found within a scope, those of the caller's own session, key or
 request, or rows for this server's own upkeep. A new one goes here only if that is true of it."""

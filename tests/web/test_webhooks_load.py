@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from socialpub.domain.outbox.deliverer import AT_ONCE
 from socialpub.domain.shapes.common import parse_instant
-from socialpub.domain.webhooks.deliver import AT_ONCE
 from socialpub.store import sql
 from socialpub.store.models import WebhookAttempt, WebhookDelivery
 from tests.conftest import Tell
@@ -57,7 +57,7 @@ def test_what_comes_while_all_places_of_an_endpoint_are_taken_goes_out_after_the
         schedule(server, alice, [alice.bluesky])
     sink.wait(AT_ONCE)
     schedule(server, alice, [alice.bluesky])
-    server.service.ring_endpoints([])
+    server.service.ring_receivers([])
     over.set()
     assert len(sink.wait(AT_ONCE + 1)) == AT_ONCE + 1
 

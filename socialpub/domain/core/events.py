@@ -101,4 +101,4 @@ def address(service: Service, tx: Tx, organization: str, emitted: Sequence[Emitt
     if rows:
         sql.change(webhooks.ADD, (sql.json_of(rows),))
         rung = sorted({str(row[1]) for row in rows})
-        tx.after_commit(lambda: service.ring_endpoints(rung))
+        tx.after_commit(lambda: service.ring_receivers(rung))

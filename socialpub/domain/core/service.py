@@ -167,7 +167,7 @@ class Service:
     revoked: set[str] = field(default_factory=set)  # accounts whose authorization has ended in this run
     renewals: dict[str, Renewal] = field(default_factory=dict)  # by account
     notes: Notes = field(default_factory=Notes)  # of all calls to accounts
-    ring_endpoints: Callable[[list[str]], None] = lambda endpoints: None  # something is due for these
+    ring_receivers: Callable[[list[str]], None] = lambda receivers: None  # something is due for these
     setup_digest: str | None = None  # of the one-time link that makes the first owner
     stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end
     keys: Unchanged[KeyRow] = field(init=False)  # who asks, by the digest of the key

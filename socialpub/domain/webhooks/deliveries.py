@@ -77,7 +77,7 @@ def redeliver(tx: Tx, who: Actor, delivery: str) -> Done:
     """The delivery, pending with all its attempts again; it keeps the event's id. ApiError `not_found`."""
     row, _ = _one(who.scope, delivery)
     sql.change(statements.AGAIN, (who.service.now_ms, delivery))
-    tx.after_commit(lambda: who.service.ring_endpoints([row.endpoint]))
+    tx.after_commit(lambda: who.service.ring_receivers([row.endpoint]))
     return Done(_body(_one(who.scope, delivery)[0]), 202)
 
 
@@ -96,7 +96,7 @@ def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest
     count = 0
     if wanted != "pending":  # these are on their way
         count = sql.change(statements.ALL_AGAIN, (who.service.now_ms, row["id"], wanted, request.since))
-    tx.after_commit(lambda: who.service.ring_endpoints([row["id"]]))
+    tx.after_commit(lambda: who.service.ring_receivers([row["id"]]))
     answer: RedeliveredBody = {"count": count}
     return Done(answer, 202, subject=row["id"])
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
-from urllib.parse import urlsplit
 
-from socialpub.base import guard
 from socialpub.base.errors import ApiError, refuse
-from socialpub.base.fair import Share
 from socialpub.base.runtime import iso
-from socialpub.base.sockets import resolvers
 from socialpub.domain.core.service import Service
+from socialpub.domain.outbox import addresses
 from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.common import DeletedBody
@@ -21,10 +17,10 @@ from socialpub.store.db import Tx
 from socialpub.store.models import WebhookEndpoint, row_where, rows_where
 from socialpub.store.rows import WebhookEndpointRow
 
+PREFIX = "whe_"
 PER_ORGANIZATION = 200
 OVERLAP_MS = 24 * 3600 * 1000
 SECRET_BYTES = 32
-LOOK_UP_SECONDS = 3.0
 
 
 # --- Looking -----------------------------------------------------------------------------------------------------
@@ -66,41 +62,6 @@ def find(scope: Scope, endpoint: str) -> WebhookEndpointRow:
     return row
 
 
-# --- Addresses ---------------------------------------------------------------------------------------------------
-
-
-def check_url(service: Service, url: str) -> None:
-    """ApiError `webhook.url.scheme` or `webhook.url.address` for a URL that events are not sent to, by its text."""
-    security, named = service.runtime.settings.security, service.runtime.webhook_policy.named
-    reason = guard.check_url(url, allow_private=security.allow_private_networks, named=named)
-    if reason == guard.NOT_HTTPS:
-        raise refuse("webhook.url.scheme")
-    if reason is not None:
-        raise _disallowed(reason)
-
-
-async def check_address(service: Service, organization: str, url: str) -> None:
-    """The same, and for a name that resolves to an address where events are not sent. One that does not resolve may.
-
-    What protects is the look at each delivery; this one tells early.
-    """
-    check_url(service, url)
-    parts, policy = urlsplit(url), service.runtime.webhook_policy
-    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        asked = resolvers.submit_for(Share(host, organization), policy.resolver, host, port)
-        found = await asyncio.wait_for(asyncio.wrap_future(asked), LOOK_UP_SECONDS)
-    except (OSError, UnicodeError, TimeoutError):
-        return
-    if not all(policy.may_connect(host, address, port) for address in found):
-        raise _disallowed("its address is private")
-
-
-def _disallowed(reason: str) -> ApiError:
-    remedy = "Use a public https address, or have the operator name the host in webhooks.allowed_hosts."
-    return refuse("webhook.url.address", f"Events are not sent to this address: {reason}.", remediation=remedy)
-
-
 # --- Changing ----------------------------------------------------------------------------------------------------
 
 
@@ -110,11 +71,11 @@ def register(tx: Tx, who: Actor, request: EndpointRequest) -> Done:
     ApiError `webhook.endpoints.max`, and for an address where events are not sent.
     """
     service, scope, now = who.service, who.scope, who.service.now_ms
-    check_url(service, request.url)
+    addresses.check_url(service, request.url)
     here = (WebhookEndpoint.organization == scope.organization) & WebhookEndpoint.deleted_at.is_null()
     if WebhookEndpoint.select().where(here).count() >= PER_ORGANIZATION:
         raise refuse("webhook.endpoints.max", f"The organization has {PER_ORGANIZATION} webhook endpoints already.")
-    endpoint, secret = service.runtime.ids.prefixed("whe_"), _new_secret(service)
+    endpoint, secret = service.runtime.ids.prefixed(PREFIX), _new_secret(service)
     row: WebhookEndpointRow = {
         "id": endpoint,
         "organization": scope.organization,
@@ -142,7 +103,7 @@ def change(tx: Tx, who: Actor, endpoint: str, request: EndpointChange) -> Endpoi
     row = find(who.scope, endpoint)
     changes: dict[str, object] = {"updated_at": who.service.now_ms}
     if request.url is not None:
-        check_url(who.service, request.url)
+        addresses.check_url(who.service, request.url)
         changes["url"] = request.url
     if request.events is not None:
         changes["events"] = _types(request.events)
@@ -151,7 +112,7 @@ def change(tx: Tx, who: Actor, endpoint: str, request: EndpointChange) -> Endpoi
     if request.active is not None:
         changes |= {"active": request.active} | ({"failing_since": None} if request.active else {})
     WebhookEndpoint.update(**changes).where(WebhookEndpoint.id == row["id"]).execute()
-    tx.after_commit(lambda: who.service.ring_endpoints([row["id"]]))  # what was pending may go out now
+    tx.after_commit(lambda: who.service.ring_receivers([row["id"]]))  # what was pending may go out now
     return body(find(who.scope, endpoint))
 
 

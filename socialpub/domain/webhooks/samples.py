@@ -10,6 +10,7 @@ from typing import Any
 from socialpub.base.compact import dumps
 from socialpub.base.runtime import iso
 from socialpub.domain.core.service import Service
+from socialpub.domain.outbox.calls import Attempt
 from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.events import EventBody
@@ -25,7 +26,7 @@ class Tried:
     """A sample and what came of it."""
 
     event: EventBody
-    attempt: deliver.Attempt
+    attempt: Attempt
 
 
 def receiver(scope: Scope, service: Service, endpoint: str) -> deliver.Receiver:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from socialpub.domain.act import Deed, deed
+from socialpub.domain.outbox import addresses
 from socialpub.domain.shapes.common import DeletedBody, Narrowing
 from socialpub.domain.shapes.webhooks import (
     DeliveriesQuery,
@@ -81,7 +82,7 @@ async def register(call: Call) -> Reply:
     """POST /v1/webhook-endpoints: the signing secret is in this answer and never again."""
 
     async def choose(request: EndpointRequest) -> Deed:
-        await endpoints.check_address(call.service, call.scope.organization, request.url)
+        await addresses.check_address(call.service, call.scope.organization, request.url)
         return deed(call.who, endpoints.register, request)
 
     return await commit_after(call, EndpointRequest, choose)
@@ -122,7 +123,7 @@ async def change(call: Call) -> Reply:
 
     async def choose(request: EndpointChange) -> Deed:
         if request.url is not None:
-            await endpoints.check_address(call.service, call.scope.organization, request.url)
+            await addresses.check_address(call.service, call.scope.organization, request.url)
         return deed(call.who, endpoints.change, endpoint, request)
 
     return await commit_after(call, EndpointChange, choose)

@@ -1,0 +1,55 @@
+"""The addresses that users name for what is sent to them: which may be called."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlsplit
+
+from socialpub.base import guard
+from socialpub.base.errors import ApiError, refuse
+from socialpub.base.fair import Share
+from socialpub.base.sockets import resolvers
+from socialpub.domain.core.service import Service
+
+LOOK_UP_SECONDS = 3.0
+
+
+def check_url(service: Service, url: str) -> None:
+    """ApiError `webhook.url.scheme` or `webhook.url.address` for a URL that nothing is sent to, by its text."""
+    security, named = service.runtime.settings.security, service.runtime.webhook_policy.named
+    reason = guard.check_url(url, allow_private=security.allow_private_networks, named=named)
+    if reason == guard.NOT_HTTPS:
+        raise refuse("webhook.url.scheme")
+    if reason is not None:
+        raise _disallowed(reason)
+
+
+async def check_address(service: Service, organization: str, url: str) -> None:
+    """The same, and for a name that resolves to an address where nothing is sent. One that does not resolve may.
+
+    What protects is the look at each call; this one tells early.
+    """
+    check_url(service, url)
+    parts, policy = urlsplit(url), service.runtime.webhook_policy
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        asked = resolvers.submit_for(Share(host, organization), policy.resolver, host, port)
+        found = await asyncio.wait_for(asyncio.wrap_future(asked), LOOK_UP_SECONDS)
+    except (OSError, UnicodeError, TimeoutError):
+        return
+    if not all(policy.may_connect(host, address, port) for address in found):
+        raise _disallowed("its address is private")
+
+
+def share_of(url: str, organization: str) -> Share:
+    """In whose share an address is called."""
+    try:
+        host = urlsplit(url).netloc.lower()
+    except ValueError:  # taken under other settings; the call will be refused
+        host = ""
+    return Share(host, organization)
+
+
+def _disallowed(reason: str) -> ApiError:
+    remedy = "Use a public https address, or have the operator name the host in webhooks.allowed_hosts."
+    return refuse("webhook.url.address", f"Events are not sent to this address: {reason}.", remediation=remedy)

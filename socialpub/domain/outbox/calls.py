@@ -1,0 +1,98 @@
+"""One call to a receiver, and what became of it in words that tell nothing of what is behind its address."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from socialpub.base import net
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.domain.core.service import Service
+
+log = logging.getLogger("socialpub.webhooks")
+
+ANSWER_MAX = 64 * 1024
+KEPT_MAX = 2 * 1024
+GIVEN_UP_MS = 5 * 24 * 3600 * 1000
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One call and what became of it. `error` is None for a delivered one; `final`: it is not made again.
+
+    `wait`: the seconds that the receiver asks to be left alone for.
+    """
+
+    id: str
+    started_at: int
+    duration_ms: int
+    status: int | None = None
+    error: str | None = None
+    name: str | None = None
+    final: bool = False
+    response: str | None = None
+    wait: int = 0
+
+
+@dataclass(frozen=True)
+class End:
+    """How a call ended: an attempt without its times."""
+
+    status: int | None = None
+    error: str | None = None
+    name: str | None = None
+    final: bool = False
+    response: str | None = None
+    wait: int = 0
+
+
+def timed(service: Service, delivery: str, run: Callable[[], End]) -> Attempt:
+    """The attempt that a call was, made now. It never raises."""
+    clock = service.runtime.clock
+    began, at = service.now_ms, clock.monotonic()
+    try:
+        end = run()
+    except ApiError as error:
+        end = unanswered(error)
+    except Exception:  # noqa: BLE001 - a bug in a call must not stop the others
+        log.exception("call %s stopped", delivery)
+        end = End(error="The call stopped with an error of this server.", name="internal")
+    took = int((clock.monotonic() - at) * 1000)
+    return Attempt(delivery, began, took, end.status, end.error, end.name, end.final, end.response, end.wait)
+
+
+def answered(reply: net.Reply) -> End:
+    """By what the receiver answered: 2xx is delivered, 5xx is tried again, and whatever else is final."""
+    kept = reply.content[:KEPT_MAX].decode("utf-8", "replace")
+    if reply.ok:
+        return End(reply.status, response=kept)
+    name = f"http_{reply.status // 100}xx"
+    return End(reply.status, f"It answered {reply.status}.", name, reply.status < 500, kept)
+
+
+def unanswered(error: ApiError) -> End:
+    """By what kept the receiver from answering."""
+    if error.rule == "media.url.disallowed":
+        return End(error="Its address is one where events are not sent.", name="address", final=True)
+    if error.outcome == Outcome.NOT_SENT:
+        return End(error="It could not be reached.", name="unreachable")
+    if error.unanswered:
+        return End(error="It did not answer in time, or hung up.", name="timeout")
+    return End(error="It was called, but its answer was lost or too large.", name="answer_lost")
+
+
+def again_at(service: Service, tries: int, attempt: Attempt) -> int | None:
+    """When a call that was the next after so many tries is made again; None when it is not."""
+    waits = service.runtime.settings.webhooks.waits
+    if attempt.error is None or attempt.final or tries >= len(waits):
+        return None
+    jitter = 1 + int.from_bytes(service.runtime.entropy(2), "big") / 0xFFFF / 10
+    return service.now_ms + int(max(waits[tries] * jitter, attempt.wait) * 1000)
+
+
+def status_of(attempt: Attempt, next_at: int | None) -> str:
+    """The state of what was sent, after an attempt."""
+    if attempt.error is None:
+        return "succeeded"
+    return "failed" if next_at is None else "pending"

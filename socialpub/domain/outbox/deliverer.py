@@ -1,0 +1,246 @@
+"""Delivering: what is due of each receiver is sent, several at once, and each answer written down once.
+
+Rows are the outbox: written with what they tell of, pending until an attempt ends them. Nothing is claimed on the
+disk. What is under way is known here, in the one process that owns the database, and what a crash cuts off is still
+pending and goes out again under the same id.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from socialpub.base.errors import ApiError
+from socialpub.base.fair import Share
+from socialpub.domain.core.service import Service
+from socialpub.domain.outbox.calls import Attempt
+from socialpub.store.db import Tx
+
+log = logging.getLogger("socialpub.webhooks")
+
+AT_ONCE = 32  # calls to one receiver
+NAP_SECONDS = 5.0  # the longest sleep: a clock that was set, or what a command has changed, is noticed after it
+
+
+@dataclass(frozen=True)
+class Errand:
+    """Something that is to be delivered. Those with the same `after` go one after the other."""
+
+    number: int
+    id: str
+    after: str | None
+    call: Callable[[], Attempt]
+    """Make the call; it never raises."""
+    record: Callable[[Tx, Attempt], int | None]
+    """Write down what became of it; when it is made again, None when it is not."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is due of a receiver now, and when there will be more."""
+
+    share: Share = field(default_factory=lambda: Share("", ""))
+    due: Sequence[Errand] = ()
+    next_at: int | None = None
+
+
+class Outbox(Protocol):
+    """One kind of receivers, with what is pending for them. Both functions run on a reader of the database."""
+
+    @property
+    def prefix(self) -> str:
+        """Of the ids of its receivers."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether some of it leaves also while nothing may: `look` is told, and finds that alone."""
+
+    def soonest(self, service: Service) -> list[tuple[str, int]]:
+        """The receivers that something is pending for, and when the first of it is due."""
+
+    def look(self, service: Service, receiver: str, most: int, *, held_back: bool) -> Found:
+        """At most so much that is due of a receiver; nothing for one that is gone or switched off."""
+
+
+class Deliverer:
+    """Takes what is due of each receiver that was rung, or whose time has come, and has it called by the pool.
+
+    `held_back`: whether nothing may leave now.
+    """
+
+    def __init__(self, service: Service, outboxes: Sequence[Outbox], held_back: Callable[[], bool]) -> None:
+        self._service, self._held_back = service, held_back
+        self._outboxes = {outbox.prefix: outbox for outbox in outboxes}
+        self._changed = threading.Condition()
+        self._rung: set[str] = set()
+        self._put_off: set[str] = set()  # rung while nothing might leave
+        self._timers: list[tuple[int, str]] = []  # (due, receiver)
+        self._next: dict[str, int] = {}  # the soonest of them, by receiver
+        self._more: set[str] = set()  # receivers that have more due than could be begun
+        self._behind: set[str] = set()  # receivers where something waits for another of the same order
+        self._calls: dict[str, set[int]] = defaultdict(set)  # under way, by receiver: numbers of errands
+        self._orders: set[tuple[str, str]] = set()  # (receiver, order) of those under way
+        self._ended: set[int] = set()  # since the look that is under way began: it may have seen them pending
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="deliverer", daemon=True)
+
+    def start(self) -> None:
+        self._service.ring_receivers = self.ring
+        self._thread.start()
+
+    def ring(self, rung: list[str]) -> None:
+        """Something is due for these receivers."""
+        with self._changed:
+            self._rung.update(rung)
+            self._changed.notify()
+
+    def stop(self, seconds: float) -> None:
+        """Begin no more calls, and wait for those under way; what is cut off goes out after the next start."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+            self._changed.wait_for(lambda: not self._calls, seconds)
+        self._thread.join(1.0)
+
+    def _run(self) -> None:
+        self._look_at_all()
+        while not self._stopping:
+            try:
+                wanted, held_back = self._wanted()
+                for receiver in wanted:
+                    self._take(receiver, held_back)
+            except ApiError as error:  # nothing can be read now
+                log.warning("deliveries wait: %s", error.message)
+                with self._changed:
+                    self._changed.wait(NAP_SECONDS)
+                self._look_at_all()
+            except Exception:  # noqa: BLE001 - the thread must live on
+                log.exception("deliveries stopped for a moment")
+                with self._changed:
+                    self._changed.wait(NAP_SECONDS)
+
+    def _look_at_all(self) -> None:
+        for outbox in self._outboxes.values():
+            try:
+                found = self._service.read(functools.partial(outbox.soonest, self._service)).result()
+            except ApiError as error:
+                log.warning("deliveries wait: %s", error.message)
+                return
+            with self._changed:
+                for receiver, due in found:
+                    self._time(receiver, due)
+
+    def _time(self, receiver: str, due: int) -> None:
+        if due < self._next.get(receiver, due + 1):
+            self._next[receiver] = due
+            heapq.heappush(self._timers, (due, receiver))
+
+    def _outbox(self, receiver: str) -> Outbox:
+        return self._outboxes[receiver[: receiver.index("_") + 1]]
+
+    def _wanted(self) -> tuple[list[str], bool]:
+        """Wait for receivers that something is due for; whether only what goes on in a pause may be taken of them."""
+        with self._changed:
+            soonest = (self._timers[0][0] - self._service.now_ms) / 1000 if self._timers else NAP_SECONDS
+            if not self._rung and soonest > 0:
+                self._changed.wait(min(soonest, NAP_SECONDS))
+            held_back = self._held_back()
+            if self._stopping:
+                return [], held_back
+            self._ring_timers()
+            rung = self._may_leave(held_back)
+            full = {receiver for receiver in rung if len(self._calls.get(receiver, ())) >= AT_ONCE}
+            self._more |= full  # looked at again once half of their calls have ended
+            self._rung.clear()
+            return list(rung - full), held_back
+
+    def _may_leave(self, held_back: bool) -> set[str]:
+        """Of those that were rung, whom something may go to; the others, and the rest of theirs, once it may again."""
+        if held_back:
+            self._put_off |= self._rung
+            return {receiver for receiver in self._rung if self._outbox(receiver).goes_on}
+        rung = self._rung | self._put_off
+        self._put_off.clear()
+        return rung
+
+    def _ring_timers(self) -> None:
+        now = self._service.now_ms
+        while self._timers and self._timers[0][0] <= now:
+            due, receiver = heapq.heappop(self._timers)
+            self._rung.add(receiver)
+            if self._next.get(receiver) == due:
+                del self._next[receiver]
+
+    def _take(self, receiver: str, held_back: bool) -> None:
+        service, outbox = self._service, self._outbox(receiver)
+        with self._changed:
+            most = AT_ONCE + len(self._calls.get(receiver, ()))
+            self._ended.clear()
+        found = service.read(lambda: outbox.look(service, receiver, most, held_back=held_back)).result()
+        with self._changed:
+            if found.next_at is not None:
+                self._time(receiver, found.next_at)
+            self._more.discard(receiver)
+            self._behind.discard(receiver)
+            chosen = [errand for errand in found.due if self._enter(receiver, errand)]
+            if len(found.due) == most:
+                self._more.add(receiver)
+        for errand in chosen:
+            self._begin(receiver, found.share, errand)
+
+    def _enter(self, receiver: str, errand: Errand) -> bool:
+        """Whether an errand may begin: not one that is under way or was, nor one behind another of its order."""
+        calls = self._calls[receiver]
+        if errand.number in calls or errand.number in self._ended:
+            return False
+        if self._stopping or len(calls) >= AT_ONCE:
+            self._more.add(receiver)
+            return False
+        if errand.after is not None:
+            if (receiver, errand.after) in self._orders:
+                self._behind.add(receiver)
+                return False
+            self._orders.add((receiver, errand.after))
+        calls.add(errand.number)
+        return True
+
+    def _begin(self, receiver: str, share: Share, errand: Errand) -> None:
+        try:
+            self._service.delivering.submit_for(share, self._deliver, receiver, errand)
+        except RuntimeError:  # the pool is closed: the server stops
+            self._end(receiver, errand, None)
+
+    def _deliver(self, receiver: str, errand: Errand) -> None:
+        again_at = None
+        try:
+            attempt = errand.call()
+            again_at = self._service.write(lambda tx: errand.record(tx, attempt)).result()
+        except ApiError as error:  # it could not be written: it is still pending, and goes out again
+            log.warning("the end of delivery %s could not be written: %s", errand.id, error.message)
+            again_at = self._service.now_ms + int(NAP_SECONDS * 1000)
+        except Exception:  # noqa: BLE001 - nobody reads the pool's answer
+            log.exception("the end of delivery %s could not be written", errand.id)
+            again_at = self._service.now_ms + int(NAP_SECONDS * 1000)
+        finally:
+            self._end(receiver, errand, again_at)
+
+    def _end(self, receiver: str, errand: Errand, again_at: int | None) -> None:
+        with self._changed:
+            calls = self._calls[receiver]
+            calls.discard(errand.number)
+            self._ended.add(errand.number)
+            if errand.after is not None:
+                self._orders.discard((receiver, errand.after))
+            if again_at is not None:
+                self._time(receiver, again_at)
+            if receiver in self._behind or (receiver in self._more and len(calls) <= AT_ONCE // 2):
+                self._rung.add(receiver)
+            if not calls:
+                del self._calls[receiver]
+            self._changed.notify_all()
