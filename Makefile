@@ -10,6 +10,7 @@
 #   make audit       the locked packages against the database of known vulnerabilities (needs the package registry, or
 #                    AUDIT_DB=advisories.zip, see docs/security.md)
 #   make bench       measurements of a running server, a quarter of an hour; ARGS="--quick": a few minutes (needs wrk, gcc)
+#   make binary      the whole program as one file, dist/socialpub, for Linux with this machine's glibc or a newer one
 #   make lock        new lock files from pyproject.toml (needs the package registry)
 #
 # Options go in ARGS: make demo ARGS="--port 9000"
@@ -18,7 +19,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo serve test test-slow test-browser lint fix audit bench lock
+.PHONY: demo serve test test-slow test-browser lint fix audit bench binary lock
 
 demo: $(READY)
 	$(BIN)/python -m socialpub demo $(ARGS)
@@ -53,6 +54,9 @@ audit: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+binary: $(READY)
+	$(BIN)/pyinstaller --noconfirm --log-level WARN --distpath dist --workpath .venv/binary .ci/binary.spec
 
 COMPILE = .venv-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links pyproject.toml $(ARGS)

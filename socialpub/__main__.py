@@ -1,6 +1,23 @@
-"""`python -m socialpub` is the same program as the `socialpub` command."""
+"""`python -m socialpub` is the same program as the `socialpub` command, and what the one-file binary runs."""
 
-from socialpub.commands.cli import main
+import sys
+
+from socialpub.base import binary
+
+
+def begin() -> int:
+    """Run the program, or, in a process of the binary that opens a media file, only what that takes."""
+    if binary.is_binary():
+        if sys.argv[1:2] == [binary.READER]:
+            from socialpub.domain.media import probe_worker
+
+            probe_worker.main(*sys.argv[2:])
+            return 0
+        binary.begin()
+    from socialpub.commands.cli import main
+
+    return main()
+
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(begin())

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
+from socialpub.base import binary
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Pool, Share
 from socialpub.platforms.contract import Facts
@@ -35,6 +36,7 @@ _OLD_QUICKTIME = {b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot"}
 
 # Nothing of the program's own environment, which may hold secrets.
 _ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+_ENVIRONMENT |= binary.environment()
 readers = Pool(max(2, os.cpu_count() or 2) + 1, "probing")
 
 
@@ -90,7 +92,8 @@ def _worded(rule: str, why: str) -> str | None:
 
 
 def _ask(path: Path, content_type: str) -> dict[str, Any]:
-    command = [sys.executable, "-I", str(WORKER), content_type, str(PIXELS_MAX)]
+    reader = [binary.READER] if binary.is_binary() else ["-I", str(WORKER)]
+    command = [sys.executable, *reader, content_type, str(PIXELS_MAX)]
     try:
         with path.open("rb") as file:
             said, code = _run(command, file)

@@ -295,6 +295,7 @@ def limit() -> None:
 
 def close_the_door(content_type: str) -> None:
     """No further file, no connection (a video may name others), and no system call that reading does not need."""
+    os.closerange(3, 64)  # the one-file binary leaves its own file open
     most = 4 if content_type in _MAPPED else 3  # what is mapped into memory takes a number of its own
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

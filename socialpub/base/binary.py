@@ -1,0 +1,58 @@
+"""The one file that `make binary` builds: what is different where the program runs from it.
+
+It unpacks itself into a folder of the temporary directory, which its first process, the bootloader, removes at the end
+(https://pyinstaller.org/en/stable/operating-mode.html). A bootloader that is killed leaves both the program and the
+folder, so the program ends with it, and the next start removes what was left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+READER = "--read-media"  # the first argument of the process that opens media files
+_MARK, _PR_SET_PDEATHSIG = "socialpub.lock", 1
+_held: list[int] = []  # descriptors whose locks say that the folder is in use
+
+
+def is_binary() -> bool:
+    """Whether this program runs from the one file."""
+    return bool(getattr(sys, "frozen", False))
+
+
+def environment() -> dict[str, str]:
+    """What a child of the same file needs, so that it runs from the folder that is unpacked already."""
+    return {name: value for name, value in os.environ.items() if name.startswith("_PYI_")}
+
+
+def begin() -> None:
+    """At the start of the program: end with the bootloader, and remove what killed ones left."""
+    parent = os.getppid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(ctypes.c_ulong(_PR_SET_PDEATHSIG), ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent or parent == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+    folder = Path(sys._MEIPASS)  # type: ignore[attr-defined]  # the folder it was unpacked into
+    _held.append(_locked(folder))
+    for other in folder.parent.glob("_MEI*/" + _MARK):
+        _remove_left(other)
+
+
+def _locked(folder: Path) -> int:
+    found = os.open(folder / _MARK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fcntl.flock(found, fcntl.LOCK_EX)
+    return found
+
+
+def _remove_left(mark: Path) -> None:
+    """A folder whose lock nobody holds; those of other users and programs are not touched."""
+    with contextlib.suppress(OSError), mark.open("rb") as file:
+        if os.fstat(file.fileno()).st_uid == os.getuid():
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(mark.parent, ignore_errors=True)
