@@ -17,10 +17,26 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from benchmarks import accepting, alone, dataset, due, load, postlog, report, resting, search, shares, slow_disk, stage
+from benchmarks import (
+    accepting,
+    alone,
+    dataset,
+    delivering,
+    due,
+    load,
+    postlog,
+    report,
+    resting,
+    search,
+    shares,
+    slow_disk,
+    stage,
+)
 from benchmarks import steady as steadily
 from benchmarks.goals import (
     ALONE,
+    DELIVERIES,
+    DELIVERIES_SLOW,
     FSYNC,
     GOALS,
     IDLE,
@@ -184,6 +200,8 @@ def _measured(here: Stage, given: argparse.Namespace) -> Iterator[Measurement]:
     for name, wave in due.WAVES.items():
         if _wants(given, name):
             yield partial(due.measure, here, name, wave)
+    if wanted(DELIVERIES, DELIVERIES_SLOW):
+        yield partial(delivering.measure, here)
     if wanted(SEARCH):
         yield partial(search.measure, here)
     if wanted(*STEADY):

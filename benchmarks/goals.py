@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Unit = Literal["%", "ms", "s", "MB", "MiB", "times", ""]
+Unit = Literal["%", "ms", "s", "/s", "MB", "MiB", "times", ""]
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,8 @@ DUE = (
     _most("due_100", "100 due, upstream 150 ms: the last is out after", "s", 0.6),
     _most("due_50_listing", "50 due while 16 clients list: the last is late by", "s", 0.5),
 )
+DELIVERIES = _share("deliveries", "Deliveries to a receiver, of what a bare client loop does", 50, 80)
+DELIVERIES_SLOW = Goal("deliveries_slow", "Deliveries to a receiver that takes 100 ms", "/s", 200, 300, at_least=True)
 START = _most("start", "Start, the slowest of: after a stop, after a kill, with a cold file", "s", 1)
 IDLE = (
     _most("idle_memory", "Idle: memory", "MiB", 90),
@@ -90,5 +92,5 @@ FSYNC = Goal(
     "fsync", "Disk with 5 ms fsync: POST scheduled beside one transaction a request", "times", 5, 5, at_least=True
 )
 SIZE = _most("size", "Database for a million posts with history", "MB", 2000)
-ROWS = (*SHARES, ALONE, *LOSSES, *DUE, START, *IDLE, SEARCH, *STEADY, LOADED, FSYNC, SIZE)
+ROWS = (*SHARES, ALONE, *LOSSES, *DUE, DELIVERIES, DELIVERIES_SLOW, START, *IDLE, SEARCH, *STEADY, LOADED, FSYNC, SIZE)
 GOALS = {goal.name: goal for goal in ROWS}

@@ -37,7 +37,7 @@ class Due(NamedTuple):
 
     @property
     def envelope(self) -> bytes:
-        told = eventlog.Told(self.number, self.event, self.type, self.organization, self.data, self.created_at)
+        told = eventlog.Shown(self.number, self.event, self.type, self.organization, self.data, self.created_at)
         return eventlog.envelope(told).encode()
 
 

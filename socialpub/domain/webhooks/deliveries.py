@@ -81,12 +81,12 @@ def redeliver(tx: Tx, who: Actor, delivery: str) -> Done:
     return Done(_body(_one(who.scope, delivery)[0]), 202)
 
 
-def _one(scope: Scope, delivery: str) -> tuple[_Row, eventlog.Told]:
+def _one(scope: Scope, delivery: str) -> tuple[_Row, eventlog.Shown]:
     found = sql.first(statements.ONE, (delivery, scope.organization, scope.profile))
     if found is None:
         raise ApiError("not_found", "There is no delivery with this id.")
     row, (organization, data, created_at, number) = _Row(*found[:12]), found[12:]
-    return row, eventlog.Told(number, row.event, row.type, organization, data, created_at)
+    return row, eventlog.Shown(number, row.event, row.type, organization, data, created_at)
 
 
 def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest) -> Done:

@@ -26,7 +26,7 @@ LOOKED_AT = 2000
 """Events of the organization that one page looks at, so that a filter that nothing passes costs no more."""
 
 
-class Told(NamedTuple):
+class Shown(NamedTuple):
     """What of an event's row is shown."""
 
     number: int
@@ -37,7 +37,7 @@ class Told(NamedTuple):
     created_at: int
 
 
-def envelope(event: Told) -> str:
+def envelope(event: Shown) -> str:
     """An event as it is shown and delivered: the same event is always the same text."""
     head = {
         "id": event.id,
@@ -58,7 +58,7 @@ def page(service: Service, scope: Scope, query: EventsQuery) -> str:
     after = _after(service, scope, query.cursor) if query.cursor else 0
     till, seen = sql.first(statements.REACH, (scope.organization, after, LOOKED_AT))
     wanted = (after, till or after, scope.organization, profile, sql.json_of(query.type or []))
-    found = [Told(*row) for row in sql.every(statements.PAGE, (*wanted, query.limit + 1))]
+    found = [Shown(*row) for row in sql.every(statements.PAGE, (*wanted, query.limit + 1))]
     shown = found[: query.limit]
     end, goes_on = till or after, seen == LOOKED_AT
     if len(found) > query.limit:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from socialpub.base.compact import dumps
-from socialpub.base.runtime import iso
 from socialpub.domain.core.service import Service
 from socialpub.domain.outbox.calls import Attempt
 from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.events import EventBody
 from socialpub.domain.shapes.webhooks import TestBody
-from socialpub.domain.webhooks import deliver, endpoints
+from socialpub.domain.webhooks import deliver, endpoints, eventlog
 from socialpub.store.db import Tx
 
 log = logging.getLogger("socialpub.webhooks")
@@ -37,15 +37,11 @@ def receiver(scope: Scope, service: Service, endpoint: str) -> deliver.Receiver:
 
 def send(service: Service, to: deliver.Receiver, type_: str, data: Mapping[str, Any], request: str) -> Tried:
     """Send a sample; what came of it. It waits for the answer."""
-    event: EventBody = {
-        "id": service.runtime.ids.prefixed("evt_"),
-        "type": type_,
-        "createdAt": iso(service.now_ms),
-        "organizationId": to.organization,
-        "data": dict(data),
-    }
-    body = dumps(event).encode("utf-8", "surrogatepass")
-    return Tried(event, deliver.call(service, to, body, event["id"], type_, request))
+    new = service.runtime.ids.prefixed("evt_")
+    made = eventlog.Shown(0, new, type_, to.organization, dumps(dict(data)), service.now_ms)
+    text = eventlog.envelope(made)
+    event: EventBody = json.loads(text)
+    return Tried(event, deliver.call(service, to, text.encode("utf-8", "surrogatepass"), new, type_, request))
 
 
 def tried(tx: Tx, who: Actor, to: deliver.Receiver, tried: Tried) -> Done:
