@@ -132,8 +132,17 @@ def admit(scope: Scope) -> None:
 def _permit(scope: Scope, role: str | None) -> None:
     if role is None:
         raise ApiError("unauthenticated")
-    if scope.needs and role not in scope.needs:
+    if not _suffices(role, scope.needs):
         raise ApiError("unauthorized", f"This needs the role {' or '.join(scope.needs)}; yours is {role}.")
+
+
+def may(scope: Scope, needs: tuple[str, ...]) -> bool:
+    """Whether the role of whoever asks is one of these; none named: every role is."""
+    return _suffices(scope.role, needs)
+
+
+def _suffices(role: str, needs: tuple[str, ...]) -> bool:
+    return not needs or role in needs
 
 
 def manages(scope: Scope) -> bool:

@@ -82,6 +82,7 @@ class User(BaseModel):
     role = TextField()  # owner, admin, member
     password = TextField(null=True)  # argon2id
     created_at = BigIntegerField()
+    zone = TextField(null=True)  # the time zone that they chose; null: that of the browser, which its session knows
 
 
 class Session(BaseModel):
@@ -94,6 +95,10 @@ class Session(BaseModel):
     created_at = BigIntegerField()
     seen_at = BigIntegerField()
     ends_at = BigIntegerField(index=True)
+    zone = TextField(null=True)  # of the browser
+    profile = refers_to(Profile, "profile", null=True)  # whose things the pages show; null: everybody's
+    proved_at = BigIntegerField(default=0, constraints=[SQL("DEFAULT 0")])  # when the password was last given
+    kept = TextField(null=True)  # sealed: the form that was on its way when the session before this one ended
 
 
 class Device(BaseModel):

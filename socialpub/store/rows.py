@@ -70,6 +70,7 @@ class UserRow(TypedDict):
     role: str
     password: str | None
     created_at: int
+    zone: str | None
 
 
 class SessionRow(TypedDict):
@@ -79,6 +80,10 @@ class SessionRow(TypedDict):
     created_at: int
     seen_at: int
     ends_at: int
+    zone: str | None
+    profile: str | None
+    proved_at: int
+    kept: str | None
 
 
 class DeviceRow(TypedDict):

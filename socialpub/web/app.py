@@ -18,7 +18,7 @@ from socialpub.web.door import Door
 from socialpub.web.frame import Frame
 from socialpub.web.http import Arrival, Route
 from socialpub.web.openapi.document import Reference
-from socialpub.web.pages import client, connect, docs, health, people, reference
+from socialpub.web.pages import client, connect, desk, docs, health, people, reference
 from socialpub.web.server import connections_max
 from socialpub.web.wire import App, Parcel
 
@@ -95,6 +95,9 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/connect/<platform:str>", connect.credentials, "page", before=accounts.before, needs=MANAGERS),
     Route(GET, "/connect/<platform:str>/callback", connect.callback, "page", before=accounts.before, needs=MANAGERS),
     Route(POST, "/accounts/<account_id:str>/disconnect", connect.disconnect, "page", needs=MANAGERS),
+    Route(POST, "/profile", desk.choose_profile, "page"),
+    Route(GET, "/settings", desk.settings, "page"),
+    Route(POST, "/settings/zone", desk.choose_zone, "page"),
     Route(POST, "/keys", people.mint_key, "page", needs=MANAGERS),
     Route(POST, "/keys/<key_id:str>/revoke", people.revoke_key, "page", needs=MANAGERS),
     Route(POST, "/profiles", people.create_profile, "page", needs=MANAGERS),
@@ -136,6 +139,7 @@ def build_app(service: Service, engine: Engine, name: str = "socialpub") -> App:
     app = App(name, config=config, configure_logging=False, strict_slashes=True, request_class=http.Arrival)
     app.ctx.reference = Reference(ROUTES, service)
     app.ctx.frame = Frame(service)
+    app.ctx.pages = {route.path: route for route in ROUTES if route.method == GET and route.guard == "page"}
     door = Door(service, engine)
     _add_routes(app, door)
     _explain_errors(app, service)
@@ -172,7 +176,7 @@ def _options(names: list[str]) -> Handler:
 def _explain_errors(app: App, service: Service) -> None:
     @app.exception(Exception)
     async def explain(request: Arrival, error: Exception) -> HTTPResponse:
-        return errors.answer(service, request, error)
+        return await errors.answer(service, request, error)
 
 
 def _drain_at_the_stop(app: App, service: Service, door: Door) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TypeGuard
+from collections.abc import Mapping
+from typing import Any, TypeGuard
 
 from sanic.exceptions import (
     MethodNotAllowed,
@@ -24,7 +25,7 @@ from socialpub.domain.publishing.intents import capped
 from socialpub.domain.shapes.errors import envelope
 from socialpub.web import bodies, http
 from socialpub.web.http import Arrival
-from socialpub.web.pages import html
+from socialpub.web.pages import html, inside, trouble
 from socialpub.web.wire import Parcel
 
 MESSAGE_MAX = 2000
@@ -89,7 +90,7 @@ def _bounded(error: ApiError) -> ApiError:
     return error
 
 
-def answer(service: Service, request: Arrival, error: BaseException) -> Parcel:
+async def answer(service: Service, request: Arrival, error: BaseException) -> Parcel:
     """The response for an error: the envelope, or a page for a browser outside the API."""
     found = refuse("http.request") if _is_unread(request, error) else as_api_error(request, error)
     bodies.bound_rest(request)
@@ -102,6 +103,13 @@ def answer(service: Service, request: Arrival, error: BaseException) -> Parcel:
     if found.retry_after is not None:
         headers["Retry-After"] = str(found.retry_after)
     if http.wants_html(request):
-        page = html.render("error.html", error=body["error"], status=found.status, way_on=request.ctx.way_on)
+        page = await _page(service, request, found.status, body["error"])
         return Parcel(page, found.status, headers, html.CONTENT_TYPE)
     return Parcel(dumps(body), found.status, headers)
+
+
+async def _page(service: Service, request: Arrival, status: int, error: Mapping[str, Any]) -> str:
+    """The error in the frame of whoever is signed in, as far as that can be told."""
+    frame = await inside.around_error(service, request)
+    ways = [way for way in (request.ctx.way_on, trouble.HOME) if way]
+    return html.render("error.html", error=error, status=status, ways=ways, trouble=trouble.told(error), **frame)

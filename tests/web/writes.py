@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ class Write:
 
 def told() -> Iterator[Write]:
     """Those that test files tell, as `WRITES`."""
-    for path in sorted(Path(__file__).parent.glob("test_*.py")):
-        if "WRITES = [Write(" in path.read_text(encoding="utf-8"):
-            yield from importlib.import_module(f"tests.web.{path.stem}").WRITES
+    here = Path(__file__).parent
+    for path in sorted(here.rglob("test_*.py")):
+        if re.search(r"^WRITES = \[\s*Write\(", path.read_text(encoding="utf-8"), re.MULTILINE):
+            module = ".".join(path.relative_to(here).with_suffix("").parts)
+            yield from importlib.import_module(f"tests.web.{module}").WRITES

@@ -28,13 +28,17 @@ class SignedIn:
     device: str
 
 
-def begin(service: Service, tx: Tx, user: str, device: str | None = None) -> SignedIn:
-    """A session for somebody who has proved who they are. `device`: the device cookie so far; it gets a new value."""
+def begin(service: Service, tx: Tx, user: str, device: str | None = None, zone: str | None = None) -> SignedIn:
+    """A session for somebody who has proved who they are. `device`: the device cookie so far; it gets a new value.
+
+    `zone`: the browser's time zone.
+    """
     entropy, now = service.runtime.entropy, service.now_ms
     cookie, csrf = entropy(32).hex(), entropy(32).hex()
     Session.delete().where(Session.ends_at <= now).execute()
+    id_, ends_at = crypto.digest(cookie), now + SESSION_MS
     Session.insert(
-        id=crypto.digest(cookie), user=user, csrf=csrf, created_at=now, seen_at=now, ends_at=now + SESSION_MS
+        id=id_, user=user, csrf=csrf, created_at=now, seen_at=now, ends_at=ends_at, zone=zone, proved_at=now
     ).execute()
     return SignedIn(cookie, csrf, user, _remember(service, tx, user, device))
 

@@ -115,10 +115,11 @@ async def sign_in(
     address: str,
     cookie: str | None = None,
     act: audit.Act | None = None,
+    zone: str | None = None,
 ) -> SignedIn:
     """A new session; ApiError `unauthenticated` in one form for every reason, or `rate_limited` while slowed down.
 
-    `cookie`: the browser's device cookie.
+    `cookie`: the browser's device cookie. `zone`: its time zone.
     """
     account = email.strip().lower()[:320]
     user, stored, device = await service.read(lambda: _known(service, account, cookie))
@@ -126,7 +127,7 @@ async def sign_in(
     await asyncio.get_running_loop().run_in_executor(users.hashing, _prove, throttle, names, stored, password)
 
     def begin(tx: Tx) -> SignedIn:
-        begun = _begin(service, tx, user, stored, cookie)
+        begun = _begin(service, tx, user, stored, cookie, zone)
         if act:
             audit.record(service, tx, replace(act, user=begun.user), begun.user)
         return begun
@@ -162,11 +163,11 @@ def _prove(throttle: Throttle, names: tuple[Name, ...], stored: str | None, pass
     throttle.was_right(*names)
 
 
-def _begin(service: Service, tx: Tx, user: str, stored: str | None, cookie: str | None) -> SignedIn:
+def _begin(service: Service, tx: Tx, user: str, stored: str | None, cookie: str | None, zone: str | None) -> SignedIn:
     """The session, unless the password that was proved is another one by now."""
     if not User.select().where(User.id == user, User.password == stored).exists():
         raise _refused()
-    return sessions.begin(service, tx, user, cookie)
+    return sessions.begin(service, tx, user, cookie, zone)
 
 
 def _refused() -> ApiError:

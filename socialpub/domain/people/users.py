@@ -112,8 +112,10 @@ def setup_is_open(service: Service, token: str) -> bool:
     return offered is not None and crypto.same(offered.encode(), crypto.digest(token).encode())
 
 
-async def set_up(who: Actor, token: str, organization: str, email: str, password: str) -> SignedIn:
-    """Make the organization and its owner, once, and sign the owner in."""
+async def set_up(
+    who: Actor, token: str, organization: str, email: str, password: str, zone: str | None = None
+) -> SignedIn:
+    """Make the organization and its owner, once, and sign the owner in. `zone`: the browser's time zone."""
     service = who.service
     if not setup_is_open(service, token):
         raise ApiError("not_found", "This set-up link has been used, or belongs to an earlier start of the server.")
@@ -128,7 +130,7 @@ async def set_up(who: Actor, token: str, organization: str, email: str, password
         made = profiles.create_organization(tx, who, request)
         user = create(tx, who.within(made["id"]), email, "owner", hash_)
         audit.record(service, tx, replace(who.act, organization=made["id"], user=user["id"]), user["id"])
-        return sessions.begin(service, tx, user["id"])
+        return sessions.begin(service, tx, user["id"], zone=zone)
 
     signed_in = await service.write(make)
     service.setup_digest = None

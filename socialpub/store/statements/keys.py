@@ -7,3 +7,10 @@ KEY_BY_DIGEST = """
 """
 KEY_STANDS = "SELECT 1 FROM api_key WHERE id = ? AND revoked_at IS NULL"
 KEY_USED = "UPDATE api_key SET last_used_at = ? WHERE id = ?"
+
+# Who looks at a page, and how they like it.
+DESK = """
+    SELECT organization.name, user.email, user.zone, session.zone, session.profile, session.proved_at
+    FROM session JOIN user ON user.id = session.user JOIN organization ON organization.id = user.organization
+    WHERE session.id = ?1 AND user.organization = ?2
+"""

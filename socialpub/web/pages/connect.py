@@ -14,8 +14,7 @@ from socialpub.domain.shapes.accounts import CompleteRequest, ConnectRequest
 from socialpub.platforms.contract import Platform
 from socialpub.web import forms
 from socialpub.web.http import Call, Reply
-from socialpub.web.pages.html import page
-from socialpub.web.pages.people import see
+from socialpub.web.pages.inside import see, show
 
 BACK = {
     "state": "state",
@@ -35,9 +34,9 @@ async def form(call: Call) -> Reply:
     except ApiError as error:
         if "handle" not in asked:
             raise
-        return _form(call, platform, connect.asked_for(platform), profile, error.message, error.status)
+        return await _form(call, platform, connect.asked_for(platform), profile, error.message, error.status)
     started = await act.do(call.who, connect.start, platform.name, request.profile_id, begun)
-    return _form(call, platform, started["descriptor"], profile)
+    return await _form(call, platform, started["descriptor"], profile)
 
 
 def _asked(call: Call, *names: str) -> dict[str, str]:
@@ -47,7 +46,7 @@ def _asked(call: Call, *names: str) -> dict[str, str]:
     return {name: value for name, value in given.items() if value}
 
 
-def _form(
+async def _form(
     call: Call,
     platform: Platform,
     descriptor: Any,
@@ -57,7 +56,7 @@ def _form(
 ) -> Reply:
     named = descriptor["type"] == "credentials" and public_client.can_invite(call.service, platform)
     values = {"descriptor": descriptor, "profile": profile or "", "problem": problem, "by_name": named}
-    return _page(call, "start", platform, status, **values)
+    return await _page(call, "start", platform, status, **values)
 
 
 async def credentials(call: Call) -> Reply:
@@ -70,7 +69,7 @@ async def credentials(call: Call) -> Reply:
         request = issues.parse_object(CompleteRequest, fields | ({"profileId": profile} if profile else {}))
         offer = await connect.offer(call.who, platform.name, request)
     except ApiError as error:
-        return _form(call, platform, connect.asked_for(platform), profile, error.message, error.status)
+        return await _form(call, platform, connect.asked_for(platform), profile, error.message, error.status)
     return await _finished(call, platform, "", offer)
 
 
@@ -99,8 +98,8 @@ async def callback(call: Call) -> Reply:
 async def _finished(call: Call, platform: Platform, state: str, offer: Offer) -> Reply:
     body = await act.do(call.who, connect.store, platform.name, offer)
     if "choices" in body:
-        return _page(call, "choose", platform, state=state, choices=body["choices"])
-    return _page(call, "done", platform, account=body, state=state, more=offer.is_choice)
+        return await _page(call, "choose", platform, state=state, choices=body["choices"])
+    return await _page(call, "done", platform, account=body, state=state, more=offer.is_choice)
 
 
 async def disconnect(call: Call) -> Reply:
@@ -113,12 +112,6 @@ def _ready(call: Call) -> Platform:
     return connect.ready(call.service, call.path_value("platform"))
 
 
-def _page(call: Call, template: str, platform: Platform, status: int = 200, **values: Any) -> Reply:
-    return page(
-        f"connect/{template}.html",
-        status,
-        csrf_token=call.scope.csrf,
-        role=call.scope.role,
-        platform=platforms.PLATFORMS[platform.name],
-        **values,
-    )
+async def _page(call: Call, template: str, platform: Platform, status: int = 200, **values: Any) -> Reply:
+    named = platforms.PLATFORMS[platform.name]
+    return await show(call, f"connect/{template}.html", status=status, platform=named, **values)

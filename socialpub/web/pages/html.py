@@ -9,10 +9,14 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from socialpub import __version__
 from socialpub.base.config import shipped
 from socialpub.web.http import Reply
+from socialpub.web.pages import times
 
 CONTENT_TYPE = "text/html; charset=utf-8"
+NOBODY: dict[str, Any] = {"desk": None, "notice": None, "filled": {}, "csrf_token": "", "path": "", "zone": "UTC"}
+"""What templates are given of whoever looks at a page, where nobody is signed in."""
 
 
 @cache
@@ -24,7 +28,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"inline": inline, "prose": prose}
+    environment.filters |= {"inline": inline, "prose": prose, "when": times.when, "ago": times.ago}
+    environment.globals |= NOBODY | {"version": __version__}
     return environment
 
 

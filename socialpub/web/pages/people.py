@@ -10,23 +10,19 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.domain import act
 from socialpub.domain.accounts import accounts
-from socialpub.domain.people import keys, profiles, sessions, signin, tenancy, users
+from socialpub.domain.people import desk, keys, profiles, sessions, signin, tenancy, users
 from socialpub.domain.people.actor import Body, Verb
+from socialpub.domain.people.desk import Desk
 from socialpub.domain.people.sessions import SignedIn
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import ProfileRequest
-from socialpub.store.models import Organization, User
 from socialpub.web import edge, forms
 from socialpub.web.http import Call, Reply
 from socialpub.web.pages.html import page
+from socialpub.web.pages.inside import see, show
 
 LOGIN_COOKIE = "socialpub_form"
-
-
-def see(address: str, *cookies: str) -> Reply:
-    """Go and look there (303), which ends a form's submission."""
-    return Reply("", 303, {"Location": address}, "text/plain", cookies)
 
 
 # --- Signing in --------------------------------------------------------------------------------------------------
@@ -57,7 +53,7 @@ async def login(call: Call) -> Reply:
     after = forms.local_path(form.get("next"))
     email = form.get("email", "")
     try:
-        signed_in = await _sign_in(call, email, form.get("password", ""))
+        signed_in = await _sign_in(call, email, form)
     except ApiError as error:
         if error.code not in ("unauthenticated", "rate_limited"):
             raise
@@ -66,10 +62,11 @@ async def login(call: Call) -> Reply:
     return see(after, *_cookies(call, signed_in))
 
 
-async def _sign_in(call: Call, email: str, password: str) -> SignedIn:
+async def _sign_in(call: Call, email: str, form: dict[str, str]) -> SignedIn:
     address = edge.caller(call.service, call.request)
     device = edge.cookie_of(call.service, call.request, edge.DEVICE_COOKIE)
-    return await signin.sign_in(call.service, call.engine.throttle, email, password, address, device, call.act)
+    password, zone = form.get("password", ""), desk.known_zone(form.get("zone"))
+    return await signin.sign_in(call.service, call.engine.throttle, email, password, address, device, call.act, zone)
 
 
 async def logout(call: Call) -> Reply:
@@ -124,7 +121,12 @@ async def setup(call: Call) -> Reply:
     organization, email = form.get("organization", ""), form.get("email", "")
     try:
         signed_in = await users.set_up(
-            call.who, call.path_value("token"), organization, email, form.get("password", "")
+            call.who,
+            call.path_value("token"),
+            organization,
+            email,
+            form.get("password", ""),
+            desk.known_zone(form.get("zone")),
         )
     except ApiError as error:
         if error.code != "validation_failed":
@@ -146,31 +148,17 @@ async def _home(call: Call, minted: Body | None = None, problem: str = "", statu
     scope = call.scope
     manages = act.manages(scope)
 
-    def read() -> dict[str, Any]:
+    def read(desk: Desk) -> dict[str, Any]:
         return {
             "organization_id": scope.organization,
-            "organization": Organization.select(Organization.name)
-            .where(Organization.id == scope.organization)
-            .scalar(),
-            "email": User.select(User.email).where(User.id == scope.user).scalar(),
-            "profiles": profiles.listed(scope),
             "keys": keys.listed(scope.organization) if manages else [],
-            "accounts": accounts.list_bodies(scope),
+            "accounts": accounts.list_bodies(desk.scope),
         }
 
-    shown = await call.service.read(read)
     labels = {name: row.label for name, row in platforms.PLATFORMS.items()}
-    return page(
-        "people/home.html",
-        status,
-        csrf_token=scope.csrf,
-        role=scope.role,
-        manages=manages,
-        minted=minted,
-        problem=problem,
-        labels=labels,
-        prefixes=tenancy.key_prefixes(call.service),
-        **shown,
+    prefixes = tenancy.key_prefixes(call.service)
+    return await show(
+        call, "people/home.html", read, status=status, minted=minted, problem=problem, labels=labels, prefixes=prefixes
     )
 
 

@@ -1,0 +1,143 @@
+"""Pages of the dashboard, within its frame: the way around, who is signed in, in which profile and time zone.
+
+`show` reads what a page needs together with the frame; `see` ends a form, and may leave a word for the page that is
+seen next. The pieces that pages are made of are macros: `templates/ui.html`, which says how to use them.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from peewee import PeeweeException
+
+from socialpub.base.crypto import SealError
+from socialpub.base.errors import ApiError
+from socialpub.domain import act
+from socialpub.domain.core.service import Service
+from socialpub.domain.people import desk, tenancy
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.people.tenancy import Scope
+from socialpub.web import edge, forms
+from socialpub.web.http import Arrival, Call, Reply, Route
+from socialpub.web.pages import html
+
+NOTICE_COOKIE = "socialpub_notice"
+NOTICE_SECONDS = 60
+NAV = (
+    ("Overview", "/"),
+    ("Posts", "/posts"),
+    ("Calendar", "/calendar"),
+    ("Compose", "/compose"),
+    ("Accounts", "/accounts"),
+    ("Media", "/media"),
+    ("Webhooks", "/webhooks"),
+    ("Settings", "/settings"),
+)
+"""The way around. What has no page yet, or none for somebody of this role, is left out."""
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A word for the page that is seen after a form; `secret` is shown there this once."""
+
+    text: str
+    secret: str = ""
+    good: bool = True
+
+
+# --- A page ------------------------------------------------------------------------------------------------------
+
+
+async def show(
+    call: Call,
+    template: str,
+    read: Callable[[Desk], Mapping[str, Any]] = lambda desk: {},
+    *,
+    status: int = 200,
+    **values: Any,
+) -> Reply:
+    """A page of somebody who is signed in. `read` runs in the same reader as the frame's own questions.
+
+    Lists are read in `desk.scope`, which is narrowed to the profile that the person is in; one thing that an address
+    names is read in `call.scope`, so that a link leads to it from everywhere.
+    """
+
+    def look() -> tuple[Desk, Mapping[str, Any]]:
+        found = desk.of(call.scope)
+        if found is None:
+            raise ApiError("unauthenticated")
+        return found, read(found)
+
+    found, shown = await call.service.read(look)
+    cookie = edge.cookie_of(call.service, call.request, NOTICE_COOKIE)
+    frame = around(call.service, call.request.app.ctx.pages, call.scope, call.request.path, found)
+    notice = _opened(call.service, call.scope, cookie) if cookie else None
+    gone = (forms.set_cookie(call.service, NOTICE_COOKIE, "", 0, path="/"),) if cookie else ()
+    return html.page(template, status, gone, **frame | {"notice": notice} | dict(shown) | values)
+
+
+def around(service: Service, pages: Mapping[str, Route], scope: Scope, path: str, found: Desk | None) -> dict[str, Any]:
+    """What every template of the dashboard is given."""
+    return {
+        "desk": found,
+        "nav": _nav(pages, scope) if found else [],
+        "path": path,
+        "zone": found.zone if found else desk.UTC,
+        "now_ms": service.now_ms,
+        "csrf_token": scope.csrf,
+        "manages": act.manages(scope),
+        "filled": {},
+    }
+
+
+async def around_error(service: Service, request: Arrival) -> dict[str, Any]:
+    """The same around an error, of whatever address; nothing where nobody is signed in, or cannot be asked for."""
+    cookie = edge.cookie_of(service, request)
+    if cookie is None:
+        return {}
+    try:
+        scope = request.ctx.scope or await tenancy.authenticate_session(service, cookie)
+        found = await service.look_up(lambda: desk.of(scope)) if scope.session else None
+    except (ApiError, PeeweeException, sqlite3.Error, OSError):
+        return {}
+    return around(service, request.app.ctx.pages, scope, request.path, found)
+
+
+def _nav(pages: Mapping[str, Route], scope: Scope) -> list[tuple[str, str]]:
+    return [(name, address) for name, address in NAV if address in pages and act.may(scope, pages[address].needs)]
+
+
+# --- After a form ------------------------------------------------------------------------------------------------
+
+
+def see(address: str, *cookies: str) -> Reply:
+    """Go and look there (303), which ends a form's submission: reloading what is seen then does nothing twice."""
+    return Reply("", 303, {"Location": address}, "text/plain", cookies)
+
+
+def tell(call: Call, address: str, text: str, *, secret: str = "", good: bool = True) -> Reply:
+    """The same, and the page that is seen there says so. `secret` is shown on it once: the browser alone carries it
+    there, sealed, and the page that shows it takes it away.
+    """
+    told = json.dumps(asdict(Notice(text, secret, good)) | {"until": call.service.now_ms + NOTICE_SECONDS * 1000})
+    sealed = call.service.runtime.vault.seal(told.encode(), _place(call.scope))
+    return see(address, forms.set_cookie(call.service, NOTICE_COOKIE, sealed, NOTICE_SECONDS, path="/"))
+
+
+def _place(scope: Scope) -> tuple[str, str, str]:
+    return ("notice", "cookie", scope.session or "")
+
+
+def _opened(service: Service, scope: Scope, cookie: str) -> Notice | None:
+    """The notice in a cookie that this server has sealed for this session a moment ago."""
+    try:
+        told = json.loads(service.runtime.vault.open(cookie, _place(scope)))
+    except SealError:
+        return None
+    if told.pop("until") < service.now_ms:
+        return None
+    return Notice(**told)

@@ -1,0 +1,91 @@
+"""Instants as people read them: local time with its zone named, and how long ago that was."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from jinja2 import pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
+
+from socialpub.base.runtime import iso
+
+STEPS = ((60, "second"), (60, "minute"), (24, "hour"), (30, "day"), (12, "month"))
+Instant = str | int
+"""As the API writes it, or in milliseconds."""
+
+
+def moment(instant: Instant, zone: str) -> datetime:
+    """The instant on the clocks of a zone."""
+    text = iso(instant) if isinstance(instant, int) else instant
+    return datetime.fromisoformat(text).astimezone(_zone(zone))
+
+
+@lru_cache(1024)
+def _zone(name: str) -> ZoneInfo:
+    return ZoneInfo(name)
+
+
+def said(instant: Instant, zone: str) -> str:
+    """`Sun 22 Nov 2026, 19:05 CET`."""
+    return f"{moment(instant, zone):%a} {_day(instant, zone)}, {moment(instant, zone):%H:%M} {zone_said(instant, zone)}"
+
+
+def _day(instant: Instant, zone: str) -> str:
+    at = moment(instant, zone)
+    return f"{at.day} {at:%b %Y}"
+
+
+def zone_said(instant: Instant, zone: str) -> str:
+    """What people call the zone then: `CET`; where it has only a number, `UTC+03`."""
+    name = moment(instant, zone).tzname() or zone
+    return name if name.isalpha() else f"UTC{name}"
+
+
+def distance(instant: Instant, now_ms: int) -> str:
+    """`5 minutes ago`, `in 2 hours`."""
+    seconds = (now_ms / 1000) - moment(instant, "UTC").timestamp()
+    words = _length(abs(seconds))
+    if words is None:
+        return "just now" if seconds >= 0 else "in a moment"
+    return f"{words} ago" if seconds > 0 else f"in {words}"
+
+
+def _length(seconds: float) -> str | None:
+    """`5 minutes`; None for less than half of one."""
+    if seconds < 30:
+        return None
+    amount = seconds
+    for size, name in STEPS:
+        if round(amount) < size:
+            return _counted(round(amount), name)
+        amount /= size
+    return _counted(round(amount), "year")
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{number} {name}{'' if number == 1 else 's'}"
+
+
+@pass_context
+def when(context: Context, instant: Instant | None, nothing: str = "never") -> Markup | str:
+    """For templates: an instant in the reader's zone; without one `nothing`."""
+    if instant is None:
+        return nothing
+    return _element(instant, said(instant, context["zone"]), context["zone"])
+
+
+@pass_context
+def ago(context: Context, instant: Instant | None, nothing: str = "never") -> Markup | str:
+    """For templates: how far away an instant is; pointing at it says when that is."""
+    if instant is None:
+        return nothing
+    return _element(instant, distance(instant, context["now_ms"]), context["zone"])
+
+
+def _element(instant: Instant, words: str, zone: str) -> Markup:
+    exact = moment(instant, "UTC").astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    shown = '<time datetime="{}" title="{} ({})">{}</time>'
+    return Markup(shown).format(exact, said(instant, zone), zone, words)
