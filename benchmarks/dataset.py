@@ -27,7 +27,8 @@ from pathlib import Path
 
 from socialpub import platforms
 from socialpub.base.config import shipped
-from socialpub.store import db
+from socialpub.store import db, search
+from socialpub.store.connections import peewee_database
 
 STEP_MS = 1_000  # between two posts; the newest is as old as the database
 ORGANIZATION = "01900000-0000-7000-8000-00000000a001"
@@ -129,12 +130,17 @@ def _make(path: Path, rows: int, began_at: int) -> None:
                 table.insert([row for post in chunk for row in post[name]])
         for _, sql in kept:
             connection.execute(sql)
-        connection.execute(
-            "INSERT INTO post_search (rowid, fold, organization, profile, platform) SELECT number, text_fold, "
-            "substr(organization, -3), substr(profile, -3), substr(platform, 1, 3) FROM post ORDER BY number"
-        )
         connection.commit()
-        connection.execute("PRAGMA journal_mode = wal")
+    _file(path)
+
+
+def _file(path: Path) -> None:
+    """What the keeper does behind the posts, in one go."""
+    database = peewee_database(path)
+    db.proxy.initialize(database)
+    with database.connection_context(), database.atomic():
+        while search.file_some():
+            pass
 
 
 class _Table:

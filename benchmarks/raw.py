@@ -25,10 +25,6 @@ _OF_THE_BATCH = {  # the rows of one batch, by table
     "job": "SELECT * FROM job WHERE key IN (SELECT id FROM post WHERE batch = ?)",
 }
 _GIVEN_ANEW = {"batch": ("id",), "post": ("id", "batch"), "event": ("id", "post"), "job": ("key",)}
-_FILE = (
-    "INSERT INTO post_search (rowid, fold, organization, profile, platform) SELECT number, text_fold, "
-    "substr(organization, -3), substr(profile, -3), substr(platform, 1, 3) FROM post WHERE number = ?"
-)
 
 
 def rate(
@@ -102,10 +98,8 @@ def _write(connection: sqlite3.Connection, seconds: float) -> float:
         ids: dict[Value, Value] = {}
         for table, rows in tables.items():
             for values in rows.again(ids):
-                number = connection.execute(rows.sql, values).lastrowid
-                if table == "post":
-                    connection.execute(_FILE, (number,))
-                    posts += 1
+                connection.execute(rows.sql, values)
+                posts += table == "post"
         connection.execute("COMMIT")
     return posts / (time.monotonic() - began)
 

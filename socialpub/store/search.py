@@ -1,4 +1,7 @@
-"""Text search in posts: an FTS5 index of trigrams filed under `Post.number`. SQLite only, and the only such module.
+"""Text search in posts: an FTS5 index of trigrams filed under `Post.number`. SQLite only, with `short_terms.py`.
+
+Posts are filed behind their acceptance, many at once, which costs a tenth: `post_search_filed` says up to which number,
+and a search reads the rows of those that are not filed yet, newer than everything that is.
 
 The index proposes and never decides: each candidate's row is looked at again. A few trigrams are asked for first,
 which is cheap and often leaves few posts; else all of them, one after the other. Candidates come in falling order of
@@ -10,11 +13,11 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from socialpub.store import sql
+from socialpub.store import short_terms, sql
 from socialpub.store.db import proxy
 from socialpub.store.statements import searching
 
@@ -22,7 +25,9 @@ GRAM = 3
 THIN = 4  # trigrams that are asked for first
 FEW = 2000  # candidates that are looked at all at once
 _NUMBER_MAX = 2**63 - 1
-_FILE = "INSERT INTO post_search (rowid, fold, organization, profile, platform)"
+SLICE = 128  # posts that are filed in one write
+BEHIND = 10_000  # posts whose short terms are not filed, beyond which the log is read instead
+ROUND = 16  # chunks that are looked at in one statement
 
 
 class Hit(NamedTuple):
@@ -79,8 +84,11 @@ def hits(statement: str, values: Sequence[Any]) -> list[Hit]:
 
 
 def is_indexed(fold: str) -> bool:
-    """Whether the index can find this text; shorter ones are looked for in the rows."""
-    return len(fold) >= GRAM
+    """Whether the index can find this text now; else it is to be looked for in the rows."""
+    if len(fold) > short_terms.LONGEST:
+        return True
+    now = filed()
+    return now.newest - now.terms <= BEHIND
 
 
 def containing(fold: str) -> Condition:
@@ -88,34 +96,52 @@ def containing(fold: str) -> Condition:
     return Condition("instr(post.text_fold, ?) > 0", (fold,))
 
 
-def add(number: int, row: Mapping[str, Any]) -> None:
-    """File a new post's text; in the transaction that inserts the row."""
-    proxy.execute_sql(
-        f"{_FILE} VALUES (?, ?, ?, ?, ?)",
-        (number, row["text_fold"], _of(row["organization"]), _of(row["profile"]), row["platform"][:GRAM]),
-    )
-    newest = _one(
-        "SELECT created_at FROM post WHERE organization = ? ORDER BY created_at DESC LIMIT 1", (row["organization"],)
-    )
-    if newest is not None and newest > row["created_at"]:
-        gone_back = newest - row["created_at"]
-        proxy.execute_sql("UPDATE post_search_order SET disorder = max(disorder, ?)", (gone_back,))
-
-
-def add_batch(batch: str, newest: int | None, now: int) -> None:
-    """File the posts of a new batch. `newest`: when the newest post of its organization was made, before it."""
-    sql.execute(searching.ADD_BATCH, (batch,))
+def note_order(newest: int | None, now: int) -> None:
+    """Keep how far the clock was set back. `newest`: when the newest post of the organization was made, before now."""
     if newest is not None and newest > now:
         sql.execute(searching.GONE_BACK, (newest - now,))
 
 
+# --- Filing ----------------------------------------------------------------------------------------------------------
+
+
+class Filed(NamedTuple):
+    """Up to which number posts are filed: their texts, and their short terms; and the newest number there is."""
+
+    texts: int
+    terms: int
+    newest: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether what is not filed is too little to begin with."""
+        return self.newest - min(self.texts, self.terms) < SLICE
+
+
+def filed() -> Filed:
+    """What is filed, in a read or a write."""
+    return Filed._make(sql.first(searching.FILED))
+
+
+def file_some() -> bool:
+    """File the next SLICE of posts; in a write. Whether there were so many."""
+    now = filed()
+    texts, terms = now.texts + SLICE, now.terms + SLICE
+    if texts <= now.newest:
+        sql.execute(searching.FILE_TEXTS, (now.texts, texts))
+        sql.execute(searching.TEXTS_FILED, (texts,))
+    if terms <= now.newest:
+        short_terms.file(now.terms, terms)
+    return not now.is_whole
+
+
 def rebuild() -> None:
-    """File every post anew; in one write."""
+    """File every post anew; in one write, but for the short terms, which follow."""
+    newest = filed().newest
     proxy.execute_sql("INSERT INTO post_search (post_search) VALUES ('delete-all')")
-    proxy.execute_sql(
-        f"{_FILE} SELECT number, text_fold, substr(organization, -{GRAM}), substr(profile, -{GRAM}), "
-        f"substr(platform, 1, {GRAM}) FROM post ORDER BY number"
-    )
+    sql.execute(searching.FILE_TEXTS, (0, newest))
+    sql.execute(searching.TEXTS_FILED, (newest,))
+    short_terms.clear()
     proxy.execute_sql(
         "UPDATE post_search_order SET disorder = (SELECT coalesce(max(newest - created_at), 0) FROM "
         "(SELECT created_at, max(created_at) OVER (PARTITION BY organization ORDER BY number) AS newest FROM post))"
@@ -125,15 +151,69 @@ def rebuild() -> None:
 def newest(sought: Sought, condition: Condition, count: int) -> list[Hit]:
     """The newest `count` posts that have the text and meet the condition, newest first."""
     disorder = _one("SELECT disorder FROM post_search_order", ()) or 0
+    find = _by_trigrams if len(sought.fold) > short_terms.LONGEST else _by_short_term
+    return find(sought, every([containing(sought.fold), condition]), count, disorder)
+
+
+def _not_filed(after: int, condition: Condition) -> list[Hit]:
+    """Those of the posts after a number that meet the condition."""
+    return hits(
+        f"SELECT {PLACE} FROM post NOT INDEXED WHERE post.number > ? AND {condition.sql}", (after, *condition.values)
+    )
+
+
+# --- Short terms -----------------------------------------------------------------------------------------------------
+
+
+def _by_short_term(sought: Sought, condition: Condition, count: int, disorder: int) -> list[Hit]:
+    best = heapq.nlargest(count, _not_filed(filed().terms, condition))
+    _, below = _numbers(sought, disorder)
+    shelves = short_terms.shelves(sought.fold, sought.organization, sought.profile, sought.platforms, below)
+    loose = [number for shelf in shelves for number in shelf.numbers]
+    best = heapq.nlargest(count, best + _looked_at(sql.json_of(loose), condition))
+    while shelves := [shelf for shelf in shelves if _may_have_more(shelf, best, count, sought, disorder)]:
+        some = max(1, ROUND // len(shelves))
+        chunks = [chunk for shelf in shelves for chunk in shelf.take(some)]
+        best = heapq.nlargest(count, best + _looked_at_chunks(sql.json_of(chunks), condition))
+    return best
+
+
+def _may_have_more(shelf: short_terms.Shelf, best: Sequence[Hit], count: int, sought: Sought, disorder: int) -> bool:
+    """Whether what is left of a shelf can be among the newest."""
+    if shelf.is_over:
+        return False
+    if shelf.newest is None:
+        return True
+    newest = shelf.newest + disorder
+    if sought.after is not None and newest <= sought.after:
+        return False
+    return len(best) < count or newest >= best[-1].created_at
+
+
+def _looked_at_chunks(chunks: str, condition: Condition) -> list[Hit]:
+    """Those of the posts in these chunks, a JSON list of [shelf, place], that meet the condition."""
+    return hits(
+        f"SELECT {PLACE} FROM json_each(?) AS asked CROSS JOIN post_search_chunk AS chunk "
+        "ON chunk.shelf = asked.value ->> 0 AND chunk.place = asked.value ->> 1 "
+        "CROSS JOIN json_each(chunk.numbers) AS candidate CROSS JOIN post "
+        f"ON post.number = chunk.first + candidate.value WHERE {condition.sql}",
+        (chunks, *condition.values),
+    )
+
+
+# --- Trigrams --------------------------------------------------------------------------------------------------------
+
+
+def _by_trigrams(sought: Sought, condition: Condition, count: int, disorder: int) -> list[Hit]:
+    fresh = _not_filed(filed().texts, condition)
     first, last = _numbers(sought, disorder)
-    condition = every([containing(sought.fold), condition])
     count_of_few, few = sql.first(
         "SELECT count(*), json_group_array(number) FROM "
         f"(SELECT rowid AS number FROM post_search WHERE {_MATCHES} LIMIT ?)",
         (_match(sought, _thin(sought.fold)), first, last, FEW + 1),
     )
     if count_of_few <= FEW:
-        return heapq.nlargest(count, _looked_at(few, condition))
+        return heapq.nlargest(count, fresh + _looked_at(few, condition))
     state = _state(sought)
     found = proxy.execute_sql(
         f"SELECT {PLACE} FROM post_search {state.sql} CROSS JOIN post ON post.number = post_search.rowid "
@@ -141,7 +221,7 @@ def newest(sought: Sought, condition: Condition, count: int) -> list[Hit]:
         (*state.values, *condition.values, _match(sought, _phrase(sought.fold)), first, last),
     )
     with contextlib.closing(found):
-        return _best(map(Hit._make, found), count, disorder)
+        return _best(fresh, map(Hit._make, found), count, disorder)
 
 
 PLACE = "post.created_at, post.id, post.number"
@@ -167,8 +247,9 @@ def _state(sought: Sought) -> Condition:
     return Condition(f"CROSS JOIN post AS state INDEXED BY post_number_status_error_code ON {on.sql}", on.values)
 
 
-def _best(hits: Iterable[Hit], count: int, disorder: int) -> list[Hit]:
-    best: list[Hit] = []
+def _best(fresh: Sequence[Hit], hits: Iterable[Hit], count: int, disorder: int) -> list[Hit]:
+    best = heapq.nlargest(count, fresh)
+    heapq.heapify(best)
     for hit in hits:
         if len(best) < count:
             heapq.heappush(best, hit)

@@ -20,11 +20,13 @@ from socialpub.domain.engine.retention import Retention
 from socialpub.domain.media import library
 from socialpub.domain.people import audit, limits
 from socialpub.domain.posts import batches
+from socialpub.store import search
 
 log = logging.getLogger("socialpub.jobs")
 
 SWEEP_SECONDS = 60.0
 KEEPER_SECONDS = 5.0  # well below a lease
+SLICES = 100  # of posts that are filed in one round
 END_SECONDS = 5.0  # for the round that is under way at the end
 
 
@@ -60,6 +62,13 @@ class Keeper:
         """One beat; a sign of life too, unless the clock is in doubt."""
         instance.beat(self.service, seen=not self.pauses.doubtful)
 
+    def file_posts(self) -> None:
+        """Put what was accepted into the indexes of the search; as much as a round allows."""
+        for _ in range(SLICES):
+            if self.stopping.is_set() or self.service.read(search.filed).result().is_whole:
+                return
+            self.service.write(lambda tx: search.file_some()).result()
+
     def _keep(self) -> None:
         clock = self.service.runtime.clock
         swept = beaten = clock.monotonic()
@@ -68,7 +77,7 @@ class Keeper:
         while not self.stopping.wait(wait):
             wait = KEEPER_SECONDS
             rounds = [self.service.db.look, self.service.jobs.renew, self.pauses.follow_clock, self.pauses.follow]
-            rounds += [self._beat, self._save_tokens, lambda: recovery.keep_unkept(self.service)]
+            rounds += [self.file_posts, self._beat, self._save_tokens, lambda: recovery.keep_unkept(self.service)]
             if clock.monotonic() - swept >= SWEEP_SECONDS:
                 swept = clock.monotonic()
                 rounds += [lambda: sweep(self.service, self._fetched), self._end_overdue, self._forget]

@@ -297,7 +297,7 @@ def _insert_posts(service: Service, tx: Tx, order: Order, again: _Again, now: in
     sql.execute(accepting.BATCH, (order.batch, organization, order.who.request_id, now, at_ms))
     status = "validated" if at_ms is None else "queued"
     sql.execute(accepting.POSTS, (order.rows, organization, order.batch, status, at_ms, now))
-    search.add_batch(order.batch, again.newest, now)
+    search.note_order(again.newest, now)
     for target in order.targets:
         service.lately.said(target.aim.account["id"], target.aim.draft.text)
 

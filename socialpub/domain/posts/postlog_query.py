@@ -2,7 +2,7 @@
 
 An index has the log's order only within equal values, so a filter by platform, status or error code becomes one probe
 for each combination of values, merged by the database. Where the filters leave few posts, text is looked for in those;
-else text of three and more characters comes from the search index, and shorter text from reading down the log.
+else it comes from the search index, or, while many posts are not in it, from reading down the log.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.core import moves
 from socialpub.domain.engine import keeper
 from socialpub.domain.people import limits
+from socialpub.store import search, short_terms
 from socialpub.store.models import Account, Idempotency, Job, Post
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Person, Server, iso
@@ -120,3 +121,25 @@ def test_kept_answers_are_forgotten_in_slices(server: Server, alice: Person, mon
     assert service.write(functools.partial(limits.purge, now=service.now_ms)).result() == 2
     keeper.sweep(service, server.engine.fetched)
     assert server.rows(Idempotency) == []
+
+
+def test_what_was_accepted_is_filed_for_the_search_in_slices(
+    server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "SLICES", 2)
+    monkeypatch.setattr(search, "SLICE", 20)
+    monkeypatch.setattr(short_terms, "CHUNK", 20)
+    posts = schedule(server, alice)
+    keep = server.engine.keeper
+    for filed in (40, 80, 120, 140, 140):
+        keep.file_posts()
+        assert server.service.read(search.filed).result() == (filed, filed, len(posts))
+        for text in ("later", "r"):
+            found = alice.api.get("/v1/posts", params={"q": text, "limit": 200}).json()["data"]
+            assert {post["id"] for post in found} == set(posts)
+
+
+def test_the_keeper_files_in_its_rounds(server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "SLICE", 20)
+    schedule(server, alice, 1)
+    assert wait_for(lambda: server.service.read(search.filed).result() == (20, 20, 25), 20)

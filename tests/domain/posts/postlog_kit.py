@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from peewee import fn
+
 from socialpub.domain.core.service import Service
 from socialpub.store import search
 from socialpub.store.db import Tx
@@ -23,10 +25,18 @@ def add(service: Service, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     def write(tx: Tx) -> None:
         for row in whole:
             Batch.insert(id=row["batch"], organization=row["organization"], created_at=0).on_conflict_ignore().execute()
-            search.add(Post.insert(**row).execute(), row)
+            newest = Post.select(fn.MAX(Post.created_at)).where(Post.organization == row["organization"]).scalar()
+            search.note_order(newest, row["created_at"])
+            Post.insert(**row).execute()
 
     service.write(write).result()
     return whole
+
+
+def file(service: Service, posts: int) -> None:
+    """Put so many posts into the search's indexes, `search.SLICE` in a write."""
+    for _ in range(posts // search.SLICE):
+        service.write(lambda tx: search.file_some()).result()
 
 
 def _whole(service: Service, given: Mapping[str, Any]) -> Row:

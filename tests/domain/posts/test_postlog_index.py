@@ -1,4 +1,4 @@
-"""The search index holds what the posts say: filed with each post, for posts that were there before it, and anew."""
+"""The search's indexes hold what the posts say: filed behind them, for posts that were there before, and anew."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.core.service import Service, close_service, open_service
 from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter
-from socialpub.store import db, search
+from socialpub.store import db, search, short_terms
 from socialpub.store.models import Post
 from tests.domain.posts import postlog_kit as kit
 
@@ -32,6 +32,13 @@ def service(tmp_path: Path) -> Iterator[Service]:
     service = _open(tmp_path / "socialpub.db")
     yield service
     close_service(service)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices and chunks of two posts."""
+    monkeypatch.setattr(search, "SLICE", 2)
+    monkeypatch.setattr(short_terms, "CHUNK", 2)
 
 
 def _add(service: Service, *texts: str, times: tuple[int, ...] = ()) -> list[str]:
@@ -64,28 +71,66 @@ def test_a_post_is_found_from_the_transaction_on_that_wrote_it(service: Service)
     assert _found(service, "привет") == [post]
 
 
-def test_a_post_that_was_rolled_back_is_not_found(service: Service) -> None:
-    _add(service, "first")
-    ((row,),) = [service.read(lambda: list(Post.select().dicts())).result()]
+def test_a_slice_that_was_rolled_back_is_filed_again(service: Service, small: None) -> None:
+    posts = _add(service, "first", "second", "third", "fourth")
 
     def fail(tx: db.Tx) -> None:
-        again = {name: value for name, value in row.items() if name != "number"}
-        again |= {"id": "other", "position": 77, "text_fold": "second"}
-        search.add(Post.insert(**again).execute(), again)
-        assert db.proxy.execute_sql("SELECT rowid FROM post_search WHERE post_search MATCH 'second'").fetchall()
+        assert search.file_some()
         raise LookupError
 
     with pytest.raises(LookupError):
         service.write(fail).result()
-    (third,) = _add(service, "third")
-    assert _found(service, "second") == []
-    assert _found(service, "third") == [third]
+    assert service.read(search.filed).result() == (0, 0, 4)
+    kit.file(service, 4)
+    assert service.read(search.filed).result() == (4, 4, 4)
+    assert [_found(service, text) for text in ("second", "ir", "x")] == [[posts[1]], [posts[2], posts[0]], []]
 
 
-def test_the_index_is_what_finds(service: Service) -> None:
-    _add(service, "Привет, мир")
+def test_the_indexes_are_what_finds(service: Service, small: None) -> None:
+    _add(service, *["Привет, мир"] * 4)
+    kit.file(service, 4)
+    assert (len(_found(service, "привет")), len(_found(service, "ми"))) == (4, 4)
     _sql(service, "INSERT INTO post_search (post_search) VALUES ('delete-all')")
-    assert _found(service, "привет") == []
+    _sql(service, "UPDATE post_search_term SET bits = 0")
+    assert (_found(service, "привет"), _found(service, "ми")) == ([], [])
+
+
+def test_posts_are_filed_a_slice_at_a_time_and_what_is_less_is_read(service: Service, small: None) -> None:
+    posts = _add(service, *["needle"] * 5)
+    assert service.write(lambda tx: search.file_some()).result()
+    assert service.read(search.filed).result() == (2, 2, 5)
+    assert service.write(lambda tx: search.file_some()).result()
+    assert not service.write(lambda tx: search.file_some()).result()
+    assert service.read(search.filed).result() == (4, 4, 5)
+    assert (_found(service, "needle"), _found(service, "e")) == (posts[::-1], posts[::-1])
+
+
+def test_the_short_terms_of_a_database_that_had_none_are_filed_behind(tmp_path: Path, small: None) -> None:
+    path = tmp_path / "old.db"
+    service = _open(path)
+    try:
+        posts = _add(service, *["needle"] * 4, "hay")
+        kit.file(service, 4)
+        _drop_filing(service)
+    finally:
+        close_service(service)
+    service = _open(path)
+    try:
+        service.write(lambda tx: search.rebuild()).result()  # as the texts of the former schema are: all filed
+        assert service.read(search.filed).result() == (5, 0, 5)
+        for done in (0, 2, 4):
+            assert service.read(search.filed).result() == (5, done, 5)
+            assert (_found(service, "e"), _found(service, "dle")) == (posts[3::-1], posts[3::-1])
+            kit.file(service, 2)
+    finally:
+        close_service(service)
+
+
+def _drop_filing(service: Service) -> None:
+    """As the file was before posts were filed behind."""
+    for table in ("filed", "shelf", "chunk", "term"):
+        _sql(service, f"DROP TABLE post_search_{table}")
+    _sql(service, "DELETE FROM schema_migration WHERE name = '0017_search_behind'")
 
 
 def test_the_index_can_be_made_anew(service: Service) -> None:
@@ -127,6 +172,7 @@ def test_posts_that_were_there_before_the_index_are_found(tmp_path: Path) -> Non
     service = _open(path)
     try:
         posts = _add(service, "Привет", "Привет!", "привет", times=(20, 10, 30))
+        _drop_filing(service)
         _sql(service, "DROP TABLE post_search")
         _sql(service, "DROP TABLE post_search_order")
         _sql(service, "DELETE FROM schema_migration WHERE name = '0002_post_search'")

@@ -19,7 +19,7 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.core.service import Service, close_service, open_service
 from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter
-from socialpub.store import db, search
+from socialpub.store import db, search, short_terms
 from socialpub.store.search import Hit
 from tests.domain.posts import postlog_kit as kit
 
@@ -69,8 +69,19 @@ def _random_row(dice: random.Random, number: int) -> dict[str, Any]:
     }
 
 
+@pytest.fixture(scope="module", params=[0, 300, ROWS], ids=["none filed", "half filed", "all filed"])
+def filed(request: pytest.FixtureRequest) -> Iterator[int]:
+    """How many posts are in the search's indexes, in chunks small enough that there are many."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(search, "SLICE", 3)
+        patched.setattr(search, "ROUND", 2)
+        patched.setattr(short_terms, "CHUNK", 4)
+        patched.setattr(short_terms, "SEGMENT", 3)
+        yield request.param
+
+
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(filed: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     settings = Settings(database={"url": str(tmp_path_factory.mktemp("postlog") / "socialpub.db")})
     db.migrate(settings.database_path)
     opened = open_service(Runtime(settings, load_vault(settings)))
@@ -79,7 +90,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="module")
-def rows(service: Service) -> list[dict[str, Any]]:
+def rows(service: Service, filed: int) -> list[dict[str, Any]]:
     """All posts there are, newest first."""
     dice = random.Random(3)
     for profile, organization in PROFILES.items():
@@ -90,6 +101,7 @@ def rows(service: Service) -> list[dict[str, Any]]:
     for row in drawn[:25]:
         row |= {"batch": batch, "profile": "0190-one-p01", "organization": ORGANIZATIONS[0]}
     made = kit.add(service, [row | {"account": accounts[row["profile"]]} for row in drawn])
+    kit.file(service, filed)
     return sorted(made, key=lambda row: (row["created_at"], row["id"]), reverse=True)
 
 
@@ -119,8 +131,10 @@ def _some(values: tuple[str, ...]) -> st.SearchStrategy[list[str]]:
 
 
 _times = st.none() | st.integers(kit.NOON - 1000, kit.NOON + 1500)
-_texts = st.none() | st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map(
-    lambda parts: "".join(parts).casefold()
+_texts = (
+    st.none()
+    | st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map(lambda parts: "".join(parts).casefold())
+    | st.text(sorted(set("".join(PIECES).casefold())), min_size=1, max_size=3)
 )
 
 
@@ -146,7 +160,7 @@ def filters(draw: st.DrawFn) -> Filter:
     "few, candidates", [(0, 0), (0, 2000), (20, 5), (20_000, 2000)], ids=["phrase", "thin", "either", "as it is"]
 )
 @pytest.mark.parametrize("probes", [1, 5, 56])
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(wanted=filters(), count=st.integers(1, 60))
 def test_a_page_is_what_reading_every_row_gives(
     service: Service,
@@ -228,8 +242,8 @@ def test_without_text_the_index_alone_decides(service: Service, rows: list[dict[
         (20_000, {"text": "aaab", "error_codes": ["platform_rejected"]}, "probes"),
         (0, {"text": "aaab", "statuses": ["failed"]}, "index"),
         (0, {"text": "aaab", "error_codes": ["platform_rejected"]}, "index"),
-        (0, {"text": "aa", "statuses": ["failed"], "error_codes": ["platform_rejected"]}, "log"),
-        (0, {"text": "aa", "profile": "0190-one-p01", "platforms": ["tiktok"]}, "log"),
+        (0, {"text": "aa", "statuses": ["failed"], "error_codes": ["platform_rejected"]}, "index"),
+        (0, {"text": "aa", "profile": "0190-one-p01", "platforms": ["tiktok"]}, "index"),
         (20_000, {"text": "aa", "statuses": ["failed"]}, "probes"),
         (20_000, {"text": "aa", "statuses": STATUSES, "platforms": PLATFORMS}, "log"),
     ],
@@ -250,6 +264,26 @@ def test_text_is_looked_for_where_it_costs_least(
         "log": r"SEARCH post USING INDEX post_(organization|profile)_created_at_id ",
     }
     assert re.match(expected[way], last), last
+
+
+def test_short_terms_are_read_down_the_log_while_many_posts_are_not_filed(
+    service: Service, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "BEHIND", -1)
+    last = _plan(service, Filter(ORGANIZATIONS[0], text="aa", statuses=STATUSES, platforms=PLATFORMS))[-1]
+    assert last.startswith("SEARCH post USING INDEX post_organization_created_at_id "), last
+    for text in ("aa", "%", "語"):
+        wanted = Filter(ORGANIZATIONS[0], "0190-two-p02", text=text)
+        assert [hit.id for hit in _newest(service, wanted, 50)] == _read_all(rows, wanted)[:50]
+
+
+def test_where_there_are_many_shelves_that_of_the_organization_is_looked_at(
+    service: Service, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(short_terms, "SHELVES", 1)
+    for text, platform in itertools.product(("aa", "b", "ss"), PLATFORMS):
+        wanted = Filter(ORGANIZATIONS[0], text=text, platforms=[platform])
+        assert [hit.id for hit in _newest(service, wanted, 9)] == _read_all(rows, wanted)[:9]
 
 
 def test_a_narrow_index_tells_status_and_error_code_before_the_row_is_read(
