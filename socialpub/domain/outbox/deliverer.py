@@ -25,6 +25,7 @@ from socialpub.store.db import Tx
 log = logging.getLogger("socialpub.webhooks")
 
 AT_ONCE = 32  # calls to one receiver
+GATHER_SECONDS, GATHERED = 0.005, 16  # for others to be written down with a call that has ended; how many are enough
 NAP_SECONDS = 5.0  # the longest sleep: a clock that was set, or what a command has changed, is noticed after it
 
 
@@ -68,6 +69,15 @@ class Outbox(Protocol):
         """At most so much that is due of a receiver; nothing for one that is gone or switched off."""
 
 
+@dataclass(frozen=True)
+class _Ended:
+    """A call that was made."""
+
+    receiver: str
+    errand: Errand
+    attempt: Attempt
+
+
 class Deliverer:
     """Takes what is due of each receiver that was rung, or whose time has come, and has it called by the pool.
 
@@ -83,9 +93,11 @@ class Deliverer:
         self._timers: list[tuple[int, str]] = []  # (due, receiver)
         self._next: dict[str, int] = {}  # the soonest of them, by receiver
         self._more: set[str] = set()  # receivers that have more due than could be begun
-        self._behind: set[str] = set()  # receivers where something waits for another of the same order
+        self._behind: set[tuple[str, str]] = set()  # (receiver, order) where something waits for another of its order
         self._calls: dict[str, set[int]] = defaultdict(set)  # under way, by receiver: numbers of errands
         self._orders: set[tuple[str, str]] = set()  # (receiver, order) of those under way
+        self._unwritten: list[_Ended] = []  # what came of calls, for the next transaction
+        self._enough = threading.Event()  # nobody need wait for more of it
         self._ended: set[int] = set()  # since the look that is under way began: it may have seen them pending
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="deliverer", daemon=True)
@@ -187,7 +199,7 @@ class Deliverer:
             if found.next_at is not None:
                 self._time(receiver, found.next_at)
             self._more.discard(receiver)
-            self._behind.discard(receiver)
+            self._behind = {each for each in self._behind if each[0] != receiver}
             chosen = [errand for errand in found.due if self._enter(receiver, errand)]
             if len(found.due) == most:
                 self._more.add(receiver)
@@ -204,7 +216,7 @@ class Deliverer:
             return False
         if errand.after is not None:
             if (receiver, errand.after) in self._orders:
-                self._behind.add(receiver)
+                self._behind.add((receiver, errand.after))
                 return False
             self._orders.add((receiver, errand.after))
         calls.add(errand.number)
@@ -217,18 +229,60 @@ class Deliverer:
             self._end(receiver, errand, None)
 
     def _deliver(self, receiver: str, errand: Errand) -> None:
-        again_at = None
+        """In the pool: make the call. Who ends first while nothing is being written down writes for all."""
         try:
             attempt = errand.call()
-            again_at = self._service.write(lambda tx: errand.record(tx, attempt)).result()
-        except ApiError as error:  # it could not be written: it is still pending, and goes out again
-            log.warning("the end of delivery %s could not be written: %s", errand.id, error.message)
-            again_at = self._service.now_ms + int(NAP_SECONDS * 1000)
-        except Exception:  # noqa: BLE001 - nobody reads the pool's answer
-            log.exception("the end of delivery %s could not be written", errand.id)
-            again_at = self._service.now_ms + int(NAP_SECONDS * 1000)
-        finally:
-            self._end(receiver, errand, again_at)
+        except Exception:  # noqa: BLE001 - nobody reads the pool's answer; it is still pending
+            log.exception("delivery %s stopped", errand.id)
+            self._end(receiver, errand, self._soon())
+            return
+        with self._changed:
+            self._unwritten.append(_Ended(receiver, errand, attempt))
+            waiting, others = len(self._unwritten), self._under_way() - len(self._unwritten)
+            if waiting >= GATHERED or not others:
+                self._enough.set()
+        if waiting == 1:
+            self._enough.wait(GATHER_SECONDS)
+            self._write_down()
+
+    def _write_down(self) -> None:
+        """Write down whatever has ended by the time that the writer comes to it, in one transaction."""
+        batch: list[_Ended] = []
+
+        def record(tx: Tx) -> list[int | None]:
+            batch.extend(self._take_unwritten())
+            return [ended.errand.record(tx, ended.attempt) for ended in batch]
+
+        try:
+            again = self._service.write(record).result()
+        except ApiError as error:  # they are still pending, and go out again
+            log.warning("the ends of deliveries could not be written: %s", error.message)
+            batch = batch or self._take_unwritten()  # the writer may not have come to it
+            again = [self._soon()] * len(batch)
+        except Exception:  # noqa: BLE001 - one of them; the others are not to suffer for it
+            log.exception("the ends of %d deliveries could not be written together", len(batch))
+            again = [self._written_alone(ended) for ended in batch]
+        for ended, again_at in zip(batch, again, strict=True):
+            self._end(ended.receiver, ended.errand, again_at)
+
+    def _take_unwritten(self) -> list[_Ended]:
+        with self._changed:
+            taken, self._unwritten = self._unwritten, []
+            self._enough.clear()
+            return taken
+
+    def _under_way(self) -> int:
+        return sum(map(len, self._calls.values()))
+
+    def _written_alone(self, ended: _Ended) -> int | None:
+        try:
+            return self._service.write(lambda tx: ended.errand.record(tx, ended.attempt)).result()
+        except Exception:  # noqa: BLE001 - nobody reads the pool's answer; it is still pending
+            log.exception("the end of delivery %s could not be written", ended.errand.id)
+            return self._soon()
+
+    def _soon(self) -> int:
+        return self._service.now_ms + int(NAP_SECONDS * 1000)
 
     def _end(self, receiver: str, errand: Errand, again_at: int | None) -> None:
         with self._changed:
@@ -239,7 +293,8 @@ class Deliverer:
                 self._orders.discard((receiver, errand.after))
             if again_at is not None:
                 self._time(receiver, again_at)
-            if receiver in self._behind or (receiver in self._more and len(calls) <= AT_ONCE // 2):
+            waited_for = (receiver, errand.after) in self._behind
+            if waited_for or (receiver in self._more and len(calls) <= AT_ONCE // 2):
                 self._rung.add(receiver)
             if not calls:
                 del self._calls[receiver]
