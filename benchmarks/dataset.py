@@ -269,7 +269,7 @@ class _Post:
     def _post(self, error: str | None, tried: int) -> Row:
         return (
             self.id, self.organization, self.profile, self.account, self.platform, self.batch, 0, self.status,
-            self.text, self.text.casefold(), "[]", "{}", self.due, self.ended if self.uri else None,
+            self.text, search.fold_of(self.text), "[]", "{}", self.due, self.ended if self.uri else None,
             self.uri, self.cid, self.url, error, self.code, "[]", tried, tried,
             self.at if tried else None, self.number * 0x9E3779B1 if tried else None, self.at, self.ended,
         )  # fmt: skip

@@ -25,6 +25,7 @@ from socialpub.domain.shapes.posts import PublishRequest
 from socialpub.platforms.bluesky import text as bluesky_text
 from socialpub.platforms.kit import linkcard, text
 from socialpub.platforms.twitter import text as twitter_text
+from socialpub.store import search
 from socialpub.web import prefer, scan
 from tests.walls.steps import Counted, Tally, Unicode, counted, pattern_of
 
@@ -105,7 +106,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "a JSON string": lambda value: scanned(b'{"a": "' + value.encode("utf-8", "surrogatepass")),
     "a JSON body in pieces": lambda value: scanned(value.encode("utf-8", "surrogatepass"), piece=3),
     "an unknown field": lambda value: hints.advice(PublishRequest, (value,)),
-    "a text for the search": lambda value: value.casefold(),
+    "a text for the search": search.fold_of,
     "an address": lambda value: guard.check_url(f"https://{value}"),
 }
 

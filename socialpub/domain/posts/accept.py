@@ -195,7 +195,7 @@ def _row(target: _Target, media: Mapping[Inline, str], warnings: str) -> tuple[s
         aim.platform,
         aim.index,
         aim.draft.text,
-        aim.draft.text.casefold(),
+        search.fold_of(aim.draft.text),
         _json([_saved_ref(ref, account["profile"], media) for ref in aim.refs]),
         _json(aim.draft.options),
         aim.draft.first_comment if platforms.platform(aim.platform).first_comment else None,

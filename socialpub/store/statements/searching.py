@@ -1,5 +1,8 @@
 """The indexes of the posts' texts."""
 
+# A text as it is looked for, casefolded: where `lower` gives the same, `text_fold` is empty (`search.fold_of`).
+FOLD = "CASE post.text_fold WHEN '' THEN lower(post.text) ELSE post.text_fold END"
+
 GONE_BACK = "UPDATE post_search_order SET disorder = max(disorder, ?)"
 
 # --- What is filed ---------------------------------------------------------------------------------------------------
@@ -7,9 +10,9 @@ GONE_BACK = "UPDATE post_search_order SET disorder = max(disorder, ?)"
 FILED = "SELECT texts, terms, coalesce((SELECT max(number) FROM post), 0) FROM post_search_filed"
 
 # The posts after ?1 up to ?2.
-FILE_TEXTS = """
+FILE_TEXTS = f"""
     INSERT INTO post_search (rowid, fold, organization, profile, platform)
-    SELECT number, text_fold, substr(organization, -3), substr(profile, -3), substr(platform, 1, 3)
+    SELECT number, {FOLD}, substr(organization, -3), substr(profile, -3), substr(platform, 1, 3)
     FROM post WHERE number > ?1 AND number <= ?2 ORDER BY number
 """
 TEXTS_FILED = "UPDATE post_search_filed SET texts = ?"
@@ -30,8 +33,8 @@ OPEN_SHELF = """
     ON CONFLICT DO UPDATE SET chunks = chunks RETURNING id, chunks, open
 """
 LEAVE_SHELF = "UPDATE post_search_shelf SET chunks = ?, open = ? WHERE id = ?"
-TEXTS_OF = """
-    SELECT max(post.created_at), json_group_array(post.text_fold)
+TEXTS_OF = f"""
+    SELECT max(post.created_at), json_group_array({FOLD})
     FROM json_each(?) AS filed CROSS JOIN post ON post.number = filed.value
 """
 ADD_CHUNK = "INSERT INTO post_search_chunk (shelf, place, first, newest, numbers) VALUES (?, ?, ?, ?, ?)"

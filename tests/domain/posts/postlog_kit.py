@@ -51,7 +51,7 @@ def _whole(service: Service, given: Mapping[str, Any]) -> Row:
         "options": "{}",
         "created_at": NOON + next(_steps),
     } | dict(given)
-    return made | {"text_fold": made["text"].casefold(), "updated_at": made["created_at"]}
+    return made | {"text_fold": search.fold_of(made["text"]), "updated_at": made["created_at"]}
 
 
 def owner(service: Service, organization: str, profile: str) -> None:

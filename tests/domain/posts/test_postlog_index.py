@@ -95,6 +95,32 @@ def test_the_indexes_are_what_finds(service: Service, small: None) -> None:
     assert (_found(service, "привет"), _found(service, "ми")) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Hello, World", ""),
+        ("привет 日本 🚀 Caf\u0301", ""),
+        ("Привет", "привет"),
+        ("Straße", "strasse"),
+        ("ΟΔΟΣ", "οδοσ"),
+        ("İ", "i\u0307"),
+        ("\uab70", "\u13a0"),  # Cherokee folds to its capitals
+    ],
+)
+def test_a_folded_text_is_kept_only_where_sqlite_cannot_tell_it(service: Service, text: str, kept: str) -> None:
+    (post,) = _add(service, text)
+    assert service.read(lambda: [row["text_fold"] for row in Post.select().dicts()]).result() == [kept]
+    assert _found(service, text.casefold()) == [post]
+
+
+def test_a_folded_text_of_before_is_good_too(service: Service, small: None) -> None:
+    posts = _add(service, "Needle", "Hay")
+    _sql(service, "UPDATE post SET text_fold = lower(text)")
+    for filed in (0, 2):
+        kit.file(service, filed)
+        assert [_found(service, text) for text in ("needle", "ne", "y")] == [[posts[0]], [posts[0]], [posts[1]]]
+
+
 def test_posts_are_filed_a_slice_at_a_time_and_what_is_less_is_read(service: Service, small: None) -> None:
     posts = _add(service, *["needle"] * 5)
     assert service.write(lambda tx: search.file_some()).result()
@@ -173,6 +199,7 @@ def test_posts_that_were_there_before_the_index_are_found(tmp_path: Path) -> Non
     try:
         posts = _add(service, "Привет", "Привет!", "привет", times=(20, 10, 30))
         _drop_filing(service)
+        _sql(service, "UPDATE post SET text_fold = text WHERE text_fold = ''")  # which was kept of every post
         _sql(service, "DROP TABLE post_search")
         _sql(service, "DROP TABLE post_search_order")
         _sql(service, "DELETE FROM schema_migration WHERE name = '0002_post_search'")

@@ -192,7 +192,7 @@ def test_a_filtered_page_is_what_its_rows_say(service: Service, rows: list[PostR
         return (
             row["status"] in query.get("status", [row["status"]])
             and row["platform"] in query.get("platform", [row["platform"]])
-            and query.get("q", "") in row["text_fold"]
+            and query.get("q", "") in row["text"].casefold()
             and row["profile"] == query.get("profileId", row["profile"])
         )
 
