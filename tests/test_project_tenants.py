@@ -45,6 +45,7 @@ KNOWN = {
         "_row", "_begun", "_release", "release_all", "_blamed", "_count", "_write_back", "_store", "mark_revoked",
         "tell_expiring", "tell_revoked",
     },
+    "accounts/versions": {"_tell_all"},
     "media/files": {"are_named", "_needed"},
     "media/library": {"public", "assets_of"},
     "people/audit": {"purge"},

@@ -471,6 +471,19 @@ class Usage(BaseModel):
         indexes = ((("organization", "period"), True),)
 
 
+class VersionTold(BaseModel):
+    """That an organization was told of the end of a version of a platform's API: once, however long ago."""
+
+    row: ClassVar[type[rows.VersionToldRow]] = rows.VersionToldRow
+    organization = refers_to(Organization, "organization")
+    platform = TextField()
+    pin = TextField()
+    told_at = BigIntegerField()
+
+    class Meta:
+        indexes = ((("organization", "platform", "pin"), True),)
+
+
 class Audit(BaseModel):
     """Who did what, on what, when and from where; ids without references, for it outlasts what it tells of."""
 
@@ -557,6 +570,7 @@ TABLES = (
     WebhookAttempt,
     Idempotency,
     Usage,
+    VersionTold,
     Audit,
 )
 

@@ -325,6 +325,14 @@ class UsageRow(TypedDict):
     exceeded: bool
 
 
+class VersionToldRow(TypedDict):
+    id: int
+    organization: str
+    platform: str
+    pin: str
+    told_at: int
+
+
 class AuditRow(TypedDict):
     id: str
     at: int

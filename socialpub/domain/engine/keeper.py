@@ -10,7 +10,7 @@ from typing import Any
 
 from socialpub.base import net
 from socialpub.base.errors import ApiError
-from socialpub.domain.accounts import connect, renewal, tokens
+from socialpub.domain.accounts import connect, renewal, tokens, versions
 from socialpub.domain.core import instance
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine import recovery
@@ -36,6 +36,7 @@ class Keeper:
     def __init__(self, service: Service, fetched: library.Fetched, fenced: Callable[[], None]) -> None:
         self.service, self._fetched, self._fenced = service, fetched, fenced
         self.upkeep = renewal.Upkeep(service)
+        self.versions = versions.Versions(service)
         self.pauses = Pauses(service, self._sort_overdue)
         self.retention = Retention(service)
         self.heartbeat = service.runtime.clock.monotonic()
@@ -113,6 +114,7 @@ class Keeper:
         connect.purge(self.service)
         if not self.pauses.reason:
             self.upkeep.look()
+            self.versions.look()
 
     def _save_tokens(self) -> None:
         """New tokens that could not be written when they came, and that nobody else has."""

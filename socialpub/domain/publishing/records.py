@@ -11,7 +11,7 @@ from typing import Any
 
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError, Outcome, refuse
-from socialpub.domain.accounts import attention, tokens
+from socialpub.domain.accounts import attention, tokens, versions
 from socialpub.domain.core import moves, overdue
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
@@ -246,6 +246,7 @@ def failed(
         tokens.refused(service, tx, snapshot.account, error)
     elif attention.is_meant(error):
         attention.remember(service, tx, snapshot.account["id"], error)
+    versions.refused(service, tx, post["organization"], post["platform"], error)
     if wait is None and not error.absent and moves.goes_on(post):
         error = unclear.told_no_more(post, snapshot.account, error)
     _end_attempt(service, tx, post["id"], snapshot.post["attempts"], error)

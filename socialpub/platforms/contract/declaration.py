@@ -137,7 +137,7 @@ class Platform:
     site: type[Site] = Site
     state: Literal["stable", "trial", "pending"] = "stable"
     version: str = ""  # reported as platformVersion; a site's api_version overrides it
-    sunset_at: str | None = None
+    sunsets: Mapping[str, str] = field(default_factory=dict)  # the day on which a version ends, where one is told
     first_comment: bool = False
     alt_text: tuple[Kind, ...] = ("image", "video")  # the kinds of media whose alt text is published
     caps: tuple[Cap, ...] = ()  # above four fifths of one: warning `daily_cap_near`
@@ -187,3 +187,8 @@ class Platform:
 
     def pinned(self, site: Site) -> str:
         return site.api_version or self.version
+
+    def sunset_of(self, site: Site) -> str | None:
+        """When the pinned version ends, as far as the platform has told."""
+        day = self.sunsets.get(self.pinned(site))
+        return None if day is None else f"{day}T00:00:00.000Z"

@@ -24,7 +24,7 @@ from socialpub.platforms.facebook.rules import MEDIA, RULES, TEXT_MAX
 from socialpub.platforms.kit.options import AbsoluteUrl, Options
 from socialpub.platforms.kit.rules import ignored_option
 from socialpub.platforms.kit.text import graphemes
-from socialpub.platforms.meta.graph import AUTH, SHARED, Graph, MetaSite, stand_in
+from socialpub.platforms.meta.graph import AUTH, SHARED, SUNSETS, Graph, MetaSite, stand_in
 
 
 class FacebookSite(MetaSite, ConfiguredSite):
@@ -70,6 +70,7 @@ PLATFORM = Platform(
     count=_count,
     site=FacebookSite,
     version="v26.0",
+    sunsets=SUNSETS,
     alt_text=("image",),
     notices=(ignored_option("link", "a post with media shows the media", lambda draft: bool(draft.items)),),
     oauth=OAuth(

@@ -37,7 +37,7 @@ from socialpub.platforms.kit.rules import ignored_option
 from socialpub.platforms.kit.text import graphemes
 from socialpub.platforms.meta import containers
 from socialpub.platforms.meta.containers import PATIENCE, VIDEO_PATIENCE, Dance, Form, Makings, verdicts
-from socialpub.platforms.meta.graph import AGAIN, SHARED, Graph, MetaSite, exchanged, renewed, stand_in
+from socialpub.platforms.meta.graph import AGAIN, SHARED, SUNSETS, Graph, MetaSite, exchanged, renewed, stand_in
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "settle"]
 
@@ -86,6 +86,7 @@ PLATFORM = Platform(
     count=_count,
     site=InstagramSite,
     version="v26.0",
+    sunsets=SUNSETS,
     alt_text=("image",),
     notices=(
         ignored_option("coverUrl", "only a single video has a cover", _no_reel),

@@ -64,6 +64,18 @@ def _count(draft: Draft, _: Account) -> Counter:
     return Counter(text_length(draft.text), TEXT_MAX, "characters")
 
 
+# learn.microsoft.com/en-us/linkedin/marketing/integrations/migrations. From 202604 on no day is published yet: a
+# version is supported for a year, and has ended in the middle of its month so far.
+SUNSETS = {
+    "202508": "2026-08-17",
+    "202510": "2026-10-15",
+    "202511": "2026-11-16",
+    "202601": "2027-01-15",
+    "202602": "2027-02-15",
+    "202603": "2027-03-16",
+    **{f"2026{month:02}": f"2027-{month:02}-15" for month in range(4, 10)},
+}
+
 PLATFORM = Platform(
     name="linkedin",
     label="LinkedIn",
@@ -75,7 +87,7 @@ PLATFORM = Platform(
     count=_count,
     site=LinkedinSite,
     version="202609",
-    sunset_at="2027-09-15T00:00:00.000Z",  # one year after its release: the announced day is not published yet
+    sunsets=SUNSETS,
     alt_text=("image",),
     media=MEDIA,
     oauth=OAuth(scopes=("openid", "profile", "w_member_social"), required=("w_member_social",)),

@@ -28,6 +28,15 @@ AUTH = "platform_auth_failed"
 SKEW_MS = 120_000  # between Meta's clock and ours (reliability: a match is exact within two minutes)
 PAGE = 25
 PAGES_MAX = 20
+# developers.facebook.com/docs/graph-api/changelog/versions, which Facebook and Instagram share; of v26.0 it tells none.
+SUNSETS = {
+    "v20.0": "2026-09-24",
+    "v21.0": "2027-01-21",
+    "v22.0": "2027-05-20",
+    "v23.0": "2027-10-08",
+    "v24.0": "2028-02-18",
+    "v25.0": "2028-07-29",
+}
 
 
 class MetaSite(ScopedSite):

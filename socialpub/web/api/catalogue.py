@@ -37,13 +37,13 @@ async def list_platforms(call: Call) -> Reply:
 
 
 def platform_body(service: Service, platform: Platform) -> PlatformInfo:
-    count = platform.count(Draft(""), Account(""))
+    count, site = platform.count(Draft(""), Account("")), service.sites[platform.name]
     return {
         "platform": platform.name,
         "label": platform.label,
         "state": platform.state,
-        "apiVersion": platform.pinned(service.sites[platform.name]),
-        "sunsetAt": platform.sunset_at,
+        "apiVersion": platform.pinned(site),
+        "sunsetAt": platform.sunset_of(site),
         "text": {"limit": count.limit, "unit": count.unit},
         "media": {
             "images": platform.media["images"],

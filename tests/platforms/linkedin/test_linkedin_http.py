@@ -151,6 +151,22 @@ def test_a_retired_version_is_told_to_the_operator(make_server: Callable[..., Se
     result = publish(ann, account, text="hello")
     assert (result["status"], result["error"]["rule"]) == ("failed", "linkedin.version.retired")
     assert "api_version" in result["error"]["remediation"]
+    told = [data for type_, data in server.events() if type_ == "version.deprecated"]
+    ended = {"platform": "linkedin", "currentPin": "202511", "nextPin": "202609"}
+    assert told == [ended | {"sunsetAt": "2026-11-16T00:00:00.000Z"}]
+
+
+def test_a_version_that_no_table_has_is_told_when_it_is_refused(
+    make_server: Callable[..., Server], site: dict[str, Any]
+) -> None:
+    server = make_server(platforms={"linkedin": site | {"api_version": "202610"}})
+    ann = server.person("Ann")
+    account = connect(server, ann, "person")
+    server.lab.lab.faults.add([{"fault": "status:426", "platform": "linkedin", "operation": "posts.create"}])
+    for text in ("one", "two"):
+        assert publish(ann, account, text=text)["error"]["rule"] == "linkedin.version.retired"
+    told = [data for type_, data in server.events() if type_ == "version.deprecated"]
+    assert told == [{"platform": "linkedin", "currentPin": "202610", "nextPin": "202609", "sunsetAt": None}]
 
 
 @pytest.mark.parametrize("fault", ["reset_after", "error_after"])
