@@ -319,20 +319,16 @@ class _Post:
 
     def _events(self, error: str | None) -> Iterator[Row]:
         due = "null" if self.due is None else '"2096-10-02T07:06:40.000Z"'
-        common = (
-            f'"id":"{self.id}","batchId":"{self.batch}","platform":"{self.platform}","accountId":"{self.account}",'
-            f'"profileId":"{self.profile}","scheduledAt":{due}'
-        )
         more = {
             "validated": "",
-            "published": f',"uri":"{self.uri}","cid":"{self.cid}","url":"{self.url}"',
+            "published": ",\x01",
             "rejected": f',"error":{error}',
             "failed": f',"error":{error}',
         }
         kinds = ("queued", "validated") if self.status == "queued" else ("validated", self.status)
         for place, kind in enumerate(kinds):
             at = self.at if place == 0 or self.status == "queued" else self.ended
-            data = f'{{{common},"{kind}At":"2026-01-01T00:00:00.000Z"{more.get(kind, "")}}}'
+            data = f'"scheduledAt":{due},"{kind}At":"2026-01-01T00:00:00.000Z"{more.get(kind, "")}}}'
             yield (
                 f"evt_{at:011x}{self.number * 2 + place:011x}", self.organization, self.profile, f"post.{kind}",
                 self.id, data, self.request, at,

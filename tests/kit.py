@@ -34,13 +34,18 @@ from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store import db
-from socialpub.store.models import TABLES, Event, Job, Post
+from socialpub.store import db, sql
+from socialpub.store.models import TABLES, Job, Post
+from socialpub.store.statements.events import DATA
 from socialpub.web.app import build_app
 from socialpub.web.server import in_thread, running
 from tests import routing
 from tests.canaries import Watch, WatchedVault
 
+_EVENTS = f"""
+    SELECT event.type, {DATA} FROM event LEFT JOIN post ON post.id = event.post
+    WHERE ?1 IS NULL OR event.post = ?1 ORDER BY event.number
+"""
 UNKNOWN_ID = "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071"
 UNKNOWN_MEDIA = "med_" + "0" * 21 + "1"
 
@@ -413,8 +418,8 @@ class Server:
 
     def events(self, post: str | None = None) -> list[tuple[str, dict[str, Any]]]:
         """(type, data) of every event, or of one post's, in the order of the commits."""
-        rows = self.rows(Event) if post is None else self.rows(Event, post=post)
-        return [(row["type"], json.loads(row["data"])) for row in sorted(rows, key=lambda row: row["number"])]
+        found = self.service.read(lambda: sql.every(_EVENTS, (post,))).result()
+        return [(type_, json.loads(data)) for type_, data in found]
 
     def stock(self) -> dict[str, Any]:
         """Everything that a refused request must leave alone: every row of every table, and the files beside them.

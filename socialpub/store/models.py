@@ -364,12 +364,12 @@ class Event(BaseModel):
     profile = refers_to(Profile, "profile", null=True)
     type = TextField()
     post = refers_to(Post, "post", field="id", null=True)
-    data = TextField()
+    data = TextField()  # of a post's event without what the post's row tells (`statements/events.py`)
     request_id = TextField(null=True)
     created_at = BigIntegerField()
 
     class Meta:
-        indexes = ((("organization", "number"), False), (("post", "number"), False))
+        indexes = ((("organization", "number"), False),)
 
 
 class WebhookEndpoint(BaseModel):

@@ -47,7 +47,7 @@ class Told(NamedTuple):
 def emit_all(service: Service, tx: Tx, organization: str, told: Sequence[Told], request_id: str, now: int) -> None:
     """Write events in this order in the caller's transaction; KeyError as `emit`."""
     new = service.runtime.ids.prefixed
-    rows = [(new("evt_"), one.profile, one.type, one.post, sql.json_of(one.data)) for one in told if EVENTS[one.type]]
+    rows = [(new("evt_"), one.profile, one.type, one.post, kept_of(one.data)) for one in told if EVENTS[one.type]]
     last = sql.execute(accepting.EVENTS, (sql.json_of(rows), organization, request_id, now)).lastrowid
     assert last is not None, "rows were written"
     first = last - len(rows) + 1  # one statement numbers its rows one after the other
@@ -69,11 +69,36 @@ def emit(
     """Write an event in the caller's transaction and return its id; KeyError for a type that EVENTS does not have."""
     EVENTS[type_]
     event = service.runtime.ids.prefixed("evt_")
-    row = (event, organization, profile, type_, post, dumps(data), request_id, service.now_ms)
+    row = (
+        event,
+        organization,
+        profile,
+        type_,
+        post,
+        kept_of(data) if post else dumps(data),
+        request_id,
+        service.now_ms,
+    )
     number = sql.execute(publishing.EVENT, row).lastrowid
     assert number is not None, "a row was written"
     address(service, tx, organization, [Emitted(number, type_, profile, post)])
     return event
+
+
+_OF_POST = frozenset(("id", "batchId", "platform", "accountId", "profileId"))  # with which its events begin
+_LINKS = ("uri", "cid", "url")
+
+
+def kept_of(data: Mapping[str, object]) -> str:
+    """What is kept of a post's event: its data without what the post's row tells ever after.
+
+    U+0001, which no JSON has, stands for the links of what is published: nothing changes these any more.
+    """
+    kept = {name: value for name, value in data.items() if name not in _OF_POST}
+    if "uri" in kept:
+        links = dumps({name: kept[name] for name in _LINKS})[1:-1]
+        return dumps(kept)[1:].replace(links, "\x01", 1)
+    return dumps(kept)[1:]
 
 
 class Emitted(NamedTuple):

@@ -1,5 +1,15 @@
 """The log of events."""
 
+# The data of `event`, whole: of a post's, what its row tells is not kept with the event (`events.kept_of`).
+DATA = """
+    CASE WHEN substr(event.data, 1, 1) = '{' THEN event.data ELSE
+        '{"id":"' || post.id || '","batchId":"' || post.batch || '","platform":"' || post.platform
+        || '","accountId":"' || post.account || '","profileId":"' || post.profile || '",'
+        || replace(event.data, char(1), '"uri":' || json_quote(post.platform_uri)
+            || ',"cid":' || json_quote(post.platform_cid) || ',"url":' || json_quote(post.url))
+    END
+"""
+
 # How far one page may look: the number of the last of so many events after a place, and how many these are.
 REACH = """
     SELECT max(number), count(*) FROM (
@@ -8,11 +18,12 @@ REACH = """
 """
 
 # Of one profile where it is named; of the types in a JSON list, or of all where that is empty.
-PAGE = """
-    SELECT number, id, type, organization, data, created_at FROM event
-    WHERE number > ?1 AND number <= ?2 AND organization = ?3 AND (?4 IS NULL OR profile = ?4)
-        AND (?5 = '[]' OR type IN (SELECT value FROM json_each(?5)))
-    ORDER BY number LIMIT ?6
+PAGE = f"""
+    SELECT event.number, event.id, event.type, event.organization, {DATA}, event.created_at
+    FROM event LEFT JOIN post ON post.id = event.post
+    WHERE event.number > ?1 AND event.number <= ?2 AND event.organization = ?3 AND (?4 IS NULL OR event.profile = ?4)
+        AND (?5 = '[]' OR event.type IN (SELECT value FROM json_each(?5)))
+    ORDER BY event.number LIMIT ?6
 """
 
 NUMBER = "SELECT number FROM event WHERE id = ?1 AND organization = ?2 AND (?3 IS NULL OR profile = ?3)"

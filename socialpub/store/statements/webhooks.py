@@ -1,5 +1,7 @@
 """Endpoints, and deliveries as an outbox: written with the event, taken by endpoint in the order of their times."""
 
+from socialpub.store.statements.events import DATA
+
 # For whom an event is: the endpoints of its organization (or profile) that want its type.
 ENDPOINTS_OF = """
     SELECT id, profile, events FROM webhook_endpoint
@@ -16,9 +18,10 @@ ADD = """
 """
 
 # What is due of one endpoint, in the order of its times, with all that a call needs.
-DUE = """
-    SELECT d.number, d.id, d.type, d.post, d.tries, v.id, v.organization, v.data, v.created_at, v.request_id
-    FROM webhook_delivery d JOIN event v ON v.number = d.event
+DUE = f"""
+    SELECT d.number, d.id, d.type, d.post, d.tries, event.id, event.organization, {DATA}, event.created_at,
+        event.request_id
+    FROM webhook_delivery d JOIN event ON event.number = d.event LEFT JOIN post ON post.id = event.post
     WHERE d.endpoint = ? AND d.status = 'pending' AND d.next_attempt_at <= ?
     ORDER BY d.next_attempt_at, d.number LIMIT ?
 """
@@ -76,10 +79,10 @@ PAGE = """
         AND (?8 = '[]' OR d.status IN (SELECT value FROM json_each(?8)))
     ORDER BY d.number DESC LIMIT ?9
 """
-ONE = """
-    SELECT d.number, d.id, d.endpoint, v.id, d.type, d.status, d.attempts, d.next_attempt_at, d.last_status_code,
-        d.last_error, d.created_at, d.updated_at, v.organization, v.data, v.created_at, v.number
-    FROM webhook_delivery d JOIN event v ON v.number = d.event
+ONE = f"""
+    SELECT d.number, d.id, d.endpoint, event.id, d.type, d.status, d.attempts, d.next_attempt_at, d.last_status_code,
+        d.last_error, d.created_at, d.updated_at, event.organization, {DATA}, event.created_at, event.number
+    FROM webhook_delivery d JOIN event ON event.number = d.event LEFT JOIN post ON post.id = event.post
     WHERE d.id = ?1 AND d.organization = ?2 AND (?3 IS NULL OR d.profile = ?3)
 """
 ATTEMPTS = """
