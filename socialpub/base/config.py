@@ -208,6 +208,17 @@ class Retention(Section):
     """How long the attempts of a published post are shown; at least as long as `intents` in fact, which name them."""
 
 
+class Backup(Section):
+    directory: str = ""
+    """Where the server puts backups of database and media by itself; empty: it makes none. Best on another disk.
+    The master key is not in them: keep a copy of it somewhere else.
+    """
+    every: Duration = Field(seconds("24h"), ge=seconds("10m"))
+    """How long after a backup the next one is made."""
+    keep: int = Field(14, ge=1)
+    """How many are kept; older ones are removed once a new one was looked through."""
+
+
 class Settings(BaseSettings):
     """All settings. Precedence: command line, environment (SOCIALPUB_SECTION__KEY), file, defaults."""
 
@@ -227,6 +238,7 @@ class Settings(BaseSettings):
     scheduling: Scheduling = Scheduling()
     billing: Billing = Billing()
     retention: Retention = Retention()
+    backup: Backup = Backup()
     platforms: dict[str, dict[str, Any]] = {}
 
     @classmethod

@@ -18,7 +18,8 @@ from socialpub import __version__, platforms
 from socialpub.base import private, redact
 from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
-from socialpub.commands import admin, example, listen, resume, serve, trail
+from socialpub.commands import admin, backup, example, listen, resume, serve, trail
+from socialpub.domain.backups.archive import BackupError
 from socialpub.domain.core.events import EVENTS
 from socialpub.domain.people import users
 from socialpub.domain.shapes.errors import error_body
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         result = options.run(options)
-    except (ApiError, ConfigError, StartError, serve.RefusedError) as error:
+    except (ApiError, BackupError, ConfigError, StartError, serve.RefusedError) as error:
         return _failed(options, error)
     except KeyboardInterrupt:
         return FAILED
@@ -139,11 +140,24 @@ def parser() -> argparse.ArgumentParser:
         "--after-restore", action="store_true", help="confirm that the restored database is the one to go on with"
     )
     command.add_argument("--skip-overdue", action="store_true", help="fail every overdue post instead of publishing it")
+    _backups(commands)
     config = _group(commands, "config", "the settings file")
     _add(config, "example", example.show, "print socialpub.toml.example: every setting with its default")
     _webhooks(commands)
     _administration(commands)
     return top
+
+
+def _backups(commands: Any) -> None:
+    command = _add(commands, "backup", backup.backup, "write database and media to one file, beside a running server")
+    command.add_argument("file", type=Path, metavar="FILE", help="a new file, such as socialpub-2026-11-22.zip")
+    command.add_argument(
+        "--with-keys", action="store_true", help="the master key too: who has the file can read all tokens"
+    )
+    command = _add(commands, "verify", backup.verify, "read all of a backup, as a restore would")
+    command.add_argument("file", type=Path, metavar="FILE")
+    command = _add(commands, "restore", backup.restore, "put a backup in its place; the server then starts paused")
+    command.add_argument("file", type=Path, metavar="FILE")
 
 
 def _webhooks(commands: Any) -> None:

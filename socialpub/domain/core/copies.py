@@ -209,6 +209,12 @@ def state_file(settings: Settings) -> Path:
     return settings.data_dir / "instance.state"
 
 
+def restoring_file(database: Path) -> Path:
+    """Where a restore makes the database, until it is whole."""
+    real = Path(os.path.realpath(database))
+    return real.with_name(real.name + ".restoring")
+
+
 def read_state(path: Path) -> State | None:
     """What the file says; None where there is none. StartError for one that cannot be read."""
     try:
@@ -291,6 +297,9 @@ def _thin_out(folder: Path) -> None:
 def check_files(settings: Settings) -> None:
     """StartError where opening the database would make things worse: it is gone, or its log is another file's."""
     database, path = settings.database_path, state_file(settings)
+    begun = restoring_file(database)
+    if begun.exists() and not database.exists():
+        raise StartError(f"A restore was cut off: do it again, or remove {begun}. Nothing was changed.")
     state = read_state(path)
     if state is None:
         return

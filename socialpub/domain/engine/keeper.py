@@ -17,6 +17,7 @@ from socialpub.domain.engine import recovery
 from socialpub.domain.engine.kinds import KINDS
 from socialpub.domain.engine.pauses import Pauses
 from socialpub.domain.engine.retention import Retention
+from socialpub.domain.engine.timed_backups import TimedBackups
 from socialpub.domain.media import library
 from socialpub.domain.people import audit, limits
 from socialpub.domain.posts import batches
@@ -39,6 +40,7 @@ class Keeper:
         self.versions = versions.Versions(service)
         self.pauses = Pauses(service, self._sort_overdue)
         self.retention = Retention(service)
+        self.backups = TimedBackups(service)
         self.heartbeat = service.runtime.clock.monotonic()
         self.stopping = threading.Event()
         self._news = 0
@@ -53,6 +55,7 @@ class Keeper:
     def stop(self) -> None:
         """Join the thread first, so that its beat is not written over that of the end."""
         self.stopping.set()
+        self.backups.stop()
         if self._thread.is_alive():
             self._thread.join(timeout=END_SECONDS)
         self._try(self._save_tokens)
@@ -84,7 +87,7 @@ class Keeper:
                 rounds += [lambda: sweep(self.service, self._fetched), self._end_overdue, self._forget]
             if clock.monotonic() - tended >= SWEEP_SECONDS:
                 tended = clock.monotonic()
-                rounds.append(self._tend)
+                rounds += [self._tend, self.backups.look]
             if clock.monotonic() - beaten >= instance.BEAT_SECONDS:
                 beaten = clock.monotonic()
                 rounds.append(self.heard)

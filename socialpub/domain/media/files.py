@@ -140,7 +140,7 @@ class Arriving:
             place.parent.mkdir(parents=True, exist_ok=True)
             os.replace(self.path, place)
             for folder in (place.parent, place.parent.parent):
-                _sync(folder)
+                disk.sync(folder)
 
     def close(self) -> None:
         """Drop what was not moved to its place; what a full disk did not take was told before."""
@@ -148,14 +148,6 @@ class Arriving:
             self.file.close()
         with contextlib.suppress(OSError):
             self.path.unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # --- Saving and removing ---------------------------------------------------------------------------------------------

@@ -1,0 +1,177 @@
+"""The file of a backup: a ZIP archive, so that anything can open it.
+
+`manifest.json` says what is inside; `socialpub.db` is the database, `media/HASH` the files of posts, and `master.key`
+is there if it was asked for. A file that was cut short has no directory at its end, and is no archive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+FORMAT = 1
+MANIFEST, DATABASE, KEY, MEDIA = "manifest.json", "socialpub.db", "master.key", "media/"
+CHUNK = 1024 * 1024
+MANIFEST_MAX = 64 * 1024
+KEY_MAX = 4096
+_MEDIA_NAME = re.compile(r"media/[0-9a-f]{64}")
+
+Moved = Callable[[int], None]
+"""Told how many bytes more have been read or written."""
+
+
+class BackupError(Exception):
+    """A backup cannot be made, read or put back; the message says why and what to do."""
+
+
+class Manifest(BaseModel):
+    """What a backup says of itself."""
+
+    model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+    format: int
+    version: str
+    schema_name: str
+    taken_at: str
+    database_bytes: int
+    database_sha256: str
+    media_files: int
+    media_bytes: int
+
+
+# --- Writing -------------------------------------------------------------------------------------------------------
+
+
+class Writer:
+    """A new archive; whoever writes it names and syncs the file."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+
+    def add_manifest(self, manifest: Manifest) -> None:
+        self._zip.writestr(MANIFEST, manifest.model_dump_json(by_alias=True, indent=1))
+
+    def add_key(self, content: bytes) -> None:
+        self._zip.writestr(KEY, content)
+
+    def add_database(self, path: Path, moved: Moved) -> None:
+        self._add(DATABASE, path, moved)
+
+    def add_media(self, sha256: str, path: Path, moved: Moved) -> bool:
+        """Whether its bytes are those that it is named after. Pictures and films do not get smaller: stored as is."""
+        return self._add(zipfile.ZipInfo(MEDIA + sha256), path, moved) == sha256
+
+    def close(self) -> None:
+        self._zip.close()
+
+    def _add(self, member: str | zipfile.ZipInfo, path: Path, moved: Moved) -> str:
+        with path.open("rb") as source, self._zip.open(member, "w", force_zip64=True) as into:
+            return pour(source, into, moved)
+
+
+def pour(source: IO[bytes], into: IO[bytes] | None, moved: Moved) -> str:
+    """Copy everything (into None: only look); the SHA-256 of what came."""
+    digest = hashlib.sha256()
+    while chunk := source.read(CHUNK):
+        digest.update(chunk)
+        if into is not None:
+            into.write(chunk)
+        moved(len(chunk))
+    return digest.hexdigest()
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return pour(file, None, lambda _: None)
+
+
+# --- Reading -------------------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """An archive that is there. BackupError for a file that is none, or has in it what no backup has."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except FileNotFoundError as error:
+            raise BackupError(f"{path} is not there.") from error
+        except (OSError, zipfile.BadZipFile) as error:
+            raise BackupError(f"{path} is no backup, or was cut short ({error}).") from error
+        try:
+            self._members = self._known_members()
+            self.manifest = self._manifest()
+        except BaseException:
+            self._zip.close()
+            raise
+
+    def close(self) -> None:
+        self._zip.close()
+
+    @property
+    def media(self) -> Iterator[str]:
+        """The hashes of the files inside."""
+        return (name.removeprefix(MEDIA) for name in self._members if name.startswith(MEDIA))
+
+    @property
+    def size(self) -> int:
+        """Bytes of everything inside."""
+        return sum(member.file_size for member in self._members.values())
+
+    def key(self) -> bytes | None:
+        """The master key's file, where it is inside."""
+        return self._small(KEY, KEY_MAX) if KEY in self._members else None
+
+    def pour_database(self, into: IO[bytes], moved: Moved) -> None:
+        """BackupError unless it is what was put in."""
+        if self._pour(DATABASE, into, moved) != self.manifest.database_sha256:
+            raise BackupError(f"{self.path} is damaged: the database in it is not what was put in.")
+
+    def pour_media(self, sha256: str, into: IO[bytes] | None, moved: Moved) -> bool:
+        """Whether its bytes are those that it is named after."""
+        return self._pour(MEDIA + sha256, into, moved) == sha256
+
+    def _pour(self, name: str, into: IO[bytes] | None, moved: Moved) -> str:
+        try:
+            with self._zip.open(self._members[name]) as source:
+                return pour(source, into, moved)
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+            raise BackupError(f"{self.path} is damaged: {name} cannot be read ({error}).") from error
+
+    def _known_members(self) -> Mapping[str, zipfile.ZipInfo]:
+        members = {member.filename: member for member in self._zip.infolist()}
+        strange = [name for name in members if not _is_known(name)]
+        if strange or not {MANIFEST, DATABASE} <= members.keys() or len(members) != len(self._zip.infolist()):
+            raise BackupError(f"{self.path} is an archive, but no backup of socialpub.")
+        return members
+
+    def _manifest(self) -> Manifest:
+        try:
+            found = Manifest.model_validate(json.loads(self._small(MANIFEST, MANIFEST_MAX)))
+        except (ValueError, ValidationError) as error:
+            raise BackupError(f"{self.path} is damaged: its manifest cannot be read.") from error
+        if found.format > FORMAT:
+            raise BackupError(f"{self.path} was made by a newer socialpub ({found.version}); install that version.")
+        return found
+
+    def _small(self, name: str, most: int) -> bytes:
+        if self._members[name].file_size > most:
+            raise BackupError(f"{self.path} is damaged: {name} is too large.")
+        into = io.BytesIO()
+        self._pour(name, into, lambda _: None)
+        return into.getvalue()
+
+
+def _is_known(name: str) -> bool:
+    return name in (MANIFEST, DATABASE, KEY) or _MEDIA_NAME.fullmatch(name) is not None

@@ -1,0 +1,69 @@
+"""Looking through a backup, as a restore would, without putting anything in its place."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from socialpub.domain.backups import archive
+from socialpub.domain.backups.archive import BackupError, Manifest
+from socialpub.store import snapshot
+from socialpub.store.integrity import check_integrity
+from socialpub.store.locks import StartError
+
+Told = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found. `problems`: none in a backup that is whole."""
+
+    size: int
+    sha256: str
+    manifest: Manifest
+    problems: tuple[str, ...]
+
+
+def check(path: Path, told: Told) -> Checked:
+    """Read everything. BackupError for a file that is no backup; what is wrong inside one is told as problems."""
+    with contextlib.closing(archive.Reader(path)) as reader:
+        return Checked(path.stat().st_size, archive.sha256_of(path), reader.manifest, tuple(_problems(reader, told)))
+
+
+def _problems(reader: archive.Reader, told: Told) -> list[str]:
+    done = 0
+
+    def moved(count: int) -> None:
+        nonlocal done
+        done += count
+        told("checking", done, reader.size)
+
+    try:
+        named = _database_of(reader, moved)
+    except (BackupError, StartError) as error:
+        return [str(error)]
+    inside = set(reader.media)
+    return [
+        *(f"the file of media {name} is not inside" for name in sorted(named - inside)),
+        *(f"the file of media {name} is damaged" for name in sorted(inside) if not _is_whole(reader, name, moved)),
+    ]
+
+
+def _database_of(reader: archive.Reader, moved: archive.Moved) -> set[str]:
+    """The hashes that the database inside names; StartError or BackupError for one that is damaged."""
+    with tempfile.TemporaryDirectory(prefix="socialpub-") as folder:
+        found = Path(folder, "socialpub.db")
+        with found.open("wb") as into:
+            reader.pour_database(into, moved)
+        check_integrity(found)
+        return snapshot.media_of(found)
+
+
+def _is_whole(reader: archive.Reader, name: str, moved: archive.Moved) -> bool:
+    try:
+        return reader.pour_media(name, None, moved)
+    except BackupError:
+        return False

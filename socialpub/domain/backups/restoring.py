@@ -1,0 +1,130 @@
+"""Putting a backup in its place. It can be killed anywhere, and done again.
+
+Files of media go to their places by their hashes, where they hurt nobody. The database is the last: it gets its name
+when everything else is on the disk. It starts paused, since it calls posts queued that may be out by now.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from socialpub.base import faults, troubles
+from socialpub.base.config import Settings
+from socialpub.domain.backups import archive
+from socialpub.domain.backups.archive import BackupError, Manifest
+from socialpub.domain.core import copies, disk
+from socialpub.store import db, snapshot
+from socialpub.store.integrity import check_integrity
+from socialpub.store.locks import all_files, write_lock_path
+
+Told = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What is in its place now. `key`: whether the master key came from the backup."""
+
+    database: Path
+    manifest: Manifest
+    key: bool
+
+
+def in_the_way(settings: Settings) -> Path | None:
+    """What a restore would have to write over, which it never does."""
+    return next((path for path in all_files(settings.database_path)[:2] if path.exists()), None)
+
+
+def restore(settings: Settings, file: Path, told: Told) -> Restored:
+    """Put a backup in its place, where there is nothing yet. BackupError or StartError says why that cannot be done."""
+    try:
+        with contextlib.closing(archive.Reader(file)) as reader:
+            settings.data_dir.mkdir(parents=True, exist_ok=True)
+            key = _key_to_write(settings, reader)
+            fresh = _database(settings, reader, _counted(reader, told))
+            if key is not None:
+                _put(settings.key_file, lambda into: into.write(key))
+            faults.hit("restore.mid")
+            copies.state_file(settings).unlink(missing_ok=True)  # of the database that is gone
+            os.replace(fresh, settings.database_path)
+            disk.sync(settings.database_path.parent)
+            return Restored(settings.database_path, reader.manifest, key is not None)
+    except OSError as error:
+        raise BackupError(f"The backup cannot be put back: {error.filename or ''} {troubles.why(error)}.") from error
+
+
+def _counted(reader: archive.Reader, told: Told) -> archive.Moved:
+    done = 0
+
+    def moved(count: int) -> None:
+        nonlocal done
+        done += count
+        told("restoring", done, reader.size)
+
+    return moved
+
+
+def _key_to_write(settings: Settings, reader: archive.Reader) -> bytes | None:
+    """The master key of the backup, where it is not in its place already; BackupError where another one is."""
+    key = reader.key()
+    if key is None or settings.security.encryption_keys:
+        return None
+    if not settings.key_file.exists():
+        return key
+    if settings.key_file.read_bytes() == key:
+        return None
+    raise BackupError(f"{settings.key_file} is another master key than the one in the backup. Move it away first.")
+
+
+def _database(settings: Settings, reader: archive.Reader, moved: archive.Moved) -> Path:
+    """The database, whole and of the newest schema, beside its place; the files of media are in theirs."""
+    fresh = copies.restoring_file(settings.database_path)
+    fresh.parent.mkdir(parents=True, exist_ok=True)
+    for left in all_files(fresh):
+        left.unlink(missing_ok=True)
+    with fresh.open("wb") as into:
+        reader.pour_database(into, moved)
+    check_integrity(fresh)
+    for name in reader.media:
+        _media(settings.data_dir / "media" / name[:2] / name, reader, moved)
+        faults.hit("restore.media")
+    db.migrate(fresh)
+    snapshot.fold(fresh)
+    write_lock_path(fresh).unlink(missing_ok=True)
+    with fresh.open("rb") as file:
+        os.fsync(file.fileno())
+    return fresh
+
+
+def _media(place: Path, reader: archive.Reader, moved: archive.Moved) -> None:
+    """A file that is there with the right bytes stays; BackupError for one that is damaged inside the backup."""
+    if place.exists() and archive.sha256_of(place) == place.name:
+        moved(place.stat().st_size)
+        return
+
+    def fill(into: IO[bytes]) -> None:
+        if not reader.pour_media(place.name, into, moved):
+            raise BackupError(f"{reader.path} is damaged: the file of media {place.name} is not what was put in.")
+
+    _put(place, fill)
+
+
+def _put(place: Path, fill: Callable[[IO[bytes]], object]) -> None:
+    """A file in its place, whole and on the disk, or not at all."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=place.parent, prefix=".restoring-")
+    try:
+        with os.fdopen(handle, "wb") as into:
+            fill(into)
+            into.flush()
+            os.fsync(into.fileno())
+        os.replace(name, place)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    disk.sync(place.parent)

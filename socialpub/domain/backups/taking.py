@@ -1,0 +1,203 @@
+"""Making a backup beside a running server: a snapshot of the database, and every file that it names.
+
+The files are pinned first (a second name for each, which costs nothing), so that none is missing that the snapshot
+names, whatever is deleted while the archive is written. The archive has its name only once it is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from socialpub import __version__
+from socialpub.base import faults, troubles
+from socialpub.base.config import Settings
+from socialpub.base.runtime import iso
+from socialpub.domain.backups import archive, checking
+from socialpub.domain.backups.archive import BackupError, Manifest
+from socialpub.domain.core import disk
+from socialpub.store import snapshot
+from socialpub.store.db import Database
+from socialpub.store.integrity import check_integrity
+
+PINS = ".backup"  # beside the folders of media, which have two letters
+
+Told = Callable[[str, int, int], None]
+"""What is being done, and how much of how much."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A backup that was made. `problems`: what of it is not as it should be, though all that there is, is inside."""
+
+    file: Path
+    size: int
+    sha256: str
+    manifest: Manifest
+    problems: tuple[str, ...]
+
+
+def take(database: Database, settings: Settings, file: Path, now_ms: int, told: Told, *, with_key: bool) -> Taken:
+    """Write a backup to a new file. BackupError, and nothing is left, when that cannot be done."""
+    if file.exists():
+        raise BackupError(f"{file} is there already. Name another file, or move it away.")
+    key = _key(settings) if with_key else None
+    try:
+        with _alone(file) as (part, copy), _pins(settings.data_dir / "media") as pins:
+            problems = _snapshot(database, settings, copy, pins, told)
+            manifest = _manifest(copy, pins, now_ms)
+            with part.open("wb") as into:
+                problems += _write(into, manifest, copy, pins, key, told)
+                into.flush()
+                os.fsync(into.fileno())
+            faults.hit("backup.mid")
+            found = checking.check(part, told)
+            os.replace(part, file)
+            disk.sync(file.parent)
+    except OSError as error:
+        raise BackupError(f"{file} cannot be written: {troubles.why(error)}.") from error
+    return Taken(file, found.size, found.sha256, manifest, (*problems, *found.problems))
+
+
+def _key(settings: Settings) -> bytes:
+    if settings.security.encryption_keys:
+        raise BackupError("The master keys are in the settings, not in a file: keep a copy of the settings.")
+    try:
+        return settings.key_file.read_bytes()
+    except OSError as error:
+        raise BackupError(f"{settings.key_file} cannot be read: {troubles.why(error)}.") from error
+
+
+@contextlib.contextmanager
+def _alone(file: Path) -> Iterator[tuple[Path, Path]]:
+    """Where the archive and the snapshot are made, beside the file; what a killed one left is written over."""
+    part, copy = (file.with_name(f".{file.name}.{end}") for end in ("part", "db"))
+    with open(file.with_name(f".{file.name}.lock"), "wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BackupError(f"another backup to {file} is under way.") from error
+        try:
+            copy.unlink(missing_ok=True)
+            yield part, copy
+        finally:
+            for path in (part, *copy.parent.glob(f"{copy.name}*"), Path(lock.name)):
+                path.unlink(missing_ok=True)
+
+
+# --- Pins ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _pins(media: Path) -> Iterator[Path]:
+    """A folder with second names for the files of media; those that killed backups left are removed."""
+    if not media.is_dir():
+        yield media
+        return
+    for left in media.glob(f"{PINS}-*"):
+        _remove_left(left)
+    folder = Path(tempfile.mkdtemp(dir=media, prefix=f"{PINS}-"))
+    held = _locked(folder)
+    try:
+        for path in media.glob("??/[0-9a-f]*"):
+            _pin(path, folder)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
+
+
+def _locked(folder: Path) -> int:
+    """A descriptor that says, as long as this process lives, that the folder is in use; OSError when another has it."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _remove_left(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # it is in use, or gone
+        held = _locked(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
+
+
+def _pin(path: Path, folder: Path) -> bool:
+    """Whether the file is there."""
+    pin = folder / path.name
+    try:
+        os.link(path, pin)
+    except (FileExistsError, FileNotFoundError):
+        return pin.exists()
+    except OSError:  # a file system without hard links
+        shutil.copyfile(path, pin)
+    return True
+
+
+# --- What goes in --------------------------------------------------------------------------------------------------
+
+
+def _snapshot(database: Database, settings: Settings, copy: Path, pins: Path, told: Told) -> list[str]:
+    """The snapshot, whole or BackupError; the problems of what it names."""
+    media = settings.data_dir / "media"
+
+    def see() -> list[str]:
+        names = snapshot.media_named()
+        missing = [name for name in sorted(names) if not _pin(media / name[:2] / name, pins)]
+        for path in pins.glob("*") if pins != media else ():
+            if path.name not in names:
+                path.unlink()
+        snapshot.copy(copy, lambda done, total: told("copying the database", done, total))
+        return [f"the file of media {name} is missing" for name in missing]
+
+    problems = database.read(see).result()
+    check_integrity(copy)
+    snapshot.fold(copy)
+    return problems
+
+
+def _manifest(copy: Path, pins: Path, now_ms: int) -> Manifest:
+    sizes = [path.stat().st_size for path in _pinned(pins)]
+    return Manifest(
+        format=archive.FORMAT,
+        version=__version__,
+        schema_name=snapshot.newest_migration(copy),
+        taken_at=iso(now_ms),
+        database_bytes=copy.stat().st_size,
+        database_sha256=archive.sha256_of(copy),
+        media_files=len(sizes),
+        media_bytes=sum(sizes),
+    )
+
+
+def _pinned(pins: Path) -> list[Path]:
+    return sorted(pins.glob("[0-9a-f]*")) if pins.name.startswith(PINS) else []
+
+
+def _write(into: IO[bytes], manifest: Manifest, copy: Path, pins: Path, key: bytes | None, told: Told) -> list[str]:
+    """The problems of files whose bytes are not those that they are named after."""
+    done, total = 0, manifest.database_bytes + manifest.media_bytes
+
+    def moved(count: int) -> None:
+        nonlocal done
+        done += count
+        told("writing", done, total)
+
+    writer = archive.Writer(into)
+    writer.add_manifest(manifest)
+    if key is not None:
+        writer.add_key(key)
+    writer.add_database(copy, moved)
+    changed = [path.name for path in _pinned(pins) if not writer.add_media(path.name, path, moved)]
+    writer.close()
+    return [f"the file of media {name} has changed on the disk" for name in changed]

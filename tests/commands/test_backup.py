@@ -1,0 +1,331 @@
+"""backup, verify, restore: one file with everything, made beside a running server, and put back paused."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import shutil
+import sqlite3
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from socialpub.domain.backups import archive, checking, taking
+from tests.commands.conftest import Ended, execute
+from tests.kit import Person, Server, iso
+
+DAY = 86_400.0
+
+
+def command(server: Server, *words: str, **places: Path) -> Ended:
+    """A command as a process of its own, on the server's files or on others."""
+    chosen = places or {"database": server.home / "socialpub.db"}
+    options = [part for name, path in chosen.items() for part in (f"--{name.replace('_', '-')}", str(path))]
+    return execute(*words, "--json", *options, cwd=server.home)
+
+
+@pytest.fixture
+def home_of(tmp_path: Path) -> Path:
+    """Where a restore puts things."""
+    return tmp_path / "elsewhere"
+
+
+def _post(server: Server, alice: Person, *media: str) -> str:
+    """The id of a post that goes out in an hour."""
+    at = iso(server.clock.now_ms() + 3_600_000)
+    body: dict[str, Any] = {"text": "later", "targets": [{"accountId": alice.bluesky}], "scheduledAt": at}
+    if media:
+        body["media"] = list(media)
+    made = alice.api.post("/v1/posts", json=body)
+    assert made.status_code == 202
+    return str(made.json()["results"][0]["postId"])
+
+
+def _upload(alice: Person, shade: int = 0) -> str:
+    return str(alice.api.post("/v1/media", files={"file": ("a.png", _png(shade), "image/png")}).json()["id"])
+
+
+def _png(shade: int) -> bytes:
+    into = io.BytesIO()
+    Image.new("RGB", (8, 8), (shade, 0, 0)).save(into, "PNG")
+    return into.getvalue()
+
+
+def test_what_was_acknowledged_is_in_the_backup_and_back_after_a_restore(
+    server: Server, alice: Person, home_of: Path
+) -> None:
+    media = _upload(alice)
+    post = _post(server, alice, media)
+    file = server.home / "b.zip"
+    made = command(server, "backup", str(file))
+    assert (made.code, made.json["ok"], made.json["problems"], made.json["mediaFiles"]) == (0, True, [], 1)
+    assert made.json["bytes"] == file.stat().st_size
+    assert command(server, "verify", str(file)).json == made.json
+    assert {path.name for path in server.home.iterdir() if "b.zip" in path.name} == {"b.zip"}
+    assert not list(server.home.glob("media/.backup*"))
+
+    restored = command(server, "restore", str(file), database=home_of / "socialpub.db")
+    assert (restored.code, restored.json["paused"], restored.json["overdue"]) == (0, "restored", [])
+    assert restored.json["key"].startswith("missing: ")
+
+    server.stop()
+    shutil.copy(server.home / "master.key", home_of)
+    server.home = home_of
+    server.start()
+    again = server.api(alice.key)
+    assert again.get(f"/v1/posts/{post}").json()["status"] == "queued"
+    assert again.get(f"/v1/media/{media}").json()["sizeBytes"] == len(_png(0))
+    assert again.get("/readyz").json() | {"publishing": "paused", "reason": "restored"} == again.get("/readyz").json()
+
+
+def test_overdue_posts_are_told_by_the_restore(server: Server, alice: Person, home_of: Path) -> None:
+    post = _post(server, alice)
+    assert command(server, "backup", "b.zip").code == 0
+    with zipfile.ZipFile(server.home / "b.zip") as found, sqlite3.connect(server.home / "old.db") as old:
+        (server.home / "old.db").write_bytes(found.read("socialpub.db"))
+        old.execute("UPDATE post SET scheduled_at = 1000, created_at = 1000")
+    _repack(server.home / "b.zip", server.home / "old.db")
+    restored = command(server, "restore", "b.zip", database=home_of / "socialpub.db")
+    assert [row["id"] for row in restored.json["overdue"]] == [post]
+
+
+def _repack(file: Path, database: Path) -> None:
+    """Another database in a backup."""
+    parts = _inside(file)
+    parts["socialpub.db"] = database.read_bytes()
+    manifest = json.loads(parts["manifest.json"])
+    manifest |= {"databaseSha256": archive.sha256_of(database), "databaseBytes": database.stat().st_size}
+    parts["manifest.json"] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(file, "w") as new:
+        for name, content in parts.items():
+            new.writestr(name, content)
+
+
+def test_the_key_goes_along_only_when_asked(server: Server, alice: Person, home_of: Path) -> None:
+    assert command(server, "backup", "without.zip").code == 0
+    assert command(server, "backup", "with.zip", "--with-keys").code == 0
+    key = (server.home / "master.key").read_bytes()
+    assert key.strip() not in (server.home / "without.zip").read_bytes()
+    restored = command(server, "restore", "with.zip", database=home_of / "socialpub.db")
+    assert (restored.json["key"], (home_of / "master.key").read_bytes()) == ("restored", key)
+    assert (home_of / "master.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_no_secret_is_in_a_backup_in_the_clear(server: Server, alice: Person) -> None:
+    assert command(server, "backup", "b.zip").code == 0
+    inside = b"".join(_inside(server.home / "b.zip").values())
+    assert server.watch.secrets
+    assert not [secret for secret in server.watch.secrets if secret.encode() in inside]
+
+
+def test_media_that_are_deleted_meanwhile_are_inside(server: Server, alice: Person) -> None:
+    media = _upload(alice)
+
+    def delete(what: str, done: int, total: int) -> None:
+        if what == "copying the database" and alice.api.get(f"/v1/media/{media}").status_code == 200:
+            assert alice.api.delete(f"/v1/media/{media}").status_code == 200
+            for path in server.home.glob("media/??/*"):
+                path.unlink()  # if the server has not done so yet
+
+    settings = server.service.runtime.settings
+    file = server.home / "b.zip"
+    taken = taking.take(server.service.db, settings, file, server.clock.now_ms(), delete, with_key=False)
+    assert (taken.problems, taken.manifest.media_files) == ((), 1)
+
+
+def test_media_that_are_gone_or_changed_are_told(server: Server, alice: Person) -> None:
+    _upload(alice, 1), _upload(alice, 2)
+    gone, changed = sorted(server.home.glob("media/??/*"))
+    gone.unlink()
+    changed.write_bytes(b"something else")
+    made = command(server, "backup", "b.zip")
+    assert (made.code, made.json["ok"]) == (1, False)
+    assert made.json["problems"][:2] == [
+        f"the file of media {gone.name} is missing",
+        f"the file of media {changed.name} has changed on the disk",
+    ]
+    assert command(server, "verify", "b.zip").code == 1
+
+
+# --- Refused -------------------------------------------------------------------------------------------------------
+
+
+def test_a_backup_writes_over_nothing(server: Server) -> None:
+    (server.home / "b.zip").write_text("mine")
+    refused = command(server, "backup", "b.zip")
+    assert refused.code == 1
+    assert refused.error["message"].endswith("b.zip is there already. Name another file, or move it away.")
+    assert (server.home / "b.zip").read_text() == "mine"
+
+
+def test_a_backup_of_nothing_is_refused_and_makes_no_database(server: Server, home_of: Path) -> None:
+    refused = command(server, "backup", "b.zip", database=home_of / "none.db")
+    assert refused.code == 3
+    assert "there is nothing to back up" in refused.error["message"]
+    assert not home_of.exists()
+
+
+def test_a_restore_writes_over_nothing(server: Server, alice: Person, home_of: Path) -> None:
+    assert command(server, "backup", "b.zip").code == 0
+    serving = command(server, "restore", "b.zip")
+    assert serving.code == 3
+    home_of.mkdir()
+    for name in ("socialpub.db", "socialpub.db-wal"):
+        (home_of / name).write_text("mine")
+        refused = command(server, "restore", "b.zip", database=home_of / "socialpub.db")
+        assert (refused.code, "writes over nothing" in refused.error["message"]) == (3, True)
+        assert (home_of / name).read_text() == "mine"
+        (home_of / name).unlink()
+
+
+def test_a_restore_leaves_another_master_key_alone(server: Server, alice: Person, home_of: Path) -> None:
+    assert command(server, "backup", "b.zip", "--with-keys").code == 0
+    home_of.mkdir()
+    (home_of / "master.key").write_text("another")
+    refused = command(server, "restore", "b.zip", database=home_of / "socialpub.db")
+    assert (refused.code, "is another master key" in refused.error["message"]) == (1, True)
+    assert [path.name for path in home_of.iterdir() if path.suffix == ".db"] == []
+
+
+def _no_archive(path: Path) -> None:
+    path.write_bytes(b"no archive")
+
+
+def _other_archive(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("../../etc/passwd", "root")
+
+
+def _newer(path: Path) -> None:
+    parts = _inside(path)
+    parts["manifest.json"] = parts["manifest.json"].replace(b'"format": 1', b'"format": 2')
+    with zipfile.ZipFile(path, "w") as new:
+        for name, content in parts.items():
+            new.writestr(name, content)
+
+
+def _cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 30)
+
+
+@pytest.mark.parametrize(
+    ("hurt", "said"),
+    [
+        (_no_archive, "is no backup, or was cut short"),
+        (_other_archive, "is an archive, but no backup of socialpub"),
+        (_newer, "was made by a newer socialpub"),
+        (_cut, "is no backup, or was cut short"),
+        (Path.unlink, "is not there"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["verify", "restore"])
+def test_what_is_no_backup_is_refused(
+    server: Server, home_of: Path, hurt: Callable[[Path], None], said: str, verb: str
+) -> None:
+    assert command(server, "backup", "b.zip").code == 0
+    hurt(server.home / "b.zip")
+    refused = command(server, verb, "b.zip", database=home_of / "socialpub.db")
+    assert (refused.code, said in refused.error["message"]) == (1, True), refused.error
+    assert not (home_of / "socialpub.db").exists()
+
+
+def test_a_flipped_bit_anywhere_is_found(server: Server, alice: Person) -> None:
+    _upload(alice)
+    settings = server.service.runtime.settings
+    file, hurt = server.home / "b.zip", server.home / "hurt.zip"
+    taking.take(server.service.db, settings, file, server.clock.now_ms(), lambda *told: None, with_key=False)
+    content = file.read_bytes()
+    chance = random.Random(20_261_122)
+    with zipfile.ZipFile(file) as found:
+        parts = [(part.header_offset + 60 + len(part.filename), part.compress_size - 40) for part in found.infolist()]
+    for start, length in parts * 5:
+        at = start + chance.randrange(max(1, length))
+        hurt.write_bytes(content[:at] + bytes([content[at] ^ 1 << chance.randrange(8)]) + content[at + 1 :])
+        assert not _is_whole(hurt) or _inside(hurt) == _inside(file), at  # some bits of packed data say nothing
+
+
+def _inside(file: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(file) as found:
+        return {name: found.read(name) for name in found.namelist()}
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        return not checking.check(file, lambda *told: None).problems
+    except archive.BackupError:
+        return False
+
+
+def test_a_start_after_a_restore_that_was_cut_off_makes_no_empty_database(server: Server, home_of: Path) -> None:
+    home_of.mkdir()
+    (home_of / "socialpub.db.restoring").write_bytes(b"half")
+    refused = command(server, "serve", "--port", "0", database=home_of / "socialpub.db")
+    assert (refused.code, "A restore was cut off: do it again" in refused.error["message"]) == (1, True)
+    assert not (home_of / "socialpub.db").exists()
+
+
+# --- By itself -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def timed(make_server: Callable[..., Server], tmp_path: Path) -> Server:
+    """A server that makes a backup a day, and keeps three."""
+    return make_server(backup={"directory": str(tmp_path / "backups"), "every": DAY, "keep": 3})
+
+
+def _made(server: Server) -> list[str]:
+    """One look of the keeper; the backups that are there after it."""
+    backups = server.engine.keeper.backups
+    backups.look()
+    if backups._thread is not None:
+        backups._thread.join(30)
+    return sorted(path.name for path in Path(server.service.runtime.settings.backup.directory).glob("*"))
+
+
+def test_a_backup_a_day_is_made_and_the_oldest_removed(timed: Server) -> None:
+    first = _made(timed)
+    assert len(first) == 1
+    assert _made(timed) == first
+    for _ in range(3):
+        timed.clock.skip(DAY)
+        made = _made(timed)
+    assert len(made) == 3
+    assert first[0] not in made
+    for name in made:
+        assert _is_whole(Path(timed.service.runtime.settings.backup.directory, name))
+
+
+def test_a_restart_makes_no_further_one(timed: Server) -> None:
+    made = _made(timed)
+    timed.restart()
+    assert _made(timed) == made
+
+
+def test_other_files_in_the_folder_are_left_alone(timed: Server) -> None:
+    folder = Path(timed.service.runtime.settings.backup.directory)
+    folder.mkdir()
+    for name in ("mine.zip", "socialpub-before-upgrade.zip"):
+        (folder / name).write_text("mine")
+    for _ in range(4):
+        timed.clock.skip(DAY)
+        made = _made(timed)
+    assert {"mine.zip", "socialpub-before-upgrade.zip"} < set(made)
+
+
+def test_a_folder_that_cannot_be_used_is_told_and_tried_again(
+    timed: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "backups").write_text("a file")
+    timed.engine.keeper.backups.look()
+    timed.engine.keeper.backups._thread.join(30)
+    assert "no backup could be made: a file has the name of its folder" in caplog.text
+    (tmp_path / "backups").unlink()
+    assert _made(timed) == []
+    timed.clock.skip(600)
+    assert len(_made(timed)) == 1
