@@ -291,7 +291,9 @@ _OPEN = SQL("status IN ('queued', 'validated', 'publishing')")
 Post.add_index(Post.index(fn.COALESCE(Post.due_at, Post.scheduled_at, Post.created_at), name="post_open").where(_OPEN))
 Post.add_index(Post.index(Post.account, Post.number, name="post_open_account").where(_OPEN))
 Post.add_index(
-    Post.index(Post.account, Post.scheduled_at, name="post_scheduled").where(SQL("scheduled_at IS NOT NULL"))
+    Post.index(Post.account, Post.status, Post.scheduled_at, Post.id, name="post_scheduled").where(
+        SQL("scheduled_at IS NOT NULL")
+    )
 )
 
 

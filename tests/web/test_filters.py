@@ -68,7 +68,8 @@ def test_an_empty_profile_shows_a_bound_key_nothing_either(bob: Person) -> None:
 
 # --- Empty values --------------------------------------------------------------------------------------------------
 
-POST_FILTERS = ["platform", "status", "errorCode", "limit", "q", "after", "before", "profileId", "batchId"]
+POST_FILTERS = ["platform", "status", "errorCode", "limit", "q", "after", "before", "profileId", "batchId", "accountId"]
+POST_FILTERS += ["scheduledAfter", "scheduledBefore", "order"]
 
 
 @pytest.mark.parametrize(

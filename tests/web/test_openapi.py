@@ -214,7 +214,8 @@ def test_lists_in_the_query_may_be_repeated() -> None:
     assert parameters["limit"]["schema"] == {"type": "integer", "minimum": 1, "maximum": 200, "default": 50}
     assert parameters["after"]["schema"] == {"type": "string", "format": "date-time"}
     assert set(parameters) == {
-        "platform", "status", "errorCode", "limit", "q", "after", "before", "cursor", "profileId", "batchId"
+        "platform", "status", "errorCode", "limit", "q", "after", "before", "cursor", "profileId", "batchId",
+        "accountId", "scheduledAfter", "scheduledBefore", "order",
     }  # fmt: skip
 
 

@@ -341,7 +341,7 @@ def test_what_an_account_was_sent_lately_is_read_by_its_time(shared: bool, world
     steps = [row[3] for row in plan if " post " in row[3]]
     assert [step.partition(" (")[0] for step in steps] == [
         "SEARCH post USING INDEX post_account_created_at",
-        "SEARCH post USING INDEX post_scheduled",
+        "SEARCH post USING COVERING INDEX post_scheduled",
         "SEARCH post USING INDEX post_account_created_at",
     ]
     assert all("account=? AND" in step for step in steps), plan

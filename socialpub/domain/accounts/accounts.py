@@ -77,15 +77,25 @@ def get_body(scope: Scope, account: str) -> AccountBody:
 
 def find(scope: Scope, account: str) -> AccountRow:
     """The row of a connected account of the scope, with its sealed secret; ApiError `not_found`."""
-    query = Account.select().where(
-        Account.id == account, Account.organization == scope.organization, Account.disconnected_at.is_null()
-    )
+    row = find_ever(scope, account)
+    if row["disconnected_at"] is not None:
+        raise _unknown()
+    return row
+
+
+def find_ever(scope: Scope, account: str) -> AccountRow:
+    """The row of an account of the scope, also of one that was disconnected; ApiError `not_found`."""
+    query = Account.select().where(Account.id == account, Account.organization == scope.organization)
     if scope.profile:
         query = query.where(Account.profile == scope.profile)
     row: AccountRow | None = query.dicts().first()
     if row is None:
-        raise ApiError("not_found", "There is no account with this id in the scope.")
+        raise _unknown()
     return row
+
+
+def _unknown() -> ApiError:
+    return ApiError("not_found", "There is no account with this id in the scope.")
 
 
 def body(row: AccountRow) -> AccountBody:

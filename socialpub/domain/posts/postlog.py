@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
+from socialpub.domain.accounts import accounts
 from socialpub.domain.core import cursors
 from socialpub.domain.core.service import Service
 from socialpub.domain.people import profiles
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.posts import postlog_query
-from socialpub.domain.posts.postlog_query import Filter
+from socialpub.domain.posts import postlog_query, postlog_schedule
+from socialpub.domain.posts.postlog_query import Filter, Schedule, Target
+from socialpub.domain.posts.postlog_schedule import Spot
 from socialpub.domain.shapes.posts import PostBody, PostsQuery
 from socialpub.store import sql
 from socialpub.store.models import Account, Post, the_row
 from socialpub.store.rows import AccountRow, PostRow
+from socialpub.store.search import Hit
 from socialpub.store.statements import reading
 
 LISTING = "posts"
+SCHEDULE = "posts by schedule"
 SMALL = 100  # posts
+NARROWING = {  # what may take a look at more than the page
+    "platform", "status", "error_code", "q", "account_id", "scheduled_after", "scheduled_before", "order",
+}  # fmt: skip
 _EVER = 2**62  # later than every post, and, below zero, earlier
 
 
@@ -85,19 +94,24 @@ def detail(scope: Scope, post: str) -> bytes:
 
 
 def page(service: Service, scope: Scope, query: PostsQuery) -> bytes:
-    """One page of the post log (`PostPage`), newest first, as it is sent.
+    """One page of the post log (`PostPage`), in the order that is asked for, as it is sent.
 
-    ApiError `not_found` for a profile out of scope, `cursor` for a cursor that this list did not make.
+    ApiError `not_found` for a profile or an account out of scope, `cursor` for a cursor that this list, in this order,
+    did not make.
     """
     wanted = filter_of(service, scope, query)
-    shown, last = _plain(wanted, query.limit) if wanted.is_plain else _filtered(wanted, query.limit)
-    cursor = "null" if last is None else f'"{cursors.seal(service, LISTING, scope.organization, *last)}"'
+    shown, last = _plain(wanted, query.limit) if wanted.is_plain else _filtered(wanted, query)
+    cursor = "null" if last is None else f'"{cursors.seal(service, _listing(query), scope.organization, *last)}"'
     return b'{"data":[%b],"nextCursor":%b}' % (shown, cursor.encode())
+
+
+def _listing(query: PostsQuery) -> str:
+    return SCHEDULE if query.order == "scheduledAt" else LISTING
 
 
 def is_small(query: PostsQuery) -> bool:
     """Whether a page is read straight down an index, and not so long that it is for a thread of its own."""
-    return query.limit <= SMALL and not (query.platform or query.status or query.error_code or query.q)
+    return query.limit <= SMALL and not (query.model_fields_set & NARROWING)
 
 
 Shown = tuple[bytes, tuple[int, str] | None]
@@ -115,20 +129,30 @@ def _plain(wanted: Filter, limit: int) -> Shown:
     return shown or b"", (at, last) if more else None
 
 
-def _filtered(wanted: Filter, limit: int) -> Shown:
-    hits = postlog_query.newest(wanted, limit + 1)
+def _filtered(wanted: Filter, query: PostsQuery) -> Shown:
+    limit = query.limit
+    hits = _hits(wanted, query, limit + 1)
     shown = sql.value(reading.NAMED, (sql.json_of([hit.number for hit in hits[:limit]]),))
     last = hits[limit - 1][:2] if len(hits) > limit else None
     return shown or b"", last
+
+
+def _hits(wanted: Filter, query: PostsQuery, count: int) -> Sequence[Hit | Spot]:
+    if query.order == "scheduledAt":
+        return postlog_schedule.earliest(wanted, count)
+    if wanted.schedule is not None:
+        return postlog_schedule.newest(wanted, count)
+    return postlog_query.newest(wanted, count)
 
 
 def filter_of(service: Service, scope: Scope, query: PostsQuery) -> Filter:
     """What the query asks for within the scope."""
     profile = scope.narrowed(query.profile_id)
     profiles.check(scope, query.profile_id)
+    account = accounts.find_ever(replace(scope, profile=profile), query.account_id) if query.account_id else None
     return Filter(
         scope.organization,
-        profile,
+        account["profile"] if account else profile,
         query.batch_id,
         query.platform or (),
         query.status or (),
@@ -136,6 +160,8 @@ def filter_of(service: Service, scope: Scope, query: PostsQuery) -> Filter:
         None if query.q is None else query.q.casefold(),
         query.after,
         _below(service, scope, query),
+        Target(account["id"], account["platform"]) if account else None,
+        _schedule(service, scope, query),
     )
 
 
@@ -144,6 +170,16 @@ def _below(service: Service, scope: Scope, query: PostsQuery) -> tuple[int, str]
     places = []
     if query.before is not None:
         places.append((query.before, ""))
-    if query.cursor:
+    if query.cursor and query.order == "createdAt":
         places.append(cursors.unseal(service, LISTING, scope.organization, query.cursor))
     return min(places, default=None)
+
+
+def _schedule(service: Service, scope: Scope, query: PostsQuery) -> Schedule | None:
+    """None where posts that were published at once are listed, too."""
+    if query.order == "createdAt" and query.scheduled_after is None and query.scheduled_before is None:
+        return None
+    above = None
+    if query.cursor and query.order == "scheduledAt":
+        above = cursors.unseal(service, SCHEDULE, scope.organization, query.cursor)
+    return Schedule(query.scheduled_after, query.scheduled_before, above)

@@ -35,6 +35,7 @@ MEDIA_MAX = 40  # entries of one list: no platform takes as many (TikTok 35), so
 
 
 BatchStatus = Literal["queued", "published", "partial_failed", "failed"]
+PostsOrder = Literal["createdAt", "scheduledAt"]
 
 
 # --- Requests ------------------------------------------------------------------------------------------------------
@@ -181,6 +182,14 @@ class PostsQuery(Request):
     profile_id: Maybe[Uuid] = absent()
     batch_id: Maybe[Uuid] = absent()
     """The posts of one batch."""
+    account_id: Maybe[Uuid] = absent()
+    """The posts to one account, which may have been disconnected since."""
+    scheduled_after: Maybe[Instant] = absent()
+    """Posts scheduled for a time after this instant, exclusive; none that were published at once."""
+    scheduled_before: Maybe[Upper] = absent()
+    """Posts scheduled for a time before this instant, exclusive; none that were published at once."""
+    order: PostsOrder = "createdAt"
+    """`createdAt`: newest first. `scheduledAt`: only posts that were scheduled, the earliest time first."""
 
 
 # --- Answers -------------------------------------------------------------------------------------------------------

@@ -43,6 +43,8 @@ MEDIA = """
     FROM media WHERE id IN (SELECT value FROM json_each(?)) AND +organization = ? AND deleted_at IS NULL
 """
 
+# States are named, and not those that are left out: the index of scheduled posts has their times for each state.
+
 # Of an account ?1, or of all accounts of a platform ?3: when their posts since ?2 go out, and which texts they had.
 LATELY = """
     SELECT
@@ -53,7 +55,7 @@ LATELY = """
         UNION ALL
         SELECT scheduled_at FROM post
         WHERE account IN (SELECT ?1 UNION ALL SELECT id FROM account WHERE platform = ?3)
-            AND scheduled_at > ?2 AND status NOT IN ('canceled', 'rejected')
+            AND scheduled_at > ?2 AND status IN ('queued', 'validated', 'publishing', 'published', 'failed')
     )),
     (SELECT json_group_array(text) FROM post WHERE account = ?1 AND created_at > ?2)
 """
@@ -79,7 +81,8 @@ RECENT = """
         WHERE account = ?1 AND scheduled_at IS NULL AND created_at > ?2 AND created_at <= ?3 AND status <> 'canceled'
         LIMIT ?4
     )) + (SELECT count(*) FROM (
-        SELECT 1 FROM post WHERE account = ?1 AND scheduled_at > ?2 AND scheduled_at <= ?3 AND status <> 'canceled'
+        SELECT 1 FROM post WHERE account = ?1 AND scheduled_at > ?2 AND scheduled_at <= ?3
+            AND status IN ('queued', 'validated', 'publishing', 'published', 'failed', 'rejected')
         LIMIT ?4
     ))
 """

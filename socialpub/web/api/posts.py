@@ -293,8 +293,10 @@ LISTING = Operation(
     "Posts",
     "listPosts",
     "List the post log",
-    "One row for each target of each batch, newest first. Filters can be combined. For the next page send "
-    "`nextCursor` as `cursor`, until it is null; posts that are added meanwhile are neither skipped nor shown twice.",
+    "One row for each target of each batch, newest first, or by the scheduled time (`order`). Filters can be combined. "
+    "For the next page send `nextCursor` as `cursor`, in the same order, until it is null; posts that are added "
+    "meanwhile are neither skipped nor shown twice. By the scheduled time, a post that is moved meanwhile may be "
+    "either.",
     query=PostsQuery,
     answers={200: Success(PostPage, "One page.", PAGE)},
     errors=("cursor", "not_found", "api_key.profile_scope"),

@@ -1,0 +1,108 @@
+"""The post log by the times that posts are scheduled for: in their order, or within a stretch of it.
+
+An index has this order for each account in each state, so every account of the scope is probed in every state that is
+asked for, and the database merges what it finds. What the rows alone tell is looked for first where that finds few.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, NamedTuple, get_args
+
+from socialpub.domain.posts import postlog_query
+from socialpub.domain.posts.postlog_query import Filter, Schedule, are_few, scheduled, together
+from socialpub.store import search, sql
+from socialpub.store.models import Account
+from socialpub.store.rows import PostStatus
+from socialpub.store.search import PLACE, Condition, Hit, among, every
+
+SOUGHT = 2000  # posts that are put into order all at once
+_STATUSES: tuple[str, ...] = get_args(PostStatus)
+_SPOT = "post.scheduled_at AS at, post.id AS id, post.number AS number"
+
+
+class Spot(NamedTuple):
+    """Where a post stands among the scheduled ones."""
+
+    at: int
+    id: str
+    number: int
+
+
+def earliest(wanted: Filter, count: int) -> list[Spot]:
+    """The first `count` scheduled posts of the filter, the earliest time first."""
+    if wanted.is_empty:
+        return []
+    if _is_sought(wanted):
+        hits = postlog_query.newest(wanted, SOUGHT + 1)
+        if len(hits) <= SOUGHT:
+            return _in_order(hits, count)
+    spots: list[Spot] = []
+    for statement, values in together(_probes(wanted, *_rest(wanted)), _SPOT):
+        spots += _spots(statement, (*values, count))
+    return sorted(spots)[:count]
+
+
+def newest(wanted: Filter, count: int) -> list[Hit]:
+    """The newest `count` posts of a filter with bounds on the scheduled time, newest first."""
+    if wanted.is_empty:
+        return []
+    if wanted.schedule != Schedule() and are_few(together(_probes(wanted), "1")):
+        hits: list[Hit] = []
+        for statement, values in together(_probes(wanted, *_rest(wanted)), PLACE):
+            hits += search.hits(f"{statement} ORDER BY 1 DESC, 2 DESC LIMIT ?", (*values, count))
+        return sorted(hits, reverse=True)[:count]
+    return postlog_query.newest(wanted, count)
+
+
+def _is_sought(wanted: Filter) -> bool:
+    """Whether it has what other indexes find, and this one does not."""
+    if wanted.batch is not None or wanted.error_codes:
+        return True
+    return wanted.text is not None and search.is_indexed(wanted.text)
+
+
+def _in_order(hits: list[Hit], count: int) -> list[Spot]:
+    statement = f"SELECT {_SPOT} FROM json_each(?) AS hit CROSS JOIN post ON post.number = hit.value"
+    return _spots(statement, (sql.json_of([hit.number for hit in hits]), count))
+
+
+def _spots(statement: str, values: tuple[Any, ...]) -> list[Spot]:
+    found = sql.value(
+        f"SELECT json_group_array(json_array(at, id, number)) FROM ({statement} ORDER BY 1, 2 LIMIT ?)", values
+    )
+    return [Spot._make(row) for row in sql.loads(found)]
+
+
+def _probes(wanted: Filter, *rest: Condition) -> Iterator[Condition]:
+    states = tuple(dict.fromkeys(wanted.statuses)) or _STATUSES
+    for account, status in itertools.product(_accounts(wanted), states):
+        spot = [among("post.account", [account]), among("post.status", [status])]
+        yield every([*spot, *scheduled(wanted.schedule, "post.scheduled_at"), *rest])
+
+
+def _accounts(wanted: Filter) -> list[str]:
+    """The accounts that the filter leaves, also those that were disconnected."""
+    if wanted.account is not None:
+        return [wanted.account.id]
+    query = Account.select(Account.id).where(Account.organization == wanted.organization)
+    if wanted.profile is not None:
+        query = query.where(Account.profile == wanted.profile)
+    if wanted.platforms:
+        query = query.where(Account.platform.in_(wanted.platforms))
+    return [id for (id,) in query.tuples()]
+
+
+def _rest(wanted: Filter) -> Iterator[Condition]:
+    """What is told from the row (`+`)."""
+    if wanted.batch is not None:
+        yield among("+post.batch", [wanted.batch])
+    if wanted.error_codes:
+        yield among("+post.error_code", wanted.error_codes)
+    if wanted.after is not None:
+        yield Condition("+post.created_at > ?", (wanted.after,))
+    if wanted.below is not None:
+        yield Condition("(+post.created_at, post.id) < (?, ?)", wanted.below)
+    if wanted.text is not None:
+        yield search.containing(wanted.text)
