@@ -176,7 +176,7 @@ def _furnish(connection: sqlite3.Connection) -> None:
     )
     accounts.insert(
         [
-            (_account(profile, platform), organization, profile, platform, "x", "active", "{}", 0, 0)
+            (account(profile, platform), organization, profile, platform, "x", "active", "{}", 0, 0)
             for (organization, profile), platform in itertools.product(owners, platforms.PLATFORMS)
         ]
     )
@@ -201,7 +201,8 @@ _REFUSED = "The account's server did not accept the post. It did not publish the
 _ANSWER = '{"status": 400, "body": {"error": "InvalidRequest", "message": "Invalid Request"}}'
 
 
-def _account(profile: str, platform: str) -> str:
+def account(profile: str, platform: str) -> str:
+    """The account that a profile has on a platform."""
     return f"{profile[:24]}{platform[:6].encode().hex()[:10]:0>10}{profile[-2:]}"
 
 
@@ -242,7 +243,7 @@ class _Post:
 
     def __post_init__(self) -> None:
         at, number = self.at, self.number
-        self.account = _account(self.profile, self.platform)
+        self.account = account(self.profile, self.platform)
         self.id, self.batch = _id(_POST, at, number), _id(_BATCH, at, number)
         self.request = f"req_{at:011x}{number:011x}"
         self.tried = self.status in ("published", "failed", "rejected")

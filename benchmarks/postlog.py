@@ -23,10 +23,9 @@ from benchmarks import dataset
 from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain.core import cursors
 from socialpub.domain.core.service import Service, close_service, open_service
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.posts import postlog, postlog_query
+from socialpub.domain.posts import postlog
 from socialpub.domain.shapes.posts import PostsQuery
 
 SMALL_ROWS = 10_000
@@ -91,6 +90,7 @@ STATUS: tuple[Choice, ...] = (
     ("no such status", {"status": ["publishing"]}),
     ("7 statuses", {"status": "queued validated publishing published failed rejected canceled".split()}),
 )
+SCHEDULED: Choice = ("scheduled status", {"status": ["queued"]})
 CODE: tuple[Choice, ...] = (
     ("", {}),
     ("common code", {"errorCode": ["platform_rejected"]}),
@@ -103,6 +103,12 @@ PROFILE: tuple[Choice, ...] = (
     ("small profile", {"profileId": dataset.SMALL}),
 )
 WINDOW: tuple[Choice, ...] = (("", {}), ("window", {"after": 0.2, "before": 0.4}))  # shares of the whole time
+MANNER: tuple[Choice, ...] = (
+    ("account", {"accountId": dataset.account(dataset.BIG, "tiktok")}),
+    ("by schedule", {"order": "scheduledAt"}),
+    ("stretch", {"scheduledAfter": 0.2, "scheduledBefore": 0.4}),
+    ("stretch by schedule", {"scheduledAfter": 0.2, "scheduledBefore": 0.4, "order": "scheduledAt"}),
+)
 TEXTS: dict[str, tuple[str, ...]] = {
     "search": (
         "onlyothers",  # every second post, none of the big profile
@@ -127,6 +133,8 @@ TEXTS: dict[str, tuple[str, ...]] = {
 def cases() -> Iterator[Case]:
     for combination in itertools.product(PLATFORM, STATUS, CODE, PROFILE, WINDOW):
         yield from _paged("filter", *_joined(combination))
+    for combination in itertools.product(MANNER, PLATFORM[:2], (*STATUS[:2], SCHEDULED), CODE[:2], PROFILE[:2]):
+        yield from _paged("filter", *_joined(combination))
     for kind, texts in TEXTS.items():
         for text, choices in itertools.product(texts, _search_filters()):
             name, query = _joined(choices)
@@ -135,7 +143,7 @@ def cases() -> Iterator[Case]:
 
 def _search_filters() -> Iterator[Iterable[Choice]]:
     yield ()
-    alone = [*PLATFORM[1:], *STATUS[1:], *CODE[1:], *PROFILE[1:], *WINDOW[1:]]
+    alone = [*PLATFORM[1:], *STATUS[1:], *CODE[1:], *PROFILE[1:], *WINDOW[1:], *MANNER]
     yield from ((choice,) for choice in alone)
     yield PLATFORM[1], STATUS[1], PROFILE[1]
     yield PLATFORM[1], STATUS[3], PROFILE[1], WINDOW[1]
@@ -172,12 +180,21 @@ def _serve(pipe: Connection, home: Path, rows: int, began_ms: int) -> None:
         close_service(service)
 
 
+BOUNDS = {
+    "after": "after",
+    "before": "before",
+    "scheduledAfter": "scheduled_after",
+    "scheduledBefore": "scheduled_before",
+}
+
+
 def _asking(service: Service, case: Case, rows: int, began_ms: int) -> Callable[[], bytes]:
-    given = {name: value for name, value in case.query.items() if name not in ("after", "before")}
+    given = {name: value for name, value in case.query.items() if name not in BOUNDS}
     query = PostsQuery.model_validate(given | {"limit": LIMIT})
     bounds: Query = {
-        name: began_ms + int(case.query[name] * rows * dataset.STEP_MS)
-        for name in ("after", "before")
+        field: (began_ms if field in ("after", "before") else dataset.DUE_MS)
+        + int(case.query[name] * rows * dataset.STEP_MS)
+        for name, field in BOUNDS.items()
         if name in case.query
     }
     query = query.model_copy(update=bounds)
@@ -190,11 +207,9 @@ def _asking(service: Service, case: Case, rows: int, began_ms: int) -> Callable[
 def _deep(service: Service, scope: Scope, query: PostsQuery, page: int) -> str | None:
     """The cursor of that page, or of the last one."""
     count = (page - 1) * query.limit
-    hits = service.read(lambda: postlog_query.newest(postlog.filter_of(service, scope, query), count)).result()
+    hits = service.read(lambda: postlog.hits(postlog.filter_of(service, scope, query), query, count)).result()
     hits = hits[: len(hits) // query.limit * query.limit]
-    if not hits:
-        return None
-    return cursors.seal(service, postlog.LISTING, scope.organization, hits[-1].created_at, hits[-1].id)
+    return postlog.cursor_after(service, scope, query, hits[-1][:2]) if hits else None
 
 
 class Side:

@@ -101,12 +101,14 @@ def page(service: Service, scope: Scope, query: PostsQuery) -> bytes:
     """
     wanted = filter_of(service, scope, query)
     shown, last = _plain(wanted, query.limit) if wanted.is_plain else _filtered(wanted, query)
-    cursor = "null" if last is None else f'"{cursors.seal(service, _listing(query), scope.organization, *last)}"'
+    cursor = "null" if last is None else f'"{cursor_after(service, scope, query, last)}"'
     return b'{"data":[%b],"nextCursor":%b}' % (shown, cursor.encode())
 
 
-def _listing(query: PostsQuery) -> str:
-    return SCHEDULE if query.order == "scheduledAt" else LISTING
+def cursor_after(service: Service, scope: Scope, query: PostsQuery, last: tuple[int, str]) -> str:
+    """The cursor of the page that follows this place in the order of the query."""
+    listing = SCHEDULE if query.order == "scheduledAt" else LISTING
+    return cursors.seal(service, listing, scope.organization, *last)
 
 
 def is_small(query: PostsQuery) -> bool:
@@ -131,13 +133,14 @@ def _plain(wanted: Filter, limit: int) -> Shown:
 
 def _filtered(wanted: Filter, query: PostsQuery) -> Shown:
     limit = query.limit
-    hits = _hits(wanted, query, limit + 1)
-    shown = sql.value(reading.NAMED, (sql.json_of([hit.number for hit in hits[:limit]]),))
-    last = hits[limit - 1][:2] if len(hits) > limit else None
+    found = hits(wanted, query, limit + 1)
+    shown = sql.value(reading.NAMED, (sql.json_of([hit.number for hit in found[:limit]]),))
+    last = found[limit - 1][:2] if len(found) > limit else None
     return shown or b"", last
 
 
-def _hits(wanted: Filter, query: PostsQuery, count: int) -> Sequence[Hit | Spot]:
+def hits(wanted: Filter, query: PostsQuery, count: int) -> Sequence[Hit | Spot]:
+    """The first `count` posts of the filter, in the order of the query."""
     if query.order == "scheduledAt":
         return postlog_schedule.earliest(wanted, count)
     if wanted.schedule is not None:

@@ -57,10 +57,10 @@ def newest(wanted: Filter, count: int) -> list[Hit]:
 
 
 def _is_sought(wanted: Filter) -> bool:
-    """Whether it has what other indexes find, and this one does not."""
+    """Whether it has what other indexes find, and this one does not; a text only where much would have to be read."""
     if wanted.batch is not None or wanted.error_codes:
         return True
-    return wanted.text is not None and search.is_indexed(wanted.text)
+    return wanted.text is not None and search.is_indexed(wanted.text) and not are_few(together(_probes(wanted), "1"))
 
 
 def _in_order(hits: list[Hit], count: int) -> list[Spot]:

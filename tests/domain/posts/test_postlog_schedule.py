@@ -396,7 +396,7 @@ def test_bounds_on_the_scheduled_time_keep_the_log_s_own_ways(service: Service, 
         for wanted in (
             Filter(ORGANIZATIONS[0], schedule=bounds),
             Filter(ORGANIZATIONS[0], statuses=["queued"], schedule=bounds),
-            Filter(ORGANIZATIONS[0], "0190-one-p01", text="aa", schedule=bounds),
+            Filter(ORGANIZATIONS[0], "0190-one-p01", schedule=bounds),
         ):
             steps = _plan(service, lambda wanted=wanted: postlog_schedule.newest(wanted, 51))  # type: ignore[misc]
             assert not [step for step in steps if re.match(r"SCAN post|.*TEMP B-TREE", step)], steps
