@@ -49,6 +49,14 @@ class Crew:
             elif not self._started(work):
                 self._kept.append(work)
 
+    def try_run(self, work: Work) -> bool:
+        """Have somebody who is idle do it, at once; False when nobody is: a thread takes its time to begin."""
+        with self._changed:
+            if not self._idle:
+                return False
+            self._idle.popitem()[0].put(work)
+            return True
+
     def close(self, *, wait: bool) -> None:
         """Who is idle, or has done what was begun, is needed no longer. `wait` until the last has ended."""
         with self._changed:
@@ -135,17 +143,27 @@ class Starts:
 
     def run(self, crew: Crew, work: Work) -> None:
         """`Crew.run`, when it is let in."""
-        if not self._places.acquire(timeout=self._seconds):
-            crew.run(work)
-            return
+        entered = self.enter()
         try:
-            crew.run(functools.partial(self._inside, work))
+            crew.run(functools.partial(self.inside, work) if entered else work)
         except RuntimeError:
-            self._places.release()
+            if entered:
+                self.leave()
             raise
 
-    def _inside(self, work: Work) -> None:
-        _here.leave = self._places.release
+    def enter(self) -> bool:
+        """Wait to be let in; False where it took too long."""
+        return self._places.acquire(timeout=self._seconds)
+
+    def try_enter(self) -> bool:
+        return self._places.acquire(blocking=False)
+
+    def leave(self) -> None:
+        self._places.release()
+
+    def inside(self, work: Work) -> None:
+        """Do the work of whoever was let in, in its thread; the place is left when it first waits, or at its end."""
+        _here.leave = self.leave
         try:
             work()
         finally:
@@ -160,7 +178,7 @@ _here = _Here()
 
 
 def waits() -> None:
-    """The calling thread is about to wait for a platform: another may begin in its place."""
+    """The calling thread is about to wait for a platform, or its turn: another may begin in its place."""
     leave, _here.leave = _here.leave, None
     if leave is not None:
         leave()

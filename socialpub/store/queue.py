@@ -120,18 +120,28 @@ class Lanes:
     """Which lanes are in use, and which rest: one publish at a time for each account."""
 
     def __init__(self, clock: Clock, left: Callable[[], None] = lambda: None) -> None:
-        self._clock, self._changed, self._left = clock, threading.Condition(), left
+        self._clock, self._lock, self._left = clock, threading.Lock(), left
+        self._free: dict[str, threading.Condition] = {}  # of lanes that are waited for: nobody hears of any other
+        self._awaited: dict[str, int] = defaultdict(int)
         self._busy: set[str] = set()
         self._rest_until: dict[str, float] = {}
 
-    def try_enter(self, lane: str) -> bool:
-        with self._changed:
-            return self._enter(lane)
+    def try_enter(self, lane: str, *, rested: bool = False) -> bool:
+        """Whether the lane is free, and now the caller's. `rested`: as if it had rested."""
+        with self._lock:
+            return self._enter(lane, rested=rested)
 
     def enter(self, lane: str, seconds: float) -> bool:
         """Wait for a lane that is in use; False when it is still in use after `seconds`. Rests are not waited for."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._enter(lane, rested=True), seconds)
+        with self._lock:
+            free = self._free.setdefault(lane, threading.Condition(self._lock))
+            self._awaited[lane] += 1
+            try:
+                return free.wait_for(lambda: self._enter(lane, rested=True), seconds)
+            finally:
+                self._awaited[lane] -= 1
+                if not self._awaited[lane]:
+                    del self._awaited[lane], self._free[lane]
 
     def _enter(self, lane: str, *, rested: bool = False) -> bool:
         if not lane:
@@ -148,16 +158,17 @@ class Lanes:
 
     def give_back(self, lane: str, rest_seconds: float = 0) -> None:
         """The same for who has entered in vain, and tells nobody."""
-        with self._changed:
+        with self._lock:
             self._busy.discard(lane)
             if rest_seconds and lane:
                 self._rest_until[lane] = self._clock.monotonic() + rest_seconds
-            self._changed.notify_all()
+            if lane in self._free:
+                self._free[lane].notify_all()
 
     def closed(self) -> tuple[set[str], float]:
         """The lanes that cannot be entered now, and the seconds until the next one has rested (or a nap)."""
         now = self._clock.monotonic()
-        with self._changed:
+        with self._lock:
             self._rest_until = {lane: until for lane, until in self._rest_until.items() if until > now}
             soonest = min(self._rest_until.values(), default=now + NAP_SECONDS)
             return self._busy | set(self._rest_until), soonest - now

@@ -268,22 +268,31 @@ def test_entering_waits_for_a_lane_in_use_but_not_for_its_rest(ring: Ring) -> No
     assert lanes.enter("a", 0)
 
 
-def test_who_waits_for_a_lane_does_not_wait_for_the_rest_that_it_is_left_to(ring: Ring) -> None:
-    lanes, waiting, found = ring.jobs.lanes, threading.Event(), []
+def test_who_waits_for_a_lane_hears_of_no_other_and_does_not_wait_for_the_rest_that_it_is_left_to(ring: Ring) -> None:
+    lanes, waiting, found, told = ring.jobs.lanes, threading.Event(), [], []
     assert lanes.try_enter("a")
+    assert lanes.try_enter("b")
 
-    class Changed(threading.Condition):
+    class Free(threading.Condition):
         def wait(self, timeout: float | None = None) -> bool:
             waiting.set()
             return super().wait(timeout)
 
-    lanes._changed = Changed()
+        def notify_all(self) -> None:
+            told.append("a")
+            super().notify_all()
+
+    lanes._free["a"] = Free(lanes._lock)
     waiter = threading.Thread(target=lambda: found.append(lanes.enter("a", 5)))
     waiter.start()
     assert waiting.wait(5)
+    lanes.leave("b")
+    assert told == []
     lanes.leave("a", 60)
     waiter.join(2)
-    assert found == [True]
+    assert (found, told) == ([True], ["a"])
+    assert not lanes._free
+    assert not lanes._awaited
 
 
 # --- Waiting -------------------------------------------------------------------------------------------------------

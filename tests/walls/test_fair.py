@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import queue
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import pytest
 
 from socialpub.base import net
 from socialpub.base.breakers import ENOUGH, FIRST_WAIT, FREE, LONGEST_WAIT, Breakers
+from socialpub.base.crew import Starts, waits
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import BUSY_RETRY_SECONDS, Pool, Share, Shares, Waiting, working_for
 from socialpub.domain.engine import keeper
@@ -103,6 +105,72 @@ def test_shares_take_turns(pool: Pool) -> None:
     for work in (*many, one):
         work.result(30)
     assert order.index("one") < 20
+
+
+@pytest.fixture
+def starting() -> Iterator[Pool]:
+    """A pool that lets two of a burst begin at once."""
+    made = Pool(100, "tested", starts=Starts(2, 600))
+    yield made
+    made.shutdown(wait=True, cancel_futures=True)
+
+
+def test_of_a_burst_some_begin_and_whoever_is_next_when_one_waits(starting: Pool) -> None:
+    begun, go_on, finish = queue.SimpleQueue[str](), threading.Semaphore(0), threading.Event()
+
+    def work(name: str) -> None:
+        begun.put(name)
+        go_on.acquire(timeout=30)
+        waits()
+        finish.wait(30)
+
+    many = [starting.submit_for(Share("hangs", "a"), work, "many") for _ in range(20)]
+    assert [begun.get(timeout=30) for _ in range(2)] == ["many", "many"]
+    one = starting.submit_for(Share("healthy", "b"), work, "one")
+    go_on.release(2)
+    assert "one" in [begun.get(timeout=30) for _ in range(2)]
+    assert begun.empty()
+    go_on.release(100)
+    finish.set()
+    for each in (*many, one):
+        each.result(30)
+
+
+def test_who_brings_a_burst_waits_for_one_thread_at_most_and_for_none_where_somebody_is_idle(
+    starting: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, started_by, gate = threading.Thread.start, list[int](), threading.Event()
+
+    def seen(thread: threading.Thread) -> None:
+        started_by.append(threading.get_ident())
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", seen)
+    burst = [starting.submit_for(Share("one"), lambda: waits() or gate.wait(30)) for _ in range(20)]
+    assert started_by.count(threading.get_ident()) == 1
+    gate.set()
+    for each in burst:
+        each.result(30)
+    assert wait_for(lambda: len(starting._crew._idle) == starting._crew.threads, 30)
+    begun = len(started_by)
+    assert starting.submit_for(Share("one"), lambda: "done").result(30) == "done"
+    assert len(started_by) == begun
+
+
+def test_a_burst_is_done_where_one_thread_is_all_that_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, start, order = Pool(100, "tested", starts=Starts(2, 0.001)), threading.Thread.start, []
+
+    def once(thread: threading.Thread) -> None:
+        if pool._crew.threads > 1:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", once)
+        for each in [pool.submit_for(Share("one"), order.append, number) for number in range(5)]:
+            each.result(30)
+    assert sorted(order) == list(range(5))
+    pool.shutdown(wait=True)
 
 
 def test_the_last_place_is_for_who_has_none_and_whoever_has_none_is_next() -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from socialpub import platforms
 from socialpub.base import host, net
 from socialpub.base.breakers import Breakers
-from socialpub.base.crew import Crew
+from socialpub.base.crew import Crew, Starts
 from socialpub.base.fair import Pool, Shares, Waiting
 from socialpub.base.paces import Paces
 from socialpub.base.runtime import Runtime
@@ -41,7 +41,8 @@ GIVE_WAY_SECONDS = 0.004  # between two reads of one organization while posts go
 KEYS_KEPT = 1000  # of those that asked since the last commit
 ANSWERS_KEPT = 4 * 1024 * 1024  # bytes, of what was asked since then
 CHECKED_AT_ONCE = 2  # requests of one organization: one computes while the other waits for what it looks up
-WRITTEN_AT_ONCE = 64  # the same: they wait for the disk together, and the next organization's need not wait for many
+BEGIN_AT_ONCE, BEGIN_SECONDS = 16, 0.01  # of the posts of a burst
+WRITTEN_AT_ONCE = 32  # the same: they wait for the disk together, and the next organization's need not wait for many
 
 
 class Hub:
@@ -241,7 +242,7 @@ def open_service(runtime: Runtime) -> Service:
     jobs.next_try = breakers.next_try
     jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
     crew = Crew("upstream")
-    pool = Pool(width(publishing.threads), "upstream", WAITING, crew=crew)
+    pool = Pool(width(publishing.threads), "upstream", WAITING, crew=crew, starts=Starts(BEGIN_AT_ONCE, BEGIN_SECONDS))
     steered = Pool(STEERED, "steered", STEERED_WAITING)
     measuring = Pool(MEASURING, "measuring", MEASURING_WAITING)
     reading = Pool(READING, "reading")

@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from socialpub.base.crew import Starts
 from socialpub.base.fair import working_for
 from socialpub.domain.core import upstreams
+from socialpub.domain.core.service import BEGIN_AT_ONCE, BEGIN_SECONDS
 from socialpub.domain.engine.kinds import KINDS, Bench, Kind
 from socialpub.domain.publishing import run as publishing
 from socialpub.store.queue import Claim, EmbeddedConsumer
 
 log = logging.getLogger("socialpub.jobs")
-
-BEGIN_AT_ONCE, BEGIN_SECONDS = 16, 0.01
 
 
 class Workers:

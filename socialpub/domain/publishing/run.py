@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, assert_never
 
-from socialpub.base import faults
+from socialpub.base import crew, faults
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
 from socialpub.base.service_rules import SERVICE_RULES
@@ -95,7 +95,7 @@ def run_lane(service: Service, fetched: library.Fetched, claims: Sequence[Claim]
     """The targets of one account in an immediate batch, one after the other."""
     for claim in claims:
         try:
-            if service.jobs.lanes.enter(claim.lane, LANE_SECONDS):
+            if _entered(service, claim.lane):
                 try:
                     run(service, fetched, claim)
                 finally:
@@ -106,6 +106,15 @@ def run_lane(service: Service, fetched: library.Fetched, claims: Sequence[Claim]
             log.exception("publishing post %s stopped", claim.key)
         finally:
             service.jobs.drop(claim)
+
+
+def _entered(service: Service, lane: str) -> bool:
+    """Whether it is this thread's turn on the account; in that time."""
+    lanes = service.jobs.lanes
+    if lanes.try_enter(lane, rested=True):
+        return True
+    crew.waits()
+    return lanes.enter(lane, LANE_SECONDS)
 
 
 def _give_back(service: Service, claim: Claim) -> None:
