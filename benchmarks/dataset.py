@@ -284,10 +284,11 @@ class _Post:
         return _id(_ATTEMPT, self.at, self.number)
 
     def _intent(self) -> Row:
+        plan = "" if self.uri else self._plan()
         return (
-            _id(_INTENT, self.at, self.number), self.id, self._attempt_id, self.account, "publish", 1, self._plan(), 1,
+            _id(_INTENT, self.at, self.number), self.id, self._attempt_id, self.account, "publish", 1, plan, 1,
             self.at, self.at, 1, 0, 0, "ok" if self.uri else "rejected", self.uri,
-            self._result() if self.uri else None, self.ended,
+            None, self.ended,
         )  # fmt: skip
 
     def _job(self) -> Row:
@@ -314,9 +315,6 @@ class _Post:
             f'{{"repo": "{repo}", "collection": "app.bsky.feed.post", "rkey": "{self.number:013d}", "record": '
             f'{{"$type": "app.bsky.feed.post", "text": {text}, "createdAt": "2026-01-01T00:00:00.000Z"}}}}'
         )
-
-    def _result(self) -> str:
-        return json.dumps({"remote_id": self.uri, "uri": self.uri, "cid": self.cid, "url": self.url, "warnings": []})
 
     def _events(self, error: str | None) -> Iterator[Row]:
         due = "null" if self.due is None else '"2096-10-02T07:06:40.000Z"'

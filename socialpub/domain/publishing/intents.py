@@ -228,10 +228,16 @@ def _change(tx: Tx, intent: IntentRow, **columns: Unpack[IntentChange]) -> Inten
     return {**intent, **columns}
 
 
-def close(service: Service, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None) -> None:
-    """Settle an open intent; `published` binds the remote post to it, TakenError when it is another's."""
-    found = published and json.dumps(_published_body(published))
-    settled = (outcome, service.now_ms, published and published.remote_id, found, intent["id"])
+def close(
+    service: Service, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None, *, last: bool = False
+) -> None:
+    """Settle an open intent; `published` binds the remote post to it, TakenError when it is another's.
+
+    `last`: the post is published in this transaction, so that nobody will ask for the plan or the result: its row has
+    the text, and what became of it.
+    """
+    found, plan = (None, "") if last else (published and json.dumps(_published_body(published)), None)
+    settled = (outcome, service.now_ms, published and published.remote_id, found, plan, intent["id"])
     try:
         sql.execute(publishing.SETTLE, settled)
     except sqlite3.IntegrityError as error:  # a remote post belongs to one intent of its account

@@ -154,7 +154,7 @@ def sent(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, publis
     """The platform has the post. `last`: no first comment follows, so the row is published in the same transaction."""
     if not last:
         owned(service, snapshot)
-    close(service, tx, intent, Outcome.OK, published)
+    close(service, tx, intent, Outcome.OK, published, last=last)
     if last:
         _publish(service, tx, snapshot, published, None, ())
 
@@ -163,7 +163,7 @@ def commented(
     service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published, comment: Published
 ) -> None:
     """The first comment is there too."""
-    close(service, tx, intent, Outcome.OK, comment)
+    close(service, tx, intent, Outcome.OK, comment, last=True)
     _publish(service, tx, snapshot, published, comment, ())
 
 

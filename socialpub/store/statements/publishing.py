@@ -42,7 +42,8 @@ INTEND = f"""
 """
 IS_BOUND = "SELECT 1 FROM intent WHERE account = ? AND remote_id = ? AND id <> ?"
 SETTLE = """
-    UPDATE intent SET outcome = ?, settled_at = ?, remote_id = ?, result = ? WHERE id = ? AND outcome IS NULL
+    UPDATE intent SET outcome = ?, settled_at = ?, remote_id = ?, result = ?, plan = coalesce(?, plan)
+    WHERE id = ? AND outcome IS NULL
 """
 WARNINGS = "SELECT warnings FROM post WHERE id = ?"
 WARN = "UPDATE post SET warnings = ? WHERE id = ?"

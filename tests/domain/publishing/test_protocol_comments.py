@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from socialpub.base import faults, net
 from socialpub.simulator.faults import KINDS
+from socialpub.store.models import Intent
 from tests.domain.publishing.protocol_kit import short_deadline
 from tests.kit import Person, Server
 from tests.soak.world import wait_for
@@ -75,3 +77,25 @@ def test_a_bug_between_post_and_comment_never_calls_the_post_failed(server: Serv
     assert (result["status"], result["uri"]) == ("published", server.lab.lab.ledger.posts()[0].remote_id)
     assert [warning["code"] for warning in result["warnings"]] == ["first_comment_failed"]
     assert ledger(server) == [("post", "main")]
+
+
+def test_a_plan_is_kept_until_nobody_asks_for_it(server: Server, alice: Person) -> None:
+    """The comment's platform wants the plan of the post; what is published is told by the post's own row."""
+    assert publish(alice)["status"] == "published"
+    main, comment = server.rows(Intent)
+    assert json.loads(main["plan"])["record"]["text"] == "main"
+    assert json.loads(main["result"])["uri"] == main["remote_id"]
+    body = {"text": "alone", "targets": [{"accountId": alice.bluesky}]}
+    alice.api.publish(body)
+    alone = server.rows(Intent)[-1]
+    for last in (comment, alone):
+        assert (last["outcome"], last["plan"], last["result"]) == ("ok", "", None)
+        assert last["remote_id"]
+
+
+def test_the_plan_of_what_is_not_published_stays(server: Server, alice: Person) -> None:
+    fault = {"fault": "status:400", "platform": "bluesky", "operation": "*putRecord", "nth": 1}
+    server.lab.lab.faults.add([fault])
+    assert publish(alice)["status"] == "rejected"
+    (intent,) = server.rows(Intent)
+    assert json.loads(intent["plan"])["record"]["text"] == "main"
