@@ -175,6 +175,12 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
         "The key is bound to another profile.",
         "Leave `profileId` out, or use a key of that profile.",
     ),
+    ServiceRule(
+        "session.proof",
+        "unauthorized",
+        "This needs your password again: you gave it more than ten minutes ago.",
+        "Give your password, and send the form again.",
+    ),
     ServiceRule("csrf", "unauthorized", "The CSRF token is missing or wrong.", "Load the page again and repeat."),
     ServiceRule(
         "post.status",

@@ -98,7 +98,7 @@ class Session(BaseModel):
     zone = TextField(null=True)  # of the browser
     profile = refers_to(Profile, "profile", null=True)  # whose things the pages show; null: everybody's
     proved_at = BigIntegerField(default=0, constraints=[SQL("DEFAULT 0")])  # when the password was last given
-    kept = TextField(null=True)  # sealed: the form that was on its way when the session before this one ended
+    kept = TextField(null=True)  # JSON: the form that was on its way when the session before ended
 
 
 class Device(BaseModel):

@@ -18,7 +18,8 @@ from socialpub.web.door import Door
 from socialpub.web.frame import Frame
 from socialpub.web.http import Arrival, Route
 from socialpub.web.openapi.document import Reference
-from socialpub.web.pages import client, connect, desk, docs, health, people, reference
+from socialpub.web.pages import accounts as account_pages
+from socialpub.web.pages import client, connect, docs, health, overview, people, reference, settings
 from socialpub.web.server import connections_max
 from socialpub.web.wire import App, Parcel
 
@@ -84,9 +85,9 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/v1/errors", catalogue.list_errors, says=catalogue.LIST_ERRORS, light=True),
     Route(GET, "/healthz", health.healthz, says=health.HEALTHZ, light=True),
     Route(GET, "/readyz", health.readyz, says=health.READYZ),
-    Route(GET, "/", people.home, "page"),
+    Route(GET, "/", overview.home, "page"),
     Route(GET, "/login", people.login_form),
-    Route(POST, "/login", people.login),
+    Route(POST, "/login", people.login, takes=bodies.SMALL_MAX),
     Route(POST, "/logout", people.logout, "page"),
     Route(POST, "/logout/everywhere", people.logout_everywhere, "page"),
     Route(GET, "/setup/<token:str>", people.setup_form),
@@ -94,13 +95,22 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/connect/<platform:str>", connect.form, "page", before=accounts.before, needs=MANAGERS),
     Route(POST, "/connect/<platform:str>", connect.credentials, "page", before=accounts.before, needs=MANAGERS),
     Route(GET, "/connect/<platform:str>/callback", connect.callback, "page", before=accounts.before, needs=MANAGERS),
-    Route(POST, "/accounts/<account_id:str>/disconnect", connect.disconnect, "page", needs=MANAGERS),
-    Route(POST, "/profile", desk.choose_profile, "page"),
-    Route(GET, "/settings", desk.settings, "page"),
-    Route(POST, "/settings/zone", desk.choose_zone, "page"),
-    Route(POST, "/keys", people.mint_key, "page", needs=MANAGERS),
-    Route(POST, "/keys/<key_id:str>/revoke", people.revoke_key, "page", needs=MANAGERS),
-    Route(POST, "/profiles", people.create_profile, "page", needs=MANAGERS),
+    Route(GET, "/connect/<platform:str>/done", connect.done, "page", before=accounts.before, needs=MANAGERS),
+    Route(GET, "/accounts", account_pages.listing, "page"),
+    Route(GET, "/accounts/<account_id:str>/disconnect", account_pages.ask_disconnect, "page", needs=MANAGERS),
+    Route(POST, "/accounts/<account_id:str>/disconnect", account_pages.disconnect, "page", needs=MANAGERS),
+    Route(POST, "/profile", settings.choose_profile, "page"),
+    Route(GET, "/settings", settings.you, "page"),
+    Route(POST, "/settings/zone", settings.choose_zone, "page"),
+    Route(GET, "/settings/keys", settings.list_keys, "page", needs=MANAGERS),
+    Route(POST, "/settings/keys", settings.mint_key, "page", needs=MANAGERS),
+    Route(GET, "/settings/keys/<key_id:str>/revoke", settings.ask_revoke, "page", needs=MANAGERS),
+    Route(POST, "/settings/keys/<key_id:str>/revoke", settings.revoke_key, "page", needs=MANAGERS),
+    Route(GET, "/settings/profiles", settings.list_profiles, "page"),
+    Route(POST, "/settings/profiles", settings.create_profile, "page", needs=MANAGERS),
+    Route(GET, "/settings/profiles/<profile_id:str>", settings.ask_profile, "page", needs=MANAGERS),
+    Route(POST, "/settings/profiles/<profile_id:str>", settings.rename_profile, "page", needs=MANAGERS),
+    Route(POST, "/settings/profiles/<profile_id:str>/delete", settings.delete_profile, "page", needs=MANAGERS),
     Route(GET, "/openapi.json", reference.openapi, constant=True),
     Route(GET, "/docs", docs.index, constant=True),
     Route(GET, "/docs/reference", reference.page, constant=True),
@@ -121,18 +131,20 @@ ANSWER_SECONDS = 2.0
 
 def build_app(service: Service, engine: Engine, name: str = "socialpub") -> App:
     """The Sanic application over an open service. It starts nothing; whoever does has an engine beside it."""
-    settings = service.runtime.settings
+    configured = service.runtime.settings
     config = Config(env_prefix=None)  # none of Sanic's settings come from the environment
     config.update(
         {
             "ACCESS_LOG": False,
             "FALLBACK_ERROR_FORMAT": "json",
-            "REQUEST_MAX_SIZE": max(settings.media.max_bytes + 1024 * 1024, bodies.UNREAD_MAX),
+            "REQUEST_MAX_SIZE": max(configured.media.max_bytes + 1024 * 1024, bodies.UNREAD_MAX),
             "REQUEST_TIMEOUT": 15,
             "RESPONSE_TIMEOUT": 90,
             "KEEP_ALIVE_TIMEOUT": 75,
             "MOTD": False,
-            "CONNECTIONS_MAX": connections_max(width(settings.publishing.threads) + width(settings.publishing.workers)),
+            "CONNECTIONS_MAX": connections_max(
+                width(configured.publishing.threads) + width(configured.publishing.workers)
+            ),
             "TOUCHUP": False,  # what it would cut out of Sanic's classes is not there in ours (`wire.py`)
         }
     )

@@ -59,7 +59,7 @@ class Door:
                 except ApiError as error:
                     if route.guard != "page" or error.code != "unauthenticated":
                         raise
-                    return people.sign_in_first(request.method, request.path, request.query_string).response()
+                    return (await self._sign_in(request, route)).response()
                 scope = request.ctx.scope = replace(scope, needs=route.needs) if route.needs else scope
                 asker.set(Share(owner=scope.organization) if scope.organization else ANYBODY)
             if route.api:
@@ -77,8 +77,17 @@ class Door:
                 return (tags.tagged(reply, request.headers) if route.tagged else reply).response()
             return (await self._to_its_end(call)).response(call.lose)
 
-        answer.__name__ = f"{route.method.lower()}_{route.handler.__module__.rsplit('.')[-1]}_{route.handler.__name__}"
+        place = "_".join(route.handler.__module__.split(".")[-2:])
+        answer.__name__ = f"{route.method.lower()}_{place}_{route.handler.__name__}"
         return answer
+
+    async def _sign_in(self, request: Arrival, route: Route) -> Reply:
+        """What a browser without a session is shown in place of a page, or of what its form was to do."""
+        if request.method in ("GET", "HEAD") or route.receive is not None:
+            return people.sign_in_first(request.method, request.path, request.query_string)
+        call = Call(request, route, self.service, self.engine, NOBODY)
+        call.body = await bodies.read_body(request, route.body_max)
+        return people.sign_in_again(call)
 
     async def _receive(self, call: Call) -> None:
         """Read the body, and check what is checked before any handler."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from urllib.parse import parse_qsl
 
@@ -11,6 +12,8 @@ from socialpub.web import edge
 from socialpub.web.http import Call, same_token
 
 FIELDS_MAX = 100
+KEPT_MAX = 12 * 1024
+_SECRET = re.compile(r"csrf_token|password|secret|token|code")
 _TOKEN = re.compile(r"[0-9a-f]{64}")
 
 
@@ -36,6 +39,27 @@ def checked(call: Call, token: str | None) -> dict[str, str]:
 def _is_from_our_page(call: Call, form: dict[str, str], token: str) -> bool:
     ours = edge.is_ours(call.request.headers, call.service.base_url)
     return ours and same_token(form.get("csrf_token", ""), token)
+
+
+def kept(call: Call) -> str:
+    """The form without what is secret in it, as JSON, to be filled in again after signing in; "" where it cannot be."""
+    if not edge.is_ours(call.request.headers, call.service.base_url):
+        return ""
+    page = local_path(fields(call).get("page")).partition("?")[0]
+    typed = {name: value for name, value in fields(call).items() if name != "page" and not _SECRET.search(name)}
+    form = json.dumps({"page": page, "fields": typed})
+    return form if any(typed.values()) and len(form) <= KEPT_MAX else ""
+
+
+def was_kept(form: str) -> str | None:
+    """What a sign-in form brings back of that, where it is in order."""
+    try:
+        found = json.loads(form) if 0 < len(form) <= KEPT_MAX else {}
+    except ValueError:
+        return None
+    typed = found.get("fields") if isinstance(found, dict) else None
+    in_order = isinstance(typed, dict) and all(isinstance(value, str) for value in typed.values())
+    return json.dumps({"page": local_path(str(found.get("page"))), "fields": typed}) if in_order else None
 
 
 def token_of(call: Call, cookie: str) -> str:

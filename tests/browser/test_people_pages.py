@@ -38,7 +38,7 @@ def test_the_first_owner_sets_up_mints_a_key_signs_out_and_in_again(server: Serv
     tab.click("main form button")
     assert tab.ask("document.querySelector('h1').textContent") == "Bakery"
     tab.ask("document.querySelector('#key-name').value = 'shop'")
-    tab.click('form[action="/keys"] button')
+    tab.click('form[action="/settings/keys"] button')
     shown = tab.ask("document.querySelector('.notice code').textContent")
     (row,) = server.rows(ApiKey)
     assert shown.startswith("svc_live_")

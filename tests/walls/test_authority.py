@@ -194,6 +194,13 @@ KEYED: dict[str, Callable[[Office], Send]] = {
     f"POST {HOOK}/redeliver": lambda office: _hook(office, "POST", "/redeliver", {"since": "2026-01-01T00:00:00Z"}),
     "POST /v1/webhook-deliveries/<delivery_id:str>/redeliver": _redeliver,
 }
+
+
+def _empty(office: Office) -> str:
+    """A profile that may be deleted."""
+    return str(office.browser.post("/v1/profiles", json={"name": "Empty"}).json()["id"])
+
+
 BY_PEOPLE: dict[str, Callable[[Office], Send]] = {
     "POST /v1/accounts/connect/<platform:str>": _start,
     "POST /v1/accounts/connect/<platform:str>/complete": _complete,
@@ -211,9 +218,17 @@ BY_PEOPLE: dict[str, Callable[[Office], Send]] = {
     "POST /accounts/<account_id:str>/disconnect": lambda office: _form(
         office, f"/accounts/{office.alice.bluesky}/disconnect"
     ),
-    "POST /keys": lambda office: _form(office, "/keys", name="new"),
-    "POST /keys/<key_id:str>/revoke": lambda office: _form(office, f"/keys/{office.alice.key_id}/revoke"),
-    "POST /profiles": lambda office: _form(office, "/profiles", name="new"),
+    "POST /settings/keys": lambda office: _form(office, "/settings/keys", name="new"),
+    "POST /settings/keys/<key_id:str>/revoke": lambda office: _form(
+        office, f"/settings/keys/{office.alice.key_id}/revoke"
+    ),
+    "POST /settings/profiles": lambda office: _form(office, "/settings/profiles", name="new"),
+    "POST /settings/profiles/<profile_id:str>": lambda office: _form(
+        office, f"/settings/profiles/{office.alice.profile}", name="new"
+    ),
+    "POST /settings/profiles/<profile_id:str>/delete": lambda office: _form(
+        office, f"/settings/profiles/{_empty(office)}/delete"
+    ),
 }
 
 

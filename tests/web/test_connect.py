@@ -42,9 +42,9 @@ def test_signing_in_leads_back_to_the_page_with_its_query(server: Server, alice:
     assert sign_in(api, next=after).headers["Location"] == after
 
 
-@pytest.mark.parametrize("path", ["/connect/bluesky", "/keys", "/logout"])
+@pytest.mark.parametrize("path", ["/connect/bluesky", "/settings/keys", "/logout"])
 def test_a_form_without_a_session_is_not_sent_again(server: Server, path: str) -> None:
-    answer = server.api().post(path, data={"name": "x"})
+    answer = server.api().post(path, data={"password": "x"})
     assert (answer.status_code, answer.headers["Location"]) == (303, "/login")
 
 
@@ -71,7 +71,8 @@ def test_what_a_login_offers_can_be_chosen_from_again_after_a_reload_or_another_
     choices = re.findall(r'name="choice" value="(\w+)"', first.text)
     assert len(choices) == 3
     assert office.browser.get(path, params=back).text == first.text
-    done = office.browser.get(path, params={"state": back["state"], "choice": choices[1]})
+    sent = office.browser.get(path, params={"state": back["state"], "choice": choices[1]})
+    done = office.browser.get(sent.headers["Location"])
     (again,) = re.findall(r'id="more" href="([^"]+)"', done.text)
     assert office.browser.get(html.unescape(again)).text == first.text
     assert office.calls() == calls

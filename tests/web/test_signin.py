@@ -258,7 +258,7 @@ FORGED = [
 
 
 @pytest.mark.parametrize("forged", FORGED)
-@pytest.mark.parametrize("path", ["/logout", "/keys", "/profiles"])
+@pytest.mark.parametrize("path", ["/logout", "/settings/keys", "/settings/profiles"])
 def test_a_forged_form_changes_nothing(server, owner, path, forged):
     api = signed_in(server)
     token = forged.get("csrf_token", csrf_of(api.get("/")))
@@ -291,7 +291,7 @@ def test_the_setup_link_makes_the_first_owner_once(server):
     form["csrf_token"] = csrf_of(short)
     assert api.post(f"/setup/{token}", data=form).headers["Location"] == "/"
     (made,) = server.rows(Organization)
-    assert f"socialpub key create --org {made['id']}" in api.get("/").text
+    assert f"socialpub key create --org {made['id']}" in api.get("/settings/keys").text
     assert "Acme" in api.get("/").text
     assert [(row["email"], row["role"]) for row in server.rows(User)] == [(EMAIL, "owner")]
     assert server.api().get(f"/setup/{token}").status_code == 404
@@ -371,7 +371,7 @@ def test_a_member_reads_but_manages_nothing(server, owner):
     for method, path in (("GET", "/v1/api-keys"), ("POST", "/v1/api-keys"), ("POST", "/v1/profiles")):
         answer = api.request(method, path, json={"name": "x"}, headers=token)
         assert (answer.status_code, error_of(answer)["code"]) == (403, "unauthorized")
-    assert api.post("/keys", data={"csrf_token": session["csrf"], "name": "x"}).status_code == 403
+    assert api.post("/settings/keys", data={"csrf_token": session["csrf"], "name": "x"}).status_code == 403
 
 
 def test_profiles_are_made_renamed_and_deleted_with_their_keys(server, owner, bob):
@@ -402,31 +402,34 @@ def test_another_organizations_keys_and_profiles_are_not_there(server, owner, ch
     assert answer.status_code == 404
 
 
-# --- The start page --------------------------------------------------------------------------------------------------
+# --- The settings --------------------------------------------------------------------------------------------------
 
 
-def test_the_start_page_mints_shows_once_and_revokes(server, owner):
+def test_the_page_of_keys_mints_shows_once_and_revokes(server, owner):
     api = signed_in(server)
-    home = api.get("/")
-    minted = api.post("/keys", data={"csrf_token": csrf_of(home), "name": "<b>site</b>", "prefix": "svc_live_"})
+    home = api.get("/settings/keys")
+    sent = api.post("/settings/keys", data={"csrf_token": csrf_of(home), "name": "<b>site</b>", "prefix": "svc_live_"})
+    assert (sent.status_code, sent.headers["Location"]) == (303, "/settings/keys")
+    minted = api.get("/settings/keys")
     key = re.search(r"svc_live_[0-9A-Za-z]{49}", minted.text)
     assert key
     assert "&lt;b&gt;site&lt;/b&gt;" in minted.text
     assert server.api(key[0]).get("/v1/posts").status_code == 200
-    again = api.get("/")
+    again = api.get("/settings/keys")  # a reload shows it no more, and mints no other
     assert key[0] not in again.text
+    assert len([row for row in server.rows(ApiKey) if row["name"] == "<b>site</b>"]) == 1
     made = next(row for row in server.rows(ApiKey) if row["name"] == "<b>site</b>")
-    assert api.post(f"/keys/{made['id']}/revoke", data={"csrf_token": csrf_of(again)}).status_code == 303
+    assert api.post(f"/settings/keys/{made['id']}/revoke", data={"csrf_token": csrf_of(again)}).status_code == 303
     assert server.api(key[0]).get("/v1/posts").status_code == 401
 
 
-def test_the_start_page_tells_what_is_wrong(server, owner):
+def test_the_pages_of_keys_and_profiles_tell_what_is_wrong(server, owner):
     api = signed_in(server)
     token = csrf_of(api.get("/"))
-    assert "1 to 100 characters" in api.post("/keys", data={"csrf_token": token, "name": ""}).text
-    assert api.post("/profiles", data={"csrf_token": token, "name": "default"}).status_code == 409
-    assert api.post("/profiles", data={"csrf_token": token, "name": "West"}).status_code == 303
-    assert "West" in api.get("/").text
+    assert "1 to 100 characters" in api.post("/settings/keys", data={"csrf_token": token, "name": ""}).text
+    assert api.post("/settings/profiles", data={"csrf_token": token, "name": "default"}).status_code == 409
+    assert api.post("/settings/profiles", data={"csrf_token": token, "name": "West"}).status_code == 303
+    assert "West" in api.get("/settings/profiles").text
 
 
 def test_pages_carry_no_script_but_ours_and_their_token(server, owner):

@@ -219,8 +219,12 @@ def is_revoked(account: str) -> bool:
 # --- Disconnecting -----------------------------------------------------------------------------------------------
 
 
-def disconnect(service: Service, tx: Tx, scope: Scope, account: str, request_id: str) -> AccountRow:
+def disconnect(
+    service: Service, tx: Tx, scope: Scope, account: str, request_id: str, *, keep: bool = False
+) -> AccountRow:
     """Erase an account's secrets and begin to cancel its waiting posts; the row as it was (for revoking upstream).
+
+    `keep`: its waiting posts stay, and go out where the account is connected again before their time.
 
     The first slice is canceled here, the rest by a job, so that others can write in between: nothing of them is sent
     meanwhile, since a post of a disconnected account ends at its claim. The row itself stays for the post log;
@@ -229,11 +233,20 @@ def disconnect(service: Service, tx: Tx, scope: Scope, account: str, request_id:
     row, now = find(scope, account), service.now_ms
     gone = {"secret": None, "token_expires_at": None, "ends_at": None, "renewed_at": None, "renewal_at": None}
     Account.update(disconnected_at=now, updated_at=now, **gone).where(Account.id == account).execute()
+    if keep:
+        return row
     first = _waiting(account, now, SLICE + 1)
     _cancel(service, tx, _ours(first[:SLICE]), now, request_id)
     if len(first) > SLICE:
         service.jobs.put(tx, "cancel", f"cancel:{account}:{now}:{request_id}", now)
     return row
+
+
+def waiting(service: Service, scope: Scope, account: str) -> int:
+    """How many posts wait for an account of the scope; ApiError `not_found`."""
+    find(scope, account)
+    found: int = sql.value(sweeps.WAITING_COUNT, (account, service.now_ms))
+    return found
 
 
 def cancel_waiting(service: Service, claim: Claim, stopping: Callable[[], bool]) -> None:

@@ -64,6 +64,14 @@ class Offer:
 # --- Where ---------------------------------------------------------------------------------------------------------
 
 
+def is_ready(service: Service, name: str) -> bool:
+    """Whether accounts can be connected to the platform on this server."""
+    try:
+        return bool(ready(service, name))
+    except ApiError:
+        return False
+
+
 def ready(service: Service, name: str) -> Platform:
     """The platform, when accounts can be connected to it; `not_found` or `platform_not_enabled`, whoever asks."""
     if name not in platforms.PLATFORMS:
@@ -370,10 +378,13 @@ def purge(service: Service) -> None:
 # --- Gone ----------------------------------------------------------------------------------------------------------
 
 
-def disconnect(tx: Tx, who: Actor, account: str) -> Done:
-    """`{id, deleted}`; once that is committed, its authorization ends at the platform too, where that is possible."""
+def disconnect(tx: Tx, who: Actor, account: str, *, keep: bool = False) -> Done:
+    """`{id, deleted}`; once that is committed, its authorization ends at the platform too, where that is possible.
+
+    `keep`: its waiting posts stay, and go out where it is connected again before their time; else they are canceled.
+    """
     service = who.service
-    row = accounts.disconnect(service, tx, who.scope, account, who.request_id)
+    row = accounts.disconnect(service, tx, who.scope, account, who.request_id, keep=keep)
     return Done(DeletedBody(id=account, deleted=True), after=lambda: revoke(service, row))
 
 

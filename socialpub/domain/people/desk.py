@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from functools import cache
 from zoneinfo import available_timezones
@@ -44,6 +45,13 @@ def of(scope: Scope) -> Desk | None:
     current = next((body for body in there if body["id"] == profile), None)
     narrowed = replace(scope, profile=current["id"]) if current else scope
     return Desk(narrowed, organization, email, scope.role, chosen or seen or UTC, chosen, current, there, proved_at)
+
+
+def kept(scope: Scope, page: str) -> dict[str, str]:
+    """What somebody had typed on this page when the session before this one ended."""
+    form = Session.select(Session.kept).where(Session.id == scope.session).scalar()
+    found = json.loads(form) if form else {}
+    return found["fields"] if found.get("page") == page else {}
 
 
 @cache

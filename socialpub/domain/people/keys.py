@@ -62,7 +62,7 @@ def revoke(tx: Tx, who: Actor, key: str) -> RevokedKeyBody:
         query = query.where(ApiKey.profile == who.scope.profile)
     row: ApiKeyRow | None = query.dicts().first()
     if row is None:
-        raise ApiError("not_found", "There is no API key with this id.")
+        raise unknown()
     revoked = row["revoked_at"] or who.service.now_ms
     ApiKey.update(revoked_at=revoked).where(ApiKey.id == key).execute()
     return {"id": key, "revokedAt": iso(revoked)}
@@ -92,6 +92,21 @@ def body(row: KeyPart) -> KeyBody:
         "lastUsedAt": iso(row["last_used_at"]),
         "revokedAt": iso(row["revoked_at"]),
     }
+
+
+def one(scope: Scope, key: str) -> KeyBody:
+    """The record of a key of the organization; ApiError `not_found`."""
+    row: ApiKeyRow | None = (
+        ApiKey.select().where(ApiKey.id == key, ApiKey.organization == scope.organization).dicts().first()
+    )
+    if row is None:
+        raise unknown()
+    return body(row)
+
+
+def unknown() -> ApiError:
+    """A key was named that the organization does not have."""
+    return ApiError("not_found", "There is no API key with this id.")
 
 
 def listed(organization: str | None) -> list[KeyBody]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -102,6 +103,27 @@ def delete(tx: Tx, who: Actor, profile: str) -> DeletedBody:
     ).execute()
     ApiKey.update(revoked_at=now).where(ApiKey.profile == profile, ApiKey.revoked_at.is_null()).execute()
     return {"id": profile, "deleted": True}
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What belongs to a profile: how many accounts, and how many keys that are not revoked."""
+
+    accounts: int
+    keys: int
+
+
+def holds(scope: Scope, profile: str) -> Holdings:
+    """What belongs to a profile of the scope; ApiError `not_found`."""
+    _find(scope, profile)
+    connected = Account.select().where(Account.profile == profile, Account.disconnected_at.is_null())
+    keys = ApiKey.select().where(ApiKey.profile == profile, ApiKey.revoked_at.is_null())
+    return Holdings(connected.count(), keys.count())
+
+
+def one(scope: Scope, profile: str) -> ProfileBody:
+    """One profile of the scope; ApiError `not_found`."""
+    return body(_find(scope, profile))
 
 
 def _find(scope: Scope, profile: str) -> ProfileRow:

@@ -28,19 +28,29 @@ class SignedIn:
     device: str
 
 
-def begin(service: Service, tx: Tx, user: str, device: str | None = None, zone: str | None = None) -> SignedIn:
-    """A session for somebody who has proved who they are. `device`: the device cookie so far; it gets a new value.
+@dataclass(frozen=True)
+class Browser:
+    """What a browser says beside who signs in: its time zone, and the form that was on its way when a session ended."""
 
-    `zone`: the browser's time zone.
-    """
+    zone: str | None = None
+    kept: str | None = None  # JSON
+
+
+def begin(service: Service, tx: Tx, user: str, device: str | None = None, here: Browser | None = None) -> SignedIn:
+    """A session for somebody who has proved who they are. `device`: the device cookie so far; it gets a new value."""
     entropy, now = service.runtime.entropy, service.now_ms
     cookie, csrf = entropy(32).hex(), entropy(32).hex()
     Session.delete().where(Session.ends_at <= now).execute()
-    id_, ends_at = crypto.digest(cookie), now + SESSION_MS
-    Session.insert(
-        id=id_, user=user, csrf=csrf, created_at=now, seen_at=now, ends_at=ends_at, zone=zone, proved_at=now
-    ).execute()
+    times = {"created_at": now, "seen_at": now, "ends_at": now + SESSION_MS, "proved_at": now}
+    there = here or Browser()
+    Session.insert(id=crypto.digest(cookie), user=user, csrf=csrf, zone=there.zone, kept=there.kept, **times).execute()
     return SignedIn(cookie, csrf, user, _remember(service, tx, user, device))
+
+
+def proved(tx: Tx, who: Actor) -> Done:
+    """The person has just given their password in this session."""
+    Session.update(proved_at=who.service.now_ms).where(Session.id == who.scope.session).execute()
+    return Done({}, subject=who.scope.user)
 
 
 def end(tx: Tx, session: str | None) -> None:

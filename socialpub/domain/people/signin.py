@@ -13,16 +13,18 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 
 from socialpub.base import crypto
-from socialpub.base.errors import ApiError
+from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import Clock
 from socialpub.domain.core.service import Service
 from socialpub.domain.people import audit, sessions, users
-from socialpub.domain.people.sessions import SignedIn
+from socialpub.domain.people.actor import Actor
+from socialpub.domain.people.sessions import Browser, SignedIn
 from socialpub.store.db import Tx
-from socialpub.store.models import User
+from socialpub.store.models import Session, User
 
 FORGET_SECONDS = 4500.0
 NAMES_MAX = 20_000
+FRESH_MS = 10 * 60 * 1000
 
 
 @dataclass(frozen=True)
@@ -115,11 +117,11 @@ async def sign_in(
     address: str,
     cookie: str | None = None,
     act: audit.Act | None = None,
-    zone: str | None = None,
+    here: Browser | None = None,
 ) -> SignedIn:
     """A new session; ApiError `unauthenticated` in one form for every reason, or `rate_limited` while slowed down.
 
-    `cookie`: the browser's device cookie. `zone`: its time zone.
+    `cookie`: the browser's device cookie. `here`: what else it says.
     """
     account = email.strip().lower()[:320]
     user, stored, device = await service.read(lambda: _known(service, account, cookie))
@@ -127,12 +129,53 @@ async def sign_in(
     await asyncio.get_running_loop().run_in_executor(users.hashing, _prove, throttle, names, stored, password)
 
     def begin(tx: Tx) -> SignedIn:
-        begun = _begin(service, tx, user, stored, cookie, zone)
+        begun = _begin(service, tx, user, stored, cookie, here)
         if act:
             audit.record(service, tx, replace(act, user=begun.user), begun.user)
         return begun
 
     return await service.write(begin)
+
+
+async def prove(who: Actor, throttle: Throttle, password: str, address: str, cookie: str | None = None) -> bool:
+    """Whether whoever acts gives their password now (`sessions.proved` is to be told); False: they did so lately.
+
+    ApiError `session.proof` without one or with a wrong one, `rate_limited` while slowed down.
+    """
+    service = who.service
+    account, stored, device, proved_at = await service.read(lambda: _proof(who, cookie))
+    if is_fresh(proved_at, service.now_ms):
+        return False
+    if not password:
+        raise refuse("session.proof")
+    names = _names(account, address, device)
+    try:
+        await asyncio.get_running_loop().run_in_executor(users.hashing, _prove, throttle, names, stored, password)
+    except ApiError as error:
+        if error.code != "unauthenticated":
+            raise
+        raise refuse("session.proof", "The password is wrong.") from error
+    return True
+
+
+def is_fresh(proved_at: int, now_ms: int) -> bool:
+    """Whether a password that was given then counts for what destroys something, or makes a secret."""
+    return now_ms - proved_at <= FRESH_MS
+
+
+def _proof(who: Actor, cookie: str | None) -> tuple[str, str | None, str | None, int]:
+    """Of a session: the person's account, the password's hash, the device where it is known, and the last proof."""
+    scope = who.scope
+    row = (
+        Session.select(User.email, User.password, Session.proved_at)
+        .join(User, on=(Session.user == User.id))
+        .where(Session.id == scope.session, User.organization == scope.organization)
+        .tuples()
+        .first()
+    )
+    if row is None:
+        raise ApiError("unauthenticated")
+    return row[0], row[1], sessions.device_of(who.service, scope.user or "", cookie), row[2]
 
 
 def _known(service: Service, account: str, cookie: str | None) -> tuple[str, str | None, str | None]:
@@ -163,11 +206,13 @@ def _prove(throttle: Throttle, names: tuple[Name, ...], stored: str | None, pass
     throttle.was_right(*names)
 
 
-def _begin(service: Service, tx: Tx, user: str, stored: str | None, cookie: str | None, zone: str | None) -> SignedIn:
+def _begin(
+    service: Service, tx: Tx, user: str, stored: str | None, cookie: str | None, here: Browser | None
+) -> SignedIn:
     """The session, unless the password that was proved is another one by now."""
     if not User.select().where(User.id == user, User.password == stored).exists():
         raise _refused()
-    return sessions.begin(service, tx, user, cookie, zone)
+    return sessions.begin(service, tx, user, cookie, here)
 
 
 def _refused() -> ApiError:

@@ -17,7 +17,7 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.core.service import Service
 from socialpub.domain.people import audit, profiles, sessions
 from socialpub.domain.people.actor import Actor
-from socialpub.domain.people.sessions import SignedIn
+from socialpub.domain.people.sessions import Browser, SignedIn
 from socialpub.domain.shapes.common import ORGANIZATION_MAX
 from socialpub.domain.shapes.issues import parse_object
 from socialpub.domain.shapes.profiles import OrganizationRequest
@@ -113,9 +113,9 @@ def setup_is_open(service: Service, token: str) -> bool:
 
 
 async def set_up(
-    who: Actor, token: str, organization: str, email: str, password: str, zone: str | None = None
+    who: Actor, token: str, organization: str, email: str, password: str, here: Browser | None = None
 ) -> SignedIn:
-    """Make the organization and its owner, once, and sign the owner in. `zone`: the browser's time zone."""
+    """Make the organization and its owner, once, and sign the owner in, whose browser says what is `here`."""
     service = who.service
     if not setup_is_open(service, token):
         raise ApiError("not_found", "This set-up link has been used, or belongs to an earlier start of the server.")
@@ -130,7 +130,7 @@ async def set_up(
         made = profiles.create_organization(tx, who, request)
         user = create(tx, who.within(made["id"]), email, "owner", hash_)
         audit.record(service, tx, replace(who.act, organization=made["id"], user=user["id"]), user["id"])
-        return sessions.begin(service, tx, user["id"], zone=zone)
+        return sessions.begin(service, tx, user["id"], here=here)
 
     signed_in = await service.write(make)
     service.setup_digest = None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.domain import act
-from socialpub.domain.accounts import connect, public_client
+from socialpub.domain.accounts import accounts, connect, public_client
 from socialpub.domain.accounts.connect import Offer
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.accounts import CompleteRequest, ConnectRequest
@@ -99,13 +100,15 @@ async def _finished(call: Call, platform: Platform, state: str, offer: Offer) ->
     body = await act.do(call.who, connect.store, platform.name, offer)
     if "choices" in body:
         return await _page(call, "choose", platform, state=state, choices=body["choices"])
-    return await _page(call, "done", platform, account=body, state=state, more=offer.is_choice)
+    more = {"state": state} if offer.is_choice else {}
+    return see(f"/connect/{platform.name}/done?{urlencode({'account': str(body['id'])} | more)}")
 
 
-async def disconnect(call: Call) -> Reply:
-    """POST /accounts/{id}/disconnect."""
-    await act.do(call.who, connect.disconnect, call.path_value("account_id"))
-    return see("/#accounts")
+async def done(call: Call) -> Reply:
+    """GET /connect/{platform}/done: the account that was connected, seen as often as one likes."""
+    asked = call.request.args
+    account = await call.service.read(lambda: accounts.get_body(call.scope, str(asked.get("account") or "")))
+    return await _page(call, "done", _ready(call), account=account, state=str(asked.get("state") or ""))
 
 
 def _ready(call: Call) -> Platform:

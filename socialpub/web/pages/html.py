@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,15 @@ from socialpub.web.http import Reply
 from socialpub.web.pages import times
 
 CONTENT_TYPE = "text/html; charset=utf-8"
-NOBODY: dict[str, Any] = {"desk": None, "notice": None, "filled": {}, "csrf_token": "", "path": "", "zone": "UTC"}
+NOBODY: dict[str, Any] = {
+    "desk": None,
+    "notice": None,
+    "filled": {},
+    "csrf_token": "",
+    "path": "",
+    "zone": "UTC",
+    "needs_proof": False,
+}
 """What templates are given of whoever looks at a page, where nobody is signed in."""
 
 
@@ -28,7 +37,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"inline": inline, "prose": prose, "when": times.when, "ago": times.ago}
+    environment.filters |= {"inline": inline, "prose": prose, "when": times.when, "ago": times.ago, "zip": pairs}
     environment.globals |= NOBODY | {"version": __version__}
     return environment
 
@@ -41,6 +50,11 @@ def render(template: str, **values: Any) -> str:
 def page(template: str, status: int = 200, cookies: tuple[str, ...] = (), **values: Any) -> Reply:
     """The page of a template, as an answer."""
     return Reply(render(template, **values), status, {}, CONTENT_TYPE, cookies)
+
+
+def pairs(first: Iterable[Any], second: Iterable[Any]) -> list[tuple[Any, Any]]:
+    """For templates: what stands in the same place of both."""
+    return list(zip(first, second, strict=True))
 
 
 def source(template: str) -> str:

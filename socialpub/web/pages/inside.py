@@ -18,7 +18,7 @@ from socialpub.base.crypto import SealError
 from socialpub.base.errors import ApiError
 from socialpub.domain import act
 from socialpub.domain.core.service import Service
-from socialpub.domain.people import desk, tenancy
+from socialpub.domain.people import desk, sessions, signin, tenancy
 from socialpub.domain.people.desk import Desk
 from socialpub.domain.people.tenancy import Scope
 from socialpub.web import edge, forms
@@ -70,13 +70,16 @@ async def show(
         found = desk.of(call.scope)
         if found is None:
             raise ApiError("unauthenticated")
-        return found, read(found)
+        filled = desk.kept(call.scope, call.request.path) if call.request.args.get("kept") else {}
+        return found, {"filled": filled, **read(found)}
 
     found, shown = await call.service.read(look)
     cookie = edge.cookie_of(call.service, call.request, NOTICE_COOKIE)
     frame = around(call.service, call.request.app.ctx.pages, call.scope, call.request.path, found)
     notice = _opened(call.service, call.scope, cookie) if cookie else None
     gone = (forms.set_cookie(call.service, NOTICE_COOKIE, "", 0, path="/"),) if cookie else ()
+    if shown["filled"]:
+        notice = Notice("Your session had ended. What you had written is here again; nothing of it was done yet.")
     return html.page(template, status, gone, **frame | {"notice": notice} | dict(shown) | values)
 
 
@@ -90,7 +93,7 @@ def around(service: Service, pages: Mapping[str, Route], scope: Scope, path: str
         "now_ms": service.now_ms,
         "csrf_token": scope.csrf,
         "manages": act.manages(scope),
-        "filled": {},
+        "needs_proof": found is not None and not signin.is_fresh(found.proved_at, service.now_ms),
     }
 
 
@@ -109,6 +112,20 @@ async def around_error(service: Service, request: Arrival) -> dict[str, Any]:
 
 def _nav(pages: Mapping[str, Route], scope: Scope) -> list[tuple[str, str]]:
     return [(name, address) for name, address in NAV if address in pages and act.may(scope, pages[address].needs)]
+
+
+# --- Proof -------------------------------------------------------------------------------------------------------
+
+
+async def prove(call: Call, form: Mapping[str, str]) -> None:
+    """Whoever destroys something or makes a secret has given their password lately, or does so in this form.
+
+    ApiError `session.proof`, `rate_limited`: show the page again, which has a field for it (`ui.proof`).
+    """
+    device = edge.cookie_of(call.service, call.request, edge.DEVICE_COOKIE)
+    address = edge.caller(call.service, call.request)
+    if await signin.prove(call.who, call.engine.throttle, form.get("password", ""), address, device):
+        await act.do(call.who, sessions.proved)
 
 
 # --- After a form ------------------------------------------------------------------------------------------------

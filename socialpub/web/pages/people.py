@@ -1,28 +1,22 @@
-"""Pages for people: first set-up, signing in and out, and a start page with profiles, keys and accounts."""
+"""Pages for people: first set-up, signing in and out, and back from a session that has ended."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 from urllib.parse import quote
 
-from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.domain import act
-from socialpub.domain.accounts import accounts
-from socialpub.domain.people import desk, keys, profiles, sessions, signin, tenancy, users
-from socialpub.domain.people.actor import Body, Verb
-from socialpub.domain.people.desk import Desk
-from socialpub.domain.people.sessions import SignedIn
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.keys import KeyRequest
-from socialpub.domain.shapes.profiles import ProfileRequest
+from socialpub.domain.people import desk, sessions, signin, tenancy, users
+from socialpub.domain.people.actor import Verb
+from socialpub.domain.people.sessions import Browser, SignedIn
 from socialpub.web import edge, forms
 from socialpub.web.http import Call, Reply
 from socialpub.web.pages.html import page
-from socialpub.web.pages.inside import see, show
+from socialpub.web.pages.inside import see
 
 LOGIN_COOKIE = "socialpub_form"
+LOGIN_SECONDS = 24 * 3600  # a sign-in page may be open for so long
 
 
 # --- Signing in --------------------------------------------------------------------------------------------------
@@ -33,10 +27,11 @@ async def login_form(call: Call) -> Reply:
     return _login_page(call, forms.local_path(call.request.args.get("next")))
 
 
-def _login_page(call: Call, after: str, email: str = "", error: ApiError | None = None) -> Reply:
+def _login_page(call: Call, after: str, email: str = "", error: ApiError | None = None, kept: str = "") -> Reply:
     token, cookies = _form_token(call)
     status, problem = (error.status, error.message) if error else (200, "")
-    shown = page("people/login.html", status, cookies, csrf_token=token, after=after, email=email, problem=problem)
+    values = {"csrf_token": token, "after": after, "email": email, "problem": problem, "kept": kept}
+    shown = page("people/login.html", status, cookies, **values)
     if error is None or error.retry_after is None:
         return shown
     return replace(shown, headers={"Retry-After": str(error.retry_after)})
@@ -44,7 +39,7 @@ def _login_page(call: Call, after: str, email: str = "", error: ApiError | None 
 
 def _form_token(call: Call) -> tuple[str, tuple[str, ...]]:
     token = forms.token_of(call, LOGIN_COOKIE)
-    return token, (forms.set_cookie(call.service, LOGIN_COOKIE, token, 3600, path="/"),)
+    return token, (forms.set_cookie(call.service, LOGIN_COOKIE, token, LOGIN_SECONDS, path="/"),)
 
 
 async def login(call: Call) -> Reply:
@@ -57,7 +52,7 @@ async def login(call: Call) -> Reply:
     except ApiError as error:
         if error.code not in ("unauthenticated", "rate_limited"):
             raise
-        return _login_page(call, after, email, error)
+        return _login_page(call, after, email, error, forms.was_kept(form.get("kept", "")) or "")
     call.request.ctx.scope = tenancy.Scope("", user=signed_in.user)  # for the log
     return see(after, *_cookies(call, signed_in))
 
@@ -65,8 +60,12 @@ async def login(call: Call) -> Reply:
 async def _sign_in(call: Call, email: str, form: dict[str, str]) -> SignedIn:
     address = edge.caller(call.service, call.request)
     device = edge.cookie_of(call.service, call.request, edge.DEVICE_COOKIE)
-    password, zone = form.get("password", ""), desk.known_zone(form.get("zone"))
-    return await signin.sign_in(call.service, call.engine.throttle, email, password, address, device, call.act, zone)
+    password, here = form.get("password", ""), _browser(form)
+    return await signin.sign_in(call.service, call.engine.throttle, email, password, address, device, call.act, here)
+
+
+def _browser(form: dict[str, str]) -> Browser:
+    return Browser(desk.known_zone(form.get("zone")), forms.was_kept(form.get("kept", "")))
 
 
 async def logout(call: Call) -> Reply:
@@ -126,7 +125,7 @@ async def setup(call: Call) -> Reply:
             organization,
             email,
             form.get("password", ""),
-            desk.known_zone(form.get("zone")),
+            _browser(form),
         )
     except ApiError as error:
         if error.code != "validation_failed":
@@ -136,72 +135,26 @@ async def setup(call: Call) -> Reply:
     return see("/", *_cookies(call, signed_in))
 
 
-# --- The start page ----------------------------------------------------------------------------------------------
-
-
-async def home(call: Call) -> Reply:
-    """GET /: who is signed in, and what the organization has."""
-    return await _home(call)
-
-
-async def _home(call: Call, minted: Body | None = None, problem: str = "", status: int = 200) -> Reply:
-    scope = call.scope
-    manages = act.manages(scope)
-
-    def read(desk: Desk) -> dict[str, Any]:
-        return {
-            "organization_id": scope.organization,
-            "keys": keys.listed(scope.organization) if manages else [],
-            "accounts": accounts.list_bodies(desk.scope),
-        }
-
-    labels = {name: row.label for name, row in platforms.PLATFORMS.items()}
-    prefixes = tenancy.key_prefixes(call.service)
-    return await show(
-        call, "people/home.html", read, status=status, minted=minted, problem=problem, labels=labels, prefixes=prefixes
-    )
-
-
-async def mint_key(call: Call) -> Reply:
-    """POST /keys: the new key is on the page that answers, and never again."""
-    form = forms.fields(call)
-    given = {"name": form.get("name", ""), "prefix": form.get("prefix"), "profileId": form.get("profile")}
-    try:
-        request = issues.parse_object(KeyRequest, {name: value for name, value in given.items() if value})
-        minted = await act.do(call.who, keys.mint, request)
-    except ApiError as error:
-        return await _refused(call, "A key", error)
-    return await _home(call, minted=minted)
-
-
-async def revoke_key(call: Call) -> Reply:
-    """POST /keys/{id}/revoke."""
-    await act.do(call.who, keys.revoke, call.path_value("key_id"))
-    return see("/#keys")
-
-
-async def create_profile(call: Call) -> Reply:
-    """POST /profiles."""
-    try:
-        request = issues.parse_object(ProfileRequest, {"name": forms.fields(call).get("name", "")})
-        await act.do(call.who, profiles.create, request)
-    except ApiError as error:
-        return await _refused(call, "A profile", error)
-    return see("/#profiles")
-
-
-async def _refused(call: Call, what: str, error: ApiError) -> Reply:
-    """The page again, with what was wrong; whoever may not do it at all is not shown it."""
-    if error.code in ("unauthenticated", "unauthorized"):
-        raise error
-    problem = f"{what} needs a name of 1 to 100 characters." if error.rule == "name" else error.message
-    return await _home(call, problem=problem, status=error.status)
+# --- Back from a session that has ended ----------------------------------------------------------------------------
 
 
 def sign_in_first(method: str, path: str, query: str) -> Reply:
     """Where a page that needs a session sends a browser without one; after signing in it comes back to what it asked.
 
-    The query goes with it: a platform's answer is in there. A form is not sent twice.
+    The query goes with it: a platform's answer is in there.
     """
     after = path + (f"?{query}" if query else "")
     return see("/login" if after == "/" or method not in ("GET", "HEAD") else f"/login?next={quote(after)}")
+
+
+def sign_in_again(call: Call) -> Reply:
+    """A form came without a session: it is kept while its sender signs in, and filled in again. Nothing is done."""
+    after = (
+        forms.local_path(forms.fields(call).get("page"))
+        if edge.is_ours(call.request.headers, call.service.base_url)
+        else "/"
+    )
+    kept = forms.kept(call)
+    if not kept:
+        return sign_in_first("GET", after, "")
+    return _login_page(call, f"{after.partition('?')[0]}?kept=1", kept=kept)

@@ -21,6 +21,7 @@ TROUBLES = {
     "unauthorized": Trouble(
         "Your role does not allow this", "Ask an owner of your organization to do it, or to change your role."
     ),
+    "unauthenticated": Trouble("You are signed out", "Sign in, and do it once more: it was not done."),
     "csrf": Trouble(
         "This page was open for too long",
         "You have signed in or out elsewhere since it was loaded, so what you sent was not done. Go back, reload the "

@@ -106,7 +106,13 @@ def sign_in(server: Server, organization: str, *, role: str = "owner", name: str
             id=user, organization=organization, email=f"{name}@x.test", role=role, password="", created_at=now
         ).execute()
         Session.insert(
-            id=digest(name), user=user, csrf=f"csrf-{name}", created_at=now, seen_at=now, ends_at=now + 86_400_000
+            id=digest(name),
+            user=user,
+            csrf=f"csrf-{name}",
+            created_at=now,
+            seen_at=now,
+            ends_at=now + 86_400_000,
+            proved_at=now,
         ).execute()
 
     server.service.write(write).result()

@@ -260,8 +260,11 @@ def test_no_secret_of_connecting_reaches_the_log(office: Office, caplog: pytest.
 def test_the_callback_page_connects(office: Office) -> None:
     office.login_exists()
     back = office.visit(office.start())
-    page = office.browser.get(f"/connect/{office.name}/callback", params=back)
+    sent = office.browser.get(f"/connect/{office.name}/callback", params=back)
+    assert sent.status_code == 303, sent.text
+    page = office.browser.get(sent.headers["Location"])
     assert page.status_code == 200, page.text
+    assert office.browser.get(sent.headers["Location"]).text == page.text  # a reload connects nothing again
     assert page.headers["Referrer-Policy"] == "no-referrer"
     assert back["code"] not in page.text
     assert len(office.rows()) == 1
@@ -350,7 +353,7 @@ def test_who_comes_back_after_the_session_has_ended_signs_in_and_is_connected(
         assert asked.status_code == 303
         assert asked.headers["Referrer-Policy"] == "no-referrer"
         page = sign_in_at(office, asked.headers["Location"])
-    assert page.status_code == 200, page.text
+    assert (page.status_code, page.headers["Location"].partition("?")[0]) == (303, f"/connect/{office.name}/done")
     assert len(office.rows()) == 1
     ours = "\n".join(record.getMessage() for record in caplog.records if record.name.startswith("socialpub"))
     assert back["code"] not in ours

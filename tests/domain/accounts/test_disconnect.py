@@ -97,8 +97,8 @@ def test_the_page_asks_which_one_and_connects_it(office: Office) -> None:
     assert page.text.count('name="choice"') == 2
     chosen = page.text.split('name="choice" value="')[1].split('"')[0]
     done = office.browser.get("/connect/facebook/callback", params={"state": back["state"], "choice": chosen})
-    assert done.status_code == 200
-    assert "Connected" in done.text
+    assert done.status_code == 303
+    assert "Connected" in office.browser.get(done.headers["Location"]).text
     assert len(office.rows()) == 1
 
 
@@ -151,7 +151,7 @@ def test_the_form_connects_and_shows_what_went_wrong(open_: Callable[..., Office
     assert "wrong-wrong" not in refused.text
     assert 'type="password"' in office.browser.get("/connect/bluesky").text
     done = office.browser.post("/connect/bluesky", data=form | {"password": made["appPassword"]})
-    assert done.status_code == 200
+    assert done.status_code == 303
     assert office.browser.post("/connect/bluesky", data={"handle": "x"}).status_code == 403
 
 
@@ -283,16 +283,16 @@ def test_a_member_and_a_key_may_not_disconnect(open_: Callable[..., Office], rol
     assert stranger.delete(f"/v1/accounts/{account}").status_code == 404
 
 
-def test_the_start_pages_button_disconnects(open_: Callable[..., Office]) -> None:
+def test_the_page_of_an_account_disconnects(open_: Callable[..., Office]) -> None:
     office = open_()
     account = office.server.connect_bluesky(office.alice)["id"]
-    assert f"/accounts/{account}/disconnect" in office.browser.get("/").text
+    assert f"/accounts/{account}/disconnect" in office.browser.get("/accounts").text
     form, path = {"csrf_token": "csrf-alice"}, f"/accounts/{account}/disconnect"
     assert office.browser.post(path, data={}).status_code == 403
     assert office.browser.post(path, data=form, headers={"Origin": "null"}).status_code == 403
     as_chromium_does = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}
     assert office.browser.post(path, data=form, headers=as_chromium_does).status_code == 303
-    assert account not in office.browser.get("/").text
+    assert account not in office.browser.get("/accounts").text
 
 
 # --- Boards ----------------------------------------------------------------------------------------------------------

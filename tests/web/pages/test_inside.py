@@ -60,7 +60,10 @@ def test_every_link_of_the_dashboard_leads_somewhere(browser: Api) -> None:
 
 def test_where_one_is_is_marked_and_the_brand_leads_home(browser: Api) -> None:
     text = browser.get("/settings").text
-    assert re.findall(r'<a href="([^"]*)" aria-current="page"', text) == ["/settings"]
+    assert re.findall(r'<a href="([^"]*)" aria-current="page"', text) == [
+        "/settings",
+        "/settings",
+    ]  # there, and within it
     assert '<a class="brand" href="/">' in text
 
 
@@ -73,12 +76,12 @@ def test_a_session_is_in_one_profile_or_in_all(server: Server, alice: Person, br
     assert "All profiles" in browser.get("/settings").text
     answer = send(browser, "/profile", profile=other, page="/settings")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/settings")
-    page = browser.get("/").text
+    page = browser.get("/accounts").text
     assert f'<option value="{other}" selected>' in page
     assert "No account is connected" in page  # those of the first profile are not shown
     assert browser.get("/v1/accounts").json()["data"]  # the API does not know of it
     send(browser, "/profile", profile="")
-    assert "No account is connected" not in browser.get("/").text
+    assert "No account is connected" not in browser.get("/accounts").text
 
 
 def test_nobody_is_in_a_profile_of_another_organization(server: Server, browser: Api) -> None:
@@ -89,7 +92,7 @@ def test_a_deleted_profile_is_left(browser: Api) -> None:
     other = browser.post("/v1/profiles", json={"name": "Second"}).json()["id"]
     send(browser, "/profile", profile=other)
     assert browser.delete(f"/v1/profiles/{other}").status_code == 200
-    assert "No account is connected" not in browser.get("/").text
+    assert "No account is connected" not in browser.get("/accounts").text
 
 
 def test_the_way_back_leads_nowhere_else(browser: Api) -> None:
@@ -184,6 +187,6 @@ def test_somebody_who_is_not_signed_in_sees_a_bare_frame(server: Server) -> None
 
 def test_a_role_that_does_not_suffice_is_told_in_words(server: Server, alice: Person) -> None:
     member = sign_in(server, alice.organization, role="member", name="dave")
-    answer = member.post("/keys", data={"csrf_token": "csrf-dave", "name": "mine"}, headers=HTML)
+    answer = member.post("/settings/keys", data={"csrf_token": "csrf-dave", "name": "mine"}, headers=HTML)
     assert answer.status_code == 403
     assert "Your role does not allow this" in answer.text

@@ -1,0 +1,182 @@
+"""API keys and profiles in the browser: nothing is destroyed by one click, and nothing is done twice by a reload."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import httpx
+import pytest
+
+from socialpub.domain.people import signin
+from socialpub.store.models import ApiKey, Profile
+from tests.domain.accounts.connect_kit import sign_in
+from tests.kit import UNKNOWN_ID, Api, Person, Server
+from tests.web.test_signin import EMAIL, PASSWORD, add_user, csrf_of, signed_in
+
+TOO_LATE = signin.FRESH_MS / 1000 + 1
+
+
+@pytest.fixture
+def browser(server: Server, alice: Person) -> httpx.Client:
+    """Somebody who has signed in with a password, through the front door."""
+    add_user(server, alice, EMAIL, "owner")
+    return signed_in(server)
+
+
+def send(browser: httpx.Client, path: str, **fields: str) -> httpx.Response:
+    return browser.post(path, data={"csrf_token": csrf_of(browser.get("/settings"))} | fields)
+
+
+def asks_for_password(page: httpx.Response) -> bool:
+    return 'name="password"' in page.text
+
+
+# --- Keys ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_is_revoked_on_a_page_that_says_what_will_happen(browser: httpx.Client, alice: Person) -> None:
+    path = f"/settings/keys/{alice.key_id}/revoke"
+    listed = browser.get("/settings/keys").text
+    assert f'href="{path}"' in listed
+    assert f'action="{path}"' not in listed
+    alice.api.get("/v1/posts")
+    asked = browser.get(path)
+    assert "last used" in asked.text
+    assert alice.api.get("/v1/posts").status_code == 200
+    assert send(browser, path).headers["Location"] == "/settings/keys"
+    assert "The key is revoked." in browser.get("/settings/keys").text
+    assert alice.api.get("/v1/posts").status_code == 401
+    assert "is revoked</h1>" in browser.get(path).text  # back to where it was asked
+
+
+@pytest.mark.parametrize("path", ["/settings/keys/{}/revoke", "/settings/profiles/{}"])
+def test_what_is_another_organizations_is_not_there(server: Server, browser: httpx.Client, path: str) -> None:
+    mallory = server.person("Mallory")
+    for id_ in (mallory.key_id, mallory.profile, UNKNOWN_ID):
+        assert browser.get(path.format(id_)).status_code == 404
+        assert send(browser, path.format(id_), name="x").status_code == 404
+
+
+def test_a_secret_and_a_loss_ask_for_the_password_when_the_sign_in_is_older_than_ten_minutes(
+    server: Server, browser: httpx.Client, alice: Person
+) -> None:
+    assert not asks_for_password(browser.get("/settings/keys"))
+    server.clock.skip(TOO_LATE)
+    for path, fields in (("/settings/keys", {"name": "new"}), (f"/settings/keys/{alice.key_id}/revoke", {})):
+        assert asks_for_password(browser.get(path))
+        before = server.rows(ApiKey)
+        refused = send(browser, path, **fields)
+        assert (refused.status_code, asks_for_password(refused)) == (403, True)
+        assert "needs your password again" in refused.text
+        wrong = send(browser, path, password="not the one", **fields)
+        assert (wrong.status_code, "The password is wrong." in wrong.text) == (403, True)
+        assert server.rows(ApiKey) == before
+    assert send(browser, "/settings/keys", name="new", password=PASSWORD).status_code == 303
+    assert not asks_for_password(browser.get("/settings/keys"))  # for the next ten minutes
+    assert send(browser, f"/settings/keys/{alice.key_id}/revoke").status_code == 303
+
+
+def test_what_was_typed_is_still_there_when_the_password_is_asked_for(server: Server, browser: httpx.Client) -> None:
+    server.clock.skip(TOO_LATE)
+    refused = send(browser, "/settings/keys", name="<i>for the shop", password="not the one")
+    assert 'value="&lt;i&gt;for the shop"' in refused.text
+    assert "not the one" not in refused.text
+
+
+def test_guesses_of_the_password_are_slowed_down_like_those_at_the_sign_in(
+    server: Server, browser: httpx.Client
+) -> None:
+    server.clock.skip(TOO_LATE)
+    statuses = [send(browser, "/settings/keys", name="x", password=f"wrong {n}").status_code for n in range(6)]
+    assert statuses == [403] * 5 + [429]
+
+
+# --- Profiles --------------------------------------------------------------------------------------------------------
+
+
+def test_a_profile_is_renamed_and_deleted(server: Server, browser: httpx.Client) -> None:
+    assert send(browser, "/settings/profiles", name="West").status_code == 303
+    made = server.rows(Profile)[-1]["id"]
+    assert send(browser, f"/settings/profiles/{made}", name="Far West").status_code == 303
+    assert "Far West" in browser.get("/settings/profiles").text
+    assert send(browser, f"/settings/profiles/{made}", name="default").status_code == 409
+    assert "No key is bound to it." in browser.get(f"/settings/profiles/{made}").text
+    assert send(browser, f"/settings/profiles/{made}/delete").status_code == 303
+    assert "Far West" not in browser.get("/settings/profiles").text
+
+
+def test_a_profile_that_owns_accounts_says_so_in_place_of_a_button(browser: httpx.Client, alice: Person) -> None:
+    path = f"/settings/profiles/{alice.profile}"
+    page = browser.get(path).text
+    assert "still owns 1 account" in page
+    assert f'action="{path}/delete"' not in page
+    assert send(browser, f"{path}/delete").status_code == 409
+
+
+def test_a_member_sees_profiles_and_no_keys(server: Server, alice: Person) -> None:
+    member = sign_in(server, alice.organization, role="member", name="dave")
+    page = member.get("/settings/profiles").text
+    assert "default" in page
+    assert '<form class="form"' not in page
+    assert "/settings/keys" not in page
+    assert member.get("/settings/keys").status_code == 403
+
+
+# --- A session that ends in the middle -------------------------------------------------------------------------------
+
+
+def sign_in_at(page: httpx.Response, browser: Api) -> httpx.Response:
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page.text))
+    sent = {name: html.unescape(value) for name, value in fields.items()}
+    return browser.post("/login", data=sent | {"email": EMAIL, "password": PASSWORD})
+
+
+def test_a_form_that_is_sent_after_the_session_ended_comes_back_filled_in(
+    server: Server, browser: httpx.Client
+) -> None:
+    token = csrf_of(browser.get("/settings/keys"))
+    server.clock.skip(3 * 3600)
+    typed = {"csrf_token": token, "page": "/settings/keys", "name": "for <the> shop", "password": "a secret"}
+    page = browser.post("/settings/keys", data=typed)
+    assert page.status_code == 200
+    assert "Your session has ended" in page.text
+    assert "a secret" not in page.text
+    assert token not in page.text
+    before = server.rows(ApiKey)
+    sent = sign_in_at(page, browser)
+    assert (sent.status_code, sent.headers["Location"]) == (303, "/settings/keys?kept=1")
+    back = browser.get(sent.headers["Location"])
+    assert 'value="for &lt;the&gt; shop"' in back.text
+    assert "nothing of it was done yet" in back.text
+    assert server.rows(ApiKey) == before
+    assert "for &lt;the&gt; shop" not in browser.get("/settings/keys").text
+    assert "for &lt;the&gt; shop" not in browser.get("/settings/profiles?kept=1").text
+
+
+@pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}])
+def test_a_form_of_another_site_is_not_kept(server: Server, headers: dict[str, str]) -> None:
+    answer = server.api().post("/settings/keys", data={"name": "evil", "page": "/settings/keys"}, headers=headers)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/login")
+
+
+def test_what_is_too_long_to_be_kept_is_not(server: Server) -> None:
+    answer = server.api().post("/settings/keys", data={"name": "x" * 13_000, "page": "/settings/keys"})
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/login?next=/settings/keys")
+
+
+@pytest.mark.parametrize("kept", ["nonsense", "[]", '{"page": 1}', '{"fields": {"a": 1}}', "x" * 20_000, "null"])
+def test_a_kept_form_that_is_none_is_left_out(server: Server, browser: httpx.Client, kept: str) -> None:
+    token = csrf_of(browser.get("/login"))
+    sent = browser.post("/login", data={"csrf_token": token, "email": EMAIL, "password": PASSWORD, "kept": kept})
+    assert sent.status_code == 303
+    assert browser.get("/settings/keys?kept=1").status_code == 200
+
+
+def test_two_open_sign_in_tabs_both_work(server: Server, browser: httpx.Client) -> None:
+    other = server.api()
+    first, second = csrf_of(other.get("/login")), csrf_of(other.get("/login"))
+    for token in (first, second):
+        sent = other.post("/login", data={"csrf_token": token, "email": EMAIL, "password": PASSWORD})
+        assert (sent.status_code, sent.headers["Location"]) == (303, "/")
+    assert other.get("/").status_code == 200
