@@ -83,8 +83,8 @@ def test_settings_of_one_file_do_not_stay_for_the_next() -> None:
 # --- What is wrong is named --------------------------------------------------------------------------------------
 
 WRONG: list[tuple[str, str]] = [
-    ("[server]\nprot = 1", "server.prot: there is no such setting"),
-    ("[sever]\nport = 1", "sever: there is no such setting"),
+    ("[server]\nprot = 1", "server.prot: there is no such setting; did you mean server.port?"),
+    ("[sever]\nport = 1", "sever: there is no such setting; did you mean server?"),
     ("[server]\nport = 65536", "server.port: "),
     ("[server]\nport = -1", "server.port: "),
     ('[server]\nport = "http"', "server.port: "),
@@ -136,10 +136,37 @@ def test_a_wrong_variable_in_the_environment_is_named(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("SOCIALPUB_SERVR__PORT", "; did you mean SOCIALPUB_SERVER__PORT?"),
+        ("SOCIALPUB_DATABASE_URL", "; did you mean SOCIALPUB_DATABASE__URL?"),
+        ("SOCIALPUB_PORT", ""),
+        ("SOCIALPUB_WINDOWS__TITLE", ""),
+    ],
+)
+def test_a_variable_that_is_no_setting_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, variable: str, told: str
+) -> None:
+    monkeypatch.setenv(variable, "8081")
+    with pytest.raises(ConfigError) as caught:
+        config.load()
+    assert str(caught.value) == f"{variable} in the environment: there is no such setting{told}"
+
+
+def test_variables_that_are_read_elsewhere_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in config.NO_SETTINGS:
+        monkeypatch.setenv(variable, "x")
+    assert config.load().server.port == 8080
+
+
+@pytest.mark.parametrize(
     ("table", "message"),
     [
         ("[platforms.myspace]\nenabled = true", "platforms.myspace: there is no such platform; known: bluesky, "),
-        ("[platforms.bluesky]\nservcie = 'x'", "platforms.bluesky.servcie: there is no such setting"),
+        (
+            "[platforms.bluesky]\nservcie = 'x'",
+            "platforms.bluesky.servcie: there is no such setting; did you mean platforms.bluesky.service?",
+        ),
         ("[platforms.bluesky]\nservice = 'bsky.social'", "platforms.bluesky.service: "),
         ("[platforms.facebook]\nenabled = 'perhaps'", "platforms.facebook.enabled: "),
     ],

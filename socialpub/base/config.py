@@ -5,10 +5,12 @@ Platform sections are typed by the platforms themselves (`platforms.base.Site`);
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
+import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,6 +39,9 @@ def seconds(value: object) -> float:
 
 Duration = Annotated[float, BeforeValidator(seconds)]
 
+
+PREFIX = "SOCIALPUB_"
+NO_SETTINGS = ("SOCIALPUB_KEY", "SOCIALPUB_TEST", "SOCIALPUB_FAULTS")  # read elsewhere: by `listen`, by tests
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _WITH_PORT = re.compile(r"\[([0-9A-Fa-f:.%]+)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
@@ -223,7 +228,7 @@ class Settings(BaseSettings):
     """All settings. Precedence: command line, environment (SOCIALPUB_SECTION__KEY), file, defaults."""
 
     model_config = SettingsConfigDict(
-        env_prefix="SOCIALPUB_", env_nested_delimiter="__", extra="forbid", use_attribute_docstrings=True
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", use_attribute_docstrings=True
     )
 
     server: Server = Server()
@@ -281,6 +286,7 @@ def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | 
 
     ConfigError names the file or setting that cannot be used.
     """
+    _check_environment()
     _file_values.clear()
     _file_values.update(_read(path))
     try:
@@ -313,6 +319,34 @@ def _read(path: Path | None) -> dict[str, Any]:
     return values
 
 
+def _check_environment() -> None:
+    """ConfigError for a variable that looks like a setting and is none: it would be passed over in silence."""
+    for variable in sorted(os.environ):
+        section, *rest = variable.removeprefix(PREFIX).lower().split("__")
+        if not variable.startswith(PREFIX) or variable in NO_SETTINGS:
+            continue
+        if section not in Settings.model_fields or not rest:
+            near = _nearest("__".join((section, *rest)), [name.replace(".", "__") for name in names()])
+            near = near and f"; did you mean {PREFIX}{near.upper()}?"
+            raise ConfigError(f"{variable} in the environment: there is no such setting{near}")
+
+
+def names() -> list[str]:
+    """Every setting as `section.key`, but for those of platforms."""
+    sections = ((name, field.annotation) for name, field in Settings.model_fields.items())
+    return [
+        f"{name}.{key}"
+        for name, section in sections
+        if isinstance(section, type) and issubclass(section, Section)
+        for key in section.model_fields
+    ]
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    """What may have been meant; empty where nothing is near."""
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.7)), "")
+
+
 def _secrets(values: Mapping[str, Any], path: str = "") -> list[str]:
     """The names of the secret settings that are set: by the words in them."""
     found: list[str] = []
@@ -324,12 +358,15 @@ def _secrets(values: Mapping[str, Any], path: str = "") -> list[str]:
     return found
 
 
-def explain(error: ValidationError, prefix: str = "") -> str:
-    """Which settings are wrong and why, in one line; never their values."""
-    lines = []
+def explain(error: ValidationError, prefix: str = "", known: Sequence[str] = ()) -> str:
+    """Which settings are wrong and why, in one line; never their values. `known`: what may have been meant."""
+    lines, known = [], known or [*Settings.model_fields, *names()]
     for issue in error.errors(include_url=False, include_input=False):
         name = prefix + ".".join(str(part) for part in issue["loc"])
-        message = "there is no such setting" if issue["type"] == "extra_forbidden" else issue["msg"]
+        missing = issue["type"] == "extra_forbidden"
+        near = _nearest(name, known)
+        unknown = f"there is no such setting; did you mean {near}?" if near else "there is no such setting"
+        message = unknown if missing else issue["msg"]
         lines.append(f"{name}: {message}")
     return "; ".join(lines)
 

@@ -154,10 +154,12 @@ def _backups(commands: Any) -> None:
     command.add_argument(
         "--with-keys", action="store_true", help="the master key too: who has the file can read all tokens"
     )
+    _act(command, "backup", done="file")
     command = _add(commands, "verify", backup.verify, "read all of a backup, as a restore would")
     command.add_argument("file", type=Path, metavar="FILE")
     command = _add(commands, "restore", backup.restore, "put a backup in its place; the server then starts paused")
     command.add_argument("file", type=Path, metavar="FILE")
+    _act(command, "restore", done="database")
 
 
 def _webhooks(commands: Any) -> None:

@@ -35,6 +35,7 @@ from socialpub.web.app import build_app
 from socialpub.web.server import Life, running, until_signal
 
 FAILED, REFUSED = 1, 3
+log = logging.getLogger("socialpub.commands")
 
 
 class RefusedError(Exception):
@@ -154,7 +155,8 @@ def check_platforms(settings: Settings) -> None:
         try:
             platforms.site(name, table)
         except ValidationError as error:
-            raise ConfigError(config.explain(error, f"platforms.{name}.")) from error
+            known = [f"platforms.{name}.{key}" for key in platforms.PLATFORMS[name].site.model_fields]
+            raise ConfigError(config.explain(error, f"platforms.{name}.", known)) from error
 
 
 def bind(settings: Settings) -> tuple[socket.socket, Settings]:
@@ -181,7 +183,10 @@ def start_service(settings: Settings, where: Host | None = None) -> Service:
     owed, needed = _looked_at(settings) if path.exists() else (None, set())
     if needed:
         load_vault(settings, needed=needed)  # before anything is written
+    is_new = not path.exists()
     db.migrate(path)
+    if is_new:
+        log.warning("made a new database at %s", path.resolve())
     models.check_columns(path)
     service = open_service(Runtime(settings, load_vault(settings, needed=needed), host=where or this_host()))
     _check_folders(service)

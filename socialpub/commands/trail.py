@@ -13,7 +13,8 @@ from socialpub.base import redact
 
 log = logging.getLogger("socialpub.commands")
 _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
-_NAMED = ("id", "organizationId", "profileId", "platform", "role", "from", "to", "was")  # never a name, never a secret
+# Never a name, never a secret.
+_NAMED = ("id", "organizationId", "profileId", "platform", "role", "from", "to", "was", "file", "database")
 
 
 def tell(act: str, result: Mapping[str, Any]) -> None:

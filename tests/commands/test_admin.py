@@ -14,7 +14,7 @@ import pytest
 from socialpub import __version__
 from socialpub.base.config import shipped
 from socialpub.simulator.server import SimulatorThread
-from tests.commands.conftest import Run
+from tests.commands.conftest import Run, execute
 
 Ask = Callable[..., Any]
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -37,6 +37,12 @@ def house(ask: Ask) -> House:
 
 
 # --- How commands speak ------------------------------------------------------------------------------------------
+
+
+def test_a_command_says_where_it_made_a_new_database(folder: Path) -> None:
+    said = f"made a new database at {folder.resolve()}/socialpub.db"
+    assert said in execute("org", "list", cwd=folder).err
+    assert said not in execute("org", "list", cwd=folder).err
 
 
 def test_the_version_is_told(run: Run) -> None:
@@ -110,8 +116,8 @@ def test_a_wrong_setting_ends_with_1_and_says_which(run: Run, folder: Path) -> N
     (folder / "socialpub.toml").write_text("[server]\nprot = 1\n")
     ended = run("migrate", "--json")
     assert ended.code == 1
-    assert ended.error == {"message": "server.prot: there is no such setting"}
-    assert ended.err == "socialpub: server.prot: there is no such setting\n"
+    assert ended.error == {"message": "server.prot: there is no such setting; did you mean server.port?"}
+    assert ended.err == "socialpub: server.prot: there is no such setting; did you mean server.port?\n"
 
 
 def test_the_settings_file_with_every_default_is_printed(run: Run, folder: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from socialpub.commands import cli
 from tests.commands.conftest import TRAIL, Run
 
-READING = {"serve", "demo", "simulator", "config example", "listen", "trigger"}  # and whatever lists
+READING = {"serve", "demo", "simulator", "config example", "listen", "trigger", "verify"}  # and whatever lists
 SECRETS = ("do-not-show", "correct horse")
 
 
@@ -44,6 +44,10 @@ def test_each_act_leaves_what_was_done_to_what_and_by_whom(run: Run) -> None:
     line, _ = left(run, "migrate")
     assert line.startswith("migrate: to ")
     assert line.endswith(who)
+    line, made = left(run, "backup", "b.zip")
+    assert line == f"backup: file {made['file']}{who}"
+    line, _ = left(run, "restore", "b.zip", "--database", "back/socialpub.db")
+    assert line.startswith("restore: database ")
     line, org = left(run, "org", "create", "Acme & correct horse")
     assert line == f"org create: id {org['id']}{who}"
     line, profile = left(run, "profile", "create", "Brand")
