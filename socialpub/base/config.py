@@ -12,7 +12,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
@@ -187,6 +187,9 @@ class Scheduling(Section):
     """Pause between two overdue posts of one account."""
 
 
+PaidTier = Literal["free", "pro", "business"]
+
+
 class Billing(Section):
     free: int = 50
     """Posts per calendar month (UTC) in the tier `free`."""
@@ -194,6 +197,14 @@ class Billing(Section):
     """The same in the tier `pro`."""
     business: int = 25_000
     """The same in the tier `business`."""
+    lemonsqueezy_secret: str = Field("", repr=False)
+    """The signing secret of the webhook at Lemon Squeezy that calls POST /billing/lemonsqueezy. Empty: there is no
+    such address, and every organization has the tier that the operator gave it.
+    """
+    variants: dict[str, PaidTier] = {}
+    """The tier of each variant of your products at Lemon Squeezy, by the variant's id: { "12345" = "pro" }. Its
+    checkout has to carry the custom data `organization_id`.
+    """
 
 
 class Retention(Section):

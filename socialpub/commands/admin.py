@@ -20,7 +20,7 @@ from socialpub.domain.accounts import accounts, connect
 from socialpub.domain.accounts.connect import Offer
 from socialpub.domain.core import copies
 from socialpub.domain.core.service import Service, close_service
-from socialpub.domain.people import keys, profiles, tenancy, users
+from socialpub.domain.people import billing, keys, profiles, tenancy, users
 from socialpub.domain.people.actor import Actor, Body, Verb, operator
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
@@ -82,6 +82,11 @@ def migrate(options: argparse.Namespace) -> dict[str, Any]:
 
 def org_create(options: argparse.Namespace) -> Body:
     return _done(options, profiles.create_organization, parse_object(OrganizationRequest, {"name": options.name}))
+
+
+def org_set_tier(options: argparse.Namespace) -> Body:
+    """`{id, name, tier}`."""
+    return _done(options, billing.set_tier, options.id, options.tier)
 
 
 def org_list(options: argparse.Namespace) -> list[dict[str, Any]]:

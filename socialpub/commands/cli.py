@@ -21,7 +21,7 @@ from socialpub.base.errors import ApiError
 from socialpub.commands import admin, backup, example, listen, resume, serve, trail
 from socialpub.domain.backups.archive import BackupError
 from socialpub.domain.core.events import EVENTS
-from socialpub.domain.people import users
+from socialpub.domain.people import billing, users
 from socialpub.domain.shapes.errors import error_body
 from socialpub.store.locks import StartError
 from socialpub.store.rows import AccountStatus
@@ -195,6 +195,11 @@ def _administration(commands: Any) -> None:
     _act(command, "org create")
     command.add_argument("name")
     _add(org, "list", admin.org_list, "every organization with its id")
+    about = "the tier that decides how many posts a month an organization may make; enterprise, self_host: any number"
+    command = _add(org, "set-tier", admin.org_set_tier, about)
+    _act(command, "org set-tier")
+    command.add_argument("id", help="the organization's id")
+    command.add_argument("tier", choices=billing.TIERS)
 
     profile = _group(commands, "profile", "profiles of an organization")
     command = _add(profile, "create", admin.profile_create, "a new profile")

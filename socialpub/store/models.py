@@ -473,6 +473,33 @@ class Usage(BaseModel):
         indexes = ((("organization", "period"), True),)
 
 
+class Subscription(BaseModel):
+    """What somebody pays for at Lemon Squeezy, whose id it has."""
+
+    row: ClassVar[type[rows.SubscriptionRow]] = rows.SubscriptionRow
+    id = TextField(primary_key=True)
+    organization = refers_to(Organization, "organization", index=True)
+    variant = TextField()
+    tier = TextField()
+    ended = BooleanField()
+    created_at = BigIntegerField()
+    updated_at = BigIntegerField()
+
+
+class SubscriptionNotice(BaseModel):
+    """The newest notice of one name about a subscription: `said_at` is by the sender's clock."""
+
+    row: ClassVar[type[rows.SubscriptionNoticeRow]] = rows.SubscriptionNoticeRow
+    organization = refers_to(Organization, "organization")
+    subscription = TextField()  # its payments may be told of before it is
+    kind = TextField()  # subscription, invoice: each has its own order
+    name = TextField()
+    said_at = BigIntegerField()
+
+    class Meta:
+        indexes = ((("subscription", "name"), True),)
+
+
 class VersionTold(BaseModel):
     """That an organization was told of the end of a version of a platform's API: once, however long ago."""
 
@@ -572,6 +599,8 @@ TABLES = (
     WebhookAttempt,
     Idempotency,
     Usage,
+    Subscription,
+    SubscriptionNotice,
     VersionTold,
     Audit,
 )

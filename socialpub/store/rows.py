@@ -325,6 +325,25 @@ class UsageRow(TypedDict):
     exceeded: bool
 
 
+class SubscriptionRow(TypedDict):
+    id: str
+    organization: str
+    variant: str
+    tier: str
+    ended: bool
+    created_at: int
+    updated_at: int
+
+
+class SubscriptionNoticeRow(TypedDict):
+    id: int
+    organization: str
+    subscription: str
+    kind: str
+    name: str
+    said_at: int
+
+
 class VersionToldRow(TypedDict):
     id: int
     organization: str

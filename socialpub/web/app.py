@@ -13,7 +13,7 @@ from socialpub.domain.act import MANAGERS
 from socialpub.domain.core.service import Service, width
 from socialpub.domain.engine.engine import Engine
 from socialpub.web import bodies, errors, http
-from socialpub.web.api import accounts, catalogue, events, keys, media, posts, profiles, webhooks
+from socialpub.web.api import accounts, billing, catalogue, events, keys, media, posts, profiles, webhooks
 from socialpub.web.door import Door
 from socialpub.web.frame import Frame
 from socialpub.web.http import Arrival, Route
@@ -119,6 +119,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/docs/errors/<code:str>", docs.error, constant=True),
     Route(GET, "/docs/rules/<rule:path>", docs.rule, constant=True),
     Route(GET, "/static/<name:str>", docs.static, constant=True),
+    Route(POST, "/billing/lemonsqueezy", billing.lemonsqueezy, takes=bodies.SMALL_MAX),
     Route(GET, "/media/<media_id:str>/<name:str>", media.public),
     Route(GET, "/oauth/client-metadata.json", client.metadata),
     Route(GET, "/oauth/jwks.json", client.jwks),

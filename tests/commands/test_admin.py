@@ -57,6 +57,7 @@ def test_the_version_is_told(run: Run) -> None:
         ("nonsense",),
         ("org",),
         ("org", "create"),
+        ("org", "set-tier", UNKNOWN, "golden"),
         ("key", "create", "--org"),
         ("migrate", "--nonsense"),
         ("serve", "--port", "many"),
@@ -134,6 +135,13 @@ def test_the_first_command_makes_database_and_key_file(run: Run, folder: Path) -
     assert run("org", "create", "Acme").code == 0
     assert (folder / "socialpub.db").exists()
     assert (folder / "master.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_organization_is_put_into_a_tier(run: Run, ask: Ask, house: House) -> None:
+    for tier in ("free", "pro", "business", "enterprise", "self_host"):
+        assert ask("org", "set-tier", house.org, tier) == {"id": house.org, "name": "Acme", "tier": tier}
+    refused = run("org", "set-tier", UNKNOWN, "pro", "--json")
+    assert (refused.code, refused.json["error"]["code"]) == (3, "not_found")
 
 
 def test_an_organization_starts_with_a_profile_default(ask: Ask) -> None:

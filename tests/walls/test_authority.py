@@ -243,6 +243,7 @@ BY_PEOPLE |= {name: ask for name, ask in TOLD.items() if GUARDS[name] != "key"}
 NOT_FOR_SOMEBODY = {
     "POST /v1/posts/validate": "writes nothing",
     "POST /login": "nobody is signed in yet",
+    "POST /billing/lemonsqueezy": "whoever has its secret signs each notice",
     "POST /setup/<token:str>": "nobody is there yet",
     "POST /logout": "ends what is over already; see tests/walls/test_guessing.py",
     "POST /logout/everywhere": "the same",

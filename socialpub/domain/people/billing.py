@@ -1,0 +1,254 @@
+"""Tiers, and what Lemon Squeezy tells of the subscriptions that pay for them.
+
+A notice is the state of a subscription since a time of theirs. It may come twice, late, or before one that was sent
+earlier: what is older than what is known, or known itself, changes nothing and is told to nobody. An organization has
+the best tier of its subscriptions that have not ended; one that the operator has made `enterprise` keeps that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, cast, get_args
+
+from socialpub.base import crypto
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
+from socialpub.domain.core import events
+from socialpub.domain.people.actor import Actor, Body
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.billing import AboutInvoice, AboutSubscription, Heading, SubscriptionFacts
+from socialpub.domain.shapes.events import (
+    Delinquent,
+    PaymentFailed,
+    Recovered,
+    SubscriptionActivated,
+    SubscriptionCancelled,
+    SubscriptionTierChanged,
+    Tier,
+)
+from socialpub.store import sql
+from socialpub.store.db import Tx
+from socialpub.store.statements import accepting
+from socialpub.store.statements import billing as statements
+
+log = logging.getLogger("socialpub.billing")
+
+TIERS: tuple[Tier, ...] = get_args(Tier)
+PAID: tuple[Tier, ...] = ("free", "pro", "business")  # from the least; what subscriptions are about
+EXPIRED = "expired"
+Kind = Literal["subscription", "invoice"]
+
+
+# --- Tiers -------------------------------------------------------------------------------------------------------
+
+
+def set_tier(tx: Tx, who: Actor, organization: str, tier: Tier) -> Body:
+    """`{id, name, tier}` of an organization in its new tier; ApiError `not_found`."""
+    name = sql.value(statements.SET_TIER, (tier, organization))
+    if name is None:
+        raise ApiError("not_found", "There is no organization with this id.")
+    return {"id": organization, "name": name, "tier": tier}
+
+
+def _tier_of(organization: str) -> Tier:
+    return cast(Tier, sql.value(accepting.TIER, (organization,)))
+
+
+def _settled_tier(tx: Tx, organization: str) -> Tier:
+    """The tier that an organization has by its subscriptions, once it has it."""
+    now, live = _tier_of(organization), [tier for (tier,) in sql.every(statements.LIVE, (organization,))]
+    if now == "enterprise":
+        return now
+    best: Tier = max(["free", *live], key=PAID.index)
+    sql.value(statements.SET_TIER, (best, organization))
+    return best
+
+
+# --- What is told ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What was told of a subscription. `facts`: of itself, not of a payment for it."""
+
+    name: str
+    organization: str
+    subscription: str
+    said_at: int
+    facts: SubscriptionFacts | None = None
+
+    @property
+    def kind(self) -> Kind:
+        return "subscription" if self.facts else "invoice"
+
+
+def is_signed(secret: str, body: bytes, signature: str) -> bool:
+    """Whether the hex HMAC-SHA256 of the bytes is what came with them; in a time that does not tell how much fits."""
+    made = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return crypto.same(made.encode(), signature.encode("utf-8", "surrogatepass"))
+
+
+def read(body: bytes) -> Notice | None:
+    """A notice that may matter; None for any other. ApiError `validation_failed` for one that is not as it should."""
+    meta = issues.parse_body(Heading, body).meta
+    name, organization = meta.event_name, meta.organization
+    if organization is None:
+        return None
+    if name in INVOICES:
+        invoice = issues.parse_body(AboutInvoice, body).data.attributes
+        return Notice(name, organization, invoice.subscription_id, invoice.updated_at)
+    if name in SUBSCRIPTIONS:
+        data = issues.parse_body(AboutSubscription, body).data
+        return Notice(name, organization, data.id, data.attributes.updated_at, data.attributes)
+    return None
+
+
+def matters(notice: Notice) -> bool:
+    """Whether it tells something new of an organization that there is."""
+    if sql.value(accepting.TIER, (notice.organization,)) is None:
+        return False
+    known = sql.first(statements.KNOWN, (notice.subscription,))
+    if known is not None and known[0] != notice.organization:  # it stays with whom it was first named for
+        return False
+    asked = (notice.subscription, notice.kind, notice.name, notice.said_at)
+    return bool(sql.value(statements.IS_NEW, asked))
+
+
+def take(tx: Tx, who: Actor, notice: Notice) -> Body:
+    """Do what the notice says, and tell of it: `{id}`, the organization's."""
+    if matters(notice) and _has_tier(who, notice):
+        organization = notice.organization
+        heard = (organization, notice.subscription, notice.kind, notice.name, notice.said_at)
+        sql.execute(statements.HEARD, heard)
+        if notice.facts:
+            told = SUBSCRIPTIONS[notice.name](tx, who, notice, notice.facts)
+        else:
+            told = INVOICES[notice.name](notice)
+        for type_, data in told.items():
+            events.emit(who.service, tx, type_, organization, data, request_id=who.request_id)
+    return {"id": notice.organization}
+
+
+Told = Mapping[str, Mapping[str, object]]
+_NOTHING: Told = {}
+
+
+def _created(tx: Tx, who: Actor, notice: Notice, facts: SubscriptionFacts) -> Told:
+    """Also what becomes of an update that is the first to come, and of a subscription that had ended."""
+    previous = _tier_of(notice.organization)
+    _keep(tx, who, notice, facts)
+    data: SubscriptionActivated = {
+        "tier": _settled_tier(tx, notice.organization),
+        "previousTier": previous,
+        "periodStart": iso(facts.created_at),
+        "periodEnd": _period_end(facts),
+    }
+    return {"subscription.activated": data}
+
+
+def _updated(tx: Tx, who: Actor, notice: Notice, facts: SubscriptionFacts) -> Told:
+    if facts.status == EXPIRED:  # which has a notice of its own
+        return _NOTHING
+    known = sql.first(statements.KNOWN, (notice.subscription,))
+    if known is None or known[2]:
+        return _created(tx, who, notice, facts)
+    if known[1] == facts.variant_id:
+        return _NOTHING
+    previous = _tier_of(notice.organization)
+    _keep(tx, who, notice, facts)
+    data: SubscriptionTierChanged = {
+        "previousTier": previous,
+        "tier": _settled_tier(tx, notice.organization),
+        "periodStart": iso(facts.updated_at),
+        "periodEnd": _period_end(facts),
+    }
+    return {"subscription.tier_changed": data}
+
+
+def _cancelled(tx: Tx, who: Actor, notice: Notice, facts: SubscriptionFacts) -> Told:
+    _keep(tx, who, notice, facts)  # it goes on to its end, also where nothing was known of it
+    ends = facts.ends_at or facts.updated_at
+    data: SubscriptionCancelled = {
+        "tier": _settled_tier(tx, notice.organization),
+        "cancelAtPeriodEnd": ends > facts.updated_at,
+        "cancelledAt": iso(facts.updated_at),
+        "effectiveAt": iso(ends),
+    }
+    return {"subscription.cancelled": data}
+
+
+def _expired(tx: Tx, who: Actor, notice: Notice, facts: SubscriptionFacts) -> Told:
+    """Nobody is told where another subscription, or the operator, keeps the organization above free."""
+    _keep(tx, who, notice, facts, ended=True)
+    tier = _settled_tier(tx, notice.organization)
+    if tier != "free":
+        return _NOTHING
+    since = iso(facts.ends_at or facts.updated_at)
+    data: Delinquent = {"ls_subscription_id": notice.subscription, "since": since, "tier": tier}
+    return {"billing.delinquent": data}
+
+
+def _resumed(tx: Tx, who: Actor, notice: Notice, facts: SubscriptionFacts) -> Told:
+    _keep(tx, who, notice, facts)
+    _settled_tier(tx, notice.organization)
+    return _recovered(notice)
+
+
+def _recovered(notice: Notice) -> Told:
+    data: Recovered = {
+        "ls_subscription_id": notice.subscription,
+        "recoveredAt": iso(notice.said_at),
+        "tier": _tier_of(notice.organization),
+    }
+    return {"billing.recovered": data}
+
+
+def _payment_failed(notice: Notice) -> Told:
+    data: PaymentFailed = {
+        "ls_subscription_id": notice.subscription,
+        "failedAt": iso(notice.said_at),
+        "tier": _tier_of(notice.organization),
+    }
+    return {"billing.payment_failed": data}
+
+
+SUBSCRIPTIONS: Mapping[str, Callable[[Tx, Actor, Notice, SubscriptionFacts], Told]] = {
+    "subscription_created": _created,
+    "subscription_updated": _updated,
+    "subscription_cancelled": _cancelled,
+    "subscription_expired": _expired,
+    "subscription_resumed": _resumed,
+}
+INVOICES: Mapping[str, Callable[[Notice], Told]] = {
+    "subscription_payment_failed": _payment_failed,
+    "subscription_payment_recovered": _recovered,
+}
+"""By the names of notices, what becomes of each. Every other notice is left alone."""
+
+
+def _keep(tx: Tx, who: Actor, notice: Notice, facts: SubscriptionFacts, *, ended: bool = False) -> None:
+    tier = _variant(who, facts) or "free"
+    row = (notice.subscription, notice.organization, facts.variant_id, tier, int(ended), who.service.now_ms)
+    sql.execute(statements.KEEP, row)
+
+
+def _has_tier(who: Actor, notice: Notice) -> bool:
+    """False, and a line in the log, where no tier belongs to what is paid for. What ends needs none."""
+    facts = notice.facts
+    if facts is None or facts.status == EXPIRED or _variant(who, facts):
+        return True
+    shown = (ascii(facts.variant_id)[1:-1], ascii(notice.subscription)[1:-1])
+    log.warning("billing.variants does not have variant %s of subscription %s: send the notice again then", *shown)
+    return False
+
+
+def _variant(who: Actor, facts: SubscriptionFacts) -> Tier | None:
+    return who.service.runtime.settings.billing.variants.get(facts.variant_id)
+
+
+def _period_end(facts: SubscriptionFacts) -> str:
+    return iso(facts.renews_at or facts.ends_at or facts.updated_at)

@@ -1,0 +1,99 @@
+"""Notices of Lemon Squeezy, as far as they matter here; whatever else they carry is left alone.
+
+Source: docs.lemonsqueezy.com/help/webhooks (event types, signing requests) and /api/subscriptions,
+/api/subscription-invoices. `data` is a subscription, or for payments one of its invoices.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
+
+from socialpub.domain.shapes.common import Instant
+
+ID_MAX = 100
+
+
+def _id(value: object) -> str:
+    """An id, which is a number in one place and text in another."""
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return str(value)
+    raise PydanticCustomError("id_type", "Input should be an id")
+
+
+Id = Annotated[str, BeforeValidator(_id), StringConstraints(min_length=1, max_length=ID_MAX)]
+
+
+class ReceivedBody(TypedDict):
+    """That a notice came in."""
+
+    received: Literal[True]
+
+
+class Foreign(BaseModel):
+    """Somebody else's body: nothing is coerced, and fields that are not named here may be there."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, hide_input_in_errors=True)
+
+
+class Meta(Foreign):
+    """What a notice says of itself."""
+
+    event_name: Annotated[str, StringConstraints(max_length=ID_MAX)]
+    custom_data: Any = None
+
+    @property
+    def organization(self) -> str | None:
+        """The organization that the checkout was for."""
+        named = self.custom_data.get("organization_id") if isinstance(self.custom_data, dict) else None
+        return named if isinstance(named, str) else None
+
+
+class Heading(Foreign):
+    """Enough of any notice to know whether it matters."""
+
+    meta: Meta
+
+
+class SubscriptionFacts(Foreign):
+    """A subscription as it is since `updated_at`."""
+
+    variant_id: Id
+    status: str
+    renews_at: Instant | None = None
+    ends_at: Instant | None = None
+    created_at: Instant
+    updated_at: Instant
+
+
+class SubscriptionData(Foreign):
+    id: Id
+    attributes: SubscriptionFacts
+
+
+class AboutSubscription(Foreign):
+    """A notice about a subscription."""
+
+    meta: Meta
+    data: SubscriptionData
+
+
+class InvoiceFacts(Foreign):
+    """An invoice as it is since `updated_at`."""
+
+    subscription_id: Id
+    updated_at: Instant
+
+
+class InvoiceData(Foreign):
+    attributes: InvoiceFacts
+
+
+class AboutInvoice(Foreign):
+    """A notice about a payment."""
+
+    meta: Meta
+    data: InvoiceData
