@@ -62,6 +62,9 @@ def _say_ready(settings: Settings, setup_token: str | None) -> None:
             f"Nobody can sign in yet. Make the first owner, once: {settings.base_url}/setup/{setup_token}",
             file=sys.stderr,
         )
+        if not settings.server.base_url:
+            port = settings.server.port
+            print(f"From another machine, first: ssh -L {port}:127.0.0.1:{port} YOU@THIS-SERVER", file=sys.stderr)
 
 
 @contextlib.contextmanager
