@@ -37,6 +37,7 @@ GROWS = {  # rows of a server with a million posts
     "connect_attempt": 2_000,
     "webhook_delivery": 2_000_000,
     "webhook_attempt": 2_000_000,
+    "notification": 200_000,
 }
 
 # Partial indexes that hold what is open, and nothing of what has come to an end: to walk through one is no growth.

@@ -37,24 +37,38 @@ class Got:
         return own in signatures and standard in self.headers["webhook-signature"].split(" ")
 
 
-Answer = Callable[[Got], int]
+@dataclass(frozen=True)
+class Said:
+    """An answer in a form of its own."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Answer = Callable[[Got], "int | Said"]
 
 
 @dataclass
 class Sink:
-    """What came, and how it is answered: `answer` gives the status, and may wait."""
+    """What came, and how it is answered: `answer` gives the status, or all that is said, and may wait."""
 
     answer: Answer = lambda got: 204
     got: list[Got] = field(default_factory=list)
     location: str = "/elsewhere"  # of a redirect
     url: str = ""
+    origin: str = ""
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def take(self, got: Got) -> int:
+    def take(self, got: Got) -> Said:
         with self._changed:
             self.got.append(got)
             self._changed.notify_all()
-        return self.answer(got)
+        said = self.answer(got)
+        if isinstance(said, Said):
+            return said
+        headers = {"Location": self.location} if 300 <= said < 400 else {}
+        return Said(said, f"status {said}".encode() if said != 204 else b"", headers)
 
     def wait(self, count: int, seconds: float = 30) -> list[Got]:
         """The calls, once there are so many."""
@@ -75,15 +89,14 @@ def listening(answer: Answer = lambda got: 204) -> Iterator[Sink]:
             body = self.rfile.read(length)
             if len(body) < length:  # the caller was killed meanwhile: that is no call
                 return
-            status = sink.take(Got(self.path, {name.lower(): value for name, value in self.headers.items()}, body))
-            said = f"status {status}".encode() if status != 204 else b""
+            said = sink.take(Got(self.path, {name.lower(): value for name, value in self.headers.items()}, body))
             with contextlib.suppress(OSError):  # whoever called may have given up
-                self.send_response(status)
-                if 300 <= status < 400:
-                    self.send_header("Location", sink.location)
-                self.send_header("Content-Length", str(len(said)))
+                self.send_response(said.status)
+                for name, value in said.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(said.body)))
                 self.end_headers()
-                self.wfile.write(said)
+                self.wfile.write(said.body)
 
         def log_message(self, format: str, *values: object) -> None:
             """Nobody reads it."""
@@ -93,7 +106,8 @@ def listening(answer: Answer = lambda got: 204) -> Iterator[Sink]:
         daemon_threads = True
 
     server = Server(("127.0.0.1", 0), Handler)
-    sink.url = f"http://127.0.0.1:{server.server_port}/hooks"
+    sink.origin = f"http://127.0.0.1:{server.server_port}"
+    sink.url = f"{sink.origin}/hooks"
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     try:
         yield sink

@@ -16,7 +16,7 @@ from socialpub.store.models import row_of, row_where, rows_where, the_row
 ROOT = Path(__file__).parents[1] / "socialpub"
 OWNED = {
     "Account", "ApiKey", "Attempt", "Audit", "Batch", "ConnectAttempt", "Device", "Event", "Idempotency", "Intent",
-    "Media", "Post", "Profile", "Session", "Usage", "User",
+    "Media", "Notification", "NotificationChannel", "Post", "Profile", "Session", "Usage", "User",
 }  # fmt: skip
 TABLES = {getattr(models, name)._meta.table_name for name in OWNED}
 STATEMENT = re.compile(r"\b(?:FROM|JOIN|UPDATE)\s+(\w+)")
@@ -48,6 +48,7 @@ KNOWN = {
     "accounts/versions": {"_tell_all"},
     "media/files": {"are_named", "_needed"},
     "media/library": {"public", "assets_of"},
+    "notifications/outbox": {"_record", "look", "soonest"},
     "people/audit": {"purge"},
     "people/limits": {"_find", "keep", "purge"},
     "people/sessions": {"begin", "end", "end_all", "device_of", "_remember"},

@@ -12,9 +12,9 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from socialpub.base import guard, private, troubles
@@ -45,6 +45,12 @@ NO_SETTINGS = ("SOCIALPUB_KEY", "SOCIALPUB_TEST", "SOCIALPUB_FAULTS")  # read el
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _WITH_PORT = re.compile(r"\[([0-9A-Fa-f:.%]+)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
+
+
+_ATOM, _LABEL = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+", "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+MAILBOX = rf"^{_ATOM}(?:\.{_ATOM})*@{_LABEL}(?:\.{_LABEL})*$"
+"""A bare e-mail address that every mail server takes: no name beside it, nothing quoted, ASCII alone."""
+MAILBOX_MAX = 254
 
 
 def bare_address(text: str) -> str:
@@ -138,7 +144,8 @@ class Webhooks(Section):
     """The headers of a delivery begin with this: {header_prefix}-Signature, {header_prefix}-Event and so on."""
     allowed_hosts: list[str] = []
     """Receivers that may be private or plain http: names ("n8n"), addresses, and networks ("10.0.0.0/8", which lifts
-    the check of the address alone: a name that resolves into it must still be https). This is for webhooks only.
+    the check of the address alone: a name that resolves into it must still be https). This is for webhooks, and for
+    notification channels that have an address, such as an ntfy server of your own; for nothing else.
     """
     timeout: Duration = Field(10.0, ge=1, le=60)
     """How long a receiver may take to answer, in all."""
@@ -150,6 +157,48 @@ class Webhooks(Section):
     def _hosts(cls, value: list[str]) -> list[str]:
         guard.allowed(value)
         return value
+
+
+class Smtp(Section):
+    host: str = Field("", pattern=r"^[A-Za-z0-9.:_-]{0,253}$")
+    """The mail server that takes notifications by e-mail; empty: none are sent by e-mail."""
+    port: int = Field(587, ge=1, le=65535)
+    """Its port: usually 587 with starttls, 465 with tls, 25 with none."""
+    security: Literal["starttls", "tls", "none"] = "starttls"
+    """How the connection is secured: by STARTTLS, by TLS from the first byte, or not at all (a relay on this machine).
+    The server's certificate must be that of its host.
+    """
+    username: str = ""
+    """The name to log in with; empty: without a login. A login needs `starttls` or `tls`."""
+    password: str = ""
+    """The password for it."""
+    sender: str = ""
+    """The address that notifications come from."""
+    ca_file: str = ""
+    """A file with certificates that are trusted too, for a mail server with a certificate of its own; empty: none."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if not self.host:
+            return self
+        if len(self.sender) > MAILBOX_MAX or not re.fullmatch(MAILBOX, self.sender):
+            raise ValueError("sender must be an e-mail address, such as socialpub@example.org")
+        if self.ca_file and not Path(self.ca_file).is_file():
+            raise ValueError("ca_file is not there")
+        if bool(self.username) != bool(self.password):
+            raise ValueError("username and password go together")
+        if self.username and self.security == "none":
+            raise ValueError('a password is only sent over TLS: security must be "starttls" or "tls"')
+        return self
+
+
+class Notifications(Section):
+    window: Duration = Field(seconds("15m"), ge=1, le=seconds("1d"))
+    """The first failure of a cause is told at once; what else it causes within this time is told in one message at its
+    end. While the cause lasts, each such message comes after twice the time of the one before, up to a day.
+    """
+    telegram_api: str = Field("https://api.telegram.org", pattern=r"^https?://[^/\s?#]+$")
+    """Where bots of Telegram are reached."""
 
 
 class Tokens(Section):
@@ -216,6 +265,8 @@ class Retention(Section):
     """How long events are kept, and their deliveries to webhooks: `GET /v1/events` and redelivery reach back so far.
     Those of posts that are still open stay, and so do deliveries that are still to be made.
     """
+    notifications: Duration = Field(seconds("90d"), ge=seconds("2d"))
+    """How long it is kept what people were told; what is still to be sent stays."""
     intents: Duration = Field(seconds("365d"), ge=seconds("7d"))
     """How long it is kept what was sent for a published post, so that nothing is sent or bound twice; at least 7 days.
     Of a post that is not published it stays.
@@ -249,6 +300,8 @@ class Settings(BaseSettings):
     limits: Limits = Limits()
     media: Media = Media()
     webhooks: Webhooks = Webhooks()
+    notifications: Notifications = Notifications()
+    smtp: Smtp = Smtp()
     tokens: Tokens = Tokens()
     publishing: Publishing = Publishing()
     scheduling: Scheduling = Scheduling()

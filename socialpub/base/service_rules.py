@@ -257,6 +257,19 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
         status=409,
     ),
     ServiceRule(
+        "notification.channels.max",
+        _V,
+        "The organization has as many notification channels as it may.",
+        "Delete a channel that is no longer needed.",
+        status=409,
+    ),
+    ServiceRule(
+        "notification.email.off",
+        _V,
+        "This server sends no e-mail: its settings name no mail server.",
+        "Have the operator set smtp.host and smtp.sender, or choose another kind of channel.",
+    ),
+    ServiceRule(
         "profile.delete.not_empty",
         _V,
         "The profile still owns accounts.",

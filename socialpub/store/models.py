@@ -441,6 +441,62 @@ class WebhookAttempt(BaseModel):
     response_body = TextField(null=True)
 
 
+class NotificationChannel(BaseModel):
+    """Where people of an organization are told. `secret` says where, sealed; `shown` what of that may be seen."""
+
+    row: ClassVar[type[rows.NotificationChannelRow]] = rows.NotificationChannelRow
+    id = TextField(primary_key=True)
+    organization = refers_to(Organization, "organization", index=True)
+    profile = refers_to(Profile, "profile", null=True)
+    kind = TextField()
+    shown = TextField()  # JSON
+    events = TextField(default="[]")  # JSON: the types that are told; none named: those that need somebody
+    description = TextField(null=True)
+    active = BooleanField(default=True)
+    secret = TextField()
+    failing_since = BigIntegerField(null=True)  # every message since then has failed
+    last_delivery_at = BigIntegerField(null=True)
+    last_failure_reason = TextField(null=True)
+    created_at = BigIntegerField()
+    updated_at = BigIntegerField()
+    deleted_at = BigIntegerField(null=True)
+
+
+class Notification(BaseModel):
+    """A message to people about one cause: written with what has happened, sent from here."""
+
+    row: ClassVar[type[rows.NotificationRow]] = rows.NotificationRow
+    number = AutoField()
+    id = TextField(unique=True)
+    channel = refers_to(NotificationChannel, "channel")
+    organization = refers_to(Organization, "organization")
+    profile = refers_to(Profile, "profile", null=True)
+    type = TextField()
+    cause = TextField()  # what several have in common, so that one message tells of them
+    data = TextField()  # JSON: of the first of them
+    count = IntegerField(default=1)  # how many they are
+    follows = BooleanField(default=False)  # a message about this cause went before
+    window_ms = BigIntegerField()
+    ends_at = BigIntegerField()  # until then, more of the cause is told in one message that follows
+    status = TextField(default="pending")  # pending, succeeded, failed
+    attempts = IntegerField(default=0)
+    next_attempt_at = BigIntegerField(null=True)
+    last_status_code = IntegerField(null=True)
+    last_error = TextField(null=True)
+    created_at = BigIntegerField()
+    updated_at = BigIntegerField()
+
+    class Meta:
+        indexes = ((("organization", "number"), False), (("channel", "cause", "number"), False))
+
+
+Notification.add_index(
+    Notification.index(
+        Notification.channel, Notification.next_attempt_at, Notification.number, name="notification_due"
+    ).where(SQL("status = 'pending'"))
+)
+
+
 class Idempotency(BaseModel):
     """An Idempotency-Key and the answer it replays; `id` is the SHA-256 of its whole scope."""
 
@@ -597,6 +653,8 @@ TABLES = (
     WebhookEndpoint,
     WebhookDelivery,
     WebhookAttempt,
+    NotificationChannel,
+    Notification,
     Idempotency,
     Usage,
     Subscription,

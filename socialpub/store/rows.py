@@ -304,6 +304,46 @@ class WebhookAttemptRow(TypedDict):
     response_body: str | None
 
 
+class NotificationChannelRow(TypedDict):
+    id: str
+    organization: str
+    profile: str | None
+    kind: str
+    shown: str
+    events: str
+    description: str | None
+    active: bool
+    secret: str
+    failing_since: int | None
+    last_delivery_at: int | None
+    last_failure_reason: str | None
+    created_at: int
+    updated_at: int
+    deleted_at: int | None
+
+
+class NotificationRow(TypedDict):
+    number: int
+    id: str
+    channel: str
+    organization: str
+    profile: str | None
+    type: str
+    cause: str
+    data: str
+    count: int
+    follows: bool
+    window_ms: int
+    ends_at: int
+    status: DeliveryStatus
+    attempts: int
+    next_attempt_at: int | None
+    last_status_code: int | None
+    last_error: str | None
+    created_at: int
+    updated_at: int
+
+
 class IdempotencyRow(TypedDict):
     id: str
     organization: str

@@ -13,7 +13,18 @@ from socialpub.domain.act import MANAGERS
 from socialpub.domain.core.service import Service, width
 from socialpub.domain.engine.engine import Engine
 from socialpub.web import bodies, errors, http
-from socialpub.web.api import accounts, billing, catalogue, events, keys, media, posts, profiles, webhooks
+from socialpub.web.api import (
+    accounts,
+    billing,
+    catalogue,
+    events,
+    keys,
+    media,
+    notifications,
+    posts,
+    profiles,
+    webhooks,
+)
 from socialpub.web.door import Door
 from socialpub.web.frame import Frame
 from socialpub.web.http import Arrival, Route
@@ -80,6 +91,16 @@ ROUTES: tuple[Route, ...] = (
           light=True),
     Route(POST, "/v1/webhook-deliveries/<delivery_id:str>/redeliver", webhooks.redeliver, "key", "writes",
           webhooks.REDELIVER),
+    Route(GET, "/v1/notification-channels", notifications.listing, "read", "reads", notifications.LISTING, light=True),
+    Route(POST, "/v1/notification-channels", notifications.create, "key", "writes", notifications.CREATE),
+    Route(GET, "/v1/notification-channels/<channel_id:str>", notifications.read, "read", "reads", notifications.READ,
+          light=True),
+    Route(PATCH, "/v1/notification-channels/<channel_id:str>", notifications.change, "key", "writes",
+          notifications.CHANGE),
+    Route(DELETE, "/v1/notification-channels/<channel_id:str>", notifications.delete, "key", "writes",
+          notifications.DELETE),
+    Route(POST, "/v1/notification-channels/<channel_id:str>/test", notifications.test, "key", "writes",
+          notifications.TEST),
     Route(GET, "/v1/platforms", catalogue.list_platforms, says=catalogue.LIST_PLATFORMS, light=True),
     Route(GET, "/v1/rules", catalogue.list_rules, says=catalogue.LIST_RULES, light=True),
     Route(GET, "/v1/errors", catalogue.list_errors, says=catalogue.LIST_ERRORS, light=True),

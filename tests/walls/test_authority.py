@@ -177,6 +177,17 @@ def _redeliver(office: Office) -> Send:
     return lambda: api.post(f"/v1/webhook-deliveries/{delivery}/redeliver")
 
 
+CHANNELS, CHANNEL = "/v1/notification-channels", "/v1/notification-channels/<channel_id:str>"
+NOBODY = {"to": {"kind": "slack", "url": "http://127.0.0.1:1/"}}
+
+
+def _channel(office: Office, method: str, tail: str = "", body: Any = None) -> Send:
+    """A request about a channel where nobody listens."""
+    api = office.alice.api
+    made = api.post(CHANNELS, json=NOBODY).json()["id"]
+    return lambda: api.request(method, f"{CHANNELS}/{made}{tail}", **({} if body is None else {"json": body}))
+
+
 KEYED: dict[str, Callable[[Office], Send]] = {
     "POST /v1/posts": _publish,
     "PATCH /v1/posts/<post_id:str>": _reschedule,
@@ -193,6 +204,10 @@ KEYED: dict[str, Callable[[Office], Send]] = {
     f"POST {HOOK}/rotate-secret": lambda office: _hook(office, "POST", "/rotate-secret"),
     f"POST {HOOK}/redeliver": lambda office: _hook(office, "POST", "/redeliver", {"since": "2026-01-01T00:00:00Z"}),
     "POST /v1/webhook-deliveries/<delivery_id:str>/redeliver": _redeliver,
+    f"POST {CHANNELS}": lambda office: lambda: office.alice.api.post(CHANNELS, json=NOBODY),
+    f"PATCH {CHANNEL}": lambda office: _channel(office, "PATCH", body={"active": False}),
+    f"DELETE {CHANNEL}": lambda office: _channel(office, "DELETE"),
+    f"POST {CHANNEL}/test": lambda office: _channel(office, "POST", "/test", {}),
 }
 
 

@@ -126,6 +126,7 @@ def test_what_succeeds_is_what_the_document_says(
     judge(api.get(f"/v1/media/{media}"), status=200)
     judge(api.delete(f"/v1/media/{media}"), status=200)
     webhooks(api, judge, lambda: api.publish(scheduled(alice, tomorrow())))
+    notifications(api, judge)
     by_key = [route for route in API_ROUTES if route.guard != "session"]
     assert {(name_of(route), status) for route in by_key for status in said_of(route).answers} - judge.seen == set()
 
@@ -143,6 +144,18 @@ def webhooks(api: Api, judge: Judge, happen: Callable[[], object]) -> None:
     judge(api.post(f"{here}/redeliver", json={"since": "2026-01-01T00:00:00Z"}), status=202)
     judge(api.post(f"{here}/test", json={}), status=200)
     judge(api.post(f"{here}/rotate-secret"), status=200)
+    judge(api.patch(here, json={"active": False}), status=200)
+    judge(api.delete(here), status=200)
+
+
+def notifications(api: Api, judge: Judge) -> None:
+    """Every request about channels; nobody listens where they lead."""
+    to = {"kind": "slack", "url": "http://127.0.0.1:1/"}
+    made = judge(api.post("/v1/notification-channels", json={"to": to}), status=201)["id"]
+    here = f"/v1/notification-channels/{made}"
+    for path in ("/v1/notification-channels", here):
+        judge(api.get(path), status=200)
+    judge(api.post(f"{here}/test", json={}), status=200)
     judge(api.patch(here, json={"active": False}), status=200)
     judge(api.delete(here), status=200)
 

@@ -139,6 +139,8 @@ ELSEWHERE = {
     "webhook.url.scheme": "web/test_webhooks.py",
     "webhook.url.address": "web/test_webhooks.py",
     "webhook.endpoints.max": "web/test_webhooks.py",
+    "notification.channels.max": "web/test_notifications.py",
+    "notification.email.off": "web/test_notifications.py",
 }
 
 REPLY = {"platform": "bluesky", "replyToUri": "at://did:plc:x/app.bsky.feed.post/3n2qaial32p6v", "replyToCid": "bafyx"}

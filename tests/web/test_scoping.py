@@ -23,6 +23,7 @@ from socialpub.web import app as web_app
 from socialpub.web.api import profiles
 from socialpub.web.app import ROUTES
 from socialpub.web.http import Call, Reply, Route
+from tests.chats import CHANNELS, add
 from tests.hooks import DELIVERIES, ENDPOINTS, deliveries, register
 from tests.kit import UNKNOWN_ID, Person, error_of, untouched
 from tests.web.test_http import address
@@ -82,6 +83,11 @@ def endpoint(world: World, person: Person) -> str:
     return str(register(person, "http://127.0.0.1:1/")["id"])
 
 
+def channel(world: World, person: Person) -> str:
+    """A channel where nobody listens."""
+    return str(add(person, {"kind": "slack", "url": "http://127.0.0.1:1/"})["id"])
+
+
 def delivery(world: World, person: Person) -> str:
     """A delivery that has ended, so that nothing changes by itself."""
     endpoint(world, person)
@@ -137,6 +143,10 @@ TOUCHES = [
         endpoint,
         in_profile=False,
     ),
+    Touch("read a channel", 200, lambda p, found: p.api.get(f"{CHANNELS}/{found}"), channel, False),
+    Touch("change a channel", 200, lambda p, found: p.api.patch(f"{CHANNELS}/{found}", json={}), channel, False),
+    Touch("delete a channel", 200, lambda p, found: p.api.delete(f"{CHANNELS}/{found}"), channel, False),
+    Touch("test a channel", 200, lambda p, found: p.api.post(f"{CHANNELS}/{found}/test", json={}), channel, False),
     Touch("read a delivery", 200, lambda p, found: p.api.get(f"{DELIVERIES}/{found}"), delivery),
     Touch("deliver again", 202, lambda p, found: p.api.post(f"{DELIVERIES}/{found}/redeliver"), delivery),
     Touch("publish to an account", 200, lambda p, found: p.api.publish(to(found)), account),
@@ -441,6 +451,7 @@ def test_the_test_of_the_table_is_whole() -> None:
     """Each route of the API that names a resource is touched above."""
     touched = {"/v1/posts/<post_id:str>", "/v1/posts/<post_id:str>/retry", "/v1/posts/<post_id:str>/settle"}
     touched |= {"/v1/accounts/<account_id:str>", "/v1/media/<media_id:str>"}
+    touched |= {f"{CHANNELS}/<channel_id:str>{tail}" for tail in ("", "/test")}
     touched |= {f"{ENDPOINTS}/<endpoint_id:str>{tail}" for tail in ("", "/test", "/rotate-secret", "/redeliver")}
     touched |= {f"{DELIVERIES}/<delivery_id:str>{tail}" for tail in ("", "/redeliver")}
     touched |= {

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from socialpub.base.compact import dumps
+from socialpub.domain.core import notices
 from socialpub.domain.core.service import Service
 from socialpub.store import sql
 from socialpub.store.db import Tx
@@ -51,7 +52,7 @@ def emit_all(service: Service, tx: Tx, organization: str, told: Sequence[Told], 
     last = sql.execute(accepting.EVENTS, (sql.json_of(rows), organization, request_id, now)).lastrowid
     assert last is not None, "rows were written"
     first = last - len(rows) + 1  # one statement numbers its rows one after the other
-    emitted = [Emitted(number, one.type, one.profile, one.post) for number, one in enumerate(told, first)]
+    emitted = [Emitted(number, one.type, one.profile, one.post, one.data) for number, one in enumerate(told, first)]
     address(service, tx, organization, emitted)
 
 
@@ -81,7 +82,7 @@ def emit(
     )
     number = sql.execute(publishing.EVENT, row).lastrowid
     assert number is not None, "a row was written"
-    address(service, tx, organization, [Emitted(number, type_, profile, post)])
+    address(service, tx, organization, [Emitted(number, type_, profile, post, data)])
     return event
 
 
@@ -108,16 +109,34 @@ class Emitted(NamedTuple):
     type: str
     profile: str | None
     post: str | None
+    data: Mapping[str, object]
 
 
 def address(service: Service, tx: Tx, organization: str, emitted: Sequence[Emitted]) -> None:
-    """Write a delivery of each event for each endpoint of the organization that it is for, in the same transaction."""
-    wanted = sql.every(webhooks.ENDPOINTS_OF, (organization,))
-    if not wanted:
-        return
+    """Write down, in the same transaction, to whom it is delivered: endpoints get each event, people one of a cause."""
+    endpoints, channels = [], []
+    for receiver, profile, types, is_channel in sql.every(webhooks.RECEIVERS_OF, (organization,)):
+        if is_channel:
+            channels.append(notices.Channel(receiver, organization, profile, types))
+        else:
+            endpoints.append((receiver, profile, json.loads(types)))
+    rung = _deliver(service, tx, organization, endpoints, emitted) if endpoints else set()
+    if channels:
+        rung |= notices.tell(service, tx, channels, [notices.News(one.type, one.profile, one.data) for one in emitted])
+    if rung:
+        tx.after_commit(lambda: service.ring_receivers(sorted(rung)))
+
+
+def _deliver(
+    service: Service,
+    tx: Tx,
+    organization: str,
+    endpoints: Sequence[tuple[str, str | None, list[str]]],
+    emitted: Sequence[Emitted],
+) -> set[str]:
+    """A delivery of each event for each endpoint that it is for; those endpoints."""
     rows: list[tuple[str | int | None, ...]] = []
-    for endpoint, profile, types in wanted:
-        chosen = json.loads(types)
+    for endpoint, profile, chosen in endpoints:
         for event in emitted:
             if profile in (None, event.profile) and (not chosen or event.type in chosen):
                 delivery = service.runtime.ids.prefixed("whd_")
@@ -125,5 +144,4 @@ def address(service: Service, tx: Tx, organization: str, emitted: Sequence[Emitt
                 rows.append((delivery, *told, service.now_ms))
     if rows:
         sql.change(webhooks.ADD, (sql.json_of(rows),))
-        rung = sorted({str(row[1]) for row in rows})
-        tx.after_commit(lambda: service.ring_receivers(rung))
+    return {str(row[1]) for row in rows}

@@ -12,7 +12,7 @@ from typing import Any
 from peewee import fn
 
 from socialpub.base import faults
-from socialpub.domain.core import copies, disk
+from socialpub.domain.core import copies, disk, notices
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.health import PausedReason
 from socialpub.store import sql
@@ -39,6 +39,7 @@ def take_over(service: Service, tx: Tx) -> InstanceRow:
     if copied:
         log.warning("this database may have been restored or copied: %s", copied)
         changes["paused"] = RESTORED
+        notices.tell_paused(service, tx, RESTORED)
     Instance.update(**changes).where(Instance.id == 1).execute()
     return the_row(Instance, 1)
 
@@ -120,9 +121,10 @@ def news() -> int:
     return int(sql.value(sweeps.NEWEST_EVENT) or 0)
 
 
-def pause(tx: Tx, reason: str) -> None:
-    """Nothing is published, refreshed or delivered from now on, unless there was a reason already."""
-    Instance.update(paused=reason).where(Instance.id == 1, Instance.paused.is_null()).execute()
+def pause(service: Service, tx: Tx, reason: str) -> None:
+    """Nothing is published, refreshed or delivered from now on, unless there was a reason already; people are told."""
+    if Instance.update(paused=reason).where(Instance.id == 1, Instance.paused.is_null()).execute():
+        notices.tell_paused(service, tx, reason)
 
 
 def resume(tx: Tx, reason: str | None) -> bool:

@@ -14,6 +14,7 @@ from socialpub.domain.engine.keeper import Keeper
 from socialpub.domain.engine.kinds import Bench
 from socialpub.domain.engine.wholeness import Wholeness
 from socialpub.domain.media import library
+from socialpub.domain.notifications import outbox
 from socialpub.domain.outbox.deliverer import Deliverer
 from socialpub.domain.people import signin
 from socialpub.domain.posts import unheard
@@ -35,7 +36,9 @@ class Engine:
         self.wholeness = Wholeness(service)
         self._workers = Workers(Bench(service, self.fetched, self.keeper.stopping.is_set))
         self.publish_now = self._workers.publish_now
-        self._deliverer = Deliverer(service, (deliver.Webhooks(),), lambda: self.paused is not None)
+        self._deliverer = Deliverer(
+            service, (deliver.Webhooks(), outbox.Notifications()), lambda: self.paused is not None
+        )
 
     @property
     def heartbeat(self) -> float:

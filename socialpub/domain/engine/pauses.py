@@ -112,7 +112,7 @@ class Pauses:
 
     def _pause(self, why: str) -> str:
         log.error("%s: publishing is paused until a platform's clock agrees, or: socialpub resume", why)
-        self._service.write(lambda tx: instance.pause(tx, instance.CLOCK)).result()
+        self._service.write(lambda tx: instance.pause(self._service, tx, instance.CLOCK)).result()
         self.held_back = True
         return instance.CLOCK
 

@@ -35,6 +35,7 @@ class History:
 # In this order: what was sent names its attempt.
 HISTORIES = (
     History("events", sweeps.PART_OF_EVENTS, (sweeps.FORGET_CALLS, sweeps.FORGET_DELIVERIES, sweeps.FORGET_EVENTS)),
+    History("notifications", sweeps.PART_OF_NOTIFICATIONS, (sweeps.FORGET_NOTIFICATIONS,)),
     History("intents", sweeps.PART_OF_INTENTS, (sweeps.FORGET_INTENTS,)),
     History("attempts", sweeps.PART_OF_ATTEMPTS, (sweeps.FORGET_ATTEMPTS,)),
 )

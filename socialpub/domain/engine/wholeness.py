@@ -55,7 +55,7 @@ class Wholeness:
             why,
         )
         try:
-            self._service.write(lambda tx: instance.pause(tx, instance.DAMAGED)).result()
+            self._service.write(lambda tx: instance.pause(self._service, tx, instance.DAMAGED)).result()
         except ApiError:
             log.critical("that it is damaged could not be written into it: the next start looks again")
         self.on_known()

@@ -71,6 +71,11 @@ PART_OF_ATTEMPTS = """
         SELECT rowid AS place, started_at AS at FROM attempt WHERE rowid > ? ORDER BY rowid LIMIT ?
     )
 """
+PART_OF_NOTIFICATIONS = """
+    SELECT max(place), min(at) FROM (
+        SELECT number AS place, created_at AS at FROM notification WHERE number > ? ORDER BY number LIMIT ?
+    )
+"""
 _DELIVERED = """event > ?1 AND event <= ?2 AND created_at < ?3
     AND (status <> 'pending' OR endpoint IN (SELECT id FROM webhook_endpoint WHERE deleted_at IS NOT NULL))"""
 FORGET_CALLS = f"DELETE FROM webhook_attempt WHERE delivery IN (SELECT number FROM webhook_delivery WHERE {_DELIVERED})"
@@ -81,6 +86,13 @@ FORGET_EVENTS = f"""
     WHERE number > ?1 AND number <= ?2 AND created_at < ?3 AND number < (SELECT max(number) FROM event)
     AND NOT EXISTS (SELECT 1 FROM post WHERE post.id = event.post AND {OPEN})
     AND NOT EXISTS (SELECT 1 FROM webhook_delivery WHERE webhook_delivery.event = event.number)
+"""
+FORGET_NOTIFICATIONS = """
+    DELETE FROM notification
+    WHERE number > ?1 AND number <= ?2 AND created_at < ?3
+    AND (status <> 'pending' OR channel IN (
+        SELECT id FROM notification_channel WHERE deleted_at IS NOT NULL OR NOT active
+    ))
 """
 FORGET_INTENTS = """
     DELETE FROM intent

@@ -2,10 +2,13 @@
 
 from socialpub.store.statements.events import DATA
 
-# For whom an event is: the endpoints of its organization (or profile) that want its type.
-ENDPOINTS_OF = """
-    SELECT id, profile, events FROM webhook_endpoint
-    WHERE organization = ? AND active AND deleted_at IS NULL
+# For whom an event is: the endpoints and channels of its organization (or profile) that want its type.
+RECEIVERS_OF = """
+    SELECT id, profile, events, 0 FROM webhook_endpoint
+    WHERE organization = ?1 AND active AND deleted_at IS NULL
+    UNION ALL
+    SELECT id, profile, events, 1 FROM notification_channel
+    WHERE organization = ?1 AND active AND deleted_at IS NULL
 """
 
 # Of a JSON list of [id, endpoint, organization, profile, event, type, post, now].

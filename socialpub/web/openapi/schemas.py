@@ -16,6 +16,7 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.domain.core.events import EVENTS
 from socialpub.domain.shapes.errors import ErrorEnvelope
 from socialpub.domain.shapes.events import EVENT_DATA, EventBody
+from socialpub.domain.shapes.notifications import ChannelTarget, NoticeType
 from socialpub.domain.shapes.posts import MediaEntry, Options
 from socialpub.store.rows import PostStatus
 from socialpub.web.http import Route
@@ -28,8 +29,9 @@ ENUMS: dict[str, tuple[str, ...]] = {
     "PostStatus": get_args(PostStatus),
     "ErrorCode": tuple(ERRORS),
     "EventType": tuple(EVENTS),
+    "NoticeType": get_args(NoticeType),
 }
-UNIONS: dict[str, Any] = {"MediaEntry": MediaEntry, "Options": Options}
+UNIONS: dict[str, Any] = {"MediaEntry": MediaEntry, "Options": Options, "ChannelTarget": ChannelTarget}
 """What a field may be one of; by these names code generators make one type of each."""
 
 

@@ -126,7 +126,7 @@ def test_tokens_that_could_not_be_written_are_written_soon_also_while_publishing
     with monkeypatch.context() as full:
         full.setattr(tokens, "_store", no_space)
         assert publish(alice, "without space")[0]["status"] == "published"
-        server.service.write(lambda tx: instance.pause(tx, instance.RESTORED)).result()
+        server.service.write(lambda tx: instance.pause(server.service, tx, instance.RESTORED)).result()
         assert eventually(lambda: server.engine.paused == instance.RESTORED)
     assert eventually(lambda: server.rows(Account, id=alice.bluesky)[0]["renewal_at"] is None)
 

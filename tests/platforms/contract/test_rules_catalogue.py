@@ -165,6 +165,8 @@ ADDED_SERVICE = {
     "http.request",
     "http.timeout",
     "media.quota",
+    "notification.channels.max",
+    "notification.email.off",
     "service.stopping",
     "webhook.endpoints.max",
 }

@@ -1,0 +1,128 @@
+"""What people are told: a row for each channel, written with what has happened, and one for each cause.
+
+Ten posts that fail because an account is broken, or a platform is down, are one cause. The first is told at once. What
+comes within the window after it joins one row that waits for the window's end, so that it is told in one message; the
+window after that is twice as long. All of it stands in the rows, so a start goes on where the run before ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from socialpub.base.compact import dumps
+from socialpub.domain.core.service import Service
+from socialpub.domain.shapes.notifications import PAUSED
+from socialpub.store import sql
+from socialpub.store.db import Tx
+from socialpub.store.statements import notifications as statements
+
+DEFAULTS = ("post.failed", "post.rejected", "token.expiring", "token.revoked", PAUSED)
+"""What a channel that names no types is told: what needs somebody."""
+WINDOW_MAX_MS = 24 * 3600 * 1000
+
+
+class Channel(NamedTuple):
+    """A channel that somebody is told on, and what: the JSON of the types, none for `DEFAULTS`."""
+
+    id: str
+    organization: str
+    profile: str | None
+    types: str
+
+    def wants(self, type_: str, profile: str | None) -> bool:
+        """Whether something that happened in this profile (None: to the whole organization) is told here."""
+        return self.profile in (None, profile) and type_ in (json.loads(self.types) or DEFAULTS)
+
+
+class News(NamedTuple):
+    """Something that has happened, and that somebody may want to be told."""
+
+    type: str
+    profile: str | None
+    data: Mapping[str, Any]
+
+
+class _Newest(NamedTuple):
+    """The newest row of a cause on a channel."""
+
+    number: int
+    status: str
+    attempts: int
+    next_attempt_at: int | None
+    follows: bool
+    window_ms: int
+    ends_at: int
+
+    def gathers(self, now: int) -> bool:
+        """Whether it still waits for the end of a window: more of the cause joins it."""
+        return (
+            bool(self.follows) and not self.attempts and self.next_attempt_at is not None and self.next_attempt_at > now
+        )
+
+
+def tell(service: Service, tx: Tx, channels: Sequence[Channel], news: Sequence[News]) -> set[str]:
+    """Write down who is told what, in the caller's transaction; the channels with a new row."""
+    rung = set()
+    for one in news:
+        wanting = [channel for channel in channels if channel.wants(one.type, one.profile)]
+        cause = cause_of(one.type, one.data) if wanting else None
+        if cause is not None:
+            rung |= {channel.id for channel in wanting if _told(service, tx, channel, one, cause)}
+    return rung
+
+
+def tell_paused(service: Service, tx: Tx, reason: str) -> None:
+    """Publishing is paused from now on: every organization is told that wants to be."""
+    rung = set()
+    for row in sql.every(statements.ALL_CHANNELS):
+        channel = Channel(*row)
+        rung |= tell(service, tx, [channel], [News(PAUSED, channel.profile, {"reason": reason})])
+    if rung:
+        tx.after_commit(lambda: service.ring_receivers(sorted(rung)))
+
+
+def _told(service: Service, tx: Tx, channel: Channel, news: News, cause: str) -> bool:
+    """Join the row that waits, or write a new one; whether it did that."""
+    now = service.now_ms
+    found = sql.first(statements.NEWEST, (channel.id, cause))
+    newest = _Newest(*found) if found else None
+    if newest is not None and newest.gathers(now):
+        sql.change(statements.JOIN, (now, newest.number))
+        return False
+    due, window = now, int(service.runtime.settings.notifications.window * 1000)
+    follows = newest is not None and newest.ends_at > now
+    if newest is not None and follows:
+        due, window = newest.ends_at, min(2 * newest.window_ms, WINDOW_MAX_MS)
+    row = (service.runtime.ids.prefixed("ntf_"), channel.id, channel.organization, news.profile, news.type, cause)
+    sql.change(statements.ADD, (*row, dumps(news.data), follows, window, due + window, due, now))
+    return True
+
+
+# --- Causes --------------------------------------------------------------------------------------------------------
+
+
+def cause_of(type_: str, data: Mapping[str, Any]) -> str | None:
+    """What this has in common with others, which are told together; None for what nobody is told: it is tried again."""
+    if type_ in ("post.failed", "post.rejected"):
+        return None if data.get("willRetry") else _cause_of_failure(data)
+    if type_ == "token.revoked":
+        return _account(data)
+    common = next((name for name in ("batchId", "accountId", "platform", "reason") if name in data), None)
+    return f"{type_} {data[common]}" if common else type_
+
+
+def _cause_of_failure(data: Mapping[str, Any]) -> str:
+    """A broken account is one cause whatever fails by it, a platform that is down too, and a server that was down."""
+    error = data["error"]
+    why = f"{error['code']} {error.get('rule', '')}"
+    if error["code"] == "platform_auth_failed":
+        return _account(data)
+    if error["code"] == "platform_unavailable":
+        return f"{data['platform']} {why}"
+    return why if error["code"] == "internal_error" else f"{data['accountId']} {why}"
+
+
+def _account(data: Mapping[str, Any]) -> str:
+    return f"account {data['accountId']}"

@@ -1,0 +1,183 @@
+"""Channels: where people of an organization are told. Where one leads is sealed whole; a part of it may be shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from socialpub.base.errors import ApiError, refuse
+from socialpub.base.runtime import iso
+from socialpub.domain.core.service import Service
+from socialpub.domain.notifications import email
+from socialpub.domain.outbox import addresses
+from socialpub.domain.people.actor import Actor, Done
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes.common import DeletedBody
+from socialpub.domain.shapes.notifications import (
+    ChannelBody,
+    ChannelChange,
+    ChannelRequest,
+    ChannelTarget,
+    EmailTarget,
+    ShownTarget,
+)
+from socialpub.store.db import Tx
+from socialpub.store.models import NotificationChannel, row_where, rows_where
+from socialpub.store.rows import NotificationChannelRow
+
+PREFIX = "nch_"
+PER_ORGANIZATION = 50
+NTFY = "https://ntfy.sh"
+SHOWN_AS_IT_IS = ("kind", "address", "chatId")
+TAIL = 4  # characters that are shown of a secret, where it is much longer
+
+
+# --- Looking -----------------------------------------------------------------------------------------------------
+
+
+def body(row: NotificationChannelRow) -> ChannelBody:
+    """A channel as the API shows it."""
+    return {
+        "id": row["id"],
+        "to": json.loads(row["shown"]),
+        "events": json.loads(row["events"]),
+        "description": row["description"],
+        "active": bool(row["active"]),
+        "profileId": row["profile"],
+        "lastDeliveryAt": iso(row["last_delivery_at"]),
+        "lastFailureReason": row["last_failure_reason"],
+        "createdAt": iso(row["created_at"]),
+        "updatedAt": iso(row["updated_at"]),
+    }
+
+
+def listed(scope: Scope) -> list[ChannelBody]:
+    """The channels of the scope, oldest first."""
+    return [body(row) for row in rows_where(NotificationChannel, _within(scope), order=NotificationChannel.id)]
+
+
+def find(scope: Scope, channel: str) -> NotificationChannelRow:
+    """A channel of the scope; ApiError `not_found`."""
+    row: NotificationChannelRow | None = row_where(
+        NotificationChannel, _within(scope) & (NotificationChannel.id == channel)
+    )
+    if row is None:
+        raise ApiError("not_found", "There is no notification channel with this id.")
+    return row
+
+
+def _within(scope: Scope) -> Any:
+    here = (NotificationChannel.organization == scope.organization) & NotificationChannel.deleted_at.is_null()
+    return here if scope.profile is None else here & (NotificationChannel.profile == scope.profile)
+
+
+# --- Changing ----------------------------------------------------------------------------------------------------
+
+
+async def check(service: Service, organization: str, to: ChannelTarget) -> None:
+    """ApiError for a target where nothing is sent: a private address, or e-mail without a mail server."""
+    if isinstance(to, EmailTarget):
+        email.check(service)
+    elif url := _secret(to).get("url"):
+        await addresses.check_address(service, organization, url)
+
+
+def create(tx: Tx, who: Actor, request: ChannelRequest) -> Done:
+    """The new channel; ApiError `notification.channels.max`."""
+    service, scope, now = who.service, who.scope, who.service.now_ms
+    here = (NotificationChannel.organization == scope.organization) & NotificationChannel.deleted_at.is_null()
+    if NotificationChannel.select().where(here).count() >= PER_ORGANIZATION:
+        raise refuse("notification.channels.max", f"The organization has {PER_ORGANIZATION} notification channels.")
+    channel = service.runtime.ids.prefixed(PREFIX)
+    row: NotificationChannelRow = {
+        "id": channel,
+        "organization": scope.organization,
+        "profile": scope.profile,
+        "kind": request.to.kind,
+        "shown": _shown(request.to),
+        "events": _types(request.events),
+        "description": request.description,
+        "active": True,
+        "secret": _seal(service, channel, request.to),
+        "failing_since": None,
+        "last_delivery_at": None,
+        "last_failure_reason": None,
+        "created_at": now,
+        "updated_at": now,
+        "deleted_at": None,
+    }
+    NotificationChannel.insert(**row).execute()
+    return Done(body(row), 201)
+
+
+def change(tx: Tx, who: Actor, channel: str, request: ChannelChange) -> ChannelBody:
+    """The channel with what was asked changed; ApiError `not_found`."""
+    service, row = who.service, find(who.scope, channel)
+    changes: dict[str, object] = {"updated_at": service.now_ms}
+    if request.to is not None:
+        to = request.to
+        changes |= {"kind": to.kind, "shown": _shown(to), "secret": _seal(service, row["id"], to)}
+    if request.events is not None:
+        changes["events"] = _types(request.events)
+    if request.description is not None:
+        changes["description"] = request.description
+    if request.active is not None:
+        changes |= {"active": request.active} | ({"failing_since": None} if request.active else {})
+    NotificationChannel.update(**changes).where(NotificationChannel.id == row["id"]).execute()
+    tx.after_commit(lambda: service.ring_receivers([row["id"]]))  # what was pending may go out now
+    return body(find(who.scope, channel))
+
+
+def delete(tx: Tx, who: Actor, channel: str) -> DeletedBody:
+    """`{id, deleted}`; what was still to be told there is not. ApiError `not_found`."""
+    row = find(who.scope, channel)
+    gone = {"active": False, "deleted_at": who.service.now_ms, "secret": "", "shown": "{}"}
+    NotificationChannel.update(**gone).where(NotificationChannel.id == row["id"]).execute()
+    return {"id": row["id"], "deleted": True}
+
+
+def _types(wanted: list[str] | None) -> str:
+    return json.dumps(list(dict.fromkeys(wanted or [])))
+
+
+# --- Secrets -----------------------------------------------------------------------------------------------------
+
+
+def open_secret(service: Service, channel: str, sealed: str) -> dict[str, Any]:
+    """Where a channel leads, in the clear."""
+    secret: dict[str, Any] = json.loads(service.runtime.vault.open(sealed, _place(channel)))
+    return secret
+
+
+def _seal(service: Service, channel: str, to: ChannelTarget) -> str:
+    return service.runtime.vault.seal(json.dumps(_secret(to)).encode(), _place(channel))
+
+
+def _place(channel: str) -> tuple[str, str, str]:
+    return ("notification_channel", "secret", channel)
+
+
+def _secret(to: ChannelTarget) -> dict[str, Any]:
+    given = to.model_dump(by_alias=True, exclude_none=True)
+    return {"url": NTFY, **given} if to.kind == "ntfy" else given
+
+
+def _shown(to: ChannelTarget) -> str:
+    """What may be seen of a target, as JSON."""
+    shown = {name: _seen(to.kind, name, value) for name, value in _secret(to).items()}
+    target: ShownTarget = {"kind": to.kind, **shown}  # type: ignore[typeddict-item]
+    return json.dumps(target)
+
+
+def _seen(kind: str, name: str, value: str) -> str:
+    if name in SHOWN_AS_IT_IS or (kind == "ntfy" and name == "url"):
+        return value
+    if name != "url":
+        return _tail(value)
+    scheme, _, rest = value.partition("://")
+    host, _, path = rest.partition("/")
+    return f"{scheme}://{host}/{_tail(path)}"
+
+
+def _tail(secret: str) -> str:
+    return "…" + (secret[-TAIL:] if len(secret) >= 4 * TAIL else "")

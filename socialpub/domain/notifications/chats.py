@@ -1,0 +1,152 @@
+"""Chats and push services: each takes JSON in a form of its own, in which no name of a user is a command or a mention.
+
+The forms are documented: ntfy at docs.ntfy.sh/publish (publish as JSON), Slack at docs.slack.dev (incoming webhooks,
+formatting text), Discord at docs.discord.com (execute webhook), Telegram at core.telegram.org/bots/api (sendMessage).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from socialpub.base import net, redact
+from socialpub.base.compact import dumps
+from socialpub.domain.core.service import Service
+from socialpub.domain.notifications.words import Message
+from socialpub.domain.outbox.calls import ANSWER_MAX, End, answered
+
+Secret = Mapping[str, Any]
+WAIT_MAX = 3600  # seconds that a receiver may ask to be left alone for
+NTFY_MAX = 4096  # bytes; what is longer becomes a file
+SLACK_MAX = 4000
+DISCORD_MAX = 2000
+TELEGRAM_MAX = 4096
+NO_EMBEDS = 1 << 2  # Discord's flag SUPPRESS_EMBEDS
+HIGH, USUAL = 4, 3  # ntfy's priorities
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call: what is sent, and where. `guarded`: a user named the address."""
+
+    url: str
+    body: Mapping[str, Any]
+    hidden: tuple[str, ...]
+    """What of it must not come back in what is shown of the answer."""
+    headers: Mapping[str, str]
+    guarded: bool = True
+
+
+def send(service: Service, asked: Request) -> End:
+    """Make a call; how it ended. ApiError where no answer came."""
+    runtime = service.runtime
+    policy = runtime.webhook_policy if asked.guarded else runtime.http_policy(guarded=False)
+    with runtime.open_http(policy) as http:
+        reply = http.request(
+            "POST",
+            asked.url,
+            headers={"Content-Type": "application/json", **asked.headers},
+            content=dumps(asked.body).encode("utf-8", "replace"),
+            deadline=runtime.settings.webhooks.timeout,
+            max_bytes=ANSWER_MAX,
+        )
+    end = answered(reply)
+    shown = redact.without(end.response or "", asked.hidden)
+    busy = reply.status in (408, 429)
+    return replace(end, response=shown, final=end.final and not busy, wait=_wait(reply) if busy else 0)
+
+
+def _wait(reply: net.Reply) -> int:
+    """The seconds that the receiver asks for: in a header, or (Discord, Telegram) in its JSON."""
+    said = reply.record()
+    inside = said.get("parameters") if isinstance(said.get("parameters"), dict) else said
+    asked = inside.get("retry_after") if isinstance(inside, dict) else None
+    seconds = asked if isinstance(asked, int | float) and not isinstance(asked, bool) else reply.retry_after
+    return max(0, min(int(seconds or 0) + 1, WAIT_MAX)) if seconds else 0
+
+
+# --- The forms -----------------------------------------------------------------------------------------------------
+
+
+def ntfy(service: Service, secret: Secret, message: Message) -> Request:
+    """Plain text, a title, a priority, and what a tap opens."""
+    topic, token = secret["topic"], secret.get("token")
+    body = {
+        "topic": topic,
+        "title": message.title,
+        "message": _fitted(message.text, NTFY_MAX, str, lambda text: len(text.encode("utf-8", "replace"))),
+        "priority": HIGH if message.urgent else USUAL,
+        "click": message.links[0],
+    }
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    hidden = (token, topic) if token else (topic,)
+    return Request(secret["url"].rstrip("/") + "/", body, hidden, headers)
+
+
+def slack(service: Service, secret: Secret, message: Message) -> Request:
+    """Text without Slack's marks; `&`, `<` and `>` are escaped, since `<!channel>` would call everybody."""
+    links = "\n".join(_slack_escaped(link) for link in message.links)
+    text = _fitted(f"{message.title}\n{message.text}", SLACK_MAX - len(links), lambda text: _slack_escaped(_calm(text)))
+    body = {"text": f"{text}\n{links}", "mrkdwn": False, "unfurl_links": False, "unfurl_media": False}
+    return Request(secret["url"], body, _path(secret["url"]), {})
+
+
+def discord(service: Service, secret: Secret, message: Message) -> Request:
+    """Text whose marks are escaped, that may mention nobody and shows no previews."""
+    links = "\n".join(f"<{link}>" for link in message.links)
+    room = DISCORD_MAX - len(links) - 1
+    text = _fitted(f"{message.title}\n{message.text}", room, lambda text: _discord_escaped(_calm(text)))
+    body = {"content": f"{text}\n{links}", "allowed_mentions": {"parse": []}, "flags": NO_EMBEDS}
+    return Request(secret["url"], body, _path(secret["url"]), {})
+
+
+def telegram(service: Service, secret: Secret, message: Message) -> Request:
+    """Plain text: without a mode of parsing nothing in it is a mark."""
+    links = "\n".join(message.links)
+    text = _fitted(f"{message.title}\n{message.text}", TELEGRAM_MAX - len(links) - 1, _calm)
+    token = secret["botToken"]
+    body = {"chat_id": secret["chatId"], "text": f"{text}\n{links}", "link_preview_options": {"is_disabled": True}}
+    api = service.runtime.settings.notifications.telegram_api
+    return Request(f"{api}/bot{token}/sendMessage", body, (token, token.partition(":")[2]), {}, guarded=False)
+
+
+FORMS: dict[str, Callable[[Service, Secret, Message], Request]] = {
+    "ntfy": ntfy,
+    "slack": slack,
+    "discord": discord,
+    "telegram": telegram,
+}
+
+
+# --- Text ----------------------------------------------------------------------------------------------------------
+
+_DISCORD_MARKS = re.compile(r"([\\*_~`|>#\[\]()<:-])")
+
+
+def _calm(text: str) -> str:
+    """A name after an `@` calls nobody: something without width stands between them."""
+    return text.replace("@", "@\u200b")
+
+
+def _slack_escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _discord_escaped(text: str) -> str:
+    return _DISCORD_MARKS.sub(r"\\\1", text)
+
+
+def _fitted(text: str, most: int, escape: Callable[[str], str], measure: Callable[[str], int] = len) -> str:
+    """As much of a text as fits once it is escaped; the end of a longer one is cut off."""
+    while measure(escape(text)) > most:
+        text = text[: len(text) * 9 // 10]
+    return escape(text)
+
+
+def _path(url: str) -> tuple[str, ...]:
+    """What of an address is as good as a password: its path, in parts."""
+    path = urlsplit(url).path
+    return (path, *path.split("/"))

@@ -1,0 +1,70 @@
+"""Notifications by e-mail: short plain text, handed to the mail server of the settings."""
+
+from __future__ import annotations
+
+import ipaddress
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import formatdate
+from urllib.parse import urlsplit
+
+from socialpub.base import mail, redact
+from socialpub.base.errors import refuse
+from socialpub.domain.core.service import Service
+from socialpub.domain.notifications.words import Message
+from socialpub.domain.outbox.calls import KEPT_MAX, End
+
+NAME = "socialpub"
+
+
+def check(service: Service) -> None:
+    """ApiError `notification.email.off` where the settings name no mail server."""
+    if not service.runtime.settings.smtp.host:
+        raise refuse("notification.email.off")
+
+
+def send(service: Service, to: str, message: Message, reference: str) -> End:
+    """Hand a message to the mail server; how that ended. `reference`: the same for every attempt at it."""
+    runtime, settings = service.runtime, service.runtime.settings
+    if not settings.smtp.host:
+        return End(error="This server has no mail server in its settings.", name="smtp_settings")
+    handed = mail.hand_over(
+        _server(service),
+        runtime.resolver,
+        settings.smtp.sender,
+        to,
+        written(service, to, message, reference),
+        deadline=settings.webhooks.timeout,
+    )
+    said = redact.without(handed.said, (settings.smtp.password,))[:KEPT_MAX]
+    return End(handed.code, handed.error, handed.kind, handed.final, said or None)
+
+
+def written(service: Service, to: str, message: Message, reference: str) -> bytes:
+    """The whole message. Every value of a header is checked or encoded by the library, so none can begin another."""
+    smtp, mailed = service.runtime.settings.smtp, EmailMessage(SMTP)
+    mailed["Subject"] = f"[{NAME}] {message.title}"
+    mailed["From"] = Address(NAME, addr_spec=smtp.sender)
+    mailed["To"] = Address(addr_spec=to)
+    mailed["Date"] = formatdate(service.now_ms / 1000)
+    mailed["Message-ID"] = f"<{reference}@{smtp.sender.partition('@')[2]}>"
+    mailed["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's holiday answers it
+    mailed.set_content("\n\n".join((message.text, "\n".join(message.links))) + "\n", cte="quoted-printable")
+    return mailed.as_bytes()
+
+
+def _server(service: Service) -> mail.MailServer:
+    smtp = service.runtime.settings.smtp
+    login = (smtp.username, smtp.password)
+    return mail.MailServer(smtp.host, smtp.port, smtp.security, *login, smtp.ca_file, _name(service.base_url))
+
+
+def _name(base_url: str) -> str:
+    """What this server calls itself before a mail server: its name, or its address as a literal (RFC 5321)."""
+    host = urlsplit(base_url).hostname or "localhost"
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    return f"[IPv6:{host}]" if address.version == 6 else f"[{host}]"

@@ -1,0 +1,118 @@
+"""The outbox of notifications: each message that is due on a channel, put into words, sent and written down."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from socialpub.base.fair import Share
+from socialpub.domain.core.service import Service
+from socialpub.domain.notifications import channels, chats, email, words
+from socialpub.domain.outbox import addresses
+from socialpub.domain.outbox.calls import GIVEN_UP_MS, Attempt, End, again_at, status_of, timed
+from socialpub.domain.outbox.deliverer import Errand, Found
+from socialpub.domain.shapes.notifications import PAUSED
+from socialpub.store import sql
+from socialpub.store.db import Tx
+from socialpub.store.statements import notifications as statements
+
+log = logging.getLogger("socialpub.notifications")
+
+ORDER = "channel"  # on one channel, one message after another
+
+
+class Due(NamedTuple):
+    """A message that is to be sent, in the order of `statements.DUE`."""
+
+    number: int
+    id: str
+    type: str
+    data: str
+    times: int
+    follows: bool
+    attempts: int
+    created_at: int
+    name: str | None
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """A channel as a call needs it: where it leads, in the clear."""
+
+    id: str
+    organization: str
+    kind: str
+    secret: Mapping[str, Any]
+
+
+def receiver_of(service: Service, channel: str, organization: str, kind: str, sealed: str) -> Receiver:
+    """A channel's row with its secret in the clear."""
+    return Receiver(channel, organization, kind, channels.open_secret(service, channel, sealed))
+
+
+def share_of(service: Service, to: Receiver) -> Share:
+    """In whose share a channel is called."""
+    settings = service.runtime.settings
+    if to.kind == "email":
+        return Share(settings.smtp.host, to.organization)
+    return addresses.share_of(to.secret.get("url", settings.notifications.telegram_api), to.organization)
+
+
+def send(service: Service, to: Receiver, message: words.Message, reference: str) -> Attempt:
+    """Send a message, now; what came of it. It never raises. `reference`: the same for every attempt at it."""
+
+    def run() -> End:
+        if to.kind == "email":
+            return email.send(service, to.secret["address"], message, reference)
+        return chats.send(service, chats.FORMS[to.kind](service, to.secret, message))
+
+    return timed(service, reference, run)
+
+
+@dataclass(frozen=True)
+class Notifications:
+    """The outbox of notifications. That publishing is paused is told while it is."""
+
+    prefix: str = channels.PREFIX
+    goes_on: bool = True
+
+    def soonest(self, service: Service) -> list[tuple[str, int]]:
+        """As `Outbox`."""
+        return sql.every(statements.NEXT)
+
+    def look(self, service: Service, receiver: str, most: int, *, held_back: bool) -> Found:
+        """As `Outbox`."""
+        row, now = sql.first(statements.CHANNEL, (receiver,)), service.now_ms
+        if row is None:
+            return Found()
+        to = receiver_of(service, *row)
+        due = [Due(*found) for found in sql.every(statements.DUE, (receiver, now, PAUSED if held_back else None, most))]
+        next_at = sql.value(statements.NEXT_OF, (receiver, now))
+        return Found(share_of(service, to), [_errand(service, to, each) for each in due], next_at)
+
+
+def _errand(service: Service, to: Receiver, due: Due) -> Errand:
+    told = words.Told(due.type, sql.loads(due.data), due.name, due.times, bool(due.follows), due.created_at)
+    return Errand(
+        due.number,
+        due.id,
+        ORDER,
+        lambda: send(service, to, words.message(told, service.base_url), due.id),
+        lambda tx, attempt: _record(service, tx, to, due, attempt),
+    )
+
+
+def _record(service: Service, tx: Tx, to: Receiver, due: Due, attempt: Attempt) -> int | None:
+    """Write down what became of an attempt: the message's state, and what the channel shows; when it is made again."""
+    now, next_at = service.now_ms, again_at(service, due.attempts, attempt)
+    state = status_of(attempt, next_at)
+    sql.change(statements.ENDED, (state, next_at, attempt.status, attempt.error, now, due.number))
+    if attempt.error is None:
+        sql.change(statements.DELIVERED, (now, to.id))
+        return None
+    active = sql.value(statements.FAILED, (attempt.error, now, now - GIVEN_UP_MS, to.id))
+    if active == 0:
+        log.warning("notification channel %s is switched off: every message has failed for 5 days", to.id)
+    return next_at

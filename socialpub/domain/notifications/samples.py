@@ -1,0 +1,56 @@
+"""Tests: a message that tells of nothing, sent now, so that somebody sees whether a channel works."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from socialpub.domain.core.service import Service
+from socialpub.domain.notifications import channels, outbox, words
+from socialpub.domain.outbox.calls import Attempt
+from socialpub.domain.people.actor import Actor, Done
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes.notifications import ChannelTestBody
+from socialpub.store.db import Tx
+
+log = logging.getLogger("socialpub.notifications")
+
+
+def receiver(scope: Scope, service: Service, channel: str) -> outbox.Receiver:
+    """A channel of the scope, switched on or off; ApiError `not_found`."""
+    row = channels.find(scope, channel)
+    return outbox.receiver_of(service, row["id"], row["organization"], row["kind"], row["secret"])
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A test and what came of it."""
+
+    message: words.Message
+    attempt: Attempt
+
+
+def send(service: Service, to: outbox.Receiver, type_: str | None, data: Mapping[str, Any]) -> Tried:
+    """Send a test; what came of it. It waits for the answer. `type_`: tell of such an event with this data."""
+    told = words.Told(type_, data, None, 1, False, service.now_ms) if type_ else None
+    message = words.sample(service.base_url, told)
+    return Tried(message, outbox.send(service, to, message, service.runtime.ids.prefixed("ntf_")))
+
+
+def tried(tx: Tx, who: Actor, to: outbox.Receiver, tried: Tried) -> Done:
+    """What the receiver did with the test, as the API shows it."""
+    attempt, message = tried.attempt, tried.message
+    tx.after_commit(lambda: log.info("a test was sent on channel %s: %s", to.id, attempt.error or "delivered"))
+    answer: ChannelTestBody = {
+        "delivered": attempt.error is None,
+        "status": attempt.status,
+        "durationMs": attempt.duration_ms,
+        "responseBody": attempt.response,
+        "nonRetryable": attempt.error is not None and attempt.final,
+        "error": attempt.error,
+        "errorName": attempt.name,
+        "sentText": "\n".join((message.title, message.text, *message.links)),
+    }
+    return Done(answer, subject=to.id)

@@ -1,0 +1,218 @@
+"""The words for people: one table by type of event. Plain text, each value on one line and cut to a length."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from socialpub import platforms
+from socialpub.base import redact
+from socialpub.base.runtime import iso
+from socialpub.domain.shapes.notifications import PAUSED
+
+_LINK = re.compile(r"https?://[^\s<>\"|`\\]{1,500}", re.ASCII)
+NAME_MAX = 80
+WHY_MAX = 400
+
+
+@dataclass(frozen=True)
+class Message:
+    """What somebody is told. `links`: where more stands, the closest first. `urgent`: it needs somebody."""
+
+    title: str
+    text: str
+    links: tuple[str, ...]
+    urgent: bool = False
+
+
+@dataclass(frozen=True)
+class Words:
+    """A type of event in words; the names in braces are values of the event (`_values`)."""
+
+    title: str
+    what: str
+    todo: str = ""
+    urgent: bool = False
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a message is about. `name`: of the account. `count`: how often it happened. `follows`: it was told before.
+
+    `since`: when the first of them happened.
+    """
+
+    type: str
+    data: Mapping[str, Any]
+    name: str | None
+    count: int
+    follows: bool
+    since: int
+
+
+_RECONNECT = "Connect the account again."
+_PAY = "Look at the payment method of the subscription."
+_HERE = "{account} on {platform}"
+
+# By the rule of the failure, else by its code, else by the type of the event.
+WORDS: dict[str, Words] = {
+    "post.queued": Words("A post is scheduled", f"A post to {_HERE} goes out at {{scheduledAt}}."),
+    "post.validated": Words("A post was accepted", f"A post to {_HERE} passed all checks."),
+    "post.published": Words("A post is out", f"A post to {_HERE} was published."),
+    "post.rejected": Words(
+        "A post to {platform} was refused",
+        f"A post to {_HERE} was refused, and is not tried again.",
+        "{remediation}",
+        urgent=True,
+    ),
+    "post.failed": Words(
+        "A post to {platform} failed",
+        f"A post to {_HERE} could not be published, and is not tried again.",
+        "{remediation}",
+        urgent=True,
+    ),
+    "publish.outcome_unknown": Words(
+        "A post to {platform} may or may not be out",
+        f"A post to {_HERE} was sent, and its answer was lost. It is not sent again.",
+        "Look at the account on {platform}, then say here whether the post is there.",
+        urgent=True,
+    ),
+    "platform_auth_failed": Words(
+        "An account on {platform} needs its owner",
+        f"Posts to {_HERE} are refused.",
+        "{remediation}",
+        urgent=True,
+    ),
+    "post.canceled": Words("A post was canceled", f"A post to {_HERE} was canceled before it went out."),
+    "post.rescheduled": Words("A post was moved", f"A post to {_HERE} goes out at {{scheduledAt}} now."),
+    "token.expiring": Words(
+        "An account on {platform} needs its owner soon",
+        f"The authorization of {_HERE} ends at {{expiresAt}}. Posts after that will be refused.",
+        _RECONNECT,
+        urgent=True,
+    ),
+    "token.revoked": Words(
+        "An account on {platform} needs its owner",
+        f"The authorization of {_HERE} has ended. Posts are refused until it is renewed.",
+        _RECONNECT,
+        urgent=True,
+    ),
+    "version.deprecated": Words(
+        "{platform} ends a version of its API",
+        "{platform} ends version {currentPin} of its API at {sunsetAt}.",
+        "Update this server before that.",
+    ),
+    "subscription.activated": Words("A subscription began", "The organization is in tier {tier} until {periodEnd}."),
+    "subscription.cancelled": Words("A subscription was cancelled", "Tier {tier} ends at {effectiveAt}."),
+    "subscription.tier_changed": Words("The tier has changed", "The organization went from {previousTier} to {tier}."),
+    "quota.warning": Words(
+        "Most of this month's posts are used", "{postsCount} of {quota} posts are used; more come at {resetAt}."
+    ),
+    "quota.exceeded": Words(
+        "This month's posts are used up",
+        "All {quota} posts of the month are used; more come at {resetAt}.",
+        "Wait until then, or move to a larger tier.",
+        urgent=True,
+    ),
+    "billing.payment_failed": Words("A payment failed", "A payment for tier {tier} failed.", _PAY, urgent=True),
+    "billing.delinquent": Words(
+        "The subscription is past due", "No payment came; the organization is in tier {tier} now.", _PAY, urgent=True
+    ),
+    "billing.recovered": Words("A payment was made good", "The organization is in tier {tier}."),
+    PAUSED: Words(
+        "Publishing is paused",
+        "Nothing is published by this server now. {reason}",
+        "When you have looked, the operator runs: socialpub resume",
+        urgent=True,
+    ),
+}
+
+_PAUSES = {
+    "clock": "Its clock is not to be trusted: it jumped, or the server was away for long.",
+    "damaged": "Its database file is damaged, or could not be looked through.",
+    "restored": "Its database was restored or copied, and may not know what has gone out since. "
+    "If this server is only a copy, there is nothing to do.",
+}
+
+SAMPLE = Words(
+    "A test", "This is a test. Messages about the posts and accounts of your organization will come here.", ""
+)
+
+
+def message(told: Told, base_url: str) -> Message:
+    """What somebody is told of it."""
+    words, values = _words(told), _values(told)
+    title = words.title.format_map(values)
+    lines = [words.what.format_map(values).strip()]
+    if told.follows:
+        title = f"{title} ({told.count} more)"
+        times = "once more" if told.count == 1 else f"{told.count} more times"
+        lines.append(f"This happened {times} since {_moment(iso(told.since))}.")
+    lines += [f"{label}: {text}" for label, text in _advice(told, words, values) if text]
+    return Message(title, "\n".join(lines), _links(told, base_url), words.urgent)
+
+
+def sample(base_url: str, told: Told | None) -> Message:
+    """What a test says: that it is one, or what would be told of this."""
+    if told is None:
+        return Message(SAMPLE.title, SAMPLE.what, (f"{base_url}/",))
+    shown = message(told, base_url)
+    return replace(shown, title=f"{SAMPLE.title}: {shown.title}")
+
+
+def _words(told: Told) -> Words:
+    error = _error(told)
+    return next(WORDS[key] for key in (error.get("rule"), error.get("code"), told.type) if key in WORDS)
+
+
+def _advice(told: Told, words: Words, values: Mapping[str, str]) -> list[tuple[str, str]]:
+    error = _error(told)
+    why = error.get("message") or told.data.get("reason" if told.type == "token.revoked" else "", "")
+    return [("Why", _cut(why, WHY_MAX)), ("What to do", words.todo.format_map(values))]
+
+
+def _error(told: Told) -> Mapping[str, Any]:
+    error: Mapping[str, Any] = told.data.get("error", {})
+    return error
+
+
+def _links(told: Told, base_url: str) -> tuple[str, ...]:
+    """The post where it is public, the page of what went wrong, and this server's own."""
+    error = _error(told)
+    named = (told.data.get("url"), error.get("ruleUrl") or error.get("docUrl"), f"{base_url}/")
+    return tuple(link for link in named if isinstance(link, str) and _LINK.fullmatch(link))
+
+
+# --- Values --------------------------------------------------------------------------------------------------------
+
+
+def _values(told: Told) -> Mapping[str, str]:
+    data = told.data
+    shown = {name: _shown(name, value) for name, value in data.items() if not isinstance(value, dict | list)}
+    platform = str(data.get("platform", ""))
+    known = {
+        "platform": platforms.PLATFORMS[platform].label if platform in platforms.PLATFORMS else platform,
+        "account": _cut(told.name or data.get("displayName") or data.get("platformAccountId") or "an account"),
+        "remediation": _cut(_error(told).get("remediation", ""), WHY_MAX),
+    }
+    paused = {"reason": _PAUSES.get(str(data.get("reason")), "")} if told.type == PAUSED else {}
+    return shown | known | paused
+
+
+def _shown(name: str, value: object) -> str:
+    if name.endswith("At") or name in ("periodStart", "periodEnd", "since"):
+        return _moment(value) if isinstance(value, str) else "a time that is not known yet"
+    return "" if value is None else _cut(value)
+
+
+def _moment(text: str) -> str:
+    """A date-time for people: `2026-05-04 15:30 UTC`."""
+    return f"{text[:10]} {text[11:16]} UTC"
+
+
+def _cut(value: object, most: int = NAME_MAX) -> str:
+    """On one line, without a secret, and no longer than that."""
+    text = redact.one_line(redact.text(" ".join(str(value).split())))
+    return text if len(text) <= most else text[: most - 1] + "…"

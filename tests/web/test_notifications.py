@@ -1,0 +1,659 @@
+"""People are told: on which channel, in whose form, what, and how often."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from socialpub.domain.accounts import tokens
+from socialpub.domain.core import events, instance
+from socialpub.domain.notifications import channels
+from socialpub.domain.shapes.notifications import PAUSED
+from socialpub.store.models import Account, Audit, Notification, NotificationChannel, Post
+from tests.chats import CHANNELS, CHATS, DISCORD, SLACK, add, texts
+from tests.kit import Person, Server, breathe, error_of
+from tests.mailroom import PASSWORD, SENDER, USERNAME, delivering
+from tests.sink import Said, Sink, listening
+from tests.web.world import World
+
+PUT = "com.atproto.repo.putRecord"
+WINDOW = 15 * 60
+DAY = 24 * 3600
+EMAIL = {"kind": "email", "address": "newsroom@example.org"}
+CAST = pytest.mark.parametrize("kind", CHATS)
+
+
+@pytest.fixture
+def world(make_server: Callable[..., Server], world_of: Callable[[Server], World], sink: Sink) -> World:
+    """Bots of Telegram are reached at the sink."""
+    return world_of(make_server(notifications={"telegram_api": sink.origin}))
+
+
+@pytest.fixture
+def slack(sink: Sink) -> Sink:
+    sink.answer = CHATS["slack"].answer
+    return sink
+
+
+def on_slack(person: Person, sink: Sink, **fields: Any) -> dict[str, Any]:
+    return add(person, CHATS["slack"].to(sink.origin), **fields)
+
+
+def refused(world: World, person: Person | None = None, error: str = "status:400") -> str:
+    """The id of a post that its platform refuses, or (`status:503`) cannot take."""
+    who, faults = person or world.alice, world.server.lab.lab.faults
+    faults.add([{"fault": error, "operation": PUT}])
+    result = who.api.publish({"targets": [{"accountId": who.bluesky}], "text": "hello"}).json()["results"][0]
+    faults.clear()
+    assert result["status"] in ("rejected", "failed"), result
+    return str(result["postId"])
+
+
+def rows(server: Server) -> list[dict[str, Any]]:
+    return sorted(server.rows(Notification), key=lambda row: row["number"])
+
+
+def settled(server: Server, *states: str) -> list[dict[str, Any]]:
+    """The rows, once each is in one of these states; a time that somebody waits for comes at once."""
+    while True:
+        found = rows(server)
+        if all(row["status"] in (states or ("succeeded", "failed")) for row in found):
+            return found
+        later = [row["next_attempt_at"] - server.clock.now_ms() for row in found if row["status"] == "pending"]
+        if later and min(later) > 0:
+            server.skip(min(later) / 1000)
+        breathe()
+
+
+def named(world: World, name: str) -> None:
+    """Alice's account has this name."""
+    query = Account.update(display_name=name).where(Account.id == world.alice.bluesky)
+    world.server.service.write(lambda tx: query.execute()).result()
+
+
+# --- Each kind, by a receiver of its protocol ------------------------------------------------------------------------
+
+
+@CAST
+def test_a_failure_is_told_in_the_documented_form(world: World, sink: Sink, kind: str) -> None:
+    chat = CHATS[kind]
+    sink.answer = chat.answer
+    world.server.watch.secrets |= set(chat.secrets)  # the end of the test looks through files, log and answers
+    made = add(world.alice, chat.to(sink.origin))
+    assert made["to"]["kind"] == kind
+    refused(world)
+    (row,) = settled(world.server)
+    assert (row["status"], row["attempts"], row["last_error"]) == ("succeeded", 1, None)
+    (text,) = texts(kind, sink)
+    title, *lines = text.split("\n")
+    assert title == "A post to Bluesky was refused"
+    assert lines[0] == "A post to Alice on Bluesky was refused, and is not tried again."
+    assert lines[1].startswith("Why: The account's server did not accept the post.")
+    assert lines[2].startswith("What to do: ")
+    assert f"{world.server.url}/docs/rules/bluesky.record.invalid" in lines[3]
+    shown = world.alice.api.get(f"{CHANNELS}/{made['id']}").json()
+    assert shown["lastDeliveryAt"]
+    assert shown["lastFailureReason"] is None
+
+
+@CAST
+def test_no_name_is_a_command_or_calls_anybody(world: World, sink: Sink, kind: str) -> None:
+    sink.answer = CHATS[kind].answer
+    add(world.alice, CHATS[kind].to(sink.origin))
+    named(world, "@everyone <!channel> *b* [x](http://evil.test) <@U1> `c`\r\n# y " + "long " * 100)
+    refused(world)
+    assert [row["status"] for row in settled(world.server)] == ["succeeded"]  # whoever is strict has taken it
+    body = sink.got[0].body.decode()
+    assert "<!channel>" not in body or kind in ("ntfy", "telegram")
+    assert "long " * 20 not in body
+    assert r"\r" not in body
+    if kind != "ntfy":  # which shows text as it is, and knows no mentions
+        assert "@everyone" not in body
+        assert "@U1" not in body
+    if kind == "discord":
+        assert r"\\[x\\]\\(http" in body
+
+
+@pytest.mark.parametrize(
+    ("security", "login"), [("none", False), ("starttls", False), ("starttls", True), ("tls", False), ("tls", True)]
+)
+def test_a_failure_is_told_by_mail(
+    make_server: Callable[..., Server],
+    world_of: Callable[[Server], World],
+    tmp_path: Path,
+    security: str,
+    login: bool,
+) -> None:
+    with delivering(tmp_path, security, login=login) as room:
+        world = world_of(make_server(smtp=room.settings(security, login=login)))
+        world.server.watch.secrets.add(PASSWORD)
+        add(world.alice, EMAIL)
+        refused(world)
+        (mailed,) = room.wait(1)
+        (row,) = settled(world.server)
+    assert (mailed.sender, mailed.to) == (SENDER, ["newsroom@example.org"])
+    assert mailed.secured is (security != "none")
+    assert mailed.login == (USERNAME if login else None)
+    message = mailed.message
+    assert message["Subject"] == "[socialpub] A post to Bluesky was refused"
+    assert (message["To"], message["From"]) == ("newsroom@example.org", f"socialpub <{SENDER}>")
+    assert message["Message-ID"] == f"<{row['id']}@example.org>"
+    assert message["Auto-Submitted"] == "auto-generated"
+    assert message["Date"].datetime.timestamp() * 1000 == pytest.approx(row["created_at"], abs=5000)
+    assert message.get_content_type() == "text/plain"
+    assert mailed.text.startswith("A post to Alice on Bluesky was refused, and is not tried again.\nWhy: ")
+    assert mailed.text.rstrip().endswith(f"{world.server.url}/")
+    assert all(len(line) < 998 for line in mailed.content.split(b"\r\n"))
+    assert b"\n" not in mailed.content.replace(b"\r\n", b"")
+    assert (row["status"], row["last_status_code"]) == ("succeeded", 250)
+
+
+def test_no_name_begins_another_header(
+    make_server: Callable[..., Server], world_of: Callable[[Server], World], tmp_path: Path
+) -> None:
+    with delivering(tmp_path) as room:
+        world = world_of(make_server(smtp=room.settings()))
+        add(world.alice, EMAIL, events=["token.revoked"])
+        named(world, "Ålice\r\nBcc: spy@evil.test\r\n\r\n.\r\nMAIL FROM:<x@evil.test>")
+        bad = "Bcc: spy@evil.test"
+        broken(world, world.alice.bluesky)
+        (mailed,) = room.wait(1)
+    assert mailed.to == ["newsroom@example.org"]
+    assert set(mailed.message.keys()) == {
+        "Subject", "From", "To", "Date", "Message-ID", "Auto-Submitted", "Content-Type", "Content-Transfer-Encoding",
+        "MIME-Version",
+    }  # fmt: skip
+    assert bad in mailed.text  # a name like any other
+    assert "Ålice" in mailed.text
+
+
+def broken(world: World, account: str) -> None:
+    """The account's authorization has ended, by the platform's word."""
+    service = world.server.service
+    service.write(lambda tx: tokens.mark_revoked(service, tx, account, "The refresh token was refused.")).result()
+
+
+# --- One message for one cause ---------------------------------------------------------------------------------------
+
+
+def test_ten_failures_of_one_cause_are_told_at_once_and_in_one_message_more(world: World, slack: Sink) -> None:
+    on_slack(world.alice, slack)
+    for _ in range(10):
+        refused(world)
+    assert texts("slack", slack) == slack_texts(slack, 1)
+    world.server.skip(WINDOW)
+    _, more = slack_texts(slack, 2)
+    assert more.startswith("A post to Bluesky was refused (9 more)\n")
+    assert re.search(r"\nThis happened 9 more times since \d{4}-\d\d-\d\d \d\d:\d\d UTC\.\n", more)
+    assert [(row["count"], bool(row["follows"])) for row in rows(world.server)] == [(1, False), (9, True)]
+
+
+def slack_texts(sink: Sink, count: int) -> list[str]:
+    sink.wait(count)
+    return texts("slack", sink)
+
+
+def test_the_window_doubles_while_the_cause_lasts_and_ends_with_it(world: World, slack: Sink) -> None:
+    on_slack(world.alice, slack)
+    refused(world)
+    for count, wait in ((2, WINDOW), (3, 2 * WINDOW), (4, 4 * WINDOW)):
+        settled(world.server)
+        refused(world)
+        *_, row = rows(world.server)
+        assert (row["next_attempt_at"] - world.server.clock.now_ms()) / 1000 == pytest.approx(wait, abs=60)
+        world.server.skip(wait)
+        assert slack_texts(slack, count)[-1].startswith("A post to Bluesky was refused (1 more)\n")
+        assert "This happened once more since" in slack_texts(slack, count)[-1]
+    settled(world.server)
+    world.server.skip(8 * WINDOW)  # nothing came meanwhile: the next is the first of its cause again
+    refused(world)
+    assert slack_texts(slack, 5)[-1].startswith("A post to Bluesky was refused\n")
+
+
+def test_no_window_is_longer_than_a_day(make_server: Callable[..., Server], world_of: Any, slack: Sink) -> None:
+    world = world_of(make_server(notifications={"window": "20h"}))
+    on_slack(world.alice, slack)
+    for _ in range(2):
+        refused(world)
+    _, more = rows(world.server)
+    assert more["window_ms"] == DAY * 1000
+
+
+def test_another_cause_is_another_message(world: World, slack: Sink) -> None:
+    on_slack(world.alice, slack)
+    refused(world)
+    refused(world, error="status:503")
+    refused(world, error="status:503")  # the platform is down
+    refused(world, world.bob, "status:503")  # for another account too
+    told = slack_texts(slack, 2)
+    assert [text.split("\n")[0] for text in told] == ["A post to Bluesky was refused", "A post to Bluesky failed"]
+    assert [(row["count"], row["type"]) for row in rows(world.server)] == [
+        (1, "post.rejected"),
+        (1, "post.failed"),
+        (2, "post.failed"),
+    ]
+
+
+def test_a_broken_account_is_one_cause_whatever_fails_by_it(world: World, slack: Sink) -> None:
+    on_slack(world.alice, slack)
+    bad = world.server.connect(world.alice, "bluesky", "bad")["id"]  # with tokens that the platform does not know
+    targets = [{"accountId": bad}]
+    for _ in range(4):
+        answer = world.alice.api.publish({"targets": targets, "text": "hello"}).json()["results"][0]
+        assert answer["error"]["code"] == "platform_auth_failed"
+    (first,) = slack_texts(slack, 1)
+    assert first.startswith("An account on Bluesky needs its owner\n")
+    assert "What to do: Connect the account again." in first
+    world.server.skip(WINDOW)
+    _, more = slack_texts(slack, 2)
+    assert more.startswith("An account on Bluesky needs its owner (4 more)\n")
+
+
+def test_an_unknown_outcome_says_to_look(world: World, slack: Sink) -> None:
+    on_slack(world.alice, slack)
+    error = {"code": "platform_unavailable", "rule": "publish.outcome_unknown", "message": "The answer was lost."}
+    data = {"id": "1", "batchId": "2", "platform": "bluesky", "accountId": world.alice.bluesky, "error": error}
+    more = {"profileId": world.alice.profile, "willRetry": False}
+    world.server.service.write(
+        lambda tx: events.emit(world.server.service, tx, "post.failed", world.alice.organization, {**data, **more})
+    ).result()
+    (text,) = slack_texts(slack, 1)
+    assert text.startswith("A post to Bluesky may or may not be out\n")
+    assert "What to do: Look at the account on Bluesky, then say here whether the post is there." in text
+
+
+def test_what_is_tried_again_is_told_to_nobody(world: World, slack: Sink) -> None:
+    on_slack(world.alice, slack, events=["post.failed"])
+    faults = world.server.lab.lab.faults
+    faults.add([{"fault": "status:503", "operation": PUT}])
+    post = world.scheduled()
+    world.server.skip(3600)
+    with world.server.hurried():
+        while ("post.failed", True) not in told_of(world.server, post):
+            breathe()
+        faults.clear()
+        while world.server.rows(Post, id=post)[0]["status"] != "published":
+            breathe()
+    assert rows(world.server) == []
+
+
+def told_of(server: Server, post: str) -> list[tuple[str, Any]]:
+    return [(type_, data.get("willRetry")) for type_, data in server.events(post)]
+
+
+# --- Who is told what ------------------------------------------------------------------------------------------------
+
+
+def test_a_channel_that_names_types_is_told_those_and_one_of_a_batch(world: World, slack: Sink) -> None:
+    made = on_slack(world.alice, slack, events=["post.published", "post.published"])
+    assert made["events"] == ["post.published"]
+    world.post(targets=[world.target(), world.target()])
+    refused(world)
+    (text,) = slack_texts(slack, 1)
+    assert text.startswith("A post is out\nA post to Alice on Bluesky was published.\nhttps://")
+    world.server.skip(WINDOW)
+    assert slack_texts(slack, 2)[1].startswith("A post is out (1 more)\n")
+    changed = world.alice.api.patch(f"{CHANNELS}/{made['id']}", json={"events": []}).json()
+    assert changed["events"] == []
+    world.published()
+    refused(world)
+    assert slack_texts(slack, 3)[2].startswith("A post to Bluesky was refused\n")
+
+
+def test_only_the_organization_and_the_profile_are_told(world: World) -> None:
+    with listening() as alices, listening() as bobs, listening() as charlies:
+        for person, sink in ((world.alice, alices), (world.bob, bobs), (world.charlie, charlies)):
+            sink.answer = CHATS["slack"].answer
+            made = on_slack(person, sink)
+            assert made["profileId"] == (world.bob.profile if person is world.bob else None)
+        refused(world, world.bob)
+        refused(world, world.charlie)
+        assert [row["status"] for row in settled(world.server)] == ["succeeded"] * 3
+        assert [len(sink.got) for sink in (alices, bobs, charlies)] == [1, 1, 1]
+        assert "Bob on Bluesky" in texts("slack", alices)[0]
+        assert "Charlie on Bluesky" in texts("slack", charlies)[0]
+        refused(world)  # of Alice's profile: Bob's key is bound to another
+        settled(world.server)
+        assert [len(sink.got) for sink in (alices, bobs, charlies)] == [2, 1, 1]
+
+
+def test_a_profiles_key_has_channels_of_its_own_and_strangers_see_none(world: World, sink: Sink) -> None:
+    whole, part = on_slack(world.alice, sink), on_slack(world.bob, sink)
+    assert [row["id"] for row in world.bob.api.get(CHANNELS).json()["data"]] == [part["id"]]
+    assert [row["id"] for row in world.alice.api.get(CHANNELS).json()["data"]] == [whole["id"], part["id"]]
+    assert world.charlie.api.get(CHANNELS).json() == {"data": []}
+    for person, other in ((world.bob, whole), (world.charlie, whole), (world.charlie, part)):
+        for method, tail, body in (("GET", "", None), ("PATCH", "", {}), ("DELETE", "", None), ("POST", "/test", {})):
+            sent = {} if body is None else {"json": body}
+            answer = person.api.request(method, f"{CHANNELS}/{other['id']}{tail}", **sent)
+            assert answer.status_code == 404, (method, tail)
+    assert sink.got == []
+
+
+def test_that_publishing_is_paused_is_told_while_it_is_and_the_rest_after_it(world: World, slack: Sink) -> None:
+    on_slack(world.alice, slack)
+    on_slack(world.charlie, slack)
+    server, pauses = world.server, world.server.engine.keeper.pauses
+    server.service.write(lambda tx: instance.pause(server.service, tx, instance.RESTORED)).result()
+    pauses.look_again()
+    told = slack_texts(slack, 2)
+    assert {text.split("\n")[0] for text in told} == {"Publishing is paused"}
+    assert "Its database was restored or copied" in told[0]
+    assert "socialpub resume" in told[0]
+    broken(world, world.alice.bluesky)
+    server.skip(60)
+    while [row["status"] for row in rows(server)].count("succeeded") < 2:
+        breathe()
+    assert {(row["type"], row["status"]) for row in rows(server)} == {
+        (PAUSED, "succeeded"),
+        ("token.revoked", "pending"),
+    }
+    server.service.write(lambda tx: instance.resume(tx, instance.RESTORED)).result()
+    pauses.look_again()
+    assert slack_texts(slack, 3)[2].startswith("An account on Bluesky needs its owner\n")
+
+
+def test_a_pause_that_goes_on_is_told_once(world: World, slack: Sink) -> None:
+    on_slack(world.alice, slack)
+    server = world.server
+    for reason in (instance.CLOCK, instance.DAMAGED):  # the second is none of its own
+        server.service.write(lambda tx, why=reason: instance.pause(server.service, tx, why)).result()
+    (text,) = slack_texts(slack, 1)
+    assert "Its clock is not to be trusted" in text
+    assert len(rows(server)) == 1
+    server.service.write(lambda tx: instance.resume(tx, instance.CLOCK)).result()
+
+
+# --- What becomes of it ----------------------------------------------------------------------------------------------
+
+
+def test_a_receiver_that_is_down_is_tried_eight_times(world: World, slack: Sink) -> None:
+    slack.answer = lambda got: 503
+    made = on_slack(world.alice, slack)
+    refused(world)
+    (row,) = settled(world.server)
+    assert (row["status"], row["attempts"], row["last_status_code"]) == ("failed", 8, 503)
+    assert len(slack.got) == 8
+    shown = world.alice.api.get(f"{CHANNELS}/{made['id']}").json()
+    assert shown["lastFailureReason"] == "It answered 503."
+    assert shown["active"]
+
+
+@pytest.mark.parametrize("status", [301, 400, 403, 404, 410])
+def test_a_refusal_is_final(world: World, slack: Sink, status: int) -> None:
+    slack.answer = lambda got: status
+    on_slack(world.alice, slack)
+    refused(world)
+    (row,) = settled(world.server)
+    assert (row["status"], row["attempts"], row["last_status_code"]) == ("failed", 1, status)
+    assert [got.path for got in slack.got] == [SLACK]  # no redirect is followed
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Said(429, b"", {"Retry-After": "100"}),
+        Said(429, b'{"message": "You are being rate limited.", "retry_after": 99.6, "global": false}'),
+        Said(429, b'{"ok": false, "error_code": 429, "parameters": {"retry_after": 100}}'),
+    ],
+)
+def test_whoever_asks_to_be_left_alone_for_a_while_is(world: World, slack: Sink, said: Said) -> None:
+    slack.answer = lambda got: said if len(slack.got) == 1 else Said(200, b"ok")
+    on_slack(world.alice, slack)
+    refused(world)
+    slack.wait(1)
+    while rows(world.server)[0]["attempts"] == 0:
+        breathe()
+    (row,) = rows(world.server)
+    assert row["status"] == "pending"
+    assert 100_000 <= row["next_attempt_at"] - row["updated_at"] <= 102_000
+    assert [row["status"] for row in settled(world.server)] == ["succeeded"]
+
+
+def test_a_mail_server_that_puts_off_and_one_that_refuses(
+    make_server: Callable[..., Server], world_of: Callable[[Server], World], tmp_path: Path
+) -> None:
+    with delivering(tmp_path) as room:
+        world = world_of(make_server(smtp=room.settings()))
+        add(world.alice, EMAIL)
+        room.refusal = {EMAIL["address"]: "451 4.7.1 Greylisted, try again"}
+        refused(world)
+        while not (row := rows(world.server)[0])["attempts"]:
+            breathe()
+        assert (row["status"], row["last_status_code"]) == ("pending", 451)
+        room.refusal = {}
+        assert [row["status"] for row in settled(world.server)] == ["succeeded"]
+        room.refusal = {EMAIL["address"]: "550 5.1.1 No such user here"}
+        refused(world, world.alice, "status:503")
+        *_, row = settled(world.server)
+        assert (row["status"], row["attempts"], row["last_status_code"]) == ("failed", 1, 550)
+        assert row["last_error"] == "The mail server answered 550."
+    assert len(room.got) == 1
+
+
+def test_a_channel_that_failed_for_five_days_is_switched_off_and_on_again(world: World, slack: Sink) -> None:
+    slack.answer = lambda got: 500
+    here = f"{CHANNELS}/{on_slack(world.alice, slack)['id']}"
+    refused(world)
+    slack.wait(1)
+    while world.alice.api.get(here).json()["lastFailureReason"] is None:
+        breathe()
+    world.server.skip(6 * DAY)
+    while world.alice.api.get(here).json()["active"]:
+        breathe()
+    slack.answer = CHATS["slack"].answer
+    assert world.alice.api.patch(here, json={"active": True}).json()["active"]
+    assert [row["status"] for row in settled(world.server)] == ["succeeded"]
+
+
+def test_what_happens_while_a_channel_is_off_or_gone_is_not_told(world: World, slack: Sink) -> None:
+    off, gone = on_slack(world.alice, slack), on_slack(world.alice, slack)
+    world.alice.api.patch(f"{CHANNELS}/{off['id']}", json={"active": False})
+    assert world.alice.api.delete(f"{CHANNELS}/{gone['id']}").json() == {"id": gone["id"], "deleted": True}
+    refused(world)
+    assert rows(world.server) == []
+    assert world.alice.api.get(f"{CHANNELS}/{gone['id']}").status_code == 404
+    (left,) = world.server.rows(NotificationChannel, id=gone["id"])
+    assert (left["secret"], left["shown"]) == ("", "{}")
+
+
+def test_a_channel_that_hangs_delays_nobody(world: World, slack: Sink) -> None:
+    over = threading.Event()
+    with listening(lambda got: 200 if over.wait(30) else 500) as hanging:
+        add(world.alice, {"kind": "slack", "url": hanging.url})
+        on_slack(world.alice, slack)
+        refused(world)
+        hanging.wait(1)
+        slack.wait(1)
+        refused(world, error="status:503")
+        slack.wait(2)
+        assert len(hanging.got) == 1  # one message after another
+        over.set()
+        hanging.wait(2)
+        settled(world.server)
+
+
+# --- Starts and stops ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_gathered_outlives_a_restart(world: World, slack: Sink) -> None:
+    on_slack(world.alice, slack)
+    for _ in range(3):
+        refused(world)
+    settled_first(world.server)
+    world.server.restart(world.alice, world.bob, world.charlie)
+    for _ in range(2):
+        refused(world)
+    assert len(slack.got) == 1
+    world.server.skip(WINDOW)
+    assert slack_texts(slack, 2)[1].startswith("A post to Bluesky was refused (4 more)\n")
+    assert [row["count"] for row in settled(world.server)] == [1, 4]
+
+
+def settled_first(server: Server) -> None:
+    while rows(server)[0]["status"] != "succeeded":
+        breathe()
+
+
+def test_what_comes_due_while_the_server_is_down_is_told_at_its_start(world: World, slack: Sink) -> None:
+    on_slack(world.alice, slack)
+    for _ in range(2):
+        refused(world)
+    settled_first(world.server)
+    world.server.away(100, world.alice, world.bob, world.charlie)
+    assert len(slack.got) == 1
+    world.server.stop()
+    world.server.clock.skip(WINDOW)
+    world.server.start()
+    assert slack_texts(slack, 2)[1].startswith("A post to Bluesky was refused (1 more)\n")
+
+
+def test_what_a_stop_cuts_off_is_sent_again_as_the_same_message(
+    make_server: Callable[..., Server], world_of: Callable[[Server], World], tmp_path: Path
+) -> None:
+    with delivering(tmp_path) as room:
+        world = world_of(make_server(smtp=room.settings()))
+        add(world.alice, EMAIL)
+        room.refusal = {"": "451 4.3.0 Not now"}
+        refused(world)
+        while not rows(world.server)[0]["attempts"]:
+            breathe()
+        room.refusal = {}
+        world.server.restart(world.alice, world.bob, world.charlie)
+        (row,) = settled(world.server)
+        (mailed,) = room.wait(1)
+    assert mailed.message["Message-ID"] == f"<{row['id']}@example.org>"
+
+
+# --- Tests -----------------------------------------------------------------------------------------------------------
+
+
+@CAST
+def test_a_test_answers_what_the_receiver_said(world: World, sink: Sink, kind: str) -> None:
+    chat = CHATS[kind]
+    sink.answer = chat.answer
+    here = f"{CHANNELS}/{add(world.alice, chat.to(sink.origin))['id']}"
+    told = world.alice.api.post(f"{here}/test", json={}).json()
+    (said,) = texts(kind, sink)
+    assert told["sentText"].split("\n")[0] == said.split("\n")[0] == "A test"
+    assert (told["delivered"], told["nonRetryable"], told["error"], told["errorName"]) == (True, False, None, None)
+    assert told["status"] == (204 if kind == "discord" else 200)
+    assert rows(world.server) == []  # it is in no log
+    assert [row["verb"] for row in world.server.rows(Audit)][-1:] == [f"POST {CHANNELS}/<channel_id:str>/test"]
+
+
+def test_a_test_of_every_type_has_whole_words(world: World, slack: Sink) -> None:
+    here = f"{CHANNELS}/{on_slack(world.alice, slack)['id']}"
+    document = world.alice.api.get("/openapi.json").json()
+    types = document["components"]["schemas"]["NoticeType"]["enum"]
+    assert len(types) == 19
+    for type_ in types:
+        told = world.alice.api.post(f"{here}/test", json={"type": type_}).json()
+        assert told["delivered"], type_
+        assert told["sentText"].startswith("A test: ")
+        assert not re.search(r"[{}]|None|null|  ", told["sentText"]), told["sentText"]
+    assert len(set(texts("slack", slack))) == len(types)
+
+
+def test_a_test_of_mail(make_server: Callable[..., Server], world_of: Any, tmp_path: Path) -> None:
+    with delivering(tmp_path) as room:
+        world = world_of(make_server(smtp=room.settings()))
+        here = f"{CHANNELS}/{add(world.alice, EMAIL)['id']}"
+        told = world.alice.api.post(f"{here}/test", json={}).json()
+        assert (told["delivered"], told["status"]) == (True, 250)
+        assert told["responseBody"] == "2.0.0 Ok: queued as 4F1A"
+        room.refusal = {EMAIL["address"]: "550 5.1.1 No such user here"}
+        told = world.alice.api.post(f"{here}/test", json={}).json()
+    assert (told["delivered"], told["status"], told["nonRetryable"]) == (False, 550, True)
+    assert (told["errorName"], told["responseBody"]) == ("smtp_5xx", "5.1.1 No such user here")
+    told = world.alice.api.post(f"{here}/test", json={}).json()
+    assert (told["status"], told["errorName"], told["nonRetryable"]) == (None, "unreachable", False)
+
+
+def test_a_receiver_that_repeats_its_address_tells_no_secret(world: World, slack: Sink) -> None:
+    slack.answer = lambda got: Said(400, f"no hook at {got.path}".encode())
+    world.server.watch.secrets.add(SLACK)
+    here = f"{CHANNELS}/{on_slack(world.alice, slack)['id']}"
+    told = world.alice.api.post(f"{here}/test", json={}).json()
+    assert (told["status"], told["errorName"], told["responseBody"]) == (400, "http_4xx", "no hook at [hidden]")
+
+
+# --- Asking for one --------------------------------------------------------------------------------------------------
+
+
+@CAST
+def test_nothing_inside_is_called_though_it_was_taken_under_other_settings(
+    make_server: Callable[..., Server], world_of: Callable[[Server], World], sink: Sink, kind: str
+) -> None:
+    if kind == "telegram":  # its address is the operator's own setting
+        return
+    world = world_of(make_server())
+    made = add(world.alice, CHATS[kind].to(sink.origin))
+    world.server.overrides = {"security": {"allow_private_networks": False}}
+    world.server.restart(world.alice, world.bob, world.charlie)
+    told = world.alice.api.post(f"{CHANNELS}/{made['id']}/test", json={}).json()
+    assert (told["status"], told["nonRetryable"], told["errorName"]) == (None, True, "address")
+    assert sink.got == []
+
+
+def test_a_host_that_the_operator_named_may_be_private_and_plain(
+    make_server: Callable[..., Server], sink: Sink
+) -> None:
+    server = make_server(security={"allow_private_networks": False}, webhooks={"allowed_hosts": ["127.0.0.1"]})
+    sink.answer = CHATS["ntfy"].answer
+    alice = server.person("Alice")
+    made = add(alice, CHATS["ntfy"].to(sink.origin))
+    assert alice.api.post(f"{CHANNELS}/{made['id']}/test", json={}).json()["delivered"]
+    elsewhere = {"kind": "ntfy", "url": "http://127.0.0.2", "topic": "a"}
+    assert error_of(alice.api.post(CHANNELS, json={"to": elsewhere}))["rule"] == "webhook.url.scheme"
+
+
+def test_without_a_mail_server_there_is_no_channel_by_mail(world: World) -> None:
+    error = error_of(world.alice.api.post(CHANNELS, json={"to": EMAIL}))
+    assert (error["code"], error["rule"]) == ("validation_failed", "notification.email.off")
+    assert "smtp.host" in error["remediation"]
+
+
+def test_an_organization_has_no_more_channels_than_it_may(
+    world: World, sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channels, "PER_ORGANIZATION", 2)
+    made = [on_slack(world.alice, sink)["id"] for _ in range(2)]
+    answer = world.bob.api.post(CHANNELS, json={"to": CHATS["slack"].to(sink.origin)})
+    assert (answer.status_code, error_of(answer)["rule"]) == (409, "notification.channels.max")
+    world.alice.api.delete(f"{CHANNELS}/{made[0]}")
+    on_slack(world.bob, sink)
+    on_slack(world.charlie, sink)
+
+
+@CAST
+def test_what_is_as_good_as_a_password_is_never_shown_again(world: World, sink: Sink, kind: str) -> None:
+    chat = CHATS[kind]
+    world.server.watch.secrets |= set(chat.secrets)
+    to = chat.to(sink.origin)
+    headers = {"Idempotency-Key": "once"}
+    answers = [world.alice.api.post(CHANNELS, json={"to": to}, headers=headers) for _ in range(2)]
+    assert answers[0].text == answers[1].text
+    made = answers[0].json()
+    assert len(world.server.rows(NotificationChannel)) == 1
+    for text in (answers[0].text, world.alice.api.get(CHANNELS).text):
+        assert not [secret for secret in chat.secrets if secret in text]
+    assert made["to"]["kind"] == kind
+    (row,) = world.server.rows(NotificationChannel)
+    assert row["secret"].startswith("v1.")
+
+
+def test_a_channel_leads_elsewhere_once_it_is_changed(world: World, sink: Sink) -> None:
+    made = on_slack(world.alice, sink, description="old")
+    here = f"{CHANNELS}/{made['id']}"
+    sink.answer = CHATS["discord"].answer
+    changed = world.alice.api.patch(here, json={"to": CHATS["discord"].to(sink.origin), "description": "new"}).json()
+    assert changed["to"] == {"kind": "discord", "url": f"{sink.origin}/…{DISCORD[-4:]}"}
+    assert changed["description"] == "new"
+    assert world.alice.api.post(f"{here}/test", json={}).json()["delivered"]
+    assert [got.path for got in sink.got] == [DISCORD]
