@@ -190,12 +190,12 @@ _COLUMNS = {
     "published_at platform_uri platform_cid url error error_code warnings attempts tries draft_at draft_nonce "
     "created_at updated_at",
     "attempt": "id post number started_at finished_at succeeded error_code error_message platform_response",
-    "intent": "id post attempt account step number plan epoch intent_at sent_at sends looks answered outcome remote_id "
+    "intent": "post attempt account step number plan epoch intent_at sent_at sends looks answered outcome remote_id "
     "result settled_at",
     "event": "id organization profile type post data request_id created_at",
     "job": "key kind lane visible_at claims host owner",
 }
-_POST, _BATCH, _ATTEMPT, _INTENT = range(4)
+_POST, _BATCH, _ATTEMPT = range(3)
 _TAKES_MS = 120  # from accepting a post to its end
 _REFUSED = "The account's server did not accept the post. It did not publish the post: Invalid Request"
 _ANSWER = '{"status": 400, "body": {"error": "InvalidRequest", "message": "Invalid Request"}}'
@@ -286,7 +286,7 @@ class _Post:
     def _intent(self) -> Row:
         plan = "" if self.uri else self._plan()
         return (
-            _id(_INTENT, self.at, self.number), self.id, self._attempt_id, self.account, "publish", 1, plan, 1,
+            self.id, 1, self.account, "publish", 1, plan, 1,
             self.at, self.at, 1, 0, 0, "ok" if self.uri else "rejected", self.uri,
             None, self.ended,
         )  # fmt: skip

@@ -301,7 +301,8 @@ class Attempt(BaseModel):
     """One run of the publishing protocol for a post, as GET /v1/posts/{id} shows it."""
 
     row: ClassVar[type[rows.AttemptRow]] = rows.AttemptRow
-    id = TextField(primary_key=True)
+    place = AutoField()  # in the order of their beginnings
+    id = TextField()  # which is shown, and nobody asks for
     post = refers_to(Post, "post", field="id")
     number = IntegerField()
     started_at = BigIntegerField()
@@ -322,9 +323,9 @@ class Intent(BaseModel):
     """
 
     row: ClassVar[type[rows.IntentRow]] = rows.IntentRow
-    id = TextField(primary_key=True)
+    id = AutoField()
     post = refers_to(Post, "post", field="id")
-    attempt = refers_to(Attempt, "attempt", index=True)
+    attempt = IntegerField()  # the number of that attempt of the post
     account = refers_to(Account, "account")
     step = TextField()  # publish, comment
     number = IntegerField()

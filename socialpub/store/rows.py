@@ -210,6 +210,7 @@ class PostRow(TypedDict):
 
 
 class AttemptRow(TypedDict):
+    place: int
     id: str
     post: str
     number: int
@@ -222,9 +223,9 @@ class AttemptRow(TypedDict):
 
 
 class IntentRow(TypedDict):
-    id: str
+    id: int
     post: str
-    attempt: str
+    attempt: int
     account: str
     step: str
     number: int

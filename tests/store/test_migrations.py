@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import re
 import sqlite3
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -112,3 +115,127 @@ def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path, mon
     monkeypatch.setattr("socialpub.store.migrate.shipped", lambda name: older)
     with pytest.raises(StartError, match="newer socialpub"):
         db.migrate(path)
+
+
+# --- Attempts and intents with numbers -------------------------------------------------------------------------------
+
+POSTS = {"out": "published", "commented": "published", "lost": "failed", "refused": "rejected", "open": "publishing"}
+INTENTS = (  # post, attempt, step, outcome
+    ("out", 1, "publish", "ok"),
+    ("commented", 1, "publish", "ok"),
+    ("commented", 1, "comment", "ok"),
+    ("lost", 1, "publish", "unknown"),
+    ("lost", 2, "publish", "ok"),
+    ("refused", 1, "publish", "rejected"),
+    ("open", 3, "publish", None),
+)
+
+
+@pytest.fixture
+def former(tmp_path: Path) -> tuple[Path, Path]:
+    """A database with history as it was before its attempts had numbers, and that migration in parts of two rows."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    for folder, files in ((before, _before("small_keys")), (after, _files())):
+        folder.mkdir()
+        for source in files:
+            (folder / source.name).write_text(source.read_text().replace("PART = 100_000", "PART = 2"))
+    path = tmp_path / "former.db"
+    with _shipped(before):
+        db.migrate(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        _fill(connection)
+        connection.commit()
+    return path, after
+
+
+def _before(name: str) -> list[Path]:
+    """The migrations before the one of that name."""
+    return list(itertools.takewhile(lambda path: name not in path.name, _files()))
+
+
+def _shipped(folder: Path) -> contextlib.AbstractContextManager[object]:
+    return mock.patch("socialpub.store.migrate.shipped", return_value=folder)
+
+
+def _fill(connection: sqlite3.Connection) -> None:
+    connection.execute("INSERT INTO organization VALUES ('o', 'O', 'self_host', 0)")
+    connection.execute("INSERT INTO profile VALUES ('p', 'o', '', 'p', 0, 0, NULL)")
+    columns = "id, organization, profile, platform, platform_account_id, status, extra, created_at, updated_at"
+    connection.execute(
+        f"INSERT INTO account ({columns}) VALUES ('a', 'o', 'p', 'bluesky', 'x', 'active', '{{}}', 0, 0)"
+    )
+    connection.execute("INSERT INTO batch VALUES ('b', 'o', NULL, 0, NULL)")
+    for place, (post, status) in enumerate(POSTS.items()):
+        connection.execute(
+            "INSERT INTO post (id, organization, profile, account, platform, batch, position, status, text, text_fold, "
+            "media, options, first_comment, warnings, attempts, tries, created_at, updated_at) "
+            "VALUES (?, 'o', 'p', 'a', 'bluesky', 'b', ?, ?, 't', '', '[]', '{}', ?, '[]', 1, 1, 0, 0)",
+            (post, place, status, "first" if post == "commented" else None),
+        )
+    for post, number in sorted({(post, number) for post, number, *_ in INTENTS}, reverse=True):
+        row = (f"attempt-{post}-{number}", post, number, 5, 6, 1, None, "words", None)
+        connection.execute("INSERT INTO attempt VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    for place, (post, number, step, outcome) in enumerate(INTENTS):
+        named = (f"intent-{place}", post, f"attempt-{post}-{number}", "a", step, place, f"plan-{place}")
+        told = (outcome, f"at://{place}" if outcome == "ok" else None, "result" if outcome == "ok" else None)
+        connection.execute(
+            "INSERT INTO intent (id, post, attempt, account, step, number, plan, epoch, intent_at, sends, looks, "
+            "answered, outcome, remote_id, result) VALUES (?, ?, ?, ?, ?, ?, ?, 1, 7, 1, 2, 0, ?, ?, ?)",
+            (*named, *told),
+        )
+
+
+def _rows(path: Path, statement: str) -> list[tuple[object, ...]]:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def test_attempts_and_intents_of_before_get_numbers(former: tuple[Path, Path]) -> None:
+    path, after = former
+    attempts = _rows(path, "SELECT * FROM attempt ORDER BY rowid")
+    with _shipped(after):
+        db.migrate(path)
+    assert _rows(path, "SELECT * FROM attempt ORDER BY place") == [
+        (place, *row) for place, row in enumerate(attempts, 1)
+    ]
+    found = _rows(path, "SELECT post, attempt, step, outcome FROM intent ORDER BY id")
+    assert found == list(INTENTS)
+    kept = _rows(path, "SELECT plan, result FROM intent ORDER BY id")
+    assert kept == [
+        ("", None),
+        ("plan-1", "result"),
+        ("", None),
+        ("plan-3", None),
+        ("plan-4", "result"),
+        ("plan-5", None),
+        ("plan-6", None),
+    ]
+    assert _rows(path, "SELECT DISTINCT account, intent_at, sends, looks FROM intent") == [("a", 7, 1, 2)]
+    assert _rows(path, "PRAGMA foreign_key_check") == []
+    assert _rows(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+def test_numbering_that_is_interrupted_leaves_everything_as_it_was(former: tuple[Path, Path]) -> None:
+    path, after = former
+    tables = "SELECT name, sql FROM sqlite_master ORDER BY name"
+    before = _rows(path, tables), _rows(path, "SELECT * FROM intent"), _rows(path, "SELECT * FROM attempt")
+    cuts = 0
+    for nth in itertools.count():
+        seen = 0
+
+        def look(sql: str, nth: int = nth) -> None:
+            nonlocal seen
+            seen += bool(re.search("intent|attempt", sql)) and not sql.startswith("SELECT")
+            if seen == nth + 1:
+                raise CutError("disk I/O error")
+
+        with _shipped(after):
+            try:
+                _migrate(path, look)
+                break
+            except StartError:
+                cuts += 1
+        now = _rows(path, tables), _rows(path, "SELECT * FROM intent"), _rows(path, "SELECT * FROM attempt")
+        assert now == before, f"the cut at statement {nth}"
+    assert cuts > 15
+    assert _rows(path, "SELECT count(*) FROM intent") == [(len(INTENTS),)]

@@ -63,13 +63,17 @@ class Snapshot:
     claim: Claim
     post: PostRow
     account: AccountRow
-    attempt: str
     request_id: str | None
     assets: dict[str, MediaRow]
     intended: IntentRow | None = None  # written down with the claim, and not sent: nobody else knows of it
     open_intent: IntentRow | None = None  # sent, perhaps: look before anything else
     published: Published | None = None  # by this attempt already; only the first comment is missing
     plan: dict[str, Any] | None = None  # of what is published
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt that this run makes."""
+        return self.post["attempts"]
 
 
 def owned(service: Service, snapshot: Snapshot) -> None:
@@ -90,7 +94,7 @@ def intend(
     """Write down what is about to be sent; committed before the first mutating byte. The caller has seen the claim."""
     post, now = snapshot.post["id"], service.now_ms
     row: IntentRow = {
-        "id": service.runtime.ids.uuid(),
+        "id": 0,
         "post": post,
         "attempt": snapshot.attempt,
         "account": snapshot.account["id"],
@@ -111,8 +115,8 @@ def intend(
         "settled_at": None,
         "settled_by": None,
     }
-    told = (row["id"], post, row["attempt"], row["account"], step, row["plan"], row["epoch"], now)
-    row["number"] = sql.value(publishing.INTEND, told)
+    told = (post, row["attempt"], row["account"], step, row["plan"], row["epoch"], now)
+    row["id"], row["number"] = sql.first(publishing.INTEND, told)
     add_warnings(tx, post, warnings)
     return row
 
@@ -123,7 +127,7 @@ def open_intent(post: str) -> IntentRow | None:
     return found and _row(found)
 
 
-def of_attempt(post: str, attempt: str) -> list[IntentRow]:
+def of_attempt(post: str, attempt: int) -> list[IntentRow]:
     """What an attempt has written down, in the order in which it did."""
     return [_row(found) for found in sql.every(publishing.INTENTS, (post, attempt))]
 
@@ -133,7 +137,7 @@ def _row(values: Sequence[Any]) -> IntentRow:
     return {**row, "answered": bool(row["answered"])}
 
 
-def done(post: str, attempt: str) -> Published | None:
+def done(post: str, attempt: int) -> Published | None:
     """What this attempt has published already."""
     row = published_by(of_attempt(post, attempt))
     return published_of(row) if row else None

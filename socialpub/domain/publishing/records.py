@@ -49,7 +49,7 @@ def take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
         service.jobs.finish(tx, claim)
         return None
     post, account = sql.row(PostRow, found[:_POST]), sql.row(AccountRow, found[_POST:_ACCOUNT])
-    request_id, attempt = found[_ACCOUNT : _ACCOUNT + 2]
+    request_id = found[_ACCOUNT]
     refused = refusal(account) if post["status"] != "publishing" else None
     if refused:
         _refuse(service, tx, claim, post, account, refused)
@@ -61,16 +61,14 @@ def take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
         return None
     assets = library.assets_of(json.loads(post["media"]))
     if post["status"] != "publishing":
-        post, attempt = _begin(service, tx, post, request_id)
-        return Snapshot(claim, post, account, attempt, request_id, assets)
-    assert attempt is not None, "it is begun with the claim"
-    rows = intents.of_attempt(post["id"], attempt)
+        post = _begin(service, tx, post, request_id)
+        return Snapshot(claim, post, account, request_id, assets)
+    rows = intents.of_attempt(post["id"], post["attempts"])
     done = intents.published_by(rows)
     return Snapshot(
         claim,
         post,
         account,
-        attempt,
         request_id,
         assets,
         open_intent=next((row for row in rows if row["outcome"] is None), None),
@@ -98,8 +96,8 @@ def _refuse(service: Service, tx: Tx, claim: Claim, post: PostRow, account: Acco
     service.jobs.finish(tx, claim)
 
 
-def _begin(service: Service, tx: Tx, post: PostRow, request_id: str | None) -> tuple[PostRow, str]:
-    """The post as it is from now on, and the attempt that it has begun."""
+def _begin(service: Service, tx: Tx, post: PostRow, request_id: str | None) -> PostRow:
+    """The post as it is from now on, with the attempt that it has begun."""
     number = post["attempts"] + 1
     nonce = int.from_bytes(service.runtime.entropy(7), "big")
     row = moves.move(
@@ -115,13 +113,12 @@ def _begin(service: Service, tx: Tx, post: PostRow, request_id: str | None) -> t
         request_id=request_id,
     )
     assert row is not None, "the row was read in this transaction"
-    return row, _begin_attempt(service, tx, post["id"], number)
+    _begin_attempt(service, tx, post["id"], number)
+    return row
 
 
-def _begin_attempt(service: Service, tx: Tx, post: str, number: int) -> str:
-    attempt = service.runtime.ids.uuid()
-    sql.execute(publishing.BEGIN_ATTEMPT, (attempt, post, number, service.now_ms))
-    return attempt
+def _begin_attempt(service: Service, tx: Tx, post: str, number: int) -> None:
+    sql.execute(publishing.BEGIN_ATTEMPT, (service.runtime.ids.uuid(), post, number, service.now_ms))
 
 
 def _end_attempt(service: Service, tx: Tx, post: str, number: int, error: ApiError | None) -> None:

@@ -10,13 +10,11 @@ def _columns(shape: type, table: str = "") -> str:
 # --- The claim -------------------------------------------------------------------------------------------------------
 
 TAKE = f"""
-    SELECT {_columns(rows.PostRow, "post")}, {_columns(rows.AccountRow, "account")}, batch.request_id,
-           attempt.id, attempt.started_at
+    SELECT {_columns(rows.PostRow, "post")}, {_columns(rows.AccountRow, "account")}, batch.request_id
     FROM job
     JOIN post ON post.id = job.key
     JOIN account ON account.id = post.account
     JOIN batch ON batch.id = post.batch
-    LEFT JOIN attempt ON attempt.post = post.id AND attempt.number = post.attempts
     WHERE job.key = ? AND job.claims = ?
 """
 BEGIN_ATTEMPT = "INSERT INTO attempt (id, post, number, started_at) VALUES (?, ?, ?, ?)"
@@ -36,9 +34,9 @@ ACCOUNT_NOW = f"""
 """
 INTEND = f"""
     INSERT INTO intent ({_columns(rows.IntentRow)})
-    SELECT ?1, ?2, ?3, ?4, ?5, (SELECT count(*) + 1 FROM intent WHERE post = ?2 AND step = ?5), ?6, ?7, ?8, ?8,
+    SELECT NULL, ?1, ?2, ?3, ?4, (SELECT count(*) + 1 FROM intent WHERE post = ?1 AND step = ?4), ?5, ?6, ?7, ?7,
            1, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-    RETURNING number
+    RETURNING id, number
 """
 IS_BOUND = "SELECT 1 FROM intent WHERE account = ? AND remote_id = ? AND id <> ?"
 SETTLE = """

@@ -107,7 +107,7 @@ FORGET_ATTEMPTS = """
     DELETE FROM attempt
     WHERE rowid > ?1 AND rowid <= ?2 AND started_at < ?3
     AND EXISTS (SELECT 1 FROM post WHERE post.id = attempt.post AND post.status = 'published')
-    AND NOT EXISTS (SELECT 1 FROM intent WHERE intent.attempt = attempt.id)
+    AND NOT EXISTS (SELECT 1 FROM intent WHERE intent.post = attempt.post AND intent.attempt = attempt.number)
 """
 
 # --- Jobs and media ------------------------------------------------------------------------------------------------
