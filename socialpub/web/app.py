@@ -30,7 +30,7 @@ from socialpub.web.frame import Frame
 from socialpub.web.http import Arrival, Route
 from socialpub.web.openapi.document import Reference
 from socialpub.web.pages import accounts as account_pages
-from socialpub.web.pages import client, connect, docs, health, overview, people, reference, settings
+from socialpub.web.pages import client, connect, docs, health, overview, people, postlog, reference, settings
 from socialpub.web.server import connections_max
 from socialpub.web.wire import App, Parcel
 
@@ -120,6 +120,14 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/accounts", account_pages.listing, "page"),
     Route(GET, "/accounts/<account_id:str>/disconnect", account_pages.ask_disconnect, "page", needs=MANAGERS),
     Route(POST, "/accounts/<account_id:str>/disconnect", account_pages.disconnect, "page", needs=MANAGERS),
+    Route(GET, "/posts", postlog.log, "page"),
+    Route(GET, "/posts/<post_id:str>", postlog.read, "page"),
+    Route(GET, "/posts/<post_id:str>/cancel", postlog.cancel_form, "page"),
+    Route(POST, "/posts/<post_id:str>/cancel", postlog.cancel, "page"),
+    Route(GET, "/posts/<post_id:str>/settle", postlog.settle_form, "page"),
+    Route(POST, "/posts/<post_id:str>/settle", postlog.settle, "page"),
+    Route(POST, "/posts/<post_id:str>/move", postlog.move, "page"),
+    Route(POST, "/posts/<post_id:str>/retry", postlog.retry, "page"),
     Route(POST, "/profile", settings.choose_profile, "page"),
     Route(GET, "/settings", settings.you, "page"),
     Route(POST, "/settings/zone", settings.choose_zone, "page"),

@@ -28,6 +28,14 @@ def _zone(name: str) -> ZoneInfo:
     return ZoneInfo(name)
 
 
+def instant_of(day: str, clock: str, zone: str) -> int | None:
+    """The milliseconds of a day and a time of day as a form has them, on the clocks of a zone; None for none such."""
+    try:
+        return int(datetime.fromisoformat(f"{day}T{clock}").replace(tzinfo=_zone(zone)).timestamp() * 1000)
+    except ValueError:
+        return None
+
+
 def said(instant: Instant, zone: str) -> str:
     """`Sun 22 Nov 2026, 19:05 CET`."""
     return f"{moment(instant, zone):%a} {_day(instant, zone)}, {moment(instant, zone):%H:%M} {zone_said(instant, zone)}"

@@ -1,0 +1,378 @@
+"""The pages of posts: the log with its filters, one post, and what people do to it."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from socialpub.store.models import Attempt, Post, User
+from tests.counting import Counting
+from tests.domain.accounts.connect_kit import sign_in
+from tests.domain.posts import postlog_kit as kit
+from tests.domain.posts.test_postlog import fill
+from tests.kit import UNKNOWN_ID, Api, Person, Server, iso
+from tests.web.test_docs import Page
+from tests.web.writes import Write
+
+HTML = {"Accept": "text/html"}
+HOUR = 3_600_000
+LOST = {
+    "code": "platform_unavailable",
+    "message": "The answer was lost.",
+    "rule": "publish.outcome_unknown",
+    "platform": "bluesky",
+    "remediation": "Look at the account.",
+    "docUrl": "http://x/docs/errors/platform_unavailable",
+}
+REFUSED = LOST | {"code": "platform_rejected", "message": "No <b>way</b>.", "rule": "bluesky.text.max_graphemes"}
+
+
+def send(browser: Api, path: str, **fields: str) -> httpx.Response:
+    return browser.post(path, data={"csrf_token": browser.headers["X-CSRF-Token"]} | fields)
+
+
+def later(browser: Api, post: str, way: str = "move", **fields: str) -> httpx.Response:
+    return send(browser, f"/posts/{post}/{way}", **({"day": "2099-05-04", "clock": "15:30", "in_zone": "UTC"} | fields))
+
+
+WRITES = [
+    Write("POST", "/posts/<post_id:str>/move", lambda person, browser: later(browser, scheduled(person))),
+    Write(
+        "POST",
+        "/posts/<post_id:str>/cancel",
+        lambda person, browser: send(browser, f"/posts/{scheduled(person)}/cancel"),
+    ),
+]
+
+
+def canceled(browser: Api, post: str) -> httpx.Response:
+    return send(browser, f"/posts/{post}/cancel")
+
+
+def scheduled(person: Person) -> str:
+    body = {"targets": [{"accountId": person.bluesky}], "text": "later", "scheduledAt": "2098-01-01T10:00:00Z"}
+    return str(person.api.publish(body).json()["results"][0]["postId"])
+
+
+@pytest.fixture
+def server(make_server: Callable[..., Server]) -> Server:
+    return make_server(limits={"reads": 100_000})
+
+
+@pytest.fixture
+def browser(server: Server, alice: Person) -> Api:
+    return sign_in(server, alice.organization)
+
+
+def shown(browser: Api, query: str = "") -> list[str]:
+    """The ids of the posts on a page of the log, in its order."""
+    answer = browser.get(f"/posts{query}", headers=HTML)
+    assert answer.status_code == 200
+    return re.findall(r'class="text" href="/posts/([0-9a-f-]+)"', answer.text)
+
+
+def page_of(browser: Api, post: str, rest: str = "") -> str:
+    answer = browser.get(f"/posts/{post}{rest}", headers=HTML)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def failed(server: Server, person: Person, error: dict[str, Any], **values: Any) -> str:
+    """The id of a post that has failed so."""
+    row = {"status": "failed", "error": json.dumps(error), "error_code": error["code"]} | values
+    return fill(server, person, row)[0]
+
+
+# --- The log ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_log_shows_what_the_api_lists_for_the_same_address(server: Server, alice: Person, browser: Api) -> None:
+    second = server.connect(alice, "twitter")["id"]
+    rows = [
+        {"status": "queued", "scheduled_at": kit.NOON + 5 * HOUR, "text": "Sale"},
+        {"status": "queued", "scheduled_at": kit.NOON + 3 * HOUR, "account": second, "platform": "twitter"},
+        {"status": "failed", "error": json.dumps(REFUSED), "error_code": "platform_rejected"},
+        {"batch": UNKNOWN_ID},
+        {},
+    ]
+    fill(server, alice, *rows)
+    noon = quote(iso(kit.NOON + 4 * HOUR))
+    for query in (
+        "",
+        "?status=queued",
+        "?status=queued,failed&platform=bluesky",
+        "?platform=bluesky&platform=twitter",
+        "?errorCode=platform_rejected",
+        "?q=sale",
+        f"?accountId={second}",
+        f"?batchId={UNKNOWN_ID}",
+        f"?profileId={alice.profile}",
+        "?order=scheduledAt",
+        f"?scheduledAfter={noon}",
+        f"?scheduledBefore={noon}&order=scheduledAt",
+        f"?after={quote(iso(kit.NOON))}",
+        "?limit=2",
+    ):
+        listed = [row["id"] for row in alice.api.get(f"/v1/posts{query}").json()["data"]]
+        assert shown(browser, query) == listed
+        assert listed
+
+
+def test_the_form_keeps_what_it_asked_for_and_leaves_out_what_is_empty(
+    server: Server, alice: Person, browser: Api
+) -> None:
+    (post,) = fill(server, alice, {"text": 'The "Sale"'})
+    query = "?q=%22sale%22&status=published%2Cfailed&accountId=&order=&platform=&errorCode=&after=&before=&batchId="
+    text = browser.get(f"/posts{query}", headers=HTML).text
+    assert shown(browser, query) == [post]
+    assert 'name="q" type="search" value="&#34;sale&#34;"' in text
+    assert '<option value="published,failed" selected>published, failed</option>' in text
+
+
+def test_a_day_is_one_on_the_clock_of_the_reader(server: Server, alice: Person, browser: Api) -> None:
+    """Both days are listed themselves, from the midnight with which they begin there to the one with which they end."""
+    server.service.write(lambda tx: User.update(zone="Asia/Tokyo").execute()).result()
+    midnight = int(datetime(2026, 5, 4, 15, tzinfo=UTC).timestamp() * 1000)  # of 5 May there
+    times = [midnight - 1, midnight, midnight + 24 * HOUR - 1, midnight + 24 * HOUR]
+    posts = fill(server, alice, *[{"created_at": at, "scheduled_at": at} for at in times])
+    for names in (("after", "before"), ("scheduledAfter", "scheduledBefore")):
+        day = "&".join(f"{name}=2026-05-05" for name in names)
+        assert shown(browser, f"?{day}") == [posts[2], posts[1]]
+        assert shown(browser, f"?{names[0]}=2026-05-05") == posts[:0:-1]
+        assert shown(browser, f"?{names[1]}=2026-05-05") == posts[2::-1]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["status=nonsense", "after=yesterday", "before=2026-02-30", "colour=red", "cursor=x", f"accountId={UNKNOWN_ID}"],
+)
+def test_what_cannot_be_asked_is_said_in_the_page(browser: Api, alice: Person, query: str) -> None:
+    answer = browser.get(f"/posts?{query}", headers=HTML)
+    assert answer.status_code == 200
+    assert 'role="alert"' in answer.text
+    assert shown(browser, f"?{query}") == []
+
+
+def test_the_log_is_paged_to_its_end_and_leads_back_to_its_beginning(
+    server: Server, alice: Person, browser: Api
+) -> None:
+    posts = fill(server, alice, *[{"text": f"Number {step}"} for step in range(5)])
+    path, seen = "/posts?q=number&limit=2", list[str]()
+    while path:
+        text = browser.get(path, headers=HTML).text
+        seen += re.findall(r'class="text" href="/posts/([0-9a-f-]+)"', text)
+        older = re.search(r'href="([^"]*)" rel="next"', text)
+        path = html.unescape(older[1]) if older else ""
+    assert seen == posts[::-1]
+    assert 'href="/posts?q=number&amp;limit=2">Newest</a>' in text
+
+
+def test_an_empty_log_says_what_it_is_for(browser: Api, alice: Person) -> None:
+    assert "No post yet" in browser.get("/posts", headers=HTML).text
+    assert "No post is like that" in browser.get("/posts?q=nothing", headers=HTML).text
+
+
+def test_the_log_is_that_of_the_profile_one_is_in(server: Server, alice: Person, bob: Person, browser: Api) -> None:
+    (hers,), (his,) = fill(server, alice, {}), fill(server, bob, {})
+    assert shown(browser) == [his, hers]
+    send(browser, "/profile", profile=bob.profile)
+    assert shown(browser) == [his]
+    assert shown(browser, f"?profileId={alice.profile}") == []
+    assert hers in page_of(browser, hers)  # a link leads to it from everywhere
+
+
+def test_another_organization_sees_nothing_of_it(server: Server, alice: Person, charlie: Person) -> None:
+    post, other = scheduled(alice), sign_in(server, charlie.organization, name="charlie")
+    assert shown(other) == []
+    for path in ("", "/cancel", "/settle"):
+        assert other.get(f"/posts/{post}{path}", headers=HTML).status_code == 404
+    for response in (later(other, post), send(other, f"/posts/{post}/cancel"), send(other, f"/posts/{post}/retry")):
+        assert response.status_code == 404
+    assert server.rows(Post)[0]["status"] == "queued"
+
+
+# --- One post --------------------------------------------------------------------------------------------------------
+
+
+def test_a_post_is_told_with_its_attempts_and_the_platforms_answers(
+    server: Server, alice: Person, browser: Api
+) -> None:
+    post = failed(server, alice, REFUSED)
+    answer = json.dumps({"error": "<script>alert(1)</script>", "more": "x" * 16_000})
+    rows = [
+        {
+            "id": f"{post}-{number}",
+            "post": post,
+            "number": number,
+            "started_at": kit.NOON,
+            "finished_at": kit.NOON + 500,
+        }
+        | {"succeeded": False, "error_code": "platform_rejected", "error_message": "No.", "platform_response": answer}
+        for number in (1, 2)
+    ]
+    server.service.write(lambda tx: Attempt.insert_many(rows).execute()).result()
+    text = page_of(browser, post)
+    assert re.findall(r"<strong>(Attempt \d)</strong>", text) == ["Attempt 1", "Attempt 2"]
+    assert "No &lt;b&gt;way&lt;/b&gt;." in text
+    assert "&lt;script&gt;" in text
+    assert "<script>" not in text.replace('<script src="/static/page.js" defer></script>', "")
+    assert 'href="/docs/rules/bluesky.text.max_graphemes"' in text
+    assert "Look at the account." in text
+    assert len(text) < 80_000
+    assert browser.get("/docs/rules/bluesky.text.max_graphemes").status_code == 200
+
+
+def test_the_commands_are_the_post_as_a_request_and_hold_no_secret(server: Server, alice: Person, browser: Api) -> None:
+    body = {"targets": [{"accountId": alice.bluesky, "options": {"platform": "bluesky", "langs": ["en"]}}]}
+    body |= {"text": 'It\'s "here"\n$HOME', "scheduledAt": "2098-01-01T10:00:00Z", "firstComment": None}
+    del body["firstComment"]
+    post = alice.api.publish(body).json()["results"][0]["postId"]
+    (read, sent) = (
+        html.unescape(found) for found in re.findall(r"<code>(curl .*?)</code>", page_of(browser, post), re.S)
+    )
+    assert f"/v1/posts/{post}" in read
+    assert "$SOCIALPUB_KEY" in read
+    assert alice.api.headers["Authorization"].split("_")[-1] not in read + sent
+    written = re.search(r"-d '(.*)'$", sent, re.DOTALL)
+    assert written
+    request = json.loads(written[1].replace("'\"'\"'", "'"))
+    again = alice.api.post("/v1/posts/validate", json=request)
+    assert (again.status_code, again.json()["valid"]) == (200, True)
+    assert request["text"] == body["text"]
+    assert request["targets"][0]["options"]["langs"] == ["en"]
+
+
+def test_only_addresses_of_the_web_are_links(server: Server, alice: Person, browser: Api) -> None:
+    good, bad = fill(server, alice, {"url": "https://bsky.app/x"}, {"url": "javascript:alert(1)"})
+    assert 'href="https://bsky.app/x"' in page_of(browser, good)
+    assert "javascript:" not in page_of(browser, bad)
+
+
+XSS = "<img src=x onerror=alert(1)>\"'&</textarea><script>alert(2)</script>{{ 7 * 7 }}"
+
+
+def test_words_of_people_and_platforms_stay_words(server: Server, alice: Person, browser: Api) -> None:
+    media = json.dumps([{"kind": "image", "url": f"https://x.example/{XSS}", "altText": XSS}])
+    values = {"text": XSS, "media": media, "first_comment": XSS, "platform_uri": XSS, "url": XSS}
+    values["warnings"] = json.dumps([{"code": "x", "message": XSS}])
+    post = failed(server, alice, REFUSED | {"message": XSS, "remediation": XSS, "rule": XSS}, **values)
+    pages = [page_of(browser, post), page_of(browser, post, "/cancel"), browser.get(f"/posts?q={quote(XSS)}").text]
+    pages.append(browser.get(f"/posts?q={quote(XSS[:200])}&errorCode={quote(XSS)}", headers=HTML).text)
+    for text in pages:
+        assert "<img" not in text
+        assert "<script>alert" not in text
+        assert len(Page(text).ids) == len(set(Page(text).ids))
+
+
+# --- What is done ----------------------------------------------------------------------------------------------------
+
+
+def test_a_post_is_moved_on_the_clock_of_the_reader(server: Server, alice: Person, browser: Api) -> None:
+    server.service.write(lambda tx: User.update(zone="Europe/Berlin").execute()).result()
+    post = scheduled(alice)
+    text = page_of(browser, post)
+    assert 'name="day" type="date" value="2098-01-01"' in text
+    assert 'name="clock" type="time" value="11:00"' in text
+    answer = later(browser, post, in_zone="Europe/Berlin")
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/posts/{post}")
+    assert alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == "2099-05-04T13:30:00.000Z"
+    assert [name for name, _ in server.events(post)][-1] == "post.rescheduled"
+
+
+@pytest.mark.parametrize("fields", [{"day": ""}, {"clock": "25:00"}, {"day": "2020-01-01"}, {"day": "<b>"}])
+def test_a_time_that_is_none_is_said_and_nothing_is_moved(alice: Person, browser: Api, fields: dict[str, str]) -> None:
+    post = scheduled(alice)
+    answer = later(browser, post, **fields)
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/posts/{post}")
+    assert 'class="notice bad"' in page_of_notice(browser, answer)
+    assert alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == "2098-01-01T10:00:00.000Z"
+
+
+def page_of_notice(browser: Api, answer: httpx.Response) -> str:
+    """The page that is seen after a form, with the word that the form left for it."""
+    (cookie,) = [value for value in answer.headers.get_list("Set-Cookie") if "socialpub_notice=" in value]
+    both = f"{browser.headers['Cookie']}; {cookie.partition(';')[0]}"
+    return browser.get(answer.headers["Location"], headers=HTML | {"Cookie": both}).text
+
+
+def test_canceling_is_asked_about_and_done_once(server: Server, alice: Person, browser: Api) -> None:
+    post = scheduled(alice)
+    assert f'href="/posts/{post}/cancel"' in page_of(browser, post)
+    assert f'action="/posts/{post}/cancel"' not in page_of(browser, post)
+    asked = page_of(browser, post, "/cancel")
+    assert "it never goes out" in asked
+    assert f'action="/posts/{post}/cancel"' in asked
+    assert send(browser, f"/posts/{post}/cancel", page=f"/posts/{post}/cancel").headers["Location"] == f"/posts/{post}"
+    assert alice.api.get(f"/v1/posts/{post}").json()["status"] == "canceled"
+    again = send(browser, f"/posts/{post}/cancel")
+    assert "not `queued`" in html.unescape(page_of_notice(browser, again))
+    assert "It is too late" in page_of(browser, post, "/cancel")
+    assert len([name for name, _ in server.events(post) if name == "post.canceled"]) == 1
+
+
+def test_a_failed_post_is_tried_again_now_or_then(server: Server, alice: Person, browser: Api) -> None:
+    now, then = (failed(server, alice, REFUSED, text=text) for text in ("now", "then"))
+    send(browser, f"/posts/{now}/retry")
+    assert server.wait(now, "published")["status"] == "published"
+    later(browser, then, "retry")
+    assert alice.api.get(f"/v1/posts/{then}").json()["scheduledAt"] == "2099-05-04T15:30:00.000Z"
+    refused = page_of_notice(browser, send(browser, f"/posts/{now}/retry"))
+    assert "neither" in refused
+
+
+def test_an_unknown_outcome_is_settled_by_either_answer(server: Server, alice: Person, browser: Api) -> None:
+    there, absent = (failed(server, alice, LOST, text=text) for text in ("there", "absent"))
+    assert "Outcome unknown" in page_of(browser, there)
+    assert f'action="/posts/{there}/retry"' not in page_of(browser, there)
+    assert "final" in page_of(browser, there, "/settle")
+    send(browser, f"/posts/{there}/settle", published="yes", uri="https://bsky.app/x")
+    send(browser, f"/posts/{absent}/settle", published="no")
+    send(browser, f"/posts/{absent}/settle", published="perhaps")
+    found = {post: alice.api.get(f"/v1/posts/{post}").json() for post in (there, absent)}
+    assert (found[there]["status"], found[there]["platformUri"]) == ("published", "https://bsky.app/x")
+    assert (found[absent]["status"], found[absent]["error"].get("rule")) == ("failed", None)
+    assert "Nothing is unknown" in page_of(browser, absent, "/settle")
+
+
+def test_a_form_leads_back_to_the_page_it_was_on(server: Server, alice: Person, browser: Api) -> None:
+    post = failed(server, alice, LOST)
+    for page, back in (("/", "/"), ("/calendar/week/2026-11-16",) * 2, ("//evil.example", "/"), ("", f"/posts/{post}")):
+        assert send(browser, f"/posts/{post}/settle", published="x", page=page).headers["Location"] == back
+
+
+def test_forged_forms_do_nothing(server: Server, alice: Person, browser: Api) -> None:
+    post = scheduled(alice)
+    for way in ("move", "cancel", "retry", "settle"):
+        assert browser.post(f"/posts/{post}/{way}", data={"csrf_token": "wrong"}, headers=HTML).status_code == 403
+    assert alice.api.get(f"/v1/posts/{post}").json()["status"] == "queued"
+
+
+def test_a_member_may_do_it_too(server: Server, alice: Person) -> None:
+    member, post = sign_in(server, alice.organization, role="member", name="mona"), scheduled(alice)
+    send(member, f"/posts/{post}/cancel")
+    assert alice.api.get(f"/v1/posts/{post}").json()["status"] == "canceled"
+
+
+# --- What it costs ---------------------------------------------------------------------------------------------------
+
+
+def test_a_page_costs_the_same_however_many_posts_there_are(server: Server, alice: Person, counting: Counting) -> None:
+    browser = sign_in(server, alice.organization)
+
+    def work() -> int:
+        with counting.while_() as done:
+            assert browser.get("/posts?limit=20", headers=HTML).status_code == 200
+        return done.asked.statements
+
+    fill(server, alice, *[{} for _ in range(30)])
+    few = work()
+    fill(server, alice, *[{} for _ in range(300)])
+    assert work() == few
