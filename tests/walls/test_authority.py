@@ -144,6 +144,15 @@ def _form(office: Office, path: str, **fields: str) -> Send:
     return lambda: office.browser.post(path, data={"csrf_token": "csrf-alice", **fields})
 
 
+def _post_form(office: Office, make: Callable[[Office], str], way: str, **fields: str) -> Send:
+    """A form about a post that stands ready for it."""
+    return _form(office, f"/posts/{make(office)}/{way}", **fields)
+
+
+def _unknown(office: Office) -> str:
+    return unknown(_world(office))
+
+
 def _credentials(office: Office) -> Send:
     handle = f"u{office.server.service.runtime.entropy(4).hex()}.test"
     made = office.server.lab.lab.add_account("bluesky", handle=handle)
@@ -244,6 +253,12 @@ BY_PEOPLE: dict[str, Callable[[Office], Send]] = {
     "POST /settings/profiles/<profile_id:str>/delete": lambda office: _form(
         office, f"/settings/profiles/{_empty(office)}/delete"
     ),
+    "POST /posts/<post_id:str>/move": lambda office: _post_form(
+        office, _scheduled, "move", day="2099-05-04", clock="12:00"
+    ),
+    "POST /posts/<post_id:str>/cancel": lambda office: _post_form(office, _scheduled, "cancel"),
+    "POST /posts/<post_id:str>/retry": lambda office: _post_form(office, _failed, "retry"),
+    "POST /posts/<post_id:str>/settle": lambda office: _post_form(office, _unknown, "settle", published="yes"),
 }
 
 
@@ -264,7 +279,8 @@ NOT_FOR_SOMEBODY = {
     "POST /logout/everywhere": "the same",
 }
 NEEDS = {f"{route.method} {route.path}": route.needs for route in ROUTES}
-EVERYBODYS = {"POST /profile", "POST /settings/zone"}  # what every person may: how they have their own dashboard
+POSTS = {f"POST /posts/<post_id:str>/{way}" for way in ("move", "cancel", "retry", "settle")}
+EVERYBODYS = {"POST /profile", "POST /settings/zone", *POSTS}  # their own dashboard, and what they compose
 CASES = [(route, "key revoked") for route in KEYED] + [
     (route, taken)
     for route in BY_PEOPLE

@@ -20,7 +20,6 @@ from tests.domain.posts import postlog_kit as kit
 from tests.domain.posts.test_postlog import fill
 from tests.kit import UNKNOWN_ID, Api, Person, Server, iso
 from tests.web.test_docs import Page
-from tests.web.writes import Write
 
 HTML = {"Accept": "text/html"}
 HOUR = 3_600_000
@@ -41,20 +40,6 @@ def send(browser: Api, path: str, **fields: str) -> httpx.Response:
 
 def later(browser: Api, post: str, way: str = "move", **fields: str) -> httpx.Response:
     return send(browser, f"/posts/{post}/{way}", **({"day": "2099-05-04", "clock": "15:30", "in_zone": "UTC"} | fields))
-
-
-WRITES = [
-    Write("POST", "/posts/<post_id:str>/move", lambda person, browser: later(browser, scheduled(person))),
-    Write(
-        "POST",
-        "/posts/<post_id:str>/cancel",
-        lambda person, browser: send(browser, f"/posts/{scheduled(person)}/cancel"),
-    ),
-]
-
-
-def canceled(browser: Api, post: str) -> httpx.Response:
-    return send(browser, f"/posts/{post}/cancel")
 
 
 def scheduled(person: Person) -> str:

@@ -1,0 +1,105 @@
+"""Posts in a real browser: found, moved, canceled, tried again and settled by clicks, and looked at on every screen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from socialpub.store.models import Attempt
+from tests.browser.chromium import Tab, chromium
+from tests.browser.looks import seen
+from tests.domain.accounts.connect_kit import sign_in
+from tests.domain.posts import postlog_kit as kit
+from tests.domain.posts.test_postlog import fill
+from tests.kit import Person, Server
+from tests.web.pages.test_posts import LOST, REFUSED, XSS, failed
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Tab]:
+    with chromium() as found:
+        yield found
+
+
+def arrive(tab: Tab, server: Server, person: Person) -> None:
+    """Signed in."""
+    sign_in(server, person.organization)
+    tab.send("Network.setCookie", name="socialpub_session", value="alice", url=server.url)
+
+
+def test_a_post_is_found_moved_and_canceled_by_clicks(server: Server, alice: Person, tab: Tab) -> None:
+    arrive(tab, server, alice)
+    body = {"targets": [{"accountId": alice.bluesky}], "text": "Opening hours", "scheduledAt": "2098-01-01T10:00:00Z"}
+    post = alice.api.publish(body).json()["results"][0]["postId"]
+    fill(server, alice, {"text": "Something else"})
+    tab.show(f"{server.url}/posts", width=1000)
+    seen(tab, "posts")
+    tab.fill(q="opening", status="queued")
+    tab.click(".filters > .actions button")
+    assert tab.ask("document.querySelectorAll('.log li').length") == 1
+    assert tab.ask("document.querySelector('[name=q]').value") == "opening"
+    tab.click(".log a.text")
+    tab.ask("document.querySelector('main details').open = true")
+    seen(tab, "post-scheduled")
+    tab.fill(day="2099-05-04", clock="15:30")
+    tab.click("main details button")
+    assert "new time" in tab.ask("document.querySelector('.notice').textContent")
+    assert alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == "2099-05-04T15:30:00.000Z"
+    tab.ask("location.reload()")
+    tab.loaded()
+    assert tab.ask("document.querySelector('.notice')") is None
+    tab.click("a.danger")
+    seen(tab, "post-cancel")
+    tab.click("button.danger")
+    assert "Canceled" in tab.ask("document.querySelector('main').textContent")
+    assert alice.api.get(f"/v1/posts/{post}").json()["status"] == "canceled"
+    assert [name for name, _ in server.events(post)].count("post.canceled") == 1
+
+
+def test_a_failed_post_is_tried_again_and_an_unknown_one_settled(server: Server, alice: Person, tab: Tab) -> None:
+    arrive(tab, server, alice)
+    again, lost = failed(server, alice, REFUSED, attempts=1), failed(server, alice, LOST)
+    row = {"id": "a", "post": again, "number": 1, "started_at": kit.NOON, "finished_at": kit.NOON, "succeeded": False}
+    row |= {"error_code": "platform_rejected", "error_message": XSS, "platform_response": json.dumps({"no": XSS * 20})}
+    server.service.write(lambda tx: Attempt.insert(**row).execute()).result()
+    tab.show(f"{server.url}/posts/{again}", width=1000)
+    tab.ask("document.querySelectorAll('main details').forEach((node) => { node.open = true; })")
+    seen(tab, "post-failed")
+    tab.click(f"form[action='/posts/{again}/retry'] button")
+    assert server.wait(again, "published")
+    tab.show(f"{server.url}/posts/{lost}", width=1000)
+    seen(tab, "post-unknown")
+    tab.click("main .actions a")
+    seen(tab, "post-settle")
+    tab.click(".panel.warn button")
+    assert "it is not there" in tab.ask("document.querySelector('.notice').textContent")
+    assert alice.api.get(f"/v1/posts/{lost}").json()["status"] == "failed"
+
+
+def test_what_people_and_platforms_say_is_never_run(server: Server, alice: Person, tab: Tab) -> None:
+    arrive(tab, server, alice)
+    media = json.dumps([{"kind": "image", "url": "https://x.example/", "altText": XSS}])
+    values = {"text": XSS, "media": media, "first_comment": XSS, "platform_uri": XSS, "url": "javascript:alert(1)"}
+    post = failed(server, alice, REFUSED | {"message": XSS, "remediation": XSS, "rule": XSS}, **values)
+    for path in (
+        f"/posts/{post}",
+        f"/posts/{post}/cancel",
+        "/posts",
+        "/posts?q=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E",
+    ):
+        tab.show(f"{server.url}{path}", width=1000)
+        assert tab.ask("document.querySelectorAll('main img, main script, main a[href^=javascript]').length") == 0
+        seen(tab, f"said{path.count('/')}")
+
+
+def test_no_two_buttons_have_one_name(server: Server, alice: Person, tab: Tab) -> None:
+    arrive(tab, server, alice)
+    posts = [failed(server, alice, REFUSED, text="The same words"), failed(server, alice, LOST, text="The same words")]
+    for path in ("/posts", *(f"/posts/{post}" for post in posts), f"/posts/{posts[1]}/settle"):
+        tab.show(f"{server.url}{path}", width=390)
+        names = tab.ask("[...document.querySelectorAll('button')].map((node) => node.textContent.trim())")
+        assert len(names) == len(set(names)), path
