@@ -286,6 +286,11 @@ for _owner in (Post.organization, Post.profile):  # the post log probes one of t
             name=f"post_{_owner.column_name}_error_code",
         ).where(SQL("error_code IS NOT NULL"))
     )
+    Post.add_index(
+        Post.index(_owner, Post.updated_at, name=f"post_{_owner.column_name}_troubled").where(
+            SQL("status IN ('failed', 'rejected')")
+        )
+    )
 # SQLite takes these for a statement that has the same condition in the same words (`statements/sweeps.py`).
 _OPEN = SQL("status IN ('queued', 'validated', 'publishing')")
 Post.add_index(Post.index(fn.COALESCE(Post.due_at, Post.scheduled_at, Post.created_at), name="post_open").where(_OPEN))

@@ -225,6 +225,10 @@ def _empty(office: Office) -> str:
     return str(office.browser.post("/v1/profiles", json={"name": "Empty"}).json()["id"])
 
 
+def _answer(office: Office) -> Send:
+    return _form(office, "/overview/settle", post=unknown(_world(office)), published="yes")
+
+
 BY_PEOPLE: dict[str, Callable[[Office], Send]] = {
     "POST /v1/accounts/connect/<platform:str>": _start,
     "POST /v1/accounts/connect/<platform:str>/complete": _complete,
@@ -246,6 +250,10 @@ BY_PEOPLE: dict[str, Callable[[Office], Send]] = {
     "POST /settings/keys/<key_id:str>/revoke": lambda office: _form(
         office, f"/settings/keys/{office.alice.key_id}/revoke"
     ),
+    "POST /overview/settle": _answer,
+    "POST /overview/retry": lambda office: _form(office, "/overview/retry", account=office.alice.bluesky),
+    "POST /overview/cancel": lambda office: _form(office, "/overview/cancel", account=office.alice.bluesky),
+    "POST /overview/resume": lambda office: _form(office, "/overview/resume"),
     "POST /settings/profiles": lambda office: _form(office, "/settings/profiles", name="new"),
     "POST /settings/profiles/<profile_id:str>": lambda office: _form(
         office, f"/settings/profiles/{office.alice.profile}", name="new"
@@ -280,7 +288,13 @@ NOT_FOR_SOMEBODY = {
 }
 NEEDS = {f"{route.method} {route.path}": route.needs for route in ROUTES}
 POSTS = {f"POST /posts/<post_id:str>/{way}" for way in ("move", "cancel", "retry", "settle")}
-EVERYBODYS = {"POST /profile", "POST /settings/zone", *POSTS}  # their own dashboard, and what they compose
+EVERYBODYS = {  # what every person may: have a dashboard of their own, and see to what they compose
+    "POST /profile",
+    "POST /settings/zone",
+    "POST /overview/settle",
+    "POST /overview/retry",
+    *POSTS,
+}
 CASES = [(route, "key revoked") for route in KEYED] + [
     (route, taken)
     for route in BY_PEOPLE

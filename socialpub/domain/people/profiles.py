@@ -38,6 +38,11 @@ def list_organizations() -> list[dict[str, Any]]:
     return list(query.order_by(Organization.created_at, Organization.id).dicts())
 
 
+def is_alone(organization: str) -> bool:
+    """Whether this server has no other organization."""
+    return not Organization.select().where(Organization.id != organization).exists()
+
+
 def the_organization(named: str | None) -> str:
     """The organization that the operator named, or the only one there is; ApiError where that does not say which."""
     there = list_organizations()

@@ -66,14 +66,7 @@ async def show(
     names is read in `call.scope`, so that a link leads to it from everywhere.
     """
 
-    def look() -> tuple[Desk, Mapping[str, Any]]:
-        found = desk.of(call.scope)
-        if found is None:
-            raise ApiError("unauthenticated")
-        filled = desk.kept(call.scope, call.request.path) if call.request.args.get("kept") else {}
-        return found, {"filled": filled, **read(found)}
-
-    found, shown = await call.service.read(look)
+    found, shown = await call.service.read(lambda: _seen(call, read))
     cookie = edge.cookie_of(call.service, call.request, NOTICE_COOKIE)
     frame = around(call.service, call.request.app.ctx.pages, call.scope, call.request.path, found)
     notice = _opened(call.service, call.scope, cookie) if cookie else None
@@ -81,6 +74,22 @@ async def show(
     if shown["filled"]:
         notice = Notice("Your session had ended. What you had written is here again; nothing of it was done yet.")
     return html.page(template, status, gone, **frame | {"notice": notice} | dict(shown) | values)
+
+
+async def part(call: Call, template: str, read: Callable[[Desk], Mapping[str, Any]]) -> Reply:
+    """A piece of such a page, which its script asks for again; a route that is `light` gives it an ETag."""
+    found, shown = await call.service.read(lambda: _seen(call, read))
+    frame = around(call.service, call.request.app.ctx.pages, call.scope, "/", found)
+    return html.page(template, **frame | dict(shown))
+
+
+def _seen(call: Call, read: Callable[[Desk], Mapping[str, Any]]) -> tuple[Desk, Mapping[str, Any]]:
+    """Who looks, and what they see: read in one go."""
+    found = desk.of(call.scope)
+    if found is None:
+        raise ApiError("unauthenticated")
+    filled = desk.kept(call.scope, call.request.path) if call.request.args.get("kept") else {}
+    return found, {"filled": filled, **read(found)}
 
 
 def around(service: Service, pages: Mapping[str, Route], scope: Scope, path: str, found: Desk | None) -> dict[str, Any]:

@@ -1,11 +1,74 @@
-"""The overview: what needs somebody's eyes, what goes out next, and what went out."""
+"""The overview: what needs somebody's eyes with what can be done about it, what goes out next, and what went out."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from socialpub import platforms
+from socialpub.domain import act
+from socialpub.domain.accounts import connect
+from socialpub.domain.engine import recovery
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.posts import changes, overview
+from socialpub.domain.shapes.posts import SettleRequest
+from socialpub.web import forms
 from socialpub.web.http import Call, Reply
-from socialpub.web.pages.inside import show
+from socialpub.web.pages.health import HEARTBEAT_SECONDS
+from socialpub.web.pages.inside import part, show, tell
 
 
 async def home(call: Call) -> Reply:
     """GET /."""
-    return await show(call, "overview/home.html")
+    return await show(call, "overview/home.html", lambda desk: _now(call, desk))
+
+
+async def now(call: Call) -> Reply:
+    """GET /overview/now: the part of it that tells of now, which the page asks for again and again."""
+    return await part(call, "overview/now.html", lambda desk: _now(call, desk))
+
+
+def _now(call: Call, desk: Desk) -> dict[str, Any]:
+    service = call.service
+    silent = service.runtime.clock.monotonic() - call.engine.heartbeat
+    return {
+        "now": overview.look(service, desk.scope),
+        "silent": int(silent) if silent > HEARTBEAT_SECONDS else 0,
+        "platforms": platforms.PLATFORMS,
+        "ready": [name for name in platforms.PLATFORMS if connect.is_ready(service, name)],
+        "pages": call.request.app.ctx.pages,
+        "may_resume": recovery.may_resume(desk.scope),
+        "waiting_max": overview.WAITING_MAX,
+    }
+
+
+async def settle(call: Call) -> Reply:
+    """POST /overview/settle: `post`, and whether somebody found it `published`."""
+    form = forms.fields(call)
+    there = form.get("published") == "yes"
+    await act.do(call.who, changes.settle, form.get("post", ""), SettleRequest(published=there))
+    text = "It counts as published." if there else "It counts as failed, and can be tried again."
+    return tell(call, "/", f"Thank you for looking. {text}")
+
+
+async def retry(call: Call) -> Reply:
+    """POST /overview/retry: what failed for one cause."""
+    form = forms.fields(call)
+    cause = (form.get("account", ""), form.get("code", ""), form.get("rule", ""))
+    again = await act.do(call.who, overview.retry_all, *cause)
+    return tell(call, "/", f"{_posts(again['count'])} will be tried again.", good=bool(again["count"]))
+
+
+async def cancel(call: Call) -> Reply:
+    """POST /overview/cancel: what is scheduled on an account."""
+    canceled = await act.do(call.who, overview.cancel_all, forms.fields(call).get("account", ""))
+    return tell(call, "/", f"{_posts(canceled['count'])} canceled.", good=bool(canceled["count"]))
+
+
+def _posts(count: object) -> str:
+    return "1 post" if count == 1 else f"{count} posts"
+
+
+async def resume(call: Call) -> Reply:
+    """POST /overview/resume: publishing goes on, on somebody's word that the clock is right."""
+    await act.do(call.who, recovery.trust_clock)
+    return tell(call, "/", "Publishing goes on.")

@@ -1,0 +1,218 @@
+"""What needs somebody's eyes: what became of posts grouped by its cause, with what can be done about each.
+
+Everything here is bounded by what a page can show. Of what failed the last days are looked at: what is older stands in
+the post log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from socialpub.base.errors import ApiError
+from socialpub.domain.accounts import accounts
+from socialpub.domain.core import instance
+from socialpub.domain.core.service import Service
+from socialpub.domain.people.actor import Actor, Done
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.posts import changes, postlog
+from socialpub.domain.shapes.accounts import AccountBody
+from socialpub.domain.shapes.health import PausedReason
+from socialpub.domain.shapes.posts import PostsQuery, RetryRequest
+from socialpub.store import sql
+from socialpub.store.db import Tx
+from socialpub.store.statements import overview, reading
+
+DAYS_MS = 7 * 24 * 3600 * 1000
+LATE_MS = 60_000  # by so much something is late, and not only on its way
+TROUBLES_MAX = 500
+UNKNOWN_MAX = 20
+SHOWN = 5
+EVENTS_MAX = 500
+WAITING_MAX = 1000
+AT_ONCE = 100
+UNKNOWN_RULE = "publish.outcome_unknown"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A post in few words."""
+
+    id: str
+    account: str
+    platform: str
+    status: str
+    text: str
+    error: dict[str, Any]
+    updated_at: int
+
+
+@dataclass
+class Cause:
+    """Why posts of an account failed; `newest` first, and how many there are of them."""
+
+    account: str
+    platform: str
+    status: str
+    code: str
+    rule: str
+    newest: Piece
+    count: int = 0
+    pieces: list[Piece] = field(default_factory=list)
+
+    def add(self, piece: Piece) -> None:
+        self.count += 1
+        if len(self.pieces) < SHOWN:
+            self.pieces.append(piece)
+
+
+@dataclass(frozen=True)
+class Worry:
+    """An account that is about to be lost, or is, or is refused something; how many posts wait for it."""
+
+    account: AccountBody
+    waiting: int
+
+
+class Steps(TypedDict):
+    """What a first run has done."""
+
+    connected: bool
+    key: bool
+    published: bool
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All of it, as it is now."""
+
+    paused: PausedReason | None
+    unknown: list[Piece]
+    causes: list[Cause]
+    worries: list[Worry]
+    late: int
+    late_since: int | None
+    next: Any
+    went_out: Any
+    steps: Steps
+    accounts: dict[str, AccountBody]
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether nothing needs anybody's eyes."""
+        return not (self.paused or self.unknown or self.causes or self.worries or self.late)
+
+
+def look(service: Service, scope: Scope) -> Overview:
+    """The overview of a scope, read in one go."""
+    connected = accounts.list_bodies(scope)
+    late, since = sql.first(overview.LATE, (scope.organization, scope.profile, service.now_ms - LATE_MS))
+    return Overview(
+        paused=instance.paused(),
+        unknown=_pieces(sql.every(overview.UNKNOWN, (scope.organization, scope.profile, UNKNOWN_MAX))),
+        causes=_causes(_troubled(service, scope)),
+        worries=_worries(scope, connected),
+        late=late,
+        late_since=since,
+        next=_next(service, scope),
+        went_out=_went_out(scope),
+        steps=_steps(scope),
+        accounts={body["id"]: body for body in connected},
+    )
+
+
+def _steps(scope: Scope) -> Steps:
+    connected, key, published = sql.first(overview.STEPS, (scope.organization,))
+    return {"connected": bool(connected), "key": bool(key), "published": bool(published)}
+
+
+# --- What failed -------------------------------------------------------------------------------------------------
+
+
+def _troubled(service: Service, scope: Scope) -> list[Piece]:
+    """The newest posts that failed for a known reason."""
+    text, owner = (
+        (overview.TROUBLED_OF_ORGANIZATION, scope.organization)
+        if scope.profile is None
+        else (overview.TROUBLED_OF_PROFILE, scope.profile)
+    )
+    found = _pieces(sql.every(text, (owner, service.now_ms - DAYS_MS, TROUBLES_MAX)))
+    return [piece for piece in found if piece.error.get("rule") != UNKNOWN_RULE]
+
+
+def _pieces(rows: Iterable[Sequence[Any]]) -> list[Piece]:
+    return [
+        Piece(id_, account, platform, status, text, sql.loads(error) if error else {}, at)
+        for id_, account, platform, status, text, error, at in rows
+    ]
+
+
+def _causes(pieces: Iterable[Piece]) -> list[Cause]:
+    """Newest first."""
+    found: dict[tuple[str, ...], Cause] = {}
+    for piece in pieces:
+        code, rule = piece.error.get("code", ""), piece.error.get("rule", "")
+        named = (piece.account, piece.status, code, rule)
+        cause = found.setdefault(named, Cause(piece.account, piece.platform, piece.status, code, rule, piece))
+        cause.add(piece)
+    return list(found.values())
+
+
+def retry_all(tx: Tx, who: Actor, account: str, code: str, rule: str) -> Done:
+    """Try again what failed for a cause, a hundred posts at once: `{count}`, how many of them go out again."""
+    service, again = who.service, 0
+    wanted = [
+        piece
+        for piece in _troubled(service, who.scope)
+        if (piece.account, piece.error.get("code", ""), piece.error.get("rule", "")) == (account, code, rule)
+    ]
+    for piece in wanted[:AT_ONCE]:
+        with contextlib.suppress(ApiError):  # somebody was faster
+            changes.retry(tx, who, piece.id, RetryRequest())
+            again += 1
+    return _counted(again, account)
+
+
+def cancel_all(tx: Tx, who: Actor, account: str) -> Done:
+    """Cancel what is scheduled on an account, a hundred posts at once: `{count}`; ApiError `not_found`."""
+    accounts.find(who.scope, account)
+    canceled = 0
+    for (post,) in sql.every(overview.QUEUED, (account, who.service.now_ms, AT_ONCE)):
+        with contextlib.suppress(ApiError):
+            changes.cancel(tx, who, post)
+            canceled += 1
+    return _counted(canceled, account)
+
+
+def _counted(count: int, account: str) -> Done:
+    body: dict[str, object] = {"count": count}
+    return Done(body, subject=account)
+
+
+# --- Accounts ----------------------------------------------------------------------------------------------------
+
+
+def _worries(scope: Scope, connected: Iterable[AccountBody]) -> list[Worry]:
+    troubled = [body for body in connected if body["status"] != "active" or "attention" in body]
+    return [
+        Worry(body, sql.value(overview.WAITING, (body["id"], scope.organization, WAITING_MAX)))
+        for body in troubled[: 2 * SHOWN]
+    ]
+
+
+# --- What is due and what went out ---------------------------------------------------------------------------------
+
+
+def _next(service: Service, scope: Scope) -> Any:
+    query = PostsQuery.model_validate({"order": "scheduledAt", "status": ["queued"], "limit": SHOWN})
+    return sql.loads(postlog.page(service, scope, query))["data"]
+
+
+def _went_out(scope: Scope) -> Any:
+    numbers = sql.every(overview.WENT_OUT, (scope.organization, scope.profile, EVENTS_MAX, SHOWN))
+    named = sql.value(reading.NAMED, (sql.json_of([number for (number,) in numbers]),))
+    return sql.loads(b"[%b]" % (named or b""))

@@ -1,0 +1,198 @@
+"""The overview: what needs somebody's eyes, with what can be done about it; it tells of now, and costs little."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from socialpub.domain.core import instance
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.posts import overview
+from socialpub.store.models import Account, Post
+from tests.domain.accounts.connect_kit import sign_in
+from tests.kit import Api, Server
+from tests.web.test_scheduling import failed, unknown
+from tests.web.world import World
+
+
+def send(browser: Api, path: str, **fields: str) -> httpx.Response:
+    return browser.post(path, data={"csrf_token": browser.headers["X-CSRF-Token"]} | fields)
+
+
+def then(browser: Api, sent: httpx.Response) -> str:
+    """The page that is seen after a form."""
+    assert sent.status_code == 303
+    cookies = f"{browser.headers['Cookie']}; {sent.headers['Set-Cookie'].partition(';')[0]}"
+    return browser.get(sent.headers["Location"], headers={"Cookie": cookies}).text
+
+
+@pytest.fixture
+def browser(world: World) -> Api:
+    return sign_in(world.server, world.alice.organization)
+
+
+def change(world: World, **columns: object) -> None:
+    world.server.service.write(
+        lambda tx: Account.update(**columns).where(Account.id == world.alice.bluesky).execute()
+    ).result()
+
+
+# --- First steps -----------------------------------------------------------------------------------------------------
+
+
+def test_the_first_steps_tick_themselves_off(server: Server) -> None:
+    new = server.person("New")
+    browser = sign_in(server, new.organization)
+    page = browser.get("/").text
+    assert '<a href="/accounts#connect">Connect an account</a>' in page
+    assert "Make an API key <span" in page  # there is one already
+    server.connect_bluesky(new)
+    assert "Connect an account <span" in browser.get("/").text
+    new.api.publish({"text": "first", "targets": [{"accountId": new.bluesky}]})
+    assert "First steps" not in browser.get("/").text
+
+
+# --- What needs eyes -------------------------------------------------------------------------------------------------
+
+
+def test_where_nothing_needs_eyes_it_says_so(world: World, browser: Api) -> None:
+    world.published(text="it is out")
+    world.scheduled(text="it comes")
+    page = browser.get("/").text
+    assert "All is well" in page
+    assert page.index("it comes") < page.index("it is out")
+
+
+@pytest.mark.parametrize(("answer", "status"), [("yes", "published"), ("no", "failed")])
+def test_an_unknown_outcome_is_settled_by_what_somebody_sees(
+    world: World, browser: Api, answer: str, status: str
+) -> None:
+    post = unknown(world)
+    page = browser.get("/").text
+    assert "Did it go out?" in page
+    assert page.count(f'name="post" value="{post}"') == 2
+    sent = send(browser, "/overview/settle", post=post, published=answer)
+    assert (sent.status_code, sent.headers["Location"]) == (303, "/")
+    assert world.alice.api.get(f"/v1/posts/{post}").json()["status"] == status
+    assert "Did it go out?" not in browser.get("/").text
+    assert send(browser, "/overview/settle", post=post, published=answer).status_code == 409  # sent twice
+
+
+def test_failures_are_grouped_by_their_cause_and_tried_again_together(world: World, browser: Api) -> None:
+    first, second = failed(world), failed(world)
+    page = browser.get("/").text
+    assert "<strong>2 posts</strong>" in page
+    assert page.count('action="/overview/retry"') == 1
+    error = world.alice.api.get(f"/v1/posts/{first}").json()["error"]
+    cause = {"account": world.alice.bluesky, "code": error["code"], "rule": error.get("rule", "")}
+    assert "2 posts will be tried again." in then(browser, send(browser, "/overview/retry", **cause))
+    assert {world.server.wait(post, "published")["status"] for post in (first, second)} == {"published"}
+    assert "0 posts will be tried again." in then(browser, send(browser, "/overview/retry", **cause))
+
+
+def test_a_failure_of_a_lost_account_is_answered_by_connecting_it_again(world: World, browser: Api) -> None:
+    failed(world)
+    world.scheduled()
+    change(world, status="revoked")
+    page = browser.get("/").text
+    assert "Reconnect first" in page
+    assert 'action="/overview/retry"' not in page
+    assert "1 post waits for it" in page
+    assert "1 post canceled." in then(browser, send(browser, "/overview/cancel", account=world.alice.bluesky))
+    assert "waits for it" not in browser.get("/").text
+
+
+def test_accounts_that_are_about_to_be_lost_are_told(world: World, browser: Api) -> None:
+    change(world, status="expiring", token_expires_at=world.server.clock.now_ms() + 3 * 86_400_000)
+    page = browser.get("/").text
+    assert "Expires soon" in page
+    assert "in 3 days" in page
+    assert f"/connect/bluesky?profile={world.alice.profile}" in page
+
+
+def test_what_is_overdue_is_counted(world: World, browser: Api) -> None:
+    world.server.service.write(lambda tx: instance.pause(tx, instance.RESTORED)).result()
+    world.scheduled()
+    world.server.clock.skip(3600 + overview.LATE_MS / 1000 + 1)
+    scope = Scope(world.alice.organization)
+    seen = world.server.service.read(lambda: overview.look(world.server.service, scope)).result()
+    assert seen.late == 1
+    elsewhere = Scope(world.charlie.organization)
+    assert world.server.service.read(lambda: overview.look(world.server.service, elsewhere)).result().late == 0
+
+
+@pytest.mark.parametrize("reason", ["clock", "restored", "damaged"])
+def test_a_pause_says_why_and_only_the_clocks_is_ended_here(world: World, reason: str) -> None:
+    server = world.server
+    alone = server.person("Alone")
+    browser = sign_in(server, alone.organization, name="alone")
+    server.service.write(lambda tx: instance.pause(tx, reason)).result()
+    page = browser.get("/").text
+    assert "Publishing is paused" in page
+    assert 'action="/overview/resume"' not in page  # there are other organizations on this server
+    assert send(browser, "/overview/resume").status_code == 403
+
+
+def test_who_is_alone_on_a_server_ends_a_pause_for_the_clock(server: Server) -> None:
+    only = server.person("Only")
+    browser = sign_in(server, only.organization)
+    server.service.write(lambda tx: instance.pause(tx, instance.CLOCK)).result()
+    assert 'action="/overview/resume"' in browser.get("/").text
+    assert send(browser, "/overview/resume").status_code == 303
+    assert server.service.read(instance.paused).result() is None
+
+
+def test_a_scheduler_that_is_silent_is_told(world: World, browser: Api) -> None:
+    assert "The scheduler does not answer" not in browser.get("/").text
+    world.server.engine.keeper.heartbeat -= 90
+    assert "The scheduler does not answer" in browser.get("/").text
+
+
+# --- Of now ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_part_that_tells_of_now_is_sent_only_when_it_has_changed(world: World, browser: Api) -> None:
+    assert '<div data-refresh="/overview/now">' in browser.get("/").text
+    first = browser.get("/overview/now")
+    assert first.status_code == 200
+    assert "<html" not in first.text
+    known = {"If-None-Match": first.headers["ETag"]}
+    assert browser.get("/overview/now", headers=known).status_code == 304
+    world.scheduled(text="one more")
+    again = browser.get("/overview/now", headers=known)
+    assert (again.status_code, "one more" in again.text) == (200, True)
+
+
+def test_a_second_organization_sees_nothing_of_the_first(world: World) -> None:
+    unknown(world)
+    failed(world)
+    world.scheduled(text="a secret plan")
+    change(world, status="revoked")
+    stranger = sign_in(world.server, world.charlie.organization, name="stranger")
+    page = stranger.get("/").text
+    assert "a secret plan" not in page
+    assert "Did it go out?" not in page
+    assert "What did not go out" not in page
+    lost = world.server.rows(Post, status="failed")[0]["id"]
+    assert send(stranger, "/overview/settle", post=lost, published="yes").status_code == 404
+    assert send(stranger, "/overview/cancel", account=world.alice.bluesky).status_code == 404
+
+
+def test_a_profile_shows_what_is_its_own(world: World, browser: Api) -> None:
+    failed(world)
+    other = browser.post("/v1/profiles", json={"name": "Second"}).json()["id"]
+    send(browser, "/profile", profile=other)
+    assert "What did not go out" not in browser.get("/").text
+    send(browser, "/profile", profile=world.alice.profile)
+    assert "What did not go out" in browser.get("/").text
+
+
+def test_a_member_sees_what_is_wrong_and_manages_nothing(world: World) -> None:
+    change(world, status="revoked")
+    world.scheduled()
+    member = sign_in(world.server, world.alice.organization, role="member", name="dave")
+    page = member.get("/").text
+    assert "Access lost" in page
+    assert "/connect/" not in page
+    assert 'action="/overview/cancel"' not in page
+    assert send(member, "/overview/cancel", account=world.alice.bluesky).status_code == 403
