@@ -31,7 +31,7 @@ UNKNOWN = f"""
 # How many open posts were due before a time, and when the first of them was.
 LATE = f"""
     SELECT count(*), min({DUE}) FROM post
-    WHERE {OPEN} AND {DUE} < ?3 AND organization = ?1 AND (?2 IS NULL OR profile = ?2)
+    WHERE {OPEN} AND {DUE} < ?3 AND +organization = ?1 AND (?2 IS NULL OR +profile = ?2)
 """
 
 # How many posts wait for an account, counted up to a bound.
