@@ -111,7 +111,7 @@ def test_accounts_that_are_about_to_be_lost_are_told(world: World, browser: Api)
 
 
 def test_what_is_overdue_is_counted(world: World, browser: Api) -> None:
-    world.server.service.write(lambda tx: instance.pause(tx, instance.RESTORED)).result()
+    world.server.service.write(lambda tx: instance.pause(world.server.service, tx, instance.RESTORED)).result()
     world.scheduled()
     world.server.clock.skip(3600 + overview.LATE_MS / 1000 + 1)
     scope = Scope(world.alice.organization)
@@ -126,7 +126,7 @@ def test_a_pause_says_why_and_only_the_clocks_is_ended_here(world: World, reason
     server = world.server
     alone = server.person("Alone")
     browser = sign_in(server, alone.organization, name="alone")
-    server.service.write(lambda tx: instance.pause(tx, reason)).result()
+    server.service.write(lambda tx: instance.pause(server.service, tx, reason)).result()
     page = browser.get("/").text
     assert "Publishing is paused" in page
     assert 'action="/overview/resume"' not in page  # there are other organizations on this server
@@ -136,7 +136,7 @@ def test_a_pause_says_why_and_only_the_clocks_is_ended_here(world: World, reason
 def test_who_is_alone_on_a_server_ends_a_pause_for_the_clock(server: Server) -> None:
     only = server.person("Only")
     browser = sign_in(server, only.organization)
-    server.service.write(lambda tx: instance.pause(tx, instance.CLOCK)).result()
+    server.service.write(lambda tx: instance.pause(server.service, tx, instance.CLOCK)).result()
     assert 'action="/overview/resume"' in browser.get("/").text
     assert send(browser, "/overview/resume").status_code == 303
     assert server.service.read(instance.paused).result() is None
