@@ -62,6 +62,26 @@ def test_what_comes_while_all_places_of_an_endpoint_are_taken_goes_out_after_the
     assert len(sink.wait(AT_ONCE + 1)) == AT_ONCE + 1
 
 
+def test_an_end_that_cannot_be_written_keeps_no_other_from_being_written(
+    server: Server, alice: Person, sink: Sink
+) -> None:
+    """Two calls end together, and the delivery of one is gone by then."""
+    over = threading.Event()
+    sink.answer = lambda got: 204 if over.wait(60) else 500
+    register(alice, sink.url, events=["post.queued"])
+    for _ in range(2):
+        schedule(server, alice, [alice.bluesky])
+    gone, kept = (call.event["id"] for call in sink.wait(2))
+    number = first(server, "SELECT number FROM event WHERE id = ?", gone)[0]
+    server.service.write(lambda tx: WebhookDelivery.delete().where(WebhookDelivery.event == number).execute()).result()
+    over.set()
+    (told,) = ended(server, alice, 1)
+    assert (told["eventId"], told["status"], told["attemptCount"]) == (kept, "succeeded", 1)
+    (attempt,) = server.rows(WebhookAttempt)
+    assert attempt["status_code"] == 204
+    assert len(sink.got) == 2
+
+
 # --- Down for an hour ----------------------------------------------------------------------------------------------
 
 EVENTS = 1000

@@ -25,7 +25,7 @@ from socialpub.store.db import Tx
 log = logging.getLogger("socialpub.webhooks")
 
 AT_ONCE = 32  # calls to one receiver
-GATHER_SECONDS, GATHERED = 0.005, 16  # for others to be written down with a call that has ended; how many are enough
+GATHER_SECONDS, GATHERED = 0.010, 16  # for others to be written down with a call that has ended; how many are enough
 NAP_SECONDS = 5.0  # the longest sleep: a clock that was set, or what a command has changed, is noticed after it
 
 
@@ -226,7 +226,7 @@ class Deliverer:
         try:
             self._service.delivering.submit_for(share, self._deliver, receiver, errand)
         except RuntimeError:  # the pool is closed: the server stops
-            self._end(receiver, errand, None)
+            self._give_back(receiver, errand, None)
 
     def _deliver(self, receiver: str, errand: Errand) -> None:
         """In the pool: make the call. Who ends first while nothing is being written down writes for all."""
@@ -234,7 +234,7 @@ class Deliverer:
             attempt = errand.call()
         except Exception:  # noqa: BLE001 - nobody reads the pool's answer; it is still pending
             log.exception("delivery %s stopped", errand.id)
-            self._end(receiver, errand, self._soon())
+            self._give_back(receiver, errand, self._soon())
             return
         with self._changed:
             self._unwritten.append(_Ended(receiver, errand, attempt))
@@ -262,8 +262,10 @@ class Deliverer:
         except Exception:  # noqa: BLE001 - one of them; the others are not to suffer for it
             log.exception("the ends of %d deliveries could not be written together", len(batch))
             again = [self._written_alone(ended) for ended in batch]
-        for ended, again_at in zip(batch, again, strict=True):
-            self._end(ended.receiver, ended.errand, again_at)
+        with self._changed:
+            for ended, again_at in zip(batch, again, strict=True):
+                self._end(ended.receiver, ended.errand, again_at)
+            self._changed.notify_all()
 
     def _take_unwritten(self) -> list[_Ended]:
         with self._changed:
@@ -284,18 +286,22 @@ class Deliverer:
     def _soon(self) -> int:
         return self._service.now_ms + int(NAP_SECONDS * 1000)
 
-    def _end(self, receiver: str, errand: Errand, again_at: int | None) -> None:
+    def _give_back(self, receiver: str, errand: Errand, again_at: int | None) -> None:
+        """An errand whose call was not made, or came to no end."""
         with self._changed:
-            calls = self._calls[receiver]
-            calls.discard(errand.number)
-            self._ended.add(errand.number)
-            if errand.after is not None:
-                self._orders.discard((receiver, errand.after))
-            if again_at is not None:
-                self._time(receiver, again_at)
-            waited_for = (receiver, errand.after) in self._behind
-            if waited_for or (receiver in self._more and len(calls) <= AT_ONCE // 2):
-                self._rung.add(receiver)
-            if not calls:
-                del self._calls[receiver]
+            self._end(receiver, errand, again_at)
             self._changed.notify_all()
+
+    def _end(self, receiver: str, errand: Errand, again_at: int | None) -> None:
+        calls = self._calls[receiver]
+        calls.discard(errand.number)
+        self._ended.add(errand.number)
+        if errand.after is not None:
+            self._orders.discard((receiver, errand.after))
+        if again_at is not None:
+            self._time(receiver, again_at)
+        waited_for = (receiver, errand.after) in self._behind
+        if waited_for or (receiver in self._more and len(calls) <= AT_ONCE // 2):
+            self._rung.add(receiver)
+        if not calls:
+            del self._calls[receiver]
