@@ -58,7 +58,7 @@ KNOWN = {
     "posts/batches": {"batch_body", "ended_body", "has_ended"},
     "posts/postlog": {"_filtered"},
     "posts/preflight": {"_recent", "posted_before"},
-    "posts/unheard": {"find", "forget_in"},
+    "posts/unheard": {"find", "_forget"},
     "webhooks/deliver": {"look"},
 }  # fmt: skip
 """Each was looked at: it gets ids that its caller has found within a scope, those of the caller's own session, key or

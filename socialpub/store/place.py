@@ -31,7 +31,8 @@ class Place:
 
     def __init__(self, database: Path) -> None:
         self._database, self._real = database, Path(os.path.realpath(database))
-        self._open: dict[Path, tuple[int, int]] = {}
+        self._file = os.fspath(database)  # it is looked at all the time: as text, not as a path that is to become one
+        self._open: dict[str, tuple[int, int]] = {}
         self._remembered, self._index_file = ((0, 0), b""), -1
         self._shared: mmap.mmap | None = None
         self._lock, self._overwritten, self.lost = threading.Lock(), "", ""
@@ -40,7 +41,7 @@ class Place:
         """The files as they are now, right after they were opened (`-wal` and `-shm` come with the first reading)."""
         for path in (self._database, *self._beside()):
             found = os.stat(path)
-            self._open[path] = (found.st_dev, found.st_ino)
+            self._open[os.fspath(path)] = (found.st_dev, found.st_ino)
         # Never closed before SQLite has closed it: a process loses its locks on a file with any one it closes.
         self._index_file = os.open(self._beside()[1], os.O_RDONLY)
         self._shared = mmap.mmap(self._index_file, _INDEX, access=mmap.ACCESS_READ)
@@ -111,7 +112,7 @@ class Place:
         return found == index and found[_DONE] == found[_TRIED]
 
     def _writing(self) -> tuple[int, int]:
-        found = os.stat(self._database)
+        found = os.stat(self._file)
         return found.st_mtime_ns, found.st_size
 
     def _read_index(self) -> bytes:

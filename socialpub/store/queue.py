@@ -8,6 +8,7 @@ sooner, and claims all that is due and has a place in one transaction.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections import defaultdict, deque
@@ -235,13 +236,13 @@ class Jobs(Huey):  # type: ignore[misc]
 
     def put_new(self, tx: Tx, kind: str, works: Sequence[Work], at_ms: int) -> None:
         """Add jobs whose keys are new."""
-        sql.execute(accepting.JOBS, (sql.json_of([tuple(work) for work in works]), kind, at_ms, 0, None))
+        _put_new(works, (kind, at_ms, 0, None))
         tx.after_commit(lambda: self._ring_for(at_ms))
 
     def put_held(self, tx: Tx, kind: str, works: Sequence[Work]) -> list[Claim]:
         """Add jobs whose keys are new, and that this process is already working on."""
         until = self.clock.now_ms() + LEASE_MS
-        sql.execute(accepting.JOBS, (sql.json_of([tuple(work) for work in works]), kind, until, 1, self.epoch))
+        _put_new(works, (kind, until, 1, self.epoch))
         claims = [Claim(work.key, 1, work.lane, Share(work.host, work.owner)) for work in works]
         tx.after_commit(lambda: self.hold_all(claims))
         return claims
@@ -446,6 +447,10 @@ class Jobs(Huey):  # type: ignore[misc]
     def stop_waiting(self) -> None:
         self.storage.stopping = True
         self.bell.ring()
+
+
+def _put_new(works: Sequence[Work], shared: tuple[str, int, int, int | None]) -> None:
+    sql.execute(accepting.jobs(len(works)), (*shared, *itertools.chain.from_iterable(works)))
 
 
 _COLUMNS = (Job.kind, Job.key, Job.claims, Job.lane, Job.host, Job.owner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -45,15 +46,24 @@ class Told(NamedTuple):
     data: Mapping[str, object]
 
 
-def emit_all(service: Service, tx: Tx, organization: str, told: Sequence[Told], request_id: str, now: int) -> None:
-    """Write events in this order in the caller's transaction; KeyError as `emit`."""
+def emit_all(
+    service: Service,
+    tx: Tx,
+    organization: str,
+    told: Sequence[Told],
+    request_id: str,
+    now: int,
+    receivers: Sequence[Receiver],
+) -> None:
+    """Write events in this order in the caller's transaction, for these receivers; KeyError as `emit`."""
     new = service.runtime.ids.prefixed
     rows = [(new("evt_"), one.profile, one.type, one.post, kept_of(one.data)) for one in told if EVENTS[one.type]]
-    last = sql.execute(accepting.EVENTS, (sql.json_of(rows), organization, request_id, now)).lastrowid
+    values = (organization, request_id, now, *itertools.chain.from_iterable(rows))
+    last = sql.execute(accepting.events(len(rows)), values).lastrowid
     assert last is not None, "rows were written"
     first = last - len(rows) + 1  # one statement numbers its rows one after the other
     emitted = [Emitted(number, one.type, one.profile, one.post, one.data) for number, one in enumerate(told, first)]
-    address(service, tx, organization, emitted)
+    address(service, tx, organization, emitted, receivers)
 
 
 def emit(
@@ -82,7 +92,8 @@ def emit(
     )
     number = sql.execute(publishing.EVENT, row).lastrowid
     assert number is not None, "a row was written"
-    address(service, tx, organization, [Emitted(number, type_, profile, post, data)])
+    receivers = sql.every(webhooks.RECEIVERS_OF, (organization,))
+    address(service, tx, organization, [Emitted(number, type_, profile, post, data)], receivers)
     return event
 
 
@@ -112,10 +123,17 @@ class Emitted(NamedTuple):
     data: Mapping[str, object]
 
 
-def address(service: Service, tx: Tx, organization: str, emitted: Sequence[Emitted]) -> None:
+Receiver = tuple[str, str | None, str, int]
+"""Whom an organization has told to be told: the id, the one profile that it hears of, the JSON of its types, and
+whether it is a channel of people."""
+
+
+def address(
+    service: Service, tx: Tx, organization: str, emitted: Sequence[Emitted], receivers: Sequence[Receiver]
+) -> None:
     """Write down, in the same transaction, to whom it is delivered: endpoints get each event, people one of a cause."""
     endpoints, channels = [], []
-    for receiver, profile, types, is_channel in sql.every(webhooks.RECEIVERS_OF, (organization,)):
+    for receiver, profile, types, is_channel in receivers:
         if is_channel:
             channels.append(notices.Channel(receiver, organization, profile, types))
         else:

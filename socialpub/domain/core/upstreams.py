@@ -54,11 +54,15 @@ def threads(service: Service, share: Share) -> Pool:
 
 
 def _name(service: Service, platform: str, extra: Mapping[str, Any]) -> str:
-    home, usual = _server(str(extra.get("pds") or "")), _server(str(getattr(service.sites[platform], "service", "")))
-    return f"{platform}:{home}" if home not in ("", usual) else platform
+    home = _server(str(extra.get("pds") or ""))
+    if not home or home == _server(str(getattr(service.sites[platform], "service", ""))):
+        return platform
+    return f"{platform}:{home}"
 
 
 def _server(url: str) -> str:
+    if not url:
+        return ""
     try:
         return urlsplit(url).netloc.lower()
     except ValueError:

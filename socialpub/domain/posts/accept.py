@@ -32,6 +32,7 @@ from socialpub.store.db import Tx
 from socialpub.store.queue import Claim, Work
 from socialpub.store.statements import accepting
 
+Value = str | int | None
 Inline = tuple[str, str, str | None]  # inline media: its hash, its target's profile, its alt text
 PAUSED_RETRY_SECONDS = 60
 
@@ -65,7 +66,7 @@ class Order:
     targets: Sequence[_Target]
     stored: Mapping[str, Facts]  # inline media, kept, by its hash
     inline: Mapping[Inline, str]  # the ids of the rows that it gets: targets of one profile share them
-    rows: str  # what is its own of each post
+    rows: Sequence[Value]  # what is its own of each post, one after the other
     jobs: Sequence[Work]
     shown: Sequence[batches.Shown]
 
@@ -153,7 +154,7 @@ def _warnings(
 ) -> tuple[Warning, ...]:
     """What a target warns of; scheduled, also what its stored media will be refused for."""
     known = preflight.known_breaches(service, aim, stored) if request.scheduled_at is not None and aim.refs else ()
-    return tuple(once((*once(found), *known)))
+    return tuple(once((*once(found), *known))) if found or known else ()
 
 
 def _order(
@@ -172,21 +173,21 @@ def _order(
     )
     media = {inline: library.new_id(who.service) for inline in named}
     warned = [_json([warning_body(note) for note in target.warnings]) for target in targets]
-    rows = [_row(target, media, notes) for target, notes in zip(targets, warned, strict=True)]
+    rows = [value for target, notes in zip(targets, warned, strict=True) for value in _row(target, media, notes)]
     jobs = [Work(target.post, target.aim.account["id"], *target.share) for target in targets]
     shown = [
         batches.accepted(target.post, target.aim.account["id"], target.aim.platform, at_ms, notes)
         for target, notes in zip(targets, warned, strict=True)
     ]
-    return Order(who, request, ear, ids.uuid(), targets, stored, media, sql.json_of(rows), jobs, shown)
+    return Order(who, request, ear, ids.uuid(), targets, stored, media, rows, jobs, shown)
 
 
 def _inline(ref: Ref, profile: str) -> Inline | None:
     return (ref["bytesBase64"], profile, ref.get("altText")) if "bytesBase64" in ref else None
 
 
-def _row(target: _Target, media: Mapping[Inline, str], warnings: str) -> tuple[str | int | None, ...]:
-    """What is its own of a post's row, in the order of `accepting.POSTS`."""
+def _row(target: _Target, media: Mapping[Inline, str], warnings: str) -> tuple[Value, ...]:
+    """What is its own of a post's row, in the order of `accepting.posts`."""
     aim, account = target.aim, target.aim.account
     return (
         target.post,
@@ -241,7 +242,7 @@ def _insert(tx: Tx, order: Order) -> Accepted:
         library.insert(service, tx, organization, profile, order.stored[data], alt, media)
     _insert_posts(service, tx, order, again, now)
     claims = _put_jobs(service, tx, order)
-    _tell(service, tx, order, now)
+    _tell(service, tx, order, again, now)
     for crossing in crossings:
         events.emit(service, tx, crossing.type, organization, crossing.data, request_id=who.request_id)
     faults.hit("sched.before_commit" if order.at_ms is not None else "now.before_commit")
@@ -250,10 +251,11 @@ def _insert(tx: Tx, order: Order) -> Accepted:
 
 @dataclass(frozen=True)
 class _Again:
-    """What the transaction finds: the quota as it is now, and when the organization's newest post was made."""
+    """What the transaction finds: the quota as it is now, when the organization's newest post was made, who is told."""
 
     quota: int | None
     newest: int | None
+    receivers: Sequence[events.Receiver]
 
 
 def _look_again(order: Order) -> _Again:
@@ -262,7 +264,7 @@ def _look_again(order: Order) -> _Again:
     wanted = {target.aim.account["id"] for target in order.targets}
     assets = {asset for target in order.targets for asset in target.aim.assets}
     values = (sql.json_of(list(wanted)), sql.json_of(list(assets)), who.scope.organization)
-    used, same, there, held, tier, newest = sql.first(
+    used, same, there, held, tier, newest, receivers = sql.first(
         accepting.STILL, (*lookup.before(service, who.key, order.ear), *values)
     )
     if used:
@@ -279,13 +281,12 @@ def _look_again(order: Order) -> _Again:
     for aim in aims:
         for asset in aim.assets:
             library.check_usable(profiles, aim.account["profile"], asset)
-    return _Again(limits.quota_of(service, tier), newest)
+    return _Again(limits.quota_of(service, tier), newest, sql.loads(receivers))
 
 
 def _remember(service: Service, tx: Tx, order: Order, body: BatchBody) -> None:
     """That the request was accepted: for its key, with its answer where that is known, or for whoever repeats it."""
     if order.ear:
-        unheard.forget_in(service, tx)
         unheard.listen(service, tx, order.ear, order.batch)
     if key := order.who.key:
         answer = batches.answer_of(body) if order.at_ms is not None else None
@@ -296,7 +297,7 @@ def _insert_posts(service: Service, tx: Tx, order: Order, again: _Again, now: in
     organization, at_ms = order.who.scope.organization, order.at_ms
     sql.execute(accepting.BATCH, (order.batch, organization, order.who.request_id, now, at_ms))
     status = "validated" if at_ms is None else "queued"
-    sql.execute(accepting.POSTS, (order.rows, organization, order.batch, status, at_ms, now))
+    sql.execute(accepting.posts(len(order.targets)), (organization, order.batch, status, at_ms, now, *order.rows))
     search.note_order(again.newest, now)
     for target in order.targets:
         service.lately.said(target.aim.account["id"], target.aim.draft.text)
@@ -316,9 +317,9 @@ def _put_jobs(service: Service, tx: Tx, order: Order) -> Sequence[Claim]:
     return ()
 
 
-def _tell(service: Service, tx: Tx, order: Order, now: int) -> None:
+def _tell(service: Service, tx: Tx, order: Order, again: _Again, now: int) -> None:
     told = [event for target in order.targets for event in moves.accepted(_accepted(order, target, now))]
-    events.emit_all(service, tx, order.who.scope.organization, told, order.who.request_id, now)
+    events.emit_all(service, tx, order.who.scope.organization, told, order.who.request_id, now, again.receivers)
 
 
 def _accepted(order: Order, target: _Target, now: int) -> moves.AcceptedPost:

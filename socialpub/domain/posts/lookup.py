@@ -37,8 +37,9 @@ def look_up(
 ) -> LookedUp:
     """In a read: one statement, and one more where the request names stored media."""
     period = limits.month(service.now_ms)
+    names_platform = any(target.account_id is None for target in request.targets)
     found = sql.first(
-        accepting.NAMED,
+        accepting.NAMED if names_platform else accepting.NAMED_BY_ID,
         (
             *before(service, key, ear),
             scope.organization,

@@ -140,7 +140,8 @@ def resolve(service: Service, request: PublishRequest, named: Named) -> list[Aim
     """The targets' accounts and contents, in request order."""
     if request.profile_id is not None and not named.profile:
         raise profiles.unknown()
-    candidates = [_candidates(named.accounts, target) for target in request.targets]
+    by_id = {row["id"]: row for row in named.accounts}
+    candidates = [_candidates(named.accounts, by_id, target) for target in request.targets]
     _check_found(request.targets, candidates)
     return [_aim(service, named.media, request, index, found[0]) for index, found in enumerate(candidates)]
 
@@ -154,9 +155,11 @@ def media_ids(request: PublishRequest) -> set[str]:
     return {media_id for media_id in ids if media_id is not None}
 
 
-def _candidates(connected: Sequence[accounts.Named], target: Target) -> list[accounts.Named]:
+def _candidates(
+    connected: Sequence[accounts.Named], by_id: Mapping[str, accounts.Named], target: Target
+) -> list[accounts.Named]:
     if target.account_id is not None:
-        return [row for row in connected if row["id"] == target.account_id]
+        return [by_id[target.account_id]] if target.account_id in by_id else []
     return [row for row in connected if row["platform"] == target.platform]
 
 

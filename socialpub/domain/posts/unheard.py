@@ -81,7 +81,7 @@ def listen(service: Service, tx: Tx, ear: Ear, batch: str) -> None:
 
 
 def heard(service: Service, ear: Ear) -> None:
-    """On the loop: the answer is on its way to a client that is there. Its row goes with the next batch, or soon."""
+    """On the loop: the answer is on its way to a client that is there. Its row goes soon, with those of others."""
     service.heard.ids.add(ear.id)
     if not service.heard.is_soon:
         service.heard.is_soon = True
@@ -95,11 +95,10 @@ def _soon(service: Service) -> None:
 
 def forget(service: Service) -> Promise[None] | None:
     """Write who was heard, where the rows are there still."""
-    return service.write(lambda tx: forget_in(service, tx)) if service.heard.ids else None
+    return service.write(lambda tx: _forget(service, tx)) if service.heard.ids else None
 
 
-def forget_in(service: Service, tx: Tx) -> None:
-    """The same in a transaction that is there anyway."""
+def _forget(service: Service, tx: Tx) -> None:
     if known := service.heard.ids.copy():
         sql.execute(accepting.FORGET, (sql.json_of(list(known)),))
         tx.after_commit(lambda: service.heard.ids.difference_update(known))

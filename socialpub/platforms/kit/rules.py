@@ -72,7 +72,7 @@ def findings(
     stages: tuple[str, ...] = ("cheap",),
 ) -> Findings:
     """Every breach of the rows of these stages. Media without facts passes the deep ones."""
-    if long := tuple(_beyond_measure(platform, draft)):
+    if long := _beyond_measure(platform, draft):
         return Findings(long if "cheap" in stages else ())
     subject = Subject(draft, account, site, around)
     errors: list[Finding] = []
@@ -119,8 +119,15 @@ def measured_max(platform: Platform, name: str) -> int:
 LONGEST_GRAPHEME = 12  # characters: a family of four with its skin tones and joiners has eleven
 
 
-def _beyond_measure(platform: Platform, draft: Draft) -> Iterator[Finding]:
+def _beyond_measure(platform: Platform, draft: Draft) -> tuple[Finding, ...]:
     """The texts that are far too long: counting each of their characters would only take time."""
+    is_all = not (draft.items or draft.options or draft.first_comment)
+    if is_all and len(draft.text) <= measured_max(platform, "text"):
+        return ()
+    return tuple(_far_too_long(platform, draft))
+
+
+def _far_too_long(platform: Platform, draft: Draft) -> Iterator[Finding]:
     comment = draft.first_comment if platform.first_comment else None
     pieces: list[tuple[str, int | None, str | None]] = [("text", None, draft.text), ("first_comment", None, comment)]
     pieces += [("media.alt_text", index, item.alt_text) for index, item in enumerate(draft.items)]

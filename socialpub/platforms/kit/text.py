@@ -35,7 +35,7 @@ def utf16_units(text: str) -> int:
 
 def is_blank(text: str) -> bool:
     """Whether there is nothing but Unicode white space."""
-    return _BLANK.fullmatch(text) is not None
+    return not text[:1].isalnum() and _BLANK.fullmatch(text) is not None
 
 
 # No language puts 30 marks on one character (UAX #15, stream-safe text). The three named fall apart into marks.
@@ -44,7 +44,7 @@ _MANY_MARKS = regex.compile(r"[\p{^Canonical_Combining_Class=0}\u0f73\u0f75\u0f8
 
 def composed(text: str) -> str:
     """The text in normalization form C, in linear time: Python sorts long runs of marks in quadratic time."""
-    return unicodedata.normalize("NFC", _MANY_MARKS.sub(_sorted_marks, text))
+    return text if text.isascii() else unicodedata.normalize("NFC", _MANY_MARKS.sub(_sorted_marks, text))
 
 
 def _sorted_marks(found: regex.Match[str]) -> str:

@@ -37,7 +37,7 @@ from socialpub.platforms.kit.checks_media import (
     within,
 )
 from socialpub.platforms.kit.rules import fetch_row
-from socialpub.platforms.twitter.text import TEXT_MAX_PAID, cashtags, urls, weighted_length
+from socialpub.platforms.twitter.text import TEXT_MAX_PAID, cashtags, has_link, weighted_length
 
 _DOCS = "docs.x.com/x-api/"
 _MEDIA = _DOCS + "media/quickstart/best-practices"
@@ -141,7 +141,7 @@ RULES: tuple[Rule, ...] = (
         "X charges 0.20 USD instead of 0.015 for a post with a link in its text.",
         "Leave the link out where it is not needed.",
         _PRICES,
-        holds(lambda subject: next(urls(subject.draft.text), None) is None),
+        holds(lambda subject: not has_link(subject.draft.text)),
         severity="warning",
     ),
     Rule(

@@ -56,6 +56,8 @@ def weighted_length(text: str) -> int:
 
 
 def _weight(text: str) -> int:
+    if text.isascii():
+        return len(text)  # no emoji is, and all of it is light
     rest: str
     emoji: int
     rest, emoji = _EMOJI.subn("", text)
@@ -72,7 +74,7 @@ _CASHTAG = regex.compile(
 
 def cashtags(text: str) -> list[str]:
     """The stock symbols that X links, without their `$`."""
-    return _CASHTAG.findall(text)  # type: ignore[no-any-return]
+    return _CASHTAG.findall(text) if "$" in text else []
 
 
 # --- Links ---------------------------------------------------------------------------------------------------------
@@ -112,6 +114,8 @@ _TCO = regex.compile(
 
 def urls(text: str) -> Iterator[Url]:
     """The links of a text, in order, with or without `https://`."""
+    if "." not in text:
+        return  # every link has one
     done = 0  # before this everything belongs to an earlier match
     for found in _RUN.finditer(text):
         if "." not in found[0] or found.end() <= done:
@@ -125,6 +129,12 @@ def urls(text: str) -> Iterator[Url]:
         while (domain := run.next_domain(done)) is not None:
             bare, done = _without_protocol(text, *domain)
             yield from bare
+
+
+@lru_cache(maxsize=64)
+def has_link(text: str) -> bool:
+    """Whether X links anything in a text."""
+    return next(urls(text), None) is not None
 
 
 def _protocol_before(text: str, host: int, done: int) -> int | None:

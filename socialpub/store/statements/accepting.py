@@ -1,4 +1,11 @@
-"""A publish request: what it names, what the log says of that, and the rows of its batch."""
+"""A publish request: what it names, what the log says of that, and the rows of its batch.
+
+Rows of many values are bound one by one: out of a JSON list SQLite would parse each row again for each of its columns.
+"""
+
+import functools
+
+from socialpub.store.statements import webhooks
 
 # Of a key: whether it was used; of a request without one: the same requests before it. `?3` and `?4` bound their ids.
 _BEFORE = """
@@ -10,25 +17,33 @@ _BEFORE = """
 
 _ACCOUNT = "id, organization, profile, platform, platform_account_id, display_name, status, ends_at, extra, created_at"
 
-# ?6 organization, ?7 a profile to look in (or null), ?8 the profile that is named, ?9 ids, ?10 platforms, ?11 month.
-NAMED = f"""
+_BY_ID = f"""
+    SELECT {_ACCOUNT} FROM account
+    WHERE id IN (SELECT value FROM json_each(?9)) AND +organization = ?6 AND disconnected_at IS NULL
+        AND (?7 IS NULL OR profile = ?7)
+"""
+_BY_PLATFORM = f"""
+    SELECT {_ACCOUNT} FROM (SELECT value AS wanted FROM json_each(?10)) CROSS JOIN account ON platform = wanted
+    WHERE organization = ?6 AND disconnected_at IS NULL AND (?7 IS NULL OR profile = ?7)
+"""
+
+
+def _named(accounts: str) -> str:
+    return f"""
     SELECT {_BEFORE},
     (SELECT paused FROM instance WHERE id = 1),
     EXISTS (SELECT 1 FROM profile WHERE id = ?8 AND organization = ?6 AND deleted_at IS NULL),
     (SELECT json_group_array(json_array(
         id, organization, profile, platform, platform_account_id, display_name, ends_at, extra
-    )) FROM (
-        SELECT {_ACCOUNT} FROM account
-        WHERE id IN (SELECT value FROM json_each(?9)) AND +organization = ?6 AND disconnected_at IS NULL
-            AND (?7 IS NULL OR profile = ?7)
-        UNION
-        SELECT {_ACCOUNT} FROM (SELECT value AS wanted FROM json_each(?10)) CROSS JOIN account ON platform = wanted
-        WHERE organization = ?6 AND disconnected_at IS NULL AND (?7 IS NULL OR profile = ?7)
-        ORDER BY created_at, id
-    )),
+    )) FROM ({accounts} ORDER BY created_at, id)),
     (SELECT tier FROM organization WHERE id = ?6),
     (SELECT posts FROM usage WHERE organization = ?6 AND period = ?11)
 """
+
+
+# ?6 organization, ?7 a profile to look in (or null), ?8 the profile that is named, ?9 ids, ?10 platforms, ?11 month.
+NAMED = _named(f"{_BY_ID} UNION {_BY_PLATFORM}")
+NAMED_BY_ID = _named(_BY_ID)  # where no target names a platform
 
 # `size_bytes > 0` names the index that answers it.
 MEDIA_HELD = """
@@ -87,14 +102,16 @@ RECENT = """
     ))
 """
 
-# What may have changed since: `_BEFORE`, how many of the accounts ?6 are there, the media ?7, and the newest post.
+# What may have changed since: `_BEFORE`, how many of the accounts ?6 are there, the media ?7, the newest post, and who
+# is told.
 STILL = f"""
     SELECT {_BEFORE},
     (SELECT count(*) FROM account WHERE id IN (SELECT value FROM json_each(?6)) AND disconnected_at IS NULL),
     (SELECT json_group_array(json_array(id, profile)) FROM media
         WHERE id IN (SELECT value FROM json_each(?7)) AND +organization = ?8 AND deleted_at IS NULL),
     (SELECT tier FROM organization WHERE id = ?8),
-    (SELECT created_at FROM post WHERE organization = ?8 ORDER BY created_at DESC LIMIT 1)
+    (SELECT created_at FROM post WHERE organization = ?8 ORDER BY created_at DESC LIMIT 1),
+    (SELECT json_group_array(json_array(id, profile, events, is_channel)) FROM ({webhooks.receivers_of("?8")}))
 """
 
 # One update decides, so that two requests cannot take the last place twice. No row: it would be more than ?4.
@@ -125,29 +142,49 @@ KEEP = "UPDATE idempotency SET status = ?, body = ?, sealed = ? WHERE id = ? AND
 
 BATCH = "INSERT INTO batch (id, organization, request_id, created_at, scheduled_at) VALUES (?, ?, ?, ?, ?)"
 
-# ?1 of each post what is its own, ?2 organization, ?3 batch, ?4 status, ?5 scheduled_at, ?6 now.
-POSTS = """
+_POST = 11  # values that are each post's own
+_EVENT = 5
+_JOB = 4
+
+
+# ?1 organization, ?2 batch, ?3 status, ?4 scheduled_at, ?5 now; then of each post what is its own.
+@functools.cache
+def posts(count: int) -> str:
+    """The rows of so many posts."""
+    return f"""
     INSERT INTO post (
         id, profile, account, platform, position, text, text_fold, media, options, first_comment, warnings,
         organization, batch, status, scheduled_at, created_at, updated_at, attempts, tries
     )
-    SELECT
-        value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
-        value ->> 8, value ->> 9, value ->> 10, ?2, ?3, ?4, ?5, ?6, ?6, 0, 0
-    FROM json_each(?1)
+    VALUES {_rows(count, _POST, "?1, ?2, ?3, ?4, ?5, ?5, 0, 0", given=5)}
 """
 
-# ?1 of each event [id, profile, type, post, data], ?2 organization, ?3 request, ?4 now.
-EVENTS = """
+
+# ?1 organization, ?2 request, ?3 now; then of each event [id, profile, type, post, data].
+@functools.cache
+def events(count: int) -> str:
+    """The rows of so many events."""
+    return f"""
     INSERT INTO event (id, profile, type, post, data, organization, request_id, created_at)
-    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, ?2, ?3, ?4 FROM json_each(?1)
+    VALUES {_rows(count, _EVENT, "?1, ?2, ?3", given=3)}
 """
 
-# ?1 of each job [key, lane, host, owner], ?2 kind, ?3 visible_at, ?4 claims, ?5 epoch.
-JOBS = """
+
+# ?1 kind, ?2 visible_at, ?3 claims, ?4 epoch; then of each job [key, lane, host, owner].
+@functools.cache
+def jobs(count: int) -> str:
+    """The rows of so many jobs."""
+    return f"""
     INSERT INTO job (key, lane, host, owner, kind, visible_at, claims, epoch)
-    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, ?2, ?3, ?4, ?5 FROM json_each(?1)
+    VALUES {_rows(count, _JOB, "?1, ?2, ?3, ?4", given=4)}
 """
+
+
+def _rows(count: int, own: int, shared: str, given: int) -> str:
+    """So many rows: each has its own values, and the first `given` are shared."""
+    firsts = range(given + 1, given + 1 + count * own, own)
+    return ", ".join(f"({', '.join(f'?{first + at}' for at in range(own))}, {shared})" for first in firsts)
+
 
 AUDIT = """
     INSERT INTO audit (id, at, organization, key, user, verb, subject, address, request_id)

@@ -2,14 +2,20 @@
 
 from socialpub.store.statements.events import DATA
 
+
 # For whom an event is: the endpoints and channels of its organization (or profile) that want its type.
-RECEIVERS_OF = """
-    SELECT id, profile, events, 0 FROM webhook_endpoint
-    WHERE organization = ?1 AND active AND deleted_at IS NULL
+def receivers_of(organization: str) -> str:
+    """Whom the organization that a parameter names has told to be told."""
+    return f"""
+    SELECT id, profile, events, 0 AS is_channel FROM webhook_endpoint
+    WHERE organization = {organization} AND active AND deleted_at IS NULL
     UNION ALL
     SELECT id, profile, events, 1 FROM notification_channel
-    WHERE organization = ?1 AND active AND deleted_at IS NULL
+    WHERE organization = {organization} AND active AND deleted_at IS NULL
 """
+
+
+RECEIVERS_OF = receivers_of("?1")
 
 # Of a JSON list of [id, endpoint, organization, profile, event, type, post, now].
 ADD = """

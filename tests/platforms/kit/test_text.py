@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -214,3 +215,8 @@ def test_a_text_of_the_greatest_length_is_measured(unit: str) -> None:
     assert little_text(text).replace("\\", "") == text
     assert all(found in text for measure in (hashtags, mentions, links) for found in measure(text)[:10])
     assert not is_blank(text)
+
+
+def test_no_letter_and_no_digit_is_white_space() -> None:
+    every = map(chr, range(0x110000))
+    assert not [char for char in every if char.isalnum() and regex.fullmatch(r"\p{White_Space}", char)]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.platforms.kit.tlds import TLDS
-from socialpub.platforms.twitter.text import cashtags, urls, weighted_length
+from socialpub.platforms.twitter.text import _EMOJI, _LIGHT, cashtags, has_link, urls, weighted_length
 
 UPSTREAM = Path(__file__).parents[4] / "shared/upstream-specs/twitter-text"
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"
@@ -229,3 +229,14 @@ def test_the_top_level_domains_are_those_of_the_vectors() -> None:
         pytest.skip(f"{path} is not here")
     lists = loaded(path)
     assert {str(name) if name is not False else "no" for names in lists.values() for name in names} == TLDS
+
+
+def test_each_ascii_character_is_light_and_no_emoji_so_such_texts_are_counted_by_their_length() -> None:
+    text = "".join(map(chr, range(128)))
+    assert weighted_length(text) == len(text) == len(_LIGHT.findall(text))
+    assert _EMOJI.search(text) is None
+
+
+@pytest.mark.parametrize("text, linked", [("no dot", False), ("a.b", False), ("see example.com", True), ("", False)])
+def test_whether_there_is_a_link_is_whether_there_is_a_first_one(text: str, linked: bool) -> None:
+    assert has_link(text) is (next(urls(text), None) is not None) is linked
