@@ -12,7 +12,7 @@ from tests.counting import Counting
 from tests.kit import Api, Server, breathe
 from tests.web.world import World
 
-TOGETHER = 40
+TOGETHER = 30  # as many as are written at once
 
 
 @pytest.mark.parametrize("organizations", [1, 2])
