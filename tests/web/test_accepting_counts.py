@@ -7,7 +7,7 @@ import pytest
 from tests.counting import Counting, Done
 from tests.web.world import World, picture
 
-STATEMENTS, STEPS = 15, 20
+STATEMENTS, STEPS = 15, 21
 
 
 def scheduled(counting: Counting, world: World, key: str = "", **fields: object) -> Done:
