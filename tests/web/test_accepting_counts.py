@@ -7,7 +7,7 @@ import pytest
 from tests.counting import Counting, Done
 from tests.web.world import World, picture
 
-STATEMENTS, STEPS = 15, 21
+STATEMENTS, STEPS = 14, 20
 
 
 def scheduled(counting: Counting, world: World, key: str = "", **fields: object) -> Done:
