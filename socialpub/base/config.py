@@ -275,6 +275,13 @@ class Retention(Section):
     """How long the attempts of a published post are shown; at least as long as `intents` in fact, which name them."""
 
 
+class Log(Section):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """What is told, at least: each request and outcome (info), or only what needs a look."""
+    format: Literal["text", "json"] = "text"
+    """Lines for people, or an object a line for programs. Times are UTC in both."""
+
+
 class Backup(Section):
     directory: str = ""
     """Where the server puts backups of database and media by itself; empty: it makes none. Best on another disk.
@@ -308,6 +315,7 @@ class Settings(BaseSettings):
     billing: Billing = Billing()
     retention: Retention = Retention()
     backup: Backup = Backup()
+    log: Log = Log()
     platforms: dict[str, dict[str, Any]] = {}
 
     @classmethod

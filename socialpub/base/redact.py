@@ -11,9 +11,12 @@ import functools
 import json
 import logging
 import re
+import time
 import urllib.parse
 from collections.abc import Collection, Iterable
 from typing import Any
+
+from pythonjsonlogger import json as json_lines
 
 HIDDEN = "[hidden]"
 SHORTEST = 8  # what is shorter stands in too many words
@@ -137,11 +140,37 @@ class LogFormatter(logging.Formatter):
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
         second = int(record.created)
         if second != self._second:  # it is the same for all the lines of a second
-            self._shown, self._second = super().formatTime(record, self.default_time_format), second
-        return f"{self._shown},{int(record.msecs):03d}"
+            self._shown, self._second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)), second
+        return f"{self._shown}.{int(record.msecs):03d}Z"
 
     def format(self, record: logging.LogRecord) -> str:
         said = super().format(record)
         if "\n" not in said:
             return one_line(text(said))
         return _INDENT.join(one_line(text(part)) for part in said.split("\n"))
+
+
+class JsonLogFormatter(json_lines.JsonFormatter):
+    """The same for programs: each record is an object on a line of its own.
+
+    A record whose `names` say what its arguments are has each of them as a field too.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(json_ensure_ascii=False)
+        self._clock = LogFormatter()
+
+    def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
+        log_data |= {
+            "time": self._clock.formatTime(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        log_data |= dict(zip(getattr(record, "names", ()), arguments, strict=False))
+        if "exc_info" in message_dict:
+            log_data["exception"] = message_dict["exc_info"]
+
+    def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
+        return {name: text(value) if isinstance(value, str) else value for name, value in log_data.items()}

@@ -35,6 +35,7 @@ from socialpub.web.app import build_app
 from socialpub.web.server import Life, running, until_signal
 
 FAILED, REFUSED = 1, 3
+LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
 log = logging.getLogger("socialpub.commands")
 
 
@@ -47,6 +48,7 @@ def serve(options: argparse.Namespace) -> None:
     set_up_logging()
     take_descriptors()
     settings = settings_of(options, server={"host": options.host, "port": options.port})
+    log_as(settings)
     with only_server(settings):
         sock, settings = bind(settings)
         with sock:
@@ -236,13 +238,28 @@ def _needed_keys(path: Path) -> set[str]:
         database.close()
 
 
-def set_up_logging(level: int = logging.INFO) -> None:
+def set_up_logging() -> None:
     """Logs go to standard error, a line each, by a thread that nobody waits for."""
     if logging.getLogger().handlers:
         return
     handler = Behind(sys.stderr)
-    handler.setFormatter(redact.LogFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    logging.basicConfig(level=level, handlers=[handler])
+    handler.setFormatter(redact.LogFormatter(LINE))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    _quieten(logging.INFO)
+
+
+def log_as(settings: Settings) -> None:
+    """From now on as the settings say."""
+    level = getattr(logging, settings.log.level.upper())
+    logging.getLogger().setLevel(level)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, Behind) and settings.log.format == "json":
+            handler.setFormatter(redact.JsonLogFormatter())
+    _quieten(level)
+
+
+def _quieten(level: int) -> None:
+    """Libraries tell what is wrong, and nothing of every request."""
     for noisy in ("httpx", "httpcore", "huey", "huey.consumer", "sanic.root", "sanic.server"):
         logging.getLogger(noisy).setLevel(max(level, logging.WARNING))
 

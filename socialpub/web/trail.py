@@ -16,6 +16,7 @@ log = logging.getLogger("socialpub.web")
 
 
 _LINE = logging.LogRecord(log.name, logging.INFO, __file__, 0, "%s %s %a %s %.0fms by %s from %s%s", None, None, "tell")
+_LINE.names = ("request", "method", "path", "status", "ms", "by", "from", "why")
 
 
 def tell(service: Service, request: Arrival, status: int) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
+import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from socialpub.base import log
+from socialpub.base import log, redact
 from socialpub.base.log import Behind, Settled
 
 
@@ -166,3 +169,44 @@ def test_a_settled_record_is_of_its_kind_with_its_own_time_and_words() -> None:
     record = Settled(kind, 1_700_000_000_123, ("one", "two"))
     assert (record.getMessage(), record.name, record.levelname) == ("one and 'two'", "a.name", "INFO")
     assert (record.created, int(record.msecs)) == (1_700_000_000.123, 123)
+
+
+# --- For programs --------------------------------------------------------------------------------------------------
+
+
+def as_json(record: logging.LogRecord) -> dict[str, Any]:
+    line = redact.JsonLogFormatter().format(record)
+    assert "\n" not in line
+    return dict(json.loads(line))
+
+
+def test_a_line_for_programs_has_its_arguments_as_fields_and_its_time_in_utc() -> None:
+    record = logging.LogRecord("socialpub.posts", logging.INFO, "", 0, "post %s %s", ("p1", "published"), None)
+    record.names, record.created, record.msecs = ("post", "outcome"), 1_700_000_000.5, 500
+    assert as_json(record) == {
+        "time": "2023-11-14T22:13:20.500Z",
+        "level": "info",
+        "logger": "socialpub.posts",
+        "message": "post p1 published",
+        "post": "p1",
+        "outcome": "published",
+    }
+
+
+def test_a_line_for_programs_shows_no_secret_and_stays_one_line() -> None:
+    hidden = "svc_live_" + "a" * 32
+    record = logging.LogRecord("x", logging.ERROR, "", 0, "said %s\nand more", (f"Bearer {hidden}",), None)
+    record.names = ("what",)
+    told = as_json(record)
+    assert hidden not in json.dumps(told)
+    assert told["what"] != ""
+
+
+def test_a_traceback_is_a_field() -> None:
+    try:
+        raise ValueError("svc_live_" + "b" * 32)
+    except ValueError:
+        record = logging.LogRecord("x", logging.ERROR, "", 0, "it broke", None, sys.exc_info())
+    told = as_json(record)
+    assert told["exception"].startswith("Traceback")
+    assert "b" * 32 not in told["exception"]

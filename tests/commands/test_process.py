@@ -97,6 +97,26 @@ def test_every_request_has_its_line_in_the_log_when_a_server_has_ended(start: St
     )
 
 
+def test_the_log_may_be_for_programs(start: Start, folder: Path) -> None:
+    (folder / "socialpub.toml").write_text('[log]\nformat = "json"\n')
+    server = start("serve", "--port", "0")
+    with httpx.Client(base_url=address(server), trust_env=False) as asking:
+        asked = asking.get("/healthz").headers["X-Request-Id"]
+    server.popen.send_signal(signal.SIGTERM)
+    told = [json.loads(line) for line in iter(lambda: server.line("stderr"), "") if line.startswith("{")]
+    (line,) = [line for line in told if line["logger"] == "socialpub.web"]
+    assert (line["request"], line["method"], line["path"], line["status"]) == (asked, "GET", "/healthz", 200)
+    assert line["time"].endswith("Z")
+
+
+def test_a_log_of_warnings_tells_no_request(start: Start, folder: Path) -> None:
+    (folder / "socialpub.toml").write_text('[log]\nlevel = "warning"\n')
+    server = start("serve", "--port", "0")
+    assert httpx.get(f"{address(server)}/healthz", trust_env=False).status_code == 200
+    server.popen.send_signal(signal.SIGTERM)
+    assert " INFO " not in "".join(iter(lambda: server.line("stderr"), ""))
+
+
 def test_a_second_server_on_the_file_ends_with_3_and_waits_for_nothing(
     start: Start, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -204,7 +204,12 @@ def _log(row: PostRow, request_id: str | None) -> None:
         row["batch"],
         request_id,
         f": {why}" if why else "",
+        extra=_NAMES,
     )
+
+
+# What the arguments of the line are, for logs that programs read.
+_NAMES = {"names": ("post", "outcome", "account", "platform", "attempt", "batch", "request", "why")}
 
 
 def _common(row: AcceptedPost) -> PostEvent:
