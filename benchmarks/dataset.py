@@ -309,7 +309,7 @@ class _Post:
         return json.dumps(told)
 
     def _plan(self) -> str:
-        text = json.dumps(self.text, ensure_ascii=False)
+        text = "\x01"  # which stands for the post's
         repo = f"did:plc:{self.number:024d}"
         return (
             f'{{"repo": "{repo}", "collection": "app.bsky.feed.post", "rkey": "{self.number:013d}", "record": '

@@ -334,7 +334,7 @@ class Intent(BaseModel):
     account = refers_to(Account, "account")
     step = TextField()  # publish, comment
     number = IntegerField()
-    plan = TextField()  # emptied once its post is published
+    plan = TextField()  # without the post's text (`intents.kept_plan`); emptied once its post is published
     epoch = IntegerField()
     intent_at = BigIntegerField()
     sent_at = BigIntegerField(null=True)  # of the newest send

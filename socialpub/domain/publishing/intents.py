@@ -20,7 +20,7 @@ from socialpub.platforms.contract import Published, Warning
 from socialpub.platforms.kit.rules import once
 from socialpub.store import sql
 from socialpub.store.db import Tx
-from socialpub.store.models import Intent, rows_where
+from socialpub.store.models import Intent
 from socialpub.store.queue import Claim
 from socialpub.store.rows import AccountRow, IntentRow, MediaRow, PostRow
 from socialpub.store.statements import publishing
@@ -115,10 +115,16 @@ def intend(
         "settled_at": None,
         "settled_by": None,
     }
-    told = (post, row["attempt"], row["account"], step, row["plan"], row["epoch"], now)
+    plan_kept = kept_plan(row["plan"], snapshot.post["text"])
+    told = (post, row["attempt"], row["account"], step, plan_kept, row["epoch"], now)
     row["id"], row["number"] = sql.first(publishing.INTEND, told)
     add_warnings(tx, post, warnings)
     return row
+
+
+def kept_plan(plan: str, text: str) -> str:
+    """A plan as it is kept: U+0001, which no JSON has, stands for the text of its post, which has it already."""
+    return plan.replace(json.dumps(text, ensure_ascii=False), "\x01", 1) if len(text) > 1 else plan
 
 
 def open_intent(post: str) -> IntentRow | None:
@@ -162,8 +168,8 @@ class Bound(Container[str]):
 
 def earlier(intent: IntentRow) -> list[IntentRow]:
     """The same post's sends before this one that the platform did not refuse, the newest first."""
-    mine = (Intent.post == intent["post"]) & (Intent.step == intent["step"]) & (Intent.number < intent["number"])
-    return rows_where(Intent, mine, Intent.outcome != Outcome.REJECTED, order=Intent.number.desc())
+    mine = (intent["post"], intent["step"], intent["number"])
+    return [_row(found) for found in sql.every(publishing.EARLIER_INTENTS, mine)]
 
 
 def intend_again(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow) -> IntentRow:

@@ -26,8 +26,18 @@ MAY_HAVE_SENT = "SELECT 1 FROM intent WHERE post = ? AND (outcome IS NULL OR out
 
 # --- Intents ---------------------------------------------------------------------------------------------------------
 
-INTENTS = f"SELECT {_columns(rows.IntentRow)} FROM intent WHERE post = ? AND attempt = ? ORDER BY number"
-OPEN_INTENT = f"SELECT {_columns(rows.IntentRow)} FROM intent WHERE post = ? AND outcome IS NULL"
+# A plan as it was made: the text of its post is kept with the post (`intents.kept_plan`).
+_PLAN = "replace(intent.plan, char(1), json_quote(post.text))"
+_INTENT = f"""
+    SELECT {_columns(rows.IntentRow, "intent").replace("intent.plan", _PLAN)}
+    FROM intent JOIN post ON post.id = intent.post
+"""
+INTENTS = f"{_INTENT} WHERE intent.post = ? AND intent.attempt = ? ORDER BY intent.number"
+OPEN_INTENT = f"{_INTENT} WHERE intent.post = ? AND intent.outcome IS NULL"
+EARLIER_INTENTS = f"""
+    {_INTENT} WHERE intent.post = ? AND intent.step = ? AND intent.number < ? AND intent.outcome <> 'rejected'
+    ORDER BY intent.number DESC
+"""
 ACCOUNT_NOW = f"""
     SELECT {_columns(rows.AccountRow, "account")}
     FROM job, account WHERE job.key = ? AND job.claims = ? AND account.id = ?
@@ -59,10 +69,13 @@ POST = _columns(rows.PostRow)
 
 # --- What was lost ---------------------------------------------------------------------------------------------------
 
-_TWIN = "intent.account = ?1 AND intent.plan = ?2 AND intent.id != ?3 AND intent.intent_at BETWEEN ?4 AND ?5"
+_TWIN = f"""
+    SELECT 1 FROM intent JOIN post ON post.id = intent.post
+    WHERE intent.account = ?1 AND intent.id != ?3 AND intent.intent_at BETWEEN ?4 AND ?5 AND {_PLAN} = ?2
+"""
 LOST_TWIN = f"""
-    SELECT 1 FROM intent WHERE {_TWIN} AND outcome IS NULL
-    UNION ALL SELECT 1 FROM intent WHERE {_TWIN} AND outcome = 'unknown' AND settled_by IS NULL
+    {_TWIN} AND outcome IS NULL
+    UNION ALL {_TWIN} AND outcome = 'unknown' AND settled_by IS NULL
     LIMIT 1
 """
 
