@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import json
 import ssl
 import threading
@@ -191,10 +192,12 @@ class _Client:
         self._check(url)
         self._deadline.at = time.monotonic() + deadline
         with _told(url):
-            asked = httpx.Request(
-                method, url, headers=_headers(headers), params=params, json=json, data=data, content=content
-            )
-            with self._sent(asked) as answer:
+            sent = _headers(headers)
+            asked = None if params or json is not None or data else _plain(method, url, sent, content)
+            with self._sent(
+                asked
+                or _made(httpx.Request(method, url, headers=sent, params=params, json=json, data=data, content=content))
+            ) as answer:
                 body = bytearray()
                 for chunk in answer.decoded():
                     body += chunk
@@ -211,7 +214,7 @@ class _Client:
         self._deadline.at = time.monotonic() + deadline
         for _ in range(redirects + 1):
             self._check(url)
-            with _told(url), self._sent(httpx.Request("GET", url, headers=_ALWAYS)) as answer:
+            with _told(url), self._sent(_made(httpx.Request("GET", url, headers=_ALWAYS))) as answer:
                 if answer.status in _REDIRECTS and "location" in answer.headers:
                     url = str(httpx.URL(url).join(answer.headers["location"]))
                     continue
@@ -221,19 +224,10 @@ class _Client:
         raise _lost(url, "it redirects too often")
 
     @contextlib.contextmanager
-    def _sent(self, asked: httpx.Request) -> Iterator[_Answer]:
+    def _sent(self, asked: httpcore.Request) -> Iterator[_Answer]:
         """The beginning of an answer; the rest is read while the block runs."""
-        to, stream = asked.url, asked.stream
-        assert isinstance(stream, Iterable), "nothing here is asynchronous"
-        name, password = to.username, to.password
-        if name or password:
-            shown = base64.b64encode(f"{name}:{password}".encode()).decode()
-            asked.headers.setdefault("Authorization", f"Basic {shown}")
-        target = httpcore.URL(scheme=to.raw_scheme, host=to.raw_host, port=to.port, target=to.raw_path)
         crew.waits()
-        answer = self._pool.handle_request(
-            httpcore.Request(asked.method, target, headers=asked.headers.raw, content=stream, extensions=_TIMEOUTS)
-        )
+        answer = self._pool.handle_request(asked)
         try:
             yield _Answer(answer)
         finally:
@@ -243,6 +237,45 @@ class _Client:
         reason = check_url(url, named=self.policy.named) if self.policy.guarded else None
         if reason:
             raise _disallowed(url, reason)
+
+
+def _made(asked: httpx.Request) -> httpcore.Request:
+    """A request as httpx has put it together."""
+    to, stream = asked.url, asked.stream
+    assert isinstance(stream, Iterable), "nothing here is asynchronous"
+    if to.username or to.password:
+        shown = base64.b64encode(f"{to.username}:{to.password}".encode()).decode()
+        asked.headers.setdefault("Authorization", f"Basic {shown}")
+    headers = asked.headers.raw
+    return httpcore.Request(asked.method, _target_of(to), headers=headers, content=stream, extensions=_TIMEOUTS)
+
+
+def _plain(
+    method: str, url: str, headers: Mapping[str, str], content: bytes | Iterable[bytes] | None
+) -> httpcore.Request | None:
+    """What httpx would make of bytes that are sent to an address, in a tenth of its time; None where it is more."""
+    if not content or not isinstance(content, bytes) or not _FRAMING.isdisjoint(map(str.lower, headers)):
+        return None
+    target, host = _place(url)
+    if host is None:
+        return None
+    given = [(name.encode("ascii"), text.encode("ascii")) for name, text in headers.items()]
+    sent = [(b"Host", host), *given, (b"Content-Length", b"%d" % len(content))]
+    return httpcore.Request(method.upper(), target, headers=sent, content=content, extensions=_TIMEOUTS)
+
+
+_FRAMING = frozenset({"host", "content-length", "transfer-encoding"})
+
+
+@functools.lru_cache(256)
+def _place(url: str) -> tuple[httpcore.URL, bytes | None]:
+    """Where a URL leads, and how the request names the host; None where the URL carries a name or a password."""
+    to = httpx.URL(url)
+    return _target_of(to), None if to.username or to.password else to.netloc
+
+
+def _target_of(to: httpx.URL) -> httpcore.URL:
+    return httpcore.URL(scheme=to.raw_scheme, host=to.raw_host, port=to.port, target=to.raw_path)
 
 
 @dataclass

@@ -137,6 +137,46 @@ def test_a_call_sends_what_was_asked_and_nothing_of_the_environment(
     assert body == b'{"b":2}'
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.com/hooks",
+        "https://example.com",
+        "http://127.0.0.1:8080/a/b?c=d&e=%20f#g",
+        "https://EXAMPLE.com:443/ä ö?q=ü",
+        "http://[::1]:99/x",
+        "https://bücher.example/",
+    ],
+)
+@pytest.mark.parametrize("headers", [{}, {"X-One": "1", "Content-Type": "application/json"}, {"accept": "a/b"}])
+def test_bytes_are_sent_as_httpx_would_send_them(url: str, headers: dict[str, str]) -> None:
+    given = net._headers(headers)
+    for method in ("POST", "put"):
+        quick = net._plain(method, url, given, b"some bytes")
+        usual = net._made(httpx.Request(method, url, headers=given, content=b"some bytes"))
+        assert quick is not None
+        assert (quick.method, quick.headers, quick.extensions) == (usual.method, usual.headers, usual.extensions)
+        assert bytes(quick.url) == bytes(usual.url)
+        assert quick.url.origin == usual.url.origin
+        assert b"".join(quick.stream) == b"".join(usual.stream) == b"some bytes"
+
+
+@pytest.mark.parametrize(
+    ("url", "headers", "content"),
+    [
+        ("https://ann:secret@example.com/", {}, b"x"),
+        ("https://example.com/", {"host": "elsewhere"}, b"x"),
+        ("https://example.com/", {"Content-Length": "1"}, b"x"),
+        ("https://example.com/", {"Transfer-Encoding": "chunked"}, b"x"),
+        ("https://example.com/", {}, b""),
+        ("https://example.com/", {}, None),
+        ("https://example.com/", {}, [b"x"]),
+    ],
+)
+def test_what_is_more_than_bytes_is_left_to_httpx(url: str, headers: dict[str, str], content: Any) -> None:
+    assert net._plain("POST", url, headers, content) is None
+
+
 def test_cookies_of_an_answer_are_not_sent_back(upstream: Callable[..., Upstream], client: net.Http) -> None:
     server = upstream(ok(b"{}", "Set-Cookie: session=other; Path=/"))
     for _ in range(2):
