@@ -12,9 +12,10 @@ import pytest
 
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core import events, instance
-from socialpub.domain.notifications import channels
+from socialpub.domain.notifications import channels, words
 from socialpub.domain.shapes.notifications import PAUSED
 from socialpub.store.models import Account, Audit, Notification, NotificationChannel, Post
+from socialpub.web.app import ROUTES
 from tests.chats import CHANNELS, CHATS, DISCORD, SLACK, add, texts
 from tests.kit import Person, Server, breathe, error_of
 from tests.mailroom import PASSWORD, SENDER, USERNAME, delivering
@@ -178,6 +179,11 @@ def broken(world: World, account: str) -> None:
     service.write(lambda tx: tokens.mark_revoked(service, tx, account, "The refresh token was refused.")).result()
 
 
+def test_every_page_that_is_linked_is_there() -> None:
+    pages = {route.path for route in ROUTES if route.guard == "page"}
+    assert {words.HOME_PAGE, words.ACCOUNTS_PAGE} <= pages
+
+
 # --- One message for one cause ---------------------------------------------------------------------------------------
 
 
@@ -215,6 +221,18 @@ def test_the_window_doubles_while_the_cause_lasts_and_ends_with_it(world: World,
     assert slack_texts(slack, 5)[-1].startswith("A post to Bluesky was refused\n")
 
 
+def test_nobody_waits_for_a_time_of_a_clock_that_was_set_back(world: World, slack: Sink) -> None:
+    on_slack(world.alice, slack)
+    for _ in range(2):
+        refused(world)
+    settled_first(world.server)
+    world.server.clock.set_ahead(-10 * 3600)
+    for _ in range(2):
+        refused(world)
+    assert [text.split("\n")[0] for text in slack_texts(slack, 2)] == ["A post to Bluesky was refused"] * 2
+    assert [(row["count"], bool(row["follows"])) for row in rows(world.server)] == [(1, 0), (1, 1), (1, 0), (1, 1)]
+
+
 def test_no_window_is_longer_than_a_day(make_server: Callable[..., Server], world_of: Any, slack: Sink) -> None:
     world = world_of(make_server(notifications={"window": "20h"}))
     on_slack(world.alice, slack)
@@ -249,6 +267,7 @@ def test_a_broken_account_is_one_cause_whatever_fails_by_it(world: World, slack:
     (first,) = slack_texts(slack, 1)
     assert first.startswith("An account on Bluesky needs its owner\n")
     assert "What to do: Connect the account again." in first
+    assert first.endswith(f"\n{world.server.url}/accounts")
     world.server.skip(WINDOW)
     _, more = slack_texts(slack, 2)
     assert more.startswith("An account on Bluesky needs its owner (4 more)\n")

@@ -57,9 +57,15 @@ class _Newest(NamedTuple):
 
     def gathers(self, now: int) -> bool:
         """Whether it still waits for the end of a window: more of the cause joins it."""
-        return (
-            bool(self.follows) and not self.attempts and self.next_attempt_at is not None and self.next_attempt_at > now
-        )
+        return bool(self.follows) and not self.attempts and self._is_near(self.next_attempt_at or 0, now)
+
+    def has_window(self, now: int) -> bool:
+        """Whether more of the cause is told at the end of its window, and not at once."""
+        return self._is_near(self.ends_at, now)
+
+    def _is_near(self, at: int, now: int) -> bool:
+        # A time that is further off was set by a clock that has been set back since: nobody waits for it.
+        return 0 < at - now <= self.window_ms
 
 
 def tell(service: Service, tx: Tx, channels: Sequence[Channel], news: Sequence[News]) -> set[str]:
@@ -91,10 +97,11 @@ def _told(service: Service, tx: Tx, channel: Channel, news: News, cause: str) ->
     if newest is not None and newest.gathers(now):
         sql.change(statements.JOIN, (now, newest.number))
         return False
-    due, window = now, int(service.runtime.settings.notifications.window * 1000)
-    follows = newest is not None and newest.ends_at > now
+    follows = newest is not None and newest.has_window(now)
     if newest is not None and follows:
         due, window = newest.ends_at, min(2 * newest.window_ms, WINDOW_MAX_MS)
+    else:
+        due, window = now, int(service.runtime.settings.notifications.window * 1000)
     row = (service.runtime.ids.prefixed("ntf_"), channel.id, channel.organization, news.profile, news.type, cause)
     sql.change(statements.ADD, (*row, dumps(news.data), follows, window, due + window, due, now))
     return True

@@ -13,6 +13,7 @@ from socialpub.base.runtime import iso
 from socialpub.domain.shapes.notifications import PAUSED
 
 _LINK = re.compile(r"https?://[^\s<>\"|`\\]{1,500}", re.ASCII)
+HOME_PAGE, ACCOUNTS_PAGE = "/", "/accounts"
 NAME_MAX = 80
 WHY_MAX = 400
 
@@ -157,7 +158,7 @@ def message(told: Told, base_url: str) -> Message:
 def sample(base_url: str, told: Told | None) -> Message:
     """What a test says: that it is one, or what would be told of this."""
     if told is None:
-        return Message(SAMPLE.title, SAMPLE.what, (f"{base_url}/",))
+        return Message(SAMPLE.title, SAMPLE.what, (f"{base_url}{HOME_PAGE}",))
     shown = message(told, base_url)
     return replace(shown, title=f"{SAMPLE.title}: {shown.title}")
 
@@ -181,7 +182,9 @@ def _error(told: Told) -> Mapping[str, Any]:
 def _links(told: Told, base_url: str) -> tuple[str, ...]:
     """The post where it is public, the page of what went wrong, and this server's own."""
     error = _error(told)
-    named = (told.data.get("url"), error.get("ruleUrl") or error.get("docUrl"), f"{base_url}/")
+    of_account = told.type.startswith("token.") or error.get("code") == "platform_auth_failed"
+    page = f"{base_url}{ACCOUNTS_PAGE if of_account else HOME_PAGE}"
+    named = (told.data.get("url"), error.get("ruleUrl") or error.get("docUrl"), page)
     return tuple(link for link in named if isinstance(link, str) and _LINK.fullmatch(link))
 
 
