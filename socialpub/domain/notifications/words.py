@@ -13,7 +13,7 @@ from socialpub.base.runtime import iso
 from socialpub.domain.shapes.notifications import PAUSED
 
 _LINK = re.compile(r"https?://[^\s<>\"|`\\]{1,500}", re.ASCII)
-HOME_PAGE, ACCOUNTS_PAGE = "/", "/accounts"
+HOME_PAGE, ACCOUNTS_PAGE, POSTS_PAGE = "/", "/accounts", "/posts"
 NAME_MAX = 80
 WHY_MAX = 400
 
@@ -180,12 +180,18 @@ def _error(told: Told) -> Mapping[str, Any]:
 
 
 def _links(told: Told, base_url: str) -> tuple[str, ...]:
-    """The post where it is public, the page of what went wrong, and this server's own."""
+    """This server's page of it, the post where it is public, and the page of what went wrong."""
     error = _error(told)
-    of_account = told.type.startswith("token.") or error.get("code") == "platform_auth_failed"
-    page = f"{base_url}{ACCOUNTS_PAGE if of_account else HOME_PAGE}"
-    named = (told.data.get("url"), error.get("ruleUrl") or error.get("docUrl"), page)
+    named = (f"{base_url}{_page(told)}", told.data.get("url"), error.get("ruleUrl") or error.get("docUrl"))
     return tuple(link for link in named if isinstance(link, str) and _LINK.fullmatch(link))
+
+
+def _page(told: Told) -> str:
+    if told.type.startswith("token.") or _error(told).get("code") == "platform_auth_failed":
+        return ACCOUNTS_PAGE
+    if told.type.startswith("post."):
+        return POSTS_PAGE if told.follows else f"{POSTS_PAGE}/{told.data['id']}"
+    return HOME_PAGE
 
 
 # --- Values --------------------------------------------------------------------------------------------------------
