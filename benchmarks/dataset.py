@@ -327,9 +327,9 @@ class _Post:
         kinds = ("queued", "validated") if self.status == "queued" else ("validated", self.status)
         for place, kind in enumerate(kinds):
             at = self.at if place == 0 or self.status == "queued" else self.ended
-            data = f'"scheduledAt":{due},"{kind}At":"2026-01-01T00:00:00.000Z"{more.get(kind, "")}}}'
+            data = f'"scheduledAt":{due},"{kind}At":\x02{more.get(kind, "")}}}'
             yield (
-                f"evt_{at:011x}{self.number * 2 + place:011x}", self.organization, self.profile, f"post.{kind}",
+                f"evt_{at:011x}{self.number * 2 + place:011x}", self.organization, None, f"post.{kind}",
                 self.id, data, self.request, at,
             )  # fmt: skip
 

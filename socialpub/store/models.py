@@ -371,7 +371,7 @@ class Event(BaseModel):
     organization = refers_to(Organization, "organization")
     profile = refers_to(Profile, "profile", null=True)
     type = TextField()
-    post = refers_to(Post, "post", field="id", null=True)
+    post = refers_to(Post, "post", field="id", null=True)  # whose profile it is then, and the column is empty
     data = TextField()  # of a post's event without what the post's row tells (`statements/events.py`)
     request_id = TextField(null=True)
     created_at = BigIntegerField()

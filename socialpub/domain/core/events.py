@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from socialpub.base.compact import dumps
+from socialpub.base.runtime import iso
 from socialpub.domain.core import notices
 from socialpub.domain.core.service import Service
 from socialpub.store import sql
@@ -57,7 +58,7 @@ def emit_all(
 ) -> None:
     """Write events in this order in the caller's transaction, for these receivers; KeyError as `emit`."""
     new = service.runtime.ids.prefixed
-    rows = [(new("evt_"), one.profile, one.type, one.post, kept_of(one.data)) for one in told if EVENTS[one.type]]
+    rows = [(new("evt_"), None, one.type, one.post, kept_of(one.data, now)) for one in told if EVENTS[one.type]]
     values = (organization, request_id, now, *itertools.chain.from_iterable(rows))
     last = sql.execute(accepting.events(len(rows)), values).lastrowid
     assert last is not None, "rows were written"
@@ -79,16 +80,16 @@ def emit(
 ) -> str:
     """Write an event in the caller's transaction and return its id; KeyError for a type that EVENTS does not have."""
     EVENTS[type_]
-    event = service.runtime.ids.prefixed("evt_")
+    event, now = service.runtime.ids.prefixed("evt_"), service.now_ms
     row = (
         event,
         organization,
-        profile,
+        None if post else profile,
         type_,
         post,
-        kept_of(data) if post else dumps(data),
+        kept_of(data, now) if post else dumps(data),
         request_id,
-        service.now_ms,
+        now,
     )
     number = sql.execute(publishing.EVENT, row).lastrowid
     assert number is not None, "a row was written"
@@ -101,16 +102,17 @@ _OF_POST = frozenset(("id", "batchId", "platform", "accountId", "profileId"))  #
 _LINKS = ("uri", "cid", "url")
 
 
-def kept_of(data: Mapping[str, object]) -> str:
+def kept_of(data: Mapping[str, object], at: int) -> str:
     """What is kept of a post's event: its data without what the post's row tells ever after.
 
-    U+0001, which no JSON has, stands for the links of what is published: nothing changes these any more.
+    Two characters that no JSON has stand for what is told twice: U+0001 for the links of what is published, which
+    nothing changes any more, and U+0002 for the time that is the event's own.
     """
     kept = {name: value for name, value in data.items() if name not in _OF_POST}
+    text = dumps(kept)[1:]
     if "uri" in kept:
-        links = dumps({name: kept[name] for name in _LINKS})[1:-1]
-        return dumps(kept)[1:].replace(links, "\x01", 1)
-    return dumps(kept)[1:]
+        text = text.replace(dumps({name: kept[name] for name in _LINKS})[1:-1], "\x01", 1)
+    return text.replace(f'"{iso(at)}"', "\x02", 1)
 
 
 class Emitted(NamedTuple):

@@ -5,8 +5,10 @@ DATA = """
     CASE WHEN substr(event.data, 1, 1) = '{' THEN event.data ELSE
         '{"id":"' || post.id || '","batchId":"' || post.batch || '","platform":"' || post.platform
         || '","accountId":"' || post.account || '","profileId":"' || post.profile || '",'
-        || replace(event.data, char(1), '"uri":' || json_quote(post.platform_uri)
-            || ',"cid":' || json_quote(post.platform_cid) || ',"url":' || json_quote(post.url))
+        || replace(replace(event.data,
+            char(1), '"uri":' || json_quote(post.platform_uri)
+                || ',"cid":' || json_quote(post.platform_cid) || ',"url":' || json_quote(post.url)),
+            char(2), strftime('"%Y-%m-%dT%H:%M:%fZ"', event.created_at / 1000.0, 'unixepoch'))
     END
 """
 
@@ -21,11 +23,15 @@ REACH = """
 PAGE = f"""
     SELECT event.number, event.id, event.type, event.organization, {DATA}, event.created_at
     FROM event LEFT JOIN post ON post.id = event.post
-    WHERE event.number > ?1 AND event.number <= ?2 AND event.organization = ?3 AND (?4 IS NULL OR event.profile = ?4)
+    WHERE event.number > ?1 AND event.number <= ?2 AND event.organization = ?3
+        AND (?4 IS NULL OR coalesce(event.profile, post.profile) = ?4)
         AND (?5 = '[]' OR event.type IN (SELECT value FROM json_each(?5)))
     ORDER BY event.number LIMIT ?6
 """
 
-NUMBER = "SELECT number FROM event WHERE id = ?1 AND organization = ?2 AND (?3 IS NULL OR profile = ?3)"
+NUMBER = """
+    SELECT event.number FROM event LEFT JOIN post ON post.id = event.post
+    WHERE event.id = ?1 AND event.organization = ?2 AND (?3 IS NULL OR coalesce(event.profile, post.profile) = ?3)
+"""
 
 NEWEST = "SELECT number FROM event WHERE organization = ? ORDER BY number DESC LIMIT 1"
