@@ -20,7 +20,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 from socialpub.base import guard, private, troubles
 
 CONFIG_FILE = "socialpub.toml"
-_SECRET_WORDS = ("secret", "password", "encryption_keys")
+_SECRET_WORDS = ("secret", "password", "encryption_keys", "metrics_token")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -81,6 +81,9 @@ class Server(Section):
     """
     trusted_proxies: list[str] = ["127.0.0.1", "::1"]
     """Addresses and networks (10.0.0.0/8) whose X-Forwarded-For is believed."""
+
+    metrics_token: str = ""
+    """Who reads /metrics from another machine, or through a proxy, sends this as a Bearer token; empty: nobody does."""
 
     @field_validator("trusted_proxies")
     @classmethod

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import peewee
 
-from socialpub.base import faults, troubles
+from socialpub.base import faults, meters, troubles
 from socialpub.base.errors import ApiError
 from socialpub.store.connections import Promise, failed, is_storage, peewee_database, proxy, unavailable
 from socialpub.store.locks import StartError, held, open_lock, unusable, write_lock_path
@@ -183,6 +183,7 @@ class Writer:
                 connection.execute("ROLLBACK")
             raise
         self.place.wrote()
+        meters.TOGETHER.observe(len(done))
         self.failing = self.failing if connection.total_changes == before else ""
         return done
 

@@ -30,7 +30,7 @@ from socialpub.web.frame import Frame
 from socialpub.web.http import Arrival, Route
 from socialpub.web.openapi.document import Reference
 from socialpub.web.pages import accounts as account_pages
-from socialpub.web.pages import client, connect, docs, health, overview, people, postlog, reference, settings
+from socialpub.web.pages import client, connect, docs, health, metrics, overview, people, postlog, reference, settings
 from socialpub.web.server import connections_max
 from socialpub.web.wire import App, Parcel
 
@@ -106,6 +106,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/v1/errors", catalogue.list_errors, says=catalogue.LIST_ERRORS, light=True),
     Route(GET, "/healthz", health.healthz, says=health.HEALTHZ, light=True),
     Route(GET, "/readyz", health.readyz, says=health.READYZ),
+    Route(GET, "/metrics", metrics.metrics),
     Route(GET, "/", overview.home, "page"),
     Route(GET, "/overview/now", overview.now, "page", light=True),
     Route(POST, "/overview/settle", overview.settle, "page"),

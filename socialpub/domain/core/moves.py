@@ -15,6 +15,7 @@ from typing import Any, cast
 from typing_extensions import TypedDict
 
 from socialpub import platforms
+from socialpub.base import meters
 from socialpub.base.runtime import iso
 from socialpub.domain.core import events
 from socialpub.domain.core.service import Service
@@ -112,7 +113,7 @@ def move(
     for type_ in MOVES[name].events:
         _tell(service, tx, type_, row, _DATA[type_](row, data or {}), request_id)
     if row["status"] in TERMINAL or name == "wait":
-        tx.after_commit(lambda: _log(row, request_id))
+        tx.after_commit(lambda: _told(row, request_id))
     if row["status"] in TERMINAL:
         service.hub.seen(tx, f"batch:{row['batch']}")
     if name in GOES_ELSEWHERE:
@@ -189,11 +190,12 @@ def _request_of(row: PostRow) -> str | None:
     return found
 
 
-def _log(row: PostRow, request_id: str | None) -> None:
-    """The one line of an outcome; ids only, for a platform's words may hold anything."""
+def _told(row: PostRow, request_id: str | None) -> None:
+    """An outcome is counted, and has one line in the log; ids only, for a platform's words may hold anything."""
     error = json.loads(row["error"]) if row["error"] else {}
     outcome = row["status"] if row["status"] in TERMINAL else "failed, is tried again"
     why = " ".join(error[name] for name in ("code", "rule") if name in error)
+    meters.OUTCOMES.labels(row["platform"], outcome if row["status"] in TERMINAL else "retry").inc()
     log.info(
         "post %s %s: account %s, %s, attempt %s, batch %s, request %s%s",
         row["id"],

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from typing_extensions import TypedDict
 
 from socialpub import platforms
+from socialpub.base import meters
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.fair import Pool, Share
 from socialpub.base.net import Http, Reply, Sink
@@ -108,6 +109,8 @@ class _Heard:
         breakers = self.service.breakers
         if not breakers.may_call(self.name):
             raise _held_back(self.platform, breakers.wait_of(self.name))
+        clock = self.service.runtime.clock
+        began = clock.monotonic()
         try:
             reply = run()
         except ApiError as error:
@@ -116,6 +119,8 @@ class _Heard:
         except BaseException:  # nothing is known of the upstream
             breakers.gave_up(self.name)
             raise
+        finally:
+            meters.UPSTREAM.labels(self.platform).observe(clock.monotonic() - began)
         breakers.answered(self.name)
         return reply
 
