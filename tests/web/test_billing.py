@@ -166,6 +166,13 @@ def test_an_older_payment_notice_does_not_undo_a_newer_one(server: Server, ann: 
     assert len(server.rows(SubscriptionNotice)) == 3  # one row for each name, however many come
 
 
+@pytest.mark.parametrize("names", list(itertools.permutations(("subscription_created", "subscription_updated"))))
+def test_what_is_told_twice_in_one_moment_begins_once(server: Server, ann: Person, names: tuple[str, str]) -> None:
+    for name in names:
+        tell(server, ann, name)
+    assert (tier(server, ann), types(server)) == ("pro", ["subscription.activated"])
+
+
 def test_two_notices_of_one_moment_are_both_heard(server: Server, ann: Person) -> None:
     tell(server, ann, "subscription_updated", at=5)
     tell(server, ann, "subscription_cancelled", at=5, status="cancelled", ends_at=END)

@@ -72,7 +72,7 @@ def _settled_tier(tx: Tx, organization: str) -> Tier:
 
 
 @dataclass(frozen=True)
-class Notice:
+class BillingNotice:
     """What was told of a subscription. `facts`: of itself, not of a payment for it."""
 
     name: str
@@ -92,7 +92,7 @@ def is_signed(secret: str, body: bytes, signature: str) -> bool:
     return crypto.same(made.encode(), signature.encode("utf-8", "surrogatepass"))
 
 
-def read(body: bytes) -> Notice | None:
+def read(body: bytes) -> BillingNotice | None:
     """A notice that may matter; None for any other. ApiError `validation_failed` for one that is not as it should."""
     meta = issues.parse_body(Heading, body).meta
     name, organization = meta.event_name, meta.organization
@@ -100,14 +100,14 @@ def read(body: bytes) -> Notice | None:
         return None
     if name in INVOICES:
         invoice = issues.parse_body(AboutInvoice, body).data.attributes
-        return Notice(name, organization, invoice.subscription_id, invoice.updated_at)
+        return BillingNotice(name, organization, invoice.subscription_id, invoice.updated_at)
     if name in SUBSCRIPTIONS:
         data = issues.parse_body(AboutSubscription, body).data
-        return Notice(name, organization, data.id, data.attributes.updated_at, data.attributes)
+        return BillingNotice(name, organization, data.id, data.attributes.updated_at, data.attributes)
     return None
 
 
-def matters(notice: Notice) -> bool:
+def matters(notice: BillingNotice) -> bool:
     """Whether it tells something new of an organization that there is."""
     if sql.value(accepting.TIER, (notice.organization,)) is None:
         return False
@@ -118,7 +118,7 @@ def matters(notice: Notice) -> bool:
     return bool(sql.value(statements.IS_NEW, asked))
 
 
-def take(tx: Tx, who: Actor, notice: Notice) -> Body:
+def take(tx: Tx, who: Actor, notice: BillingNotice) -> Body:
     """Do what the notice says, and tell of it: `{id}`, the organization's."""
     if matters(notice) and _has_tier(who, notice):
         organization = notice.organization
@@ -133,29 +133,17 @@ def take(tx: Tx, who: Actor, notice: Notice) -> Body:
     return {"id": notice.organization}
 
 
-Told = Mapping[str, Mapping[str, object]]
-_NOTHING: Told = {}
+News = Mapping[str, Mapping[str, object]]
+_NOTHING: News = {}
 
 
-def _created(tx: Tx, who: Actor, notice: Notice, facts: SubscriptionFacts) -> Told:
-    """Also what becomes of an update that is the first to come, and of a subscription that had ended."""
-    previous = _tier_of(notice.organization)
-    _keep(tx, who, notice, facts)
-    data: SubscriptionActivated = {
-        "tier": _settled_tier(tx, notice.organization),
-        "previousTier": previous,
-        "periodStart": iso(facts.created_at),
-        "periodEnd": _period_end(facts),
-    }
-    return {"subscription.activated": data}
-
-
-def _updated(tx: Tx, who: Actor, notice: Notice, facts: SubscriptionFacts) -> Told:
+def _stands(tx: Tx, who: Actor, notice: BillingNotice, facts: SubscriptionFacts) -> News:
+    """It was made, or has changed: whichever is told first begins it."""
     if facts.status == EXPIRED:  # which has a notice of its own
         return _NOTHING
     known = sql.first(statements.KNOWN, (notice.subscription,))
     if known is None or known[2]:
-        return _created(tx, who, notice, facts)
+        return _begun(tx, who, notice, facts)
     if known[1] == facts.variant_id:
         return _NOTHING
     previous = _tier_of(notice.organization)
@@ -169,7 +157,19 @@ def _updated(tx: Tx, who: Actor, notice: Notice, facts: SubscriptionFacts) -> To
     return {"subscription.tier_changed": data}
 
 
-def _cancelled(tx: Tx, who: Actor, notice: Notice, facts: SubscriptionFacts) -> Told:
+def _begun(tx: Tx, who: Actor, notice: BillingNotice, facts: SubscriptionFacts) -> News:
+    previous = _tier_of(notice.organization)
+    _keep(tx, who, notice, facts)
+    data: SubscriptionActivated = {
+        "tier": _settled_tier(tx, notice.organization),
+        "previousTier": previous,
+        "periodStart": iso(facts.created_at),
+        "periodEnd": _period_end(facts),
+    }
+    return {"subscription.activated": data}
+
+
+def _cancelled(tx: Tx, who: Actor, notice: BillingNotice, facts: SubscriptionFacts) -> News:
     _keep(tx, who, notice, facts)  # it goes on to its end, also where nothing was known of it
     ends = facts.ends_at or facts.updated_at
     data: SubscriptionCancelled = {
@@ -181,7 +181,7 @@ def _cancelled(tx: Tx, who: Actor, notice: Notice, facts: SubscriptionFacts) -> 
     return {"subscription.cancelled": data}
 
 
-def _expired(tx: Tx, who: Actor, notice: Notice, facts: SubscriptionFacts) -> Told:
+def _expired(tx: Tx, who: Actor, notice: BillingNotice, facts: SubscriptionFacts) -> News:
     """Nobody is told where another subscription, or the operator, keeps the organization above free."""
     _keep(tx, who, notice, facts, ended=True)
     tier = _settled_tier(tx, notice.organization)
@@ -192,13 +192,13 @@ def _expired(tx: Tx, who: Actor, notice: Notice, facts: SubscriptionFacts) -> To
     return {"billing.delinquent": data}
 
 
-def _resumed(tx: Tx, who: Actor, notice: Notice, facts: SubscriptionFacts) -> Told:
+def _resumed(tx: Tx, who: Actor, notice: BillingNotice, facts: SubscriptionFacts) -> News:
     _keep(tx, who, notice, facts)
     _settled_tier(tx, notice.organization)
     return _recovered(notice)
 
 
-def _recovered(notice: Notice) -> Told:
+def _recovered(notice: BillingNotice) -> News:
     data: Recovered = {
         "ls_subscription_id": notice.subscription,
         "recoveredAt": iso(notice.said_at),
@@ -207,7 +207,7 @@ def _recovered(notice: Notice) -> Told:
     return {"billing.recovered": data}
 
 
-def _payment_failed(notice: Notice) -> Told:
+def _payment_failed(notice: BillingNotice) -> News:
     data: PaymentFailed = {
         "ls_subscription_id": notice.subscription,
         "failedAt": iso(notice.said_at),
@@ -216,27 +216,27 @@ def _payment_failed(notice: Notice) -> Told:
     return {"billing.payment_failed": data}
 
 
-SUBSCRIPTIONS: Mapping[str, Callable[[Tx, Actor, Notice, SubscriptionFacts], Told]] = {
-    "subscription_created": _created,
-    "subscription_updated": _updated,
+SUBSCRIPTIONS: Mapping[str, Callable[[Tx, Actor, BillingNotice, SubscriptionFacts], News]] = {
+    "subscription_created": _stands,
+    "subscription_updated": _stands,
     "subscription_cancelled": _cancelled,
     "subscription_expired": _expired,
     "subscription_resumed": _resumed,
 }
-INVOICES: Mapping[str, Callable[[Notice], Told]] = {
+INVOICES: Mapping[str, Callable[[BillingNotice], News]] = {
     "subscription_payment_failed": _payment_failed,
     "subscription_payment_recovered": _recovered,
 }
 """By the names of notices, what becomes of each. Every other notice is left alone."""
 
 
-def _keep(tx: Tx, who: Actor, notice: Notice, facts: SubscriptionFacts, *, ended: bool = False) -> None:
+def _keep(tx: Tx, who: Actor, notice: BillingNotice, facts: SubscriptionFacts, *, ended: bool = False) -> None:
     tier = _variant(who, facts) or "free"
     row = (notice.subscription, notice.organization, facts.variant_id, tier, int(ended), who.service.now_ms)
     sql.execute(statements.KEEP, row)
 
 
-def _has_tier(who: Actor, notice: Notice) -> bool:
+def _has_tier(who: Actor, notice: BillingNotice) -> bool:
     """False, and a line in the log, where no tier belongs to what is paid for. What ends needs none."""
     facts = notice.facts
     if facts is None or facts.status == EXPIRED or _variant(who, facts):
