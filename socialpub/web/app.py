@@ -30,7 +30,19 @@ from socialpub.web.frame import Frame
 from socialpub.web.http import Arrival, Route
 from socialpub.web.openapi.document import Reference
 from socialpub.web.pages import accounts as account_pages
-from socialpub.web.pages import client, connect, docs, health, metrics, overview, people, postlog, reference, settings
+from socialpub.web.pages import (
+    calendar,
+    client,
+    connect,
+    docs,
+    health,
+    metrics,
+    overview,
+    people,
+    postlog,
+    reference,
+    settings,
+)
 from socialpub.web.server import connections_max
 from socialpub.web.wire import App, Parcel
 
@@ -134,6 +146,10 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/posts/<post_id:str>/settle", postlog.settle, "page"),
     Route(POST, "/posts/<post_id:str>/move", postlog.move, "page"),
     Route(POST, "/posts/<post_id:str>/retry", postlog.retry, "page"),
+    Route(GET, "/calendar", calendar.this_month, "page"),
+    Route(GET, "/calendar/month/<month:str>", calendar.month, "page"),
+    Route(GET, "/calendar/week", calendar.this_week, "page"),
+    Route(GET, "/calendar/week/<day:str>", calendar.week, "page"),
     Route(POST, "/profile", settings.choose_profile, "page"),
     Route(GET, "/settings", settings.you, "page"),
     Route(POST, "/settings/zone", settings.choose_zone, "page"),

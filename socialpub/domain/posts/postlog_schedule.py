@@ -77,12 +77,12 @@ def _spots(statement: str, values: tuple[Any, ...]) -> list[Spot]:
 
 def _probes(wanted: Filter, *rest: Condition) -> Iterator[Condition]:
     states = tuple(dict.fromkeys(wanted.statuses)) or _STATUSES
-    for account, status in itertools.product(_accounts(wanted), states):
+    for account, status in itertools.product(accounts_of(wanted), states):
         spot = [among("post.account", [account]), among("post.status", [status])]
         yield every([*spot, *scheduled(wanted.schedule, "post.scheduled_at"), *rest])
 
 
-def _accounts(wanted: Filter) -> list[str]:
+def accounts_of(wanted: Filter) -> list[str]:
     """The accounts that the filter leaves, also those that were disconnected."""
     if wanted.account is not None:
         return [wanted.account.id]

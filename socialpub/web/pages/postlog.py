@@ -206,7 +206,7 @@ def _commands(call: Call, post: Mapping[str, Any], options: Mapping[str, Any]) -
 
 
 async def move(call: Call) -> Reply:
-    """POST /posts/{id}/move: to `day` and `clock` in the zone `in_zone`."""
+    """POST /posts/{id}/move: to `day` and `clock` in the zone `in_zone`, or `by` so many days from there."""
     form, post = forms.fields(call), call.path_value("post_id")
     return await _done(call, form, "It goes out at the new time.", _move(call, form, post))
 
@@ -269,7 +269,15 @@ async def _done(call: Call, form: Mapping[str, str], words: str, doing: Awaitabl
 def _chosen(form: Mapping[str, str]) -> str:
     """The time that a form names on the clocks that it was shown with, as the API has it; ApiError where it is none."""
     zone = desks.known_zone(form.get("in_zone")) or desks.UTC
-    at = times.instant_of(form.get("day", ""), form.get("clock", ""), zone)
+    at = times.instant_of(_day(form), form.get("clock", ""), zone)
     if at is None:
         raise ApiError("validation_failed", "Choose a day and a time.")
     return str(iso(at))
+
+
+def _day(form: Mapping[str, str]) -> str:
+    by = {"-1": -1, "1": 1}.get(form.get("by", ""), 0)
+    try:
+        return (date.fromisoformat(form.get("day", "")) + timedelta(days=by)).isoformat()
+    except (ValueError, OverflowError):
+        return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 
@@ -43,12 +44,14 @@ def test_the_way_around_names_pages_that_exist_and_no_other(browser: Api) -> Non
 
 
 def test_every_link_of_the_dashboard_leads_somewhere(browser: Api) -> None:
-    waiting, seen = ["/"], set[str]()
+    waiting, seen, kinds = ["/"], set[str](), Counter[str]()
     while waiting:
         path = waiting.pop()
-        if path in seen or path.startswith(("#", "/docs", "/connect/")):
+        kind = re.sub(r"\d{4}-\d\d[\d-]*", "day", path)  # a calendar goes on for ever
+        if path in seen or kinds[kind] > 2 or path.startswith(("#", "/docs", "/connect/")):
             continue
         seen.add(path)
+        kinds[kind] += kind != path
         answer = browser.get(path, headers=HTML)
         assert answer.status_code == 200, path
         if answer.headers["Content-Type"].startswith("text/html"):

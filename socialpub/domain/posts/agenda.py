@@ -1,0 +1,63 @@
+"""Posts by the day on which they go out or went out: scheduled ones by their time, others by when they were made.
+
+What is read of a day is bounded, however many posts it has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.posts import postlog_schedule
+from socialpub.domain.posts.postlog_query import Filter
+from socialpub.domain.shapes.posts import PostBody
+from socialpub.store import sql
+from socialpub.store.statements import calendar, reading
+
+LOOKED = 300  # posts made on a day among which those are that were not scheduled
+
+
+@dataclass(frozen=True)
+class Day:
+    """The first posts of a day, and how many there are at least; `is_counted`: there are no more than that."""
+
+    posts: list[PostBody]
+    count: int
+    is_counted: bool
+
+
+def days(scope: Scope, bounds: Sequence[tuple[int, int]], most: int) -> list[Day]:
+    """For each day, which is from an instant up to another, at most `most` of its posts, the earliest first."""
+    accounts = postlog_schedule.accounts_of(Filter(scope.organization, scope.profile))
+    if scope.profile is None:
+        statement, owner = calendar.DAYS_OF_ORGANIZATION, scope.organization
+    else:
+        statement, owner = calendar.DAYS_OF_PROFILE, scope.profile
+    given = (sql.json_of(bounds), sql.json_of(accounts), owner, most, LOOKED)
+    found = [_found(*each, most=most) for each in sql.loads(sql.value(statement, given))]
+    posts = _posts([number for one in found for number in one.numbers])
+    return [Day([posts[number] for number in one.numbers], one.total, one.is_counted) for one in found]
+
+
+_Spot = tuple[int, int]  # when, and the post's number
+
+
+class _Found(NamedTuple):
+    total: int
+    numbers: list[int]
+    is_counted: bool
+
+
+def _found(total: int, scheduled: list[_Spot], made: list[tuple[int, int | None]], *, most: int) -> _Found:
+    at_once = [(at, number) for at, number in made if number is not None]
+    first = sorted([*((at, number) for at, number in scheduled), *at_once])[:most]
+    return _Found(total + len(at_once), [number for _, number in first], len(made) < LOOKED)
+
+
+def _posts(numbers: list[int]) -> dict[int, PostBody]:
+    shown = sql.value(reading.NAMED, (sql.json_of(numbers),)) or b""
+    bodies: list[PostBody] = json.loads(b"[%b]" % shown)
+    return dict(zip(numbers, bodies, strict=True))
