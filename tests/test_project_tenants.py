@@ -55,6 +55,7 @@ KNOWN = {
     "people/signin": {"_known", "_begin"},
     "people/tenancy": {"_find_key", "key_is_valid", "csrf_tokens"},
     "people/users": {"set_password", "offer_setup"},
+    "posts/agenda": {"_posts"},
     "posts/batches": {"batch_body", "ended_body", "has_ended"},
     "posts/postlog": {"_filtered"},
     "posts/preflight": {"_recent", "posted_before"},
