@@ -44,6 +44,11 @@ def _columns(connection: sqlite3.Connection, table: str) -> dict[str, Any]:
     return {name: (kind, required, default, key) for _, name, kind, required, default, key, _ in rows}
 
 
+def _has_rowid(connection: sqlite3.Connection, table: str) -> bool:
+    """Whether its rows are in a tree of their own, beside that of the primary key."""
+    return connection.execute("SELECT wr FROM pragma_table_list WHERE name = ?", (table,)).fetchone() == (0,)
+
+
 def _references(connection: sqlite3.Connection, table: str) -> set[Any]:
     return {tuple(row[2:]) for row in connection.execute(f"PRAGMA foreign_key_list('{table}')")}
 
@@ -53,7 +58,7 @@ def _indexes(connection: sqlite3.Connection, table: str) -> dict[str, Any]:
     found = {}
     for _, name, unique, _, partial in connection.execute(f"PRAGMA index_list('{table}')").fetchall():
         columns = [(row[2], row[3]) for row in connection.execute(f"PRAGMA index_xinfo('{name}')") if row[5]]
-        sql = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).fetchone()[0]
+        (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).fetchone() or ("",)
         found[name] = (unique, partial, columns, re.sub(r"\s+", " ", (sql or "").partition("WHERE")[2]).strip())
     return found
 
@@ -64,6 +69,7 @@ def schema(path: Path, make: Callable[[Path], None]) -> dict[str, Any]:
         return {
             table: {
                 "columns": _columns(connection, table),
+                "rowid": _has_rowid(connection, table),
                 "references": _references(connection, table),
                 "indexes": _indexes(connection, table),
             }

@@ -223,6 +223,9 @@ class Batch(BaseModel):
     created_at = BigIntegerField()
     scheduled_at = BigIntegerField(null=True)
 
+    class Meta:
+        without_rowid = True
+
 
 class Post(BaseModel):
     """One target of one batch: the public row of the post log, and what publishing it needs."""

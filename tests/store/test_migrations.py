@@ -239,3 +239,77 @@ def test_numbering_that_is_interrupted_leaves_everything_as_it_was(former: tuple
         assert now == before, f"the cut at statement {nth}"
     assert cuts > 15
     assert _rows(path, "SELECT count(*) FROM intent") == [(len(INTENTS),)]
+
+
+# --- Batches in one tree ---------------------------------------------------------------------------------------------
+
+BATCHES = "SELECT * FROM batch ORDER BY id"
+
+
+@pytest.fixture
+def rooted(tmp_path: Path) -> tuple[Path, Path]:
+    """A database with batches as it was before they stood in one tree, and that migration in parts of two rows."""
+    before, after = tmp_path / "rooted before", tmp_path / "rooted after"
+    for folder, files in ((before, _before("batch_tree")), (after, _files())):
+        folder.mkdir()
+        for source in files:
+            (folder / source.name).write_text(source.read_text().replace("PART = 100_000", "PART = 2"))
+    path = tmp_path / "rooted.db"
+    with _shipped(before):
+        db.migrate(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("INSERT INTO organization VALUES ('o', 'O', 'self_host', 0)")
+        connection.execute("INSERT INTO profile VALUES ('p', 'o', '', 'p', 0, 0, NULL)")
+        columns = "id, organization, profile, platform, platform_account_id, status, extra, created_at, updated_at"
+        values = "'a', 'o', 'p', 'bluesky', 'x', 'active', '{}', 0, 0"
+        connection.execute(f"INSERT INTO account ({columns}) VALUES ({values})")
+        for place in range(5):
+            connection.execute("INSERT INTO batch VALUES (?, 'o', ?, ?, NULL)", (f"b{9 - place}", f"r{place}", place))
+            connection.execute(
+                "INSERT INTO post (id, organization, profile, account, platform, batch, position, status, text, "
+                "text_fold, media, options, warnings, attempts, tries, created_at, updated_at) "
+                "VALUES (?, 'o', 'p', 'a', 'bluesky', ?, 0, 'queued', 't', '', '[]', '{}', '[]', 0, 0, 0, 0)",
+                (f"post {place}", f"b{9 - place}"),
+            )
+        connection.commit()
+    return path, after
+
+
+def test_batches_of_before_keep_their_posts(rooted: tuple[Path, Path]) -> None:
+    path, after = rooted
+    before = _rows(path, BATCHES)
+    with _shipped(after):
+        db.migrate(path)
+    assert _rows(path, BATCHES) == before
+    assert _rows(path, "PRAGMA foreign_key_check") == []
+    assert _rows(path, "SELECT count(*) FROM post JOIN batch ON batch.id = post.batch") == [(5,)]
+    ((table,),) = _rows(path, "SELECT DISTINCT \"table\" FROM pragma_foreign_key_list('post') WHERE \"from\" = 'batch'")
+    assert table == "batch"
+
+
+def test_batches_are_as_they_were_wherever_it_is_interrupted_and_whole_the_next_time(rooted: tuple[Path, Path]) -> None:
+    path, after = rooted
+    before = _rows(path, BATCHES)
+    cuts = 0
+    for nth in itertools.count():
+        seen = 0
+
+        def look(sql: str, nth: int = nth) -> None:
+            nonlocal seen
+            seen += "batch" in sql
+            if seen == nth + 1:
+                raise CutError("disk I/O error")
+
+        copy = path.with_name(f"cut {nth}.db")
+        copy.write_bytes(path.read_bytes())
+        with _shipped(after):
+            try:
+                _migrate(copy, look)
+                break
+            except StartError:
+                cuts += 1
+            assert _rows(copy, BATCHES) == before
+            db.migrate(copy)
+        assert _rows(copy, BATCHES) == before
+        assert _rows(copy, "PRAGMA foreign_key_check") == []
+    assert cuts > 7
