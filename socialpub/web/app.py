@@ -123,6 +123,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/overview/now", overview.now, "page", light=True),
     Route(POST, "/overview/settle", overview.settle, "page"),
     Route(POST, "/overview/retry", overview.retry, "page"),
+    Route(GET, "/overview/cancel", overview.ask_cancel, "page", needs=MANAGERS),
     Route(POST, "/overview/cancel", overview.cancel, "page", needs=MANAGERS),
     Route(POST, "/overview/resume", overview.resume, "page", needs=MANAGERS),
     Route(GET, "/login", people.login_form),

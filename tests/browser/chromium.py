@@ -1,115 +1,106 @@
-"""A headless chromium, driven over its own debugging protocol: open a page, look at it, ask it."""
+"""A headless chromium, driven by Playwright: open a page, look at it, ask it."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import json
 import shutil
-import subprocess
-import tempfile
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from websockets.sync.client import ClientConnection, connect
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import ConsoleMessage, Page, Request, sync_playwright
 
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--remote-debugging-port=0",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--hide-scrollbars",
-)
-SECONDS = 30
+FLAGS = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars")
+MS = 15_000
 
 
 class Tab:
     """One tab. `asked` are the addresses that it has requested, `referrers` those that it told others of, `complaints`
-    what it wrote to its console."""
+    what it wrote to its console. `page` is Playwright's own."""
 
-    def __init__(self, socket: ClientConnection) -> None:
-        self._socket, self._number = socket, 0
+    def __init__(self, page: Page) -> None:
+        self.page = page
         self.asked: list[str] = []
         self.referrers: list[str] = []
         self.complaints: list[str] = []
-        for domain in ("Page", "Network", "Log", "Runtime"):
-            self.send(f"{domain}.enable")
+        self._protocol = page.context.new_cdp_session(page)
+        self._axe = Axe()
+        page.set_default_timeout(MS)
+        page.on("request", self._hear)
+        page.on("console", self._complain)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def _hear(self, request: Request) -> None:
+        self.asked.append(request.url)
+        self.referrers += [value for name, value in request.headers.items() if name.lower() == "referer" and value]
+
+    def _complain(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
-        """The result of one command."""
-        self._number += 1
-        self._socket.send(json.dumps({"id": self._number, "method": method, "params": params}))
-        while True:
-            message = self._hear()
-            if message.get("id") == self._number:
-                assert "error" not in message, message
-                return dict(message["result"])
-
-    def _hear(self) -> dict[str, Any]:
-        message: dict[str, Any] = json.loads(self._socket.recv(timeout=SECONDS))
-        if message.get("method") == "Network.requestWillBeSent":
-            request = message["params"]["request"]
-            self.asked.append(request["url"])
-            told = [value for name, value in request["headers"].items() if name.lower() == "referer"]
-            self.referrers += filter(None, told)
-        elif message.get("method") == "Log.entryAdded":
-            self.complaints.append(message["params"]["entry"]["text"])
-        elif message.get("method") == "Runtime.exceptionThrown":
-            self.complaints.append(str(message["params"]))
-        return message
+        """The result of one command of the browser's own protocol."""
+        return dict(self._protocol.send(method, params))
 
     def show(self, url: str, *, width: int, dark: bool = False) -> None:
         """Open a page as a screen of this width sees it, and wait until it is there."""
         self.look(width=width, dark=dark)
         self.asked.clear()
         self.complaints.clear()
-        self.send("Page.navigate", url=url)
-        self.loaded()
+        self.page.goto(url)
 
     def look(self, *, width: int, dark: bool = False) -> None:
         """See the page that is open, and those to come, on a screen of this width."""
-        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        self.send(
-            "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=width < 600
-        )
-        self.send("Emulation.setEmulatedMedia", features=scheme)
+        self.page.set_viewport_size({"width": width, "height": 800})
+        self.page.emulate_media(color_scheme="dark" if dark else "light")
 
     def click(self, selector: str) -> None:
         """Press a link or button, and wait for the page that it leads to."""
-        self.ask(f"document.querySelector({json.dumps(selector)}).click()")
-        self.loaded()
+        with self.page.expect_navigation():
+            self.page.locator(selector).first.click()
 
-    def loaded(self) -> None:
-        """Wait until a page is there."""
-        while self._hear().get("method") != "Page.loadEventFired":
-            continue
+    def reload(self) -> None:
+        """Ask for the same page once more."""
+        self.page.reload()
+
+    def back(self) -> None:
+        """The page before this one."""
+        self.page.go_back()
+
+    def menu(self) -> None:
+        """Open the menu of whoever is signed in."""
+        self.page.locator(".menu summary").last.click()
+
+    def text(self, selector: str) -> str:
+        """What stands in an element."""
+        return self.page.locator(selector).first.inner_text()
 
     def fill(self, **fields: str) -> None:
         """Write into fields, by their names."""
         for name, value in fields.items():
-            self.ask(f"document.querySelector('[name={name}]').value = {json.dumps(value)}")
+            self.page.locator(f"main [name={name}]:not([type=hidden])").first.fill(value)
 
     def ask(self, script: str) -> Any:
         """The value of an expression in the page."""
-        found = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in found, found
-        return found["result"].get("value")
+        return self.page.evaluate(script)
 
     def press(self, key: str) -> None:
-        code = {"Tab": 9, "Enter": 13}[key]
-        for kind in ("keyDown", "keyUp"):
-            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+        self.page.keyboard.press(key)
 
     def picture(self, file: Path) -> None:
         """The whole page as a PNG."""
-        shot = self.send("Page.captureScreenshot", captureBeyondViewport=True)
-        file.write_bytes(base64.b64decode(shot["data"]))
+        self.page.screenshot(path=file, full_page=True)
+
+    def barriers(self) -> list[str]:
+        """What axe finds wrong with the page that is open, and what it cannot tell."""
+        found = self._axe.run(self.page).response
+        return [
+            f"{rule['id']} ({kind}): {node['html'][:200]}"
+            for kind in ("violations", "incomplete")
+            for rule in found[kind]
+            for node in rule["nodes"]
+        ]
 
 
 @contextlib.contextmanager
@@ -117,21 +108,9 @@ def chromium() -> Iterator[Tab]:
     """A tab in a browser of its own."""
     program = shutil.which("chromium")
     assert program, "chromium is not installed; run: apt-get install -y chromium"
-    with tempfile.TemporaryDirectory(prefix="socialpub-chromium-", ignore_cleanup_errors=True) as profile:
-        command = [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-            try:
-                with connect(_tab_address(process), max_size=None) as socket:
-                    yield Tab(socket)
-            finally:
-                process.terminate()
-
-
-def _tab_address(process: subprocess.Popen[str]) -> str:
-    assert process.stderr is not None
-    line = next(line for line in process.stderr if line.startswith("DevTools listening on "))
-    origin = line.split()[-1].removeprefix("ws://").partition("/")[0]
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"http://{origin}/json/list", timeout=SECONDS) as answer:
-        tabs = json.load(answer)
-    return str(next(tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page"))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        try:
+            yield Tab(browser.new_context(service_workers="block").new_page())
+        finally:
+            browser.close()

@@ -54,7 +54,7 @@ UNNAMED = """
   for (const node of document.querySelectorAll('button, a[href]')) if (!text(node)) say('no name', node);
   for (const node of document.querySelectorAll('[role=region], section')) {
     const names = (node.getAttribute('aria-labelledby') || '').split(' ').map((id) => document.getElementById(id));
-    if (!names[0] || !names.every(text)) say('no name', node);
+    if (!node.getAttribute('aria-label') && (!names[0] || !names.every(text))) say('no name', node);
   }
   for (const node of document.querySelectorAll('img')) if (!node.hasAttribute('alt')) say('no alt', node);
   const ids = [...document.querySelectorAll('[id]')].map((node) => node.id);
@@ -67,16 +67,42 @@ UNNAMED = """
 """
 
 
+# Buttons, and links that look like one, of the same name that do not do the same: heard, they cannot be told apart.
+ALIKE = """
+(() => {
+  const name = (node) => (node.getAttribute('aria-label') || node.textContent).replace(/\\s+/g, ' ').trim();
+  const sent = (node) => [...(node.form?.querySelectorAll('input[type=hidden]') || [])].map((field) => field.value);
+  const asked = (node) => node.getAttribute('formaction') || node.form?.action;
+  const does = (node) => node.href || [asked(node), node.name, node.value, ...sent(node)].join();
+  const found = new Map();
+  for (const node of document.querySelectorAll('button:not([hidden]), a.button'))
+    found.set(name(node), (found.get(name(node)) || new Set()).add(does(node)));
+  return [...found].filter(([, deeds]) => deeds.size > 1).map(([name]) => name);
+})()
+"""
+
+
 def seen(tab: Tab, name: str) -> None:
     """Whoever uses the page that is open: on a phone, in the dark, without eyes. A picture, where one is wanted."""
-    assert tab.ask(UNNAMED) == []
+    hold(name, unnamed=tab.ask(UNNAMED), alike=tab.ask(ALIKE))
     for width in (360, 1280):
         for dark in (False, True):
             tab.look(width=width, dark=dark)
-            assert tab.ask(CONTRAST) == [], (name, width, dark)
-            assert tab.ask(STICKING_OUT) == [], name
-            assert tab.ask("document.documentElement.scrollWidth") <= width, name
             if wanted := os.environ.get("SOCIALPUB_PICTURES"):
                 tab.picture(Path(wanted) / f"{name}-{width}-{'dark' if dark else 'light'}.png")
+            wide = tab.ask("document.documentElement.scrollWidth")
+            hold(
+                f"{name}, {width} wide, {'dark' if dark else 'light'}",
+                barriers=tab.barriers(),
+                contrast=tab.ask(CONTRAST),
+                sticking_out=tab.ask(STICKING_OUT),
+                too_wide=[wide] if wide > width else [],
+            )
     tab.look(width=1000, dark=False)
-    assert [text for text in tab.complaints if "404" not in text] == []  # the fakes have no icon
+    hold(name, complaints=[text for text in tab.complaints if "404" not in text])  # the fakes have no icon
+
+
+def hold(where: str, **found: list[object]) -> None:
+    """Nothing is wrong; else what, and where."""
+    wrong = {what: each for what, each in found.items() if each}
+    assert not wrong, f"{where}: {wrong}"

@@ -47,7 +47,7 @@ def open_(
 
 
 def to_the_platform(tab: Tab, office: Office) -> None:
-    tab.show(f"{office.server.url}/", width=1000)
+    tab.show(f"{office.server.url}/accounts", width=1000)
     tab.click(f'a[href="/connect/{office.name}"]')
     tab.click("#go")
     assert tab.ask("location.origin") == office.server.lab.origin(office.name)
@@ -59,21 +59,23 @@ def test_an_owner_who_agrees_comes_back_to_a_connected_account(
 ) -> None:
     office = open_(name)
     made = office.login_exists()
-    tab.show(f"{office.server.url}/", width=1000)
-    seen(tab, "home-empty")
+    tab.show(f"{office.server.url}/accounts", width=1000)
+    seen(tab, "accounts-empty")
     tab.click(f'a[href="/connect/{name}"]')
     seen(tab, "start")
     tab.click("#go")
     assert tab.ask("location.origin") == office.server.lab.origin(name)
     tab.click("#allow")
-    assert tab.ask("location.pathname") == f"/connect/{name}/callback"
+    assert tab.ask("location.pathname") == f"/connect/{name}/done"
     assert tab.ask("document.querySelector('h1').textContent") == "Connected"
     (row,) = office.rows()
     assert row["platform_account_id"] == made["platformAccountId"]
     assert tab.ask("document.querySelector('#account-id').textContent") == row["id"]
     seen(tab, "done")
-    tab.show(f"{office.server.url}/", width=1000)
-    seen(tab, "home")
+    tab.reload()
+    assert tab.text("h1") == "Connected"
+    tab.click("main a.button")
+    seen(tab, "accounts")
 
 
 @pytest.mark.parametrize("name", ["threads", "facebook"])
@@ -108,9 +110,16 @@ def test_several_pages_are_chosen_one_after_the_other_and_one_is_disconnected(
     tab.click("p:last-of-type > button[name=choice]")
     first, second = office.rows()
     assert first["platform_account_id"] != second["platform_account_id"]
-    tab.click('main a[href="/"]')
-    tab.click(f'form[action="/accounts/{first["id"]}/disconnect"] button')
-    assert tab.ask("location.pathname") == "/", tab.ask("document.body.textContent")
+    tab.click("main a.button")
+    tab.click(f'a[href="/accounts/{first["id"]}/disconnect"]')
+    assert [row["secret"] is None for row in office.rows()] == [False, False]
+    seen(tab, "disconnect")
+    tab.click("button.danger")
+    assert tab.ask("location.pathname") == "/accounts"
+    assert "is disconnected" in tab.text(".notice")
+    tab.back()
+    tab.complaints.clear()  # 404: there is no such account any more
+    tab.show(f"{office.server.url}/accounts", width=1000)
     assert [row["secret"] is None for row in office.rows()] == [True, False]
 
 
@@ -167,6 +176,6 @@ def test_the_keyboard_alone_connects(tab: Tab, open_: Callable[[str], Office]) -
             break
     assert tab.ask("document.activeElement.id") == "go"
     assert tab.ask("getComputedStyle(document.activeElement).outlineWidth") == "3px"
-    tab.press("Enter")
-    tab.loaded()
+    with tab.page.expect_navigation():
+        tab.press("Enter")
     assert tab.ask("location.origin") == office.server.lab.origin("threads")

@@ -49,8 +49,7 @@ def test_a_post_is_found_moved_and_canceled_by_clicks(server: Server, alice: Per
     tab.click("main details button")
     assert "new time" in tab.ask("document.querySelector('.notice').textContent")
     assert alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == "2099-05-04T15:30:00.000Z"
-    tab.ask("location.reload()")
-    tab.loaded()
+    tab.reload()
     assert tab.ask("document.querySelector('.notice')") is None
     tab.click("a.danger")
     seen(tab, "post-cancel")

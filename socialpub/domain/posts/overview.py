@@ -198,10 +198,13 @@ def _counted(count: int, account: str) -> Done:
 
 def _worries(scope: Scope, connected: Iterable[AccountBody]) -> list[Worry]:
     troubled = [body for body in connected if body["status"] != "active" or "attention" in body]
-    return [
-        Worry(body, sql.value(overview.WAITING, (body["id"], scope.organization, WAITING_MAX)))
-        for body in troubled[: 2 * SHOWN]
-    ]
+    return [Worry(body, waiting(scope, body["id"])) for body in troubled[: 2 * SHOWN]]
+
+
+def waiting(scope: Scope, account: str) -> int:
+    """How many posts wait for an account of the organization, counted up to a bound."""
+    count: int = sql.value(overview.WAITING, (account, scope.organization, WAITING_MAX))
+    return count
 
 
 # --- What is due and what went out ---------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any
 
 from socialpub import platforms
 from socialpub.domain import act
-from socialpub.domain.accounts import connect
+from socialpub.domain.accounts import accounts, connect
 from socialpub.domain.engine import recovery
 from socialpub.domain.people.desk import Desk
 from socialpub.domain.posts import changes, overview
@@ -56,6 +56,19 @@ async def retry(call: Call) -> Reply:
     cause = (form.get("account", ""), form.get("code", ""), form.get("rule", ""))
     again = await act.do(call.who, overview.retry_all, *cause)
     return tell(call, "/", f"{_posts(again['count'])} will be tried again.", good=bool(again["count"]))
+
+
+async def ask_cancel(call: Call) -> Reply:
+    """GET /overview/cancel: what will happen to what is scheduled on an account."""
+    account = str(call.request.args.get("account") or "")
+    return await show(
+        call,
+        "overview/cancel.html",
+        lambda _: {"account": accounts.get_body(call.scope, account), "waiting": overview.waiting(call.scope, account)},
+        platforms=platforms.PLATFORMS,
+        waiting_max=overview.WAITING_MAX,
+        at_once=overview.AT_ONCE,
+    )
 
 
 async def cancel(call: Call) -> Reply:

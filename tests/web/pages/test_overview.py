@@ -98,8 +98,13 @@ def test_a_failure_of_a_lost_account_is_answered_by_connecting_it_again(world: W
     assert "Reconnect first" in page
     assert 'action="/overview/retry"' not in page
     assert "1 post waits for it" in page
+    path = f"/overview/cancel?account={world.alice.bluesky}"
+    assert f'href="{path}"' in page
+    assert 'action="/overview/cancel"' not in page  # not by one click
+    assert "Cancel 1 scheduled post<" in browser.get(path).text
     assert "1 post canceled." in then(browser, send(browser, "/overview/cancel", account=world.alice.bluesky))
     assert "waits for it" not in browser.get("/").text
+    assert "No post waits for it." in browser.get(path).text
 
 
 def test_accounts_that_are_about_to_be_lost_are_told(world: World, browser: Api) -> None:

@@ -1,0 +1,156 @@
+"""The dashboard in a real browser: the overview's answers by clicks, forms that survive, tabs that do not quarrel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from socialpub.store.models import Account, ApiKey, Profile
+from tests.browser.chromium import Tab, chromium
+from tests.browser.looks import seen
+from tests.domain.accounts.connect_kit import sign_in
+from tests.kit import Person, Server
+from tests.web.test_scheduling import failed, unknown
+from tests.web.test_signin import EMAIL, PASSWORD, add_user
+from tests.web.world import World
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Tab]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def world(server: Server, alice: Person, bob: Person, charlie: Person) -> World:
+    return World(server, alice, bob, charlie)
+
+
+def arrive(tab: Tab, world: World, path: str = "/") -> None:
+    """Alice has signed in, and is there."""
+    sign_in(world.server, world.alice.organization)
+    tab.send("Network.setCookie", name="socialpub_session", value="alice", url=world.server.url)
+    tab.show(f"{world.server.url}{path}", width=1000)
+
+
+def log_in(tab: Tab) -> None:
+    tab.fill(email=EMAIL, password=PASSWORD)
+    tab.click("main form button")
+
+
+def test_what_needs_eyes_is_answered_by_clicks(world: World, tab: Tab) -> None:
+    lost, gone = unknown(world), unknown(world)
+    broken = [failed(world), failed(world)]
+    world.scheduled(text="a-very-long-word-" * 17)
+    arrive(tab, world)
+    seen(tab, "overview-full")
+    tab.click(f'form:has([value="{lost}"]):has([value="yes"]) button')
+    assert "counts as published" in tab.text(".notice")
+    tab.reload()
+    assert tab.page.locator(".notice").count() == 0
+    tab.click(f'form:has([value="{gone}"]):has([value="no"]) button')
+    states = [world.alice.api.get(f"/v1/posts/{post}").json()["status"] for post in (lost, gone)]
+    assert states == ["published", "failed"]
+    assert tab.page.locator('form[action="/overview/retry"]').count() == 1  # they have one cause
+    tab.click('form[action="/overview/retry"] button')
+    assert "3 posts will be tried again." in tab.text(".notice")
+    for post in (gone, *broken):
+        world.server.wait(post, "published")
+
+
+def test_an_account_in_trouble_is_seen_on_every_screen(world: World, tab: Tab) -> None:
+    world.scheduled()
+    failed(world)
+    world.server.service.write(
+        lambda tx: Account.update(status="revoked").where(Account.id == world.alice.bluesky).execute()
+    ).result()
+    arrive(tab, world)
+    seen(tab, "overview-revoked")
+    tab.click('a.danger:has-text("Cancel its posts")')
+    seen(tab, "overview-cancel")
+    tab.back()
+    tab.click('a.button:has-text("Reconnect")')
+    assert tab.ask("location.pathname") == "/connect/bluesky"
+    tab.show(f"{world.server.url}/accounts/{world.alice.bluesky}/disconnect", width=1000)
+    seen(tab, "disconnect-revoked")
+
+
+def test_the_overview_refreshes_itself(world: World, tab: Tab) -> None:
+    arrive(tab, world)
+    assert "fresh from elsewhere" not in tab.text("main")
+    world.scheduled(text="fresh from elsewhere")
+    tab.ask("refresh(document.querySelector('[data-refresh]'))")
+    tab.page.wait_for_function("document.querySelector('main').innerText.includes('fresh from elsewhere')")
+    asked = len(tab.asked)
+    tab.ask("refresh(document.querySelector('[data-refresh]'))")
+    assert [url for url in tab.asked[asked:] if not url.endswith("/overview/now")] == []
+    assert tab.complaints == []
+
+
+def test_a_form_whose_session_ended_comes_back_filled_in(world: World, tab: Tab) -> None:
+    add_user(world.server, world.alice, EMAIL, "owner")
+    tab.show(f"{world.server.url}/login?next=/settings/keys", width=1000)
+    log_in(tab)
+    tab.fill(name="for the shop")
+    world.server.clock.skip(3 * 3600)
+    tab.click('form[action="/settings/keys"] button')
+    assert "Your session has ended" in tab.text("main")
+    seen(tab, "login-kept")
+    before = len(world.server.rows(ApiKey))
+    log_in(tab)
+    assert tab.page.locator("main [name=name]").input_value() == "for the shop"
+    seen(tab, "keys-kept")
+    assert len(world.server.rows(ApiKey)) == before
+    tab.click('form[action="/settings/keys"] button')
+    assert len(world.server.rows(ApiKey)) == before + 1
+    tab.back()
+    tab.reload()
+    assert len(world.server.rows(ApiKey)) == before + 1
+
+
+def test_two_open_sign_in_tabs_both_work(world: World, tab: Tab) -> None:
+    add_user(world.server, world.alice, EMAIL, "owner")
+    tab.page.context.clear_cookies()
+    other = Tab(tab.page.context.new_page())
+    for each in (tab, other):
+        each.show(f"{world.server.url}/login?next=/accounts", width=1000)
+    for each in (tab, other):
+        log_in(each)
+        assert each.ask("location.pathname") == "/accounts"
+    other.page.close()
+
+
+def test_a_profile_is_made_and_gone_into_and_left(world: World, tab: Tab) -> None:
+    arrive(tab, world, "/settings/profiles")
+    seen(tab, "profiles")
+    tab.fill(name="Second")
+    tab.click('form[action="/settings/profiles"] button')
+    made = world.server.rows(Profile)[-1]["id"]
+    tab.page.locator(".menu summary").first.click()
+    tab.page.locator("#in-profile").select_option(made)
+    tab.click('form[action="/profile"] button')
+    assert tab.ask("location.pathname") == "/settings/profiles"
+    tab.show(f"{world.server.url}/accounts", width=1000)
+    assert tab.page.locator(f'a[href="/connect/bluesky?profile={made}"]').count() == 1
+    tab.show(f"{world.server.url}/settings/profiles/{made}", width=1000)
+    seen(tab, "profile")
+    tab.show(f"{world.server.url}/settings", width=1000)
+    seen(tab, "settings")
+    tab.show(f"{world.server.url}/nothing", width=1000)
+    tab.complaints.clear()
+    seen(tab, "not-found")
+
+
+def test_the_keyboard_alone_reaches_every_action_of_the_overview(world: World, tab: Tab) -> None:
+    unknown(world)
+    arrive(tab, world)
+    wanted = tab.page.locator("main button, main a").count()
+    reached = set()
+    for _ in range(60):
+        tab.press("Tab")
+        place = tab.ask("[...document.querySelectorAll('main button, main a')].indexOf(document.activeElement)")
+        reached.add(place)
+    assert reached >= set(range(wanted))
