@@ -79,17 +79,32 @@ class Deadline:
 
 
 class Stream(httpcore.NetworkStream):
-    """A connection whose every read and write ends with the call's deadline."""
+    """A connection whose every read and write ends with the call's deadline.
+
+    The head of a request goes out with what follows it, its body or the end that httpcore tells by writing nothing:
+    as two pieces it would wake the other side twice, and this thread would lose the interpreter twice.
+    """
 
     def __init__(self, inner: httpcore.NetworkStream, deadline: Deadline) -> None:
         self._inner, self._deadline = inner, deadline
+        self._head: bytes | None = b""  # what is kept for the next write; None: it has gone out
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        if self._head:
+            self._send(b"", timeout)
+        self._head = b""
         return self._inner.read(max_bytes, self._deadline.cut(timeout, httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        if self._head == b"" and len(buffer) < CHUNK:
+            self._head = buffer
+        else:
+            self._send(buffer, timeout)
+
+    def _send(self, buffer: bytes, timeout: float | None) -> None:
         # Not the inner stream's write: its time begins anew with each part that the other side takes.
-        sock, rest = self._inner.get_extra_info("socket"), memoryview(buffer)
+        head, self._head = self._head, None
+        sock, rest = self._inner.get_extra_info("socket"), memoryview(head + buffer if head else buffer)
         while rest:
             sock.settimeout(self._deadline.cut(timeout, httpcore.WriteTimeout))
             try:

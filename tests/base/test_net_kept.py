@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from socialpub.base import connections, net
+from socialpub.base import connections, net, sockets
 from socialpub.base.errors import ApiError, Outcome
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -120,6 +120,32 @@ def test_calls_one_after_another_share_one_connection(keeper: Callable[..., Keep
     for number in range(20):
         assert call(server, "GET" if number % 3 else "POST").ok
     assert (server.connections, len(server.requests)) == (1, 20)
+
+
+@pytest.mark.parametrize("content", [b"{}", b"", [b"one", b"two"]])
+def test_the_head_of_a_request_goes_out_with_what_follows_it(
+    keeper: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch, content: bytes | list[bytes]
+) -> None:
+    sent: list[bytes] = []
+    send = sockets.Stream._send
+
+    def seen(stream: sockets.Stream, buffer: bytes, timeout: float | None) -> None:
+        sent.append((stream._head or b"") + buffer)
+        send(stream, buffer, timeout)
+
+    monkeypatch.setattr(sockets.Stream, "_send", seen)
+    server = keeper(*4 * [says(OK)])
+    with net.open_http(net.Policy(False, LOOPBACK)) as http:
+        for _ in range(2 if isinstance(content, bytes) else 1):  # what comes in pieces, this server answers twice
+            http.request("POST", server.url, content=content)
+            first, *rest = [each for each in sent if each]
+            assert first.startswith(b"POST / HTTP/1.1\r\n")
+            assert b"\r\n\r\n" in first
+            if isinstance(content, bytes):
+                assert (first.partition(b"\r\n\r\n")[2], rest) == (content, [])
+            else:
+                assert (b"one" in first, b"two" in rest[0], rest[-1]) == (True, True, b"0\r\n\r\n")
+            sent.clear()
 
 
 def test_calls_at_once_have_connections_of_their_own(keeper: Callable[..., Keeper]) -> None:
