@@ -63,6 +63,18 @@ SHOWN_ONCE = re.compile(r'"signingSecret":"[^"]*"')
 """What only the answer to the request that made it may hold."""
 
 
+SHOWN_IN_PAGE = re.compile(r'id="copy-secret"><code>[^<]*<')
+"""The same on a page: the one that is asked for with what the answer to the form has left in a cookie."""
+
+
+def _but_shown_once(response: httpx.Response) -> str:
+    if response.request.method == "POST":
+        return SHOWN_ONCE.sub("", response.text)
+    if "socialpub_notice=" in response.request.headers.get("Cookie", ""):
+        return SHOWN_IN_PAGE.sub("", response.text)
+    return response.text
+
+
 @dataclass
 class Watch:
     """One server's secrets, log and answers, over all its restarts. `leaks` says what stands where it must not."""
@@ -86,8 +98,7 @@ class Watch:
     def hear(self, response: httpx.Response) -> None:
         """An answer of the server, when it is text."""
         if response.headers.get("Content-Type", "").startswith(("application/json", "text/")):
-            shown_once = response.request.method == "POST" and SHOWN_ONCE.search(response.text)
-            self.answers.append(SHOWN_ONCE.sub("", response.text) if shown_once else response.text)
+            self.answers.append(_but_shown_once(response))
 
     def leaks(self, home: Path) -> list[str]:
         """Each secret in the clear, as the place and its beginning."""

@@ -207,7 +207,9 @@ def _is_of(step: str, place: int, made: Mapping[str, int], parents: Mapping[int,
 
 
 def _values(text: str) -> int:
-    return re.sub(r"'[^']*'", "", text).count("?")
+    bare = re.sub(r"'[^']*'", "", text)
+    numbers = [int(number) for number in re.findall(r"\?(\d+)", bare)]
+    return max(numbers, default=bare.count("?"))  # a number may be left out, and counts
 
 
 class _Any(dict[str, None]):

@@ -178,12 +178,21 @@ def _register(office: Office) -> Send:
     return lambda: office.alice.api.post(HOOKS, json={"url": "http://127.0.0.1:1/"})
 
 
-def _redeliver(office: Office) -> Send:
+def _hook_form(office: Office, way: str, **fields: str) -> Send:
+    made = office.alice.api.post(HOOKS, json={"url": "http://127.0.0.1:1/"}).json()["id"]
+    return _form(office, f"/webhooks/{made}/{way}", **fields)
+
+
+def _delivery(office: Office) -> str:
     api = office.alice.api
     api.post(HOOKS, json={"url": "http://127.0.0.1:1/"})
     _scheduled(office)
-    delivery = api.get("/v1/webhook-deliveries").json()["data"][0]["id"]
-    return lambda: api.post(f"/v1/webhook-deliveries/{delivery}/redeliver")
+    return str(api.get("/v1/webhook-deliveries").json()["data"][0]["id"])
+
+
+def _redeliver(office: Office) -> Send:
+    delivery = _delivery(office)
+    return lambda: office.alice.api.post(f"/v1/webhook-deliveries/{delivery}/redeliver")
 
 
 CHANNELS, CHANNEL = "/v1/notification-channels", "/v1/notification-channels/<channel_id:str>"
@@ -260,6 +269,15 @@ BY_PEOPLE: dict[str, Callable[[Office], Send]] = {
     ),
     "POST /settings/profiles/<profile_id:str>/delete": lambda office: _form(
         office, f"/settings/profiles/{_empty(office)}/delete"
+    ),
+    "POST /webhooks": lambda office: _form(office, "/webhooks", url="http://127.0.0.1:1/"),
+    "POST /webhooks/<endpoint_id:str>/test": lambda office: _hook_form(office, "test"),
+    "POST /webhooks/<endpoint_id:str>/switch": lambda office: _hook_form(office, "switch", active="no"),
+    "POST /webhooks/<endpoint_id:str>/redeliver": lambda office: _hook_form(office, "redeliver"),
+    "POST /webhooks/<endpoint_id:str>/rotate": lambda office: _hook_form(office, "rotate"),
+    "POST /webhooks/<endpoint_id:str>/delete": lambda office: _hook_form(office, "delete"),
+    "POST /deliveries/<delivery_id:str>/redeliver": lambda office: _form(
+        office, f"/deliveries/{_delivery(office)}/redeliver"
     ),
     "POST /posts/<post_id:str>/move": lambda office: _post_form(
         office, _scheduled, "move", day="2099-05-04", clock="12:00"

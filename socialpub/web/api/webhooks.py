@@ -172,18 +172,20 @@ TEST = Operation(
 async def test(call: Call) -> Reply:
     """POST /v1/webhook-endpoints/{id}/test."""
     endpoint = call.path_value("endpoint_id")
+    return await commit_after(call, TestRequest, lambda request: try_out(call, endpoint, request))
 
-    async def choose(request: TestRequest) -> Deed:
-        type_ = request.type or "post.published"
-        data = request.data if request.data is not None else example_of(type_)["data"]
-        to = await call.service.read(lambda: samples.receiver(call.narrowed, call.service, endpoint))
-        sending = call.service.delivering.of(to.share)
-        tried = await asyncio.get_running_loop().run_in_executor(
-            sending, samples.send, call.service, to, type_, data, call.request_id
-        )
-        return deed(call.who, samples.tried, to, tried)
 
-    return await commit_after(call, TestRequest, choose)
+async def try_out(call: Call, endpoint: str, request: TestRequest) -> Deed:
+    """Send a sample to an endpoint now; to be written down, what came of it."""
+    type_ = request.type or "post.published"
+    data = request.data if request.data is not None else example_of(type_)["data"]
+    scope = call.who.scope
+    to = await call.service.read(lambda: samples.receiver(scope, call.service, endpoint))
+    sending = call.service.delivering.of(to.share)
+    tried = await asyncio.get_running_loop().run_in_executor(
+        sending, samples.send, call.service, to, type_, data, call.request_id
+    )
+    return deed(call.who, samples.tried, to, tried)
 
 
 ROTATE = Operation(

@@ -1,0 +1,195 @@
+"""Webhooks: endpoints, what became of their deliveries, and delivering again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+from urllib.parse import urlencode
+
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
+from socialpub.domain import act
+from socialpub.domain.outbox import addresses
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.events import EVENT_DATA
+from socialpub.domain.shapes.webhooks import (
+    DeliveriesQuery,
+    EndpointChange,
+    EndpointRequest,
+    RedeliverRequest,
+    TestRequest,
+)
+from socialpub.domain.webhooks import deliveries, endpoints
+from socialpub.store.rows import DeliveryStatus
+from socialpub.web import forms
+from socialpub.web.api.webhooks import try_out
+from socialpub.web.http import Call, Reply
+from socialpub.web.pages.inside import prove, show, tell
+
+WEBHOOKS = "/webhooks"
+TYPES = tuple(EVENT_DATA)
+STATUSES: tuple[str, ...] = get_args(DeliveryStatus)
+
+# --- All of them -------------------------------------------------------------------------------------------------
+
+
+async def listing(call: Call) -> Reply:
+    """GET /webhooks."""
+    return await _listing(call)
+
+
+async def _listing(call: Call, form: dict[str, str] | None = None, problem: str = "", status: int = 200) -> Reply:
+    def read(desk: Desk) -> dict[str, Any]:
+        return {"endpoints": endpoints.listed(desk.scope), **({"filled": form} if form else {})}
+
+    return await show(call, "webhooks/list.html", read, status=status, problem=problem, types=TYPES)
+
+
+async def register(call: Call) -> Reply:
+    """POST /webhooks: the page that is seen next shows the signing secret, once."""
+    form = forms.fields(call)
+    given = {
+        "url": form.get("url", ""),
+        "events": [name for name in TYPES if form.get(name)],
+        "description": form.get("description", ""),
+    }
+    try:
+        await prove(call, form)
+        request = issues.parse_object(EndpointRequest, given)
+        await addresses.check_address(call.service, call.scope.organization, request.url)
+        made = await act.do(call.who, endpoints.register, request)
+    except ApiError as error:
+        return await _listing(call, form, _shown(error), error.status)
+    words = "The endpoint is there. Its signing secret, with which the receiver checks what it is sent:"
+    return tell(call, f"{WEBHOOKS}/{made['id']}", words, secret=str(made["signingSecret"]))
+
+
+# --- One ---------------------------------------------------------------------------------------------------------
+
+
+async def read(call: Call) -> Reply:
+    """GET /webhooks/{id}: its deliveries, of one state where `status` names it."""
+    id, args = call.path_value("endpoint_id"), call.request.args
+    status, cursor = args.get("status") or "", args.get("cursor") or ""
+
+    def look(desk: Desk) -> dict[str, Any]:
+        endpoint = endpoints.body(endpoints.find(call.scope, id))
+        given: dict[str, Any] = {"endpointId": id, "limit": 25}
+        given |= {"status": [status]} if status in STATUSES else {}
+        given |= {"cursor": cursor} if cursor else {}
+        page = deliveries.page(call.service, call.scope, issues.parse_object(DeliveriesQuery, given))
+        rest = {"status": status} if status in STATUSES else {}
+        older = urlencode(rest | {"cursor": page["nextCursor"]}) if page["nextCursor"] else None
+        return {"endpoint": endpoint, "deliveries": page["data"], "older": older}
+
+    return await show(call, "webhooks/endpoint.html", look, status_wanted=status, is_later=bool(cursor))
+
+
+async def try_it(call: Call) -> Reply:
+    """POST /webhooks/{id}/test: a sample is sent now."""
+    id, form = call.path_value("endpoint_id"), forms.fields(call)
+    back = f"{WEBHOOKS}/{id}"
+    try:
+        request = issues.parse_object(TestRequest, {"type": form["type"]} if form.get("type") else {})
+        made = json.loads((await act.answer(await try_out(call, id, request))).body)
+    except ApiError as error:
+        return tell(call, back, _shown(error), good=False)
+    if made["delivered"]:
+        return tell(call, back, f"The sample was delivered: {made['status']} after {made['durationMs']} ms.")
+    said = f"it answered {made['status']}" if made["status"] else f"no answer came ({made['errorName']})"
+    return tell(call, back, f"The sample was not delivered: {said}.", good=False)
+
+
+async def switch(call: Call) -> Reply:
+    """POST /webhooks/{id}/switch: `active` is `yes` or `no`."""
+    id, active = call.path_value("endpoint_id"), forms.fields(call).get("active") == "yes"
+    await act.do(call.who, endpoints.change, id, issues.parse_object(EndpointChange, {"active": active}))
+    words = "It is switched on." if active else "It is switched off. What happens now is not delivered later."
+    return tell(call, f"{WEBHOOKS}/{id}", words)
+
+
+async def redeliver_failed(call: Call) -> Reply:
+    """POST /webhooks/{id}/redeliver: all that have failed."""
+    id = call.path_value("endpoint_id")
+    request = issues.parse_object(RedeliverRequest, {"since": iso(0)})
+    again = await act.do(call.who, deliveries.redeliver_since, id, request)
+    count = int(str(again["count"]))
+    words = {0: "None has failed.", 1: "One delivery goes out again."}.get(count, f"{count} deliveries go out again.")
+    return tell(call, f"{WEBHOOKS}/{id}", words)
+
+
+async def ask_rotate(call: Call) -> Reply:
+    """GET /webhooks/{id}/rotate: what will happen."""
+    return await _asked(call, "webhooks/rotate.html")
+
+
+async def rotate(call: Call) -> Reply:
+    """POST /webhooks/{id}/rotate."""
+    id = call.path_value("endpoint_id")
+    try:
+        await prove(call, forms.fields(call))
+        made = await act.do(call.who, endpoints.rotate, id)
+    except ApiError as error:
+        return await _asked(call, "webhooks/rotate.html", _shown(error), error.status)
+    words = "The new signing secret. For a day, deliveries are signed with the one before, too."
+    return tell(call, f"{WEBHOOKS}/{id}", words, secret=str(made["signingSecret"]))
+
+
+async def ask_delete(call: Call) -> Reply:
+    """GET /webhooks/{id}/delete: what will happen."""
+    return await _asked(call, "webhooks/delete.html")
+
+
+async def delete(call: Call) -> Reply:
+    """POST /webhooks/{id}/delete."""
+    try:
+        await prove(call, forms.fields(call))
+        await act.do(call.who, endpoints.delete, call.path_value("endpoint_id"))
+    except ApiError as error:
+        return await _asked(call, "webhooks/delete.html", _shown(error), error.status)
+    return tell(call, WEBHOOKS, "The endpoint is deleted.")
+
+
+async def _asked(call: Call, template: str, problem: str = "", status: int = 200) -> Reply:
+    id = call.path_value("endpoint_id")
+
+    def look(desk: Desk) -> dict[str, Any]:
+        return {"endpoint": endpoints.body(endpoints.find(call.scope, id))}
+
+    return await show(call, template, look, status=status, problem=problem)
+
+
+# --- One delivery ------------------------------------------------------------------------------------------------
+
+
+async def delivery(call: Call) -> Reply:
+    """GET /deliveries/{id}."""
+    id = call.path_value("delivery_id")
+
+    def look(desk: Desk) -> dict[str, Any]:
+        found = deliveries.detail(call.scope, id)
+        body = json.dumps(found["event"], indent=2, ensure_ascii=False)
+        return {
+            "delivery": found,
+            "endpoint": endpoints.body(endpoints.find(call.scope, found["endpointId"])),
+            "body": body,
+        }
+
+    return await show(call, "webhooks/delivery.html", look)
+
+
+async def redeliver(call: Call) -> Reply:
+    """POST /deliveries/{id}/redeliver."""
+    id = call.path_value("delivery_id")
+    await act.do(call.who, deliveries.redeliver, id)
+    return tell(call, f"/deliveries/{id}", "It goes out again, with all its attempts before it.")
+
+
+def _shown(error: ApiError) -> str:
+    """What was wrong, for the page again; what is no matter of the form is raised on."""
+    if error.code in ("unauthenticated", "not_found") or (
+        error.code == "unauthorized" and error.rule != "session.proof"
+    ):
+        raise error
+    return f"{error.message} {error.remediation or ''}".strip()

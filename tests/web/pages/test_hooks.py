@@ -1,0 +1,140 @@
+"""The pages of webhooks: endpoints, secrets that are shown once, samples, deliveries, and delivering again."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from socialpub.store.models import WebhookDelivery, WebhookEndpoint
+from tests.domain.accounts.connect_kit import sign_in
+from tests.hooks import ENDPOINTS, ended, register
+from tests.kit import Api
+from tests.sink import Said, Sink
+from tests.web.pages.test_posts import HTML, XSS, page_of_notice, send
+from tests.web.world import World
+
+
+@pytest.fixture
+def browser(world: World) -> Api:
+    return sign_in(world.server, world.alice.organization)
+
+
+def made(browser: Api, url: str, **fields: str) -> tuple[str, str]:
+    """The id of a new endpoint, and the page that is seen then."""
+    answer = send(browser, "/webhooks", url=url, **fields)
+    assert answer.status_code == 303, answer.text
+    return answer.headers["Location"].rpartition("/")[2], page_of_notice(browser, answer)
+
+
+def test_an_endpoint_is_made_and_its_secret_shown_once(world: World, sink: Sink, browser: Api) -> None:
+    id, seen = made(browser, sink.url, description="n8n", **{"post.published": "yes"})
+    found = re.search(r"whsec_[A-Za-z0-9+/=]+", html.unescape(seen))
+    assert found
+    assert "whsec_" not in browser.get(f"/webhooks/{id}", headers=HTML).text
+    shown = world.alice.api.get(f"{ENDPOINTS}/{id}").json()
+    assert (shown["url"], shown["events"], shown["description"]) == (sink.url, ["post.published"], "n8n")
+    world.published()
+    (call,) = sink.wait(1)
+    assert call.is_signed(found[0])
+    assert f'href="/webhooks/{id}"' in browser.get("/webhooks", headers=HTML).text
+
+
+def test_what_cannot_be_an_endpoint_is_said_and_what_was_typed_is_kept(world: World, browser: Api) -> None:
+    answer = send(browser, "/webhooks", url="ftp://x.example/", description="mine", **{"post.failed": "yes"})
+    assert answer.status_code == 400
+    assert 'role="alert"' in answer.text
+    assert 'value="ftp://x.example/"' in answer.text
+    assert re.search(r'name="post.failed" value="yes" checked', answer.text)
+    assert world.server.rows(WebhookEndpoint) == []
+
+
+def test_a_sample_is_sent_and_what_came_of_it_is_said(world: World, sink: Sink, browser: Api) -> None:
+    id, _ = made(browser, sink.url)
+    assert "was delivered: 204" in page_of_notice(browser, send(browser, f"/webhooks/{id}/test"))
+    sink.answer = lambda got: 500
+    assert "it answered 500" in page_of_notice(browser, send(browser, f"/webhooks/{id}/test"))
+    assert [call.event["type"] for call in sink.got] == ["post.published"] * 2
+
+
+def test_failed_deliveries_are_found_and_delivered_again(world: World, sink: Sink, browser: Api) -> None:
+    sink.answer = lambda got: Said(400, f"No. {XSS}".encode())
+    id, _ = made(browser, sink.url)
+    world.published()
+    ended(world.server, world.alice, 2, "failed")
+    text = browser.get(f"/webhooks/{id}?status=failed", headers=HTML).text
+    first, second = re.findall(r'href="/deliveries/(whd_[0-9A-Za-z]+)"', text)
+    assert "None like that" in browser.get(f"/webhooks/{id}?status=succeeded", headers=HTML).text
+    told = browser.get(f"/deliveries/{first}", headers=HTML).text
+    assert "Attempt 1" in told
+    assert "<img" not in told
+    assert "&lt;img" in told
+    sink.answer = lambda got: 204
+    send(browser, f"/deliveries/{first}/redeliver")
+    ended(world.server, world.alice, 1, "succeeded")
+    assert {row["id"]: row["status"] for row in world.server.rows(WebhookDelivery)}[second] == "failed"
+    assert "One delivery goes" in page_of_notice(browser, send(browser, f"/webhooks/{id}/redeliver"))
+    ended(world.server, world.alice, 2, "succeeded")
+    assert "None has failed" in page_of_notice(browser, send(browser, f"/webhooks/{id}/redeliver"))
+
+
+def test_deliveries_are_paged(world: World, sink: Sink, browser: Api) -> None:
+    id, _ = made(browser, sink.url)
+    for number in range(14):
+        world.published(text=f"Number {number}")
+    ended(world.server, world.alice, 28)
+    text, seen = browser.get(f"/webhooks/{id}", headers=HTML).text, set[str]()
+    seen |= set(re.findall(r'href="/deliveries/(\w+)"', text))
+    assert len(seen) == 25
+    older = re.search(r'href="([^"#]*)#deliveries" rel="next"', text)
+    assert older
+    text = browser.get(html.unescape(older[1]), headers=HTML).text
+    assert len(seen | set(re.findall(r'href="/deliveries/(\w+)"', text))) == 28
+    assert ">Newest</a>" in text
+
+
+def test_an_endpoint_is_switched_off_and_on_and_deleted_after_being_asked(
+    world: World, sink: Sink, browser: Api
+) -> None:
+    id, _ = made(browser, sink.url)
+    for active, shown in (("no", False), ("yes", True)):
+        send(browser, f"/webhooks/{id}/switch", active=active)
+        assert world.alice.api.get(f"{ENDPOINTS}/{id}").json()["active"] is shown
+    asked = browser.get(f"/webhooks/{id}/delete", headers=HTML).text
+    assert "Nothing more is sent to it" in asked
+    send(browser, f"/webhooks/{id}/delete")
+    assert browser.get(f"/webhooks/{id}", headers=HTML).status_code == 404
+
+
+def test_a_new_secret_is_shown_once(world: World, sink: Sink, browser: Api) -> None:
+    id, first = made(browser, sink.url)
+    assert "after that the receiver must have the new one" in browser.get(f"/webhooks/{id}/rotate", headers=HTML).text
+    again = page_of_notice(browser, send(browser, f"/webhooks/{id}/rotate"))
+    secrets = [re.findall(r"whsec_[A-Za-z0-9+/=]+", html.unescape(text))[0] for text in (first, again)]
+    assert secrets[0] != secrets[1]
+
+
+def test_members_and_others_see_nothing_of_it(world: World, sink: Sink, browser: Api) -> None:
+    endpoint = register(world.alice, sink.url)["id"]
+    world.published()
+    delivery = ended(world.server, world.alice, 2)[0]["id"]
+    member = sign_in(world.server, world.alice.organization, role="member", name="mona")
+    other = sign_in(world.server, world.charlie.organization, name="charlie")
+    for path in (f"/webhooks/{endpoint}", f"/webhooks/{endpoint}/delete", f"/deliveries/{delivery}"):
+        assert browser.get(path, headers=HTML).status_code == 200
+        assert member.get(path, headers=HTML).status_code == 403
+        assert other.get(path, headers=HTML).status_code == 404
+    assert 'href="/webhooks"' not in member.get("/posts", headers=HTML).text
+    assert endpoint not in other.get("/webhooks", headers=HTML).text
+    assert send(other, f"/webhooks/{endpoint}/switch", active="no").status_code == 404
+    assert send(other, f"/deliveries/{delivery}/redeliver").status_code == 404
+
+
+def test_forged_forms_do_nothing(world: World, sink: Sink, browser: Api) -> None:
+    endpoint = register(world.alice, sink.url)["id"]
+    for way in ("", f"/{endpoint}/switch", f"/{endpoint}/delete", f"/{endpoint}/rotate", f"/{endpoint}/test"):
+        answer = browser.post(f"/webhooks{way}", data={"csrf_token": "wrong", "url": sink.url}, headers=HTML)
+        assert answer.status_code == 403
+    assert sink.got == []
+    assert [row["active"] for row in world.server.rows(WebhookEndpoint)] == [True]
