@@ -104,6 +104,7 @@ ROUTES: tuple[Route, ...] = (
           light=True),
     Route(POST, "/v1/webhook-deliveries/<delivery_id:str>/redeliver", webhooks.redeliver, "key", "writes",
           webhooks.REDELIVER),
+    Route(GET, "/v1/notifications", notifications.told, "read", "reads", notifications.TOLD, light=True),
     Route(GET, "/v1/notification-channels", notifications.listing, "read", "reads", notifications.LISTING, light=True),
     Route(POST, "/v1/notification-channels", notifications.create, "key", "writes", notifications.CREATE),
     Route(GET, "/v1/notification-channels/<channel_id:str>", notifications.read, "read", "reads", notifications.READ,

@@ -23,6 +23,7 @@ from tests.sink import Said, Sink, listening
 from tests.web.world import World
 
 PUT = "com.atproto.repo.putRecord"
+TOLD = "/v1/notifications"
 WINDOW = 15 * 60
 DAY = 24 * 3600
 EMAIL = {"kind": "email", "address": "newsroom@example.org"}
@@ -497,6 +498,42 @@ def test_a_channel_that_hangs_delays_nobody(world: World, slack: Sink) -> None:
         over.set()
         hanging.wait(2)
         settled(world.server)
+
+
+def test_what_people_were_told_can_be_read(world: World, slack: Sink) -> None:
+    made, bobs = on_slack(world.alice, slack), on_slack(world.bob, slack)
+    on_slack(world.charlie, slack)
+    refused(world)
+    refused(world, error="status:503")
+    refused(world, error="status:503")
+    refused(world, world.bob)
+    refused(world, world.charlie)
+    slack.wait(4)
+    told = world.alice.api.get(TOLD).json()
+    assert [(one["channelId"], one["type"], one["count"]) for one in told["data"]] == [
+        (bobs["id"], "post.rejected", 1),
+        (made["id"], "post.rejected", 1),
+        (made["id"], "post.failed", 1),
+        (made["id"], "post.failed", 1),
+        (made["id"], "post.rejected", 1),
+    ]
+    assert told["nextCursor"] is None
+    waiting = told["data"][2]
+    assert (waiting["title"], waiting["status"], waiting["attemptCount"]) == (
+        "A post to Bluesky failed (1 more)",
+        "pending",
+        0,
+    )
+    assert waiting["nextAttemptAt"] > waiting["createdAt"]
+    assert [one["channelId"] for one in world.bob.api.get(TOLD).json()["data"]] == [bobs["id"]]
+    assert world.bob.api.get(TOLD, params={"channelId": made["id"]}).status_code == 404
+    first = world.alice.api.get(TOLD, params={"limit": 3, "type": "post.rejected,post.failed"}).json()
+    rest = world.alice.api.get(TOLD, params={"cursor": first["nextCursor"]}).json()
+    assert [*first["data"], *rest["data"]] == told["data"]
+    narrow = {"channelId": made["id"], "status": "pending", "since": world.soon(-3600)}
+    assert world.alice.api.get(TOLD, params=narrow).json()["data"] == [waiting]
+    assert len(world.charlie.api.get(TOLD).json()["data"]) == 1
+    assert error_of(world.charlie.api.get(TOLD, params={"cursor": first["nextCursor"]}))["rule"] == "cursor"
 
 
 # --- Starts and stops ------------------------------------------------------------------------------------------------

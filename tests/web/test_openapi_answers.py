@@ -153,7 +153,7 @@ def notifications(api: Api, judge: Judge) -> None:
     to = {"kind": "slack", "url": "http://127.0.0.1:1/"}
     made = judge(api.post("/v1/notification-channels", json={"to": to}), status=201)["id"]
     here = f"/v1/notification-channels/{made}"
-    for path in ("/v1/notification-channels", here):
+    for path in ("/v1/notification-channels", here, "/v1/notifications"):
         judge(api.get(path), status=200)
     judge(api.post(f"{here}/test", json={}), status=200)
     judge(api.patch(here, json={"active": False}), status=200)

@@ -8,9 +8,10 @@ from pydantic import Field, StringConstraints
 from typing_extensions import TypedDict
 
 from socialpub.base.config import MAILBOX, MAILBOX_MAX
-from socialpub.domain.shapes.common import Address, DateTime, Maybe, Request, absent
+from socialpub.domain.shapes.common import Address, DateTime, Instant, Maybe, Request, Uuid, absent
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.domain.shapes.webhooks import Description
+from socialpub.store.rows import DeliveryStatus
 
 PAUSED = "publishing.paused"
 
@@ -26,6 +27,7 @@ NtfyTopic = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 NtfyToken = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.~+/=-]{1,200}$")]
 BotToken = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}:[A-Za-z0-9_-]{20,100}$")]
 ChatId = Annotated[str, StringConstraints(pattern=r"^(-?[0-9]{1,20}|@[A-Za-z0-9_]{1,64})$")]
+ChannelId = Annotated[str, StringConstraints(pattern=r"^nch_[0-9A-Za-z]{22}$")]
 NoticeTypes = Annotated[list[NoticeType], Field(max_length=50)]
 
 
@@ -170,3 +172,52 @@ class ChannelTestBody(TypedDict):
     `unreachable`, `address` or `answer_lost`; null when delivered."""
     sentText: str
     """What was sent, before it was put into the receiver's form."""
+
+
+# --- What people were told -----------------------------------------------------------------------------------------
+
+
+class NotificationsQuery(Request):
+    """The query of GET /v1/notifications."""
+
+    channel_id: Maybe[ChannelId] = absent()
+    """Messages on this channel."""
+    type: Maybe[NoticeTypes] = absent()
+    status: Maybe[Annotated[list[DeliveryStatus], Field(max_length=3)]] = absent()
+    since: Maybe[Instant] = absent()
+    """Messages about what happened at this instant or later."""
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    """Messages a page."""
+    cursor: Maybe[str] = absent()
+    """`nextCursor` of the page before; an empty one is as if absent."""
+    profile_id: Maybe[Uuid] = absent()
+    """Messages about this profile's events."""
+
+
+class NotificationBody(TypedDict):
+    """One message to people, on one channel."""
+
+    id: str
+    channelId: str
+    type: NoticeType
+    """Of the first event that it tells of."""
+    count: int
+    """How many events of the cause it tells of."""
+    title: str
+    text: str
+    status: DeliveryStatus
+    attemptCount: int
+    nextAttemptAt: DateTime | None
+    """When it is sent, or tried again; null when it is not."""
+    lastStatusCode: int | None
+    lastError: str | None
+    createdAt: DateTime
+    updatedAt: DateTime
+
+
+class NotificationPage(TypedDict):
+    """A page of messages, newest first."""
+
+    data: list[NotificationBody]
+    nextCursor: str | None
+    """Send it as `cursor` for the next page, until it is null. A filtered page may be empty and still have one."""

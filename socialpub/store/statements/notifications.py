@@ -53,3 +53,22 @@ FAILED = """
         active = active AND coalesce(failing_since, ?2) > ?3
     WHERE id = ?4 RETURNING active
 """
+
+# The log, newest first: how far one page looks, and what of that passes the filters.
+REACH = """
+    SELECT min(number), count(*) FROM (
+        SELECT number FROM notification
+        WHERE organization = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3
+    )
+"""
+PAGE = """
+    SELECT n.number, n.id, n.channel, n.type, n.data, n.count, n.follows, n.status, n.attempts, n.next_attempt_at,
+        n.last_status_code, n.last_error, n.created_at, n.updated_at, coalesce(a.display_name, a.platform_account_id)
+    FROM notification n LEFT JOIN account a ON a.id = n.data ->> 'accountId'
+    WHERE n.organization = ?1 AND n.number < ?2 AND n.number >= ?3
+        AND (?4 IS NULL OR n.profile = ?4) AND (?5 IS NULL OR n.channel = ?5) AND n.created_at >= ?6
+        AND (?7 = '[]' OR n.type IN (SELECT value FROM json_each(?7)))
+        AND (?8 = '[]' OR n.status IN (SELECT value FROM json_each(?8)))
+        AND (?9 IS NULL OR n.channel IN (SELECT id FROM notification_channel WHERE profile = ?9))
+    ORDER BY n.number DESC LIMIT ?10
+"""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from socialpub.domain.act import Deed, deed
-from socialpub.domain.notifications import channels, outbox, samples
+from socialpub.domain.notifications import channels, history, outbox, samples, words
 from socialpub.domain.shapes.common import DeletedBody, Narrowing
 from socialpub.domain.shapes.notifications import (
     ChannelBody,
@@ -16,9 +16,12 @@ from socialpub.domain.shapes.notifications import (
     ChannelRequest,
     ChannelTestBody,
     ChannelTestRequest,
+    NotificationBody,
+    NotificationPage,
+    NotificationsQuery,
 )
 from socialpub.web.api.writes import commit_after, commit_bare
-from socialpub.web.examples import BASE, DONE, NOW
+from socialpub.web.examples import BASE, DISPLAY_NAME, DONE, NOW
 from socialpub.web.http import Call, Reply
 from socialpub.web.openapi.events import EXAMPLES
 from socialpub.web.operation import Operation, Success
@@ -190,3 +193,39 @@ async def test(call: Call) -> Reply:
         return deed(call.who, samples.tried, to, tried)
 
     return await commit_after(call, ChannelTestRequest, choose)
+
+
+# --- What people were told -----------------------------------------------------------------------------------------
+
+_SHOWN = words.message(words.Told("post.failed", EXAMPLES["post.failed"], DISPLAY_NAME, 9, True, 1795435200000), BASE)
+MESSAGE: NotificationBody = {
+    "id": "ntf_0Bk3xQ9ZrT7uVw2YhN4mLt",
+    "channelId": CHANNEL["id"],
+    "type": "post.failed",
+    "count": 9,
+    "title": _SHOWN.title,
+    "text": _SHOWN.text,
+    "status": "succeeded",
+    "attemptCount": 1,
+    "nextAttemptAt": None,
+    "lastStatusCode": 200,
+    "lastError": None,
+    "createdAt": NOW,
+    "updatedAt": DONE,
+}
+TOLD = Operation(
+    TAG,
+    "listNotifications",
+    "List what people were told",
+    "What became of each message on each channel, newest first. What is pending and has no attempts yet may gather "
+    "more of its cause. A key that is bound to a profile sees what was told on that profile's channels.",
+    query=NotificationsQuery,
+    answers={200: Success(NotificationPage, "One page.", NotificationPage(data=[MESSAGE], nextCursor=None))},
+    errors=("cursor", "not_found", "api_key.profile_scope"),
+)
+
+
+async def told(call: Call) -> Reply:
+    """GET /v1/notifications."""
+    query = call.query(NotificationsQuery)
+    return Reply(await call.service.read(lambda: history.page(call.service, call.scope, query)))

@@ -36,6 +36,6 @@ TAGS: dict[str, str] = {
     "Catalogue": "Every platform, rule and error code, from the tables that the code checks with. No key is needed.",
     "Health": "For monitoring. No key is needed.",
     "Webhooks": "Endpoints that events are sent to, and what became of each delivery.",
-    "Notifications": "Channels on which people are told: e-mail, ntfy, Slack, Discord, Telegram.",
+    "Notifications": "Channels on which people are told, by e-mail or in a chat, and what they were told.",
     "Events": "What happened: read in order, or sent to webhook endpoints: signed, at least once, in no fixed order.",
 }

@@ -1,0 +1,80 @@
+"""The log of what people were told."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from socialpub.base.runtime import iso
+from socialpub.domain.core import cursors
+from socialpub.domain.core.service import Service
+from socialpub.domain.notifications import channels, words
+from socialpub.domain.people import profiles
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes.notifications import NotificationBody, NotificationPage, NotificationsQuery
+from socialpub.store import sql
+from socialpub.store.rows import DeliveryStatus
+from socialpub.store.statements import notifications as statements
+
+LISTING = "notifications"
+LOOKED_AT = 2000
+"""Messages of the organization that one page looks at, so that a filter that nothing passes costs no more."""
+NEWEST = 1 << 62
+
+
+class _Row(NamedTuple):
+    """A message, in the order of `statements.PAGE`."""
+
+    number: int
+    id: str
+    channel: str
+    type: str
+    data: str
+    times: int
+    follows: bool
+    status: DeliveryStatus
+    attempts: int
+    next_attempt_at: int | None
+    last_status_code: int | None
+    last_error: str | None
+    created_at: int
+    updated_at: int
+    name: str | None
+
+
+def page(service: Service, scope: Scope, query: NotificationsQuery) -> NotificationPage:
+    """One page, newest first. ApiError `not_found` for a profile or a channel out of scope, `cursor`."""
+    profile = scope.narrowed(query.profile_id)
+    profiles.check(scope, query.profile_id)
+    if query.channel_id is not None:
+        channels.find(scope, query.channel_id)
+    before = cursors.unseal(service, LISTING, scope.organization, query.cursor)[0] if query.cursor else NEWEST
+    till, seen = sql.first(statements.REACH, (scope.organization, before, LOOKED_AT))
+    types, states = sql.json_of(query.type or []), sql.json_of(query.status or [])
+    wanted = (scope.organization, before, till or 0, profile, query.channel_id, query.since or 0, types, states)
+    found = [_Row(*row) for row in sql.every(statements.PAGE, (*wanted, scope.profile, query.limit + 1))]
+    shown = found[: query.limit]
+    end = till if seen == LOOKED_AT else None
+    if len(found) > query.limit:
+        end = shown[-1].number
+    cursor = cursors.seal(service, LISTING, scope.organization, end, "") if end is not None else None
+    return {"data": [_body(service, row) for row in shown], "nextCursor": cursor}
+
+
+def _body(service: Service, row: _Row) -> NotificationBody:
+    told = words.Told(row.type, sql.loads(row.data), row.name, row.times, bool(row.follows), row.created_at)
+    message = words.message(told, service.base_url)
+    return {
+        "id": row.id,
+        "channelId": row.channel,
+        "type": row.type,
+        "count": row.times,
+        "title": message.title,
+        "text": message.text,
+        "status": row.status,
+        "attemptCount": row.attempts,
+        "nextAttemptAt": iso(row.next_attempt_at),
+        "lastStatusCode": row.last_status_code,
+        "lastError": row.last_error,
+        "createdAt": iso(row.created_at),
+        "updatedAt": iso(row.updated_at),
+    }
