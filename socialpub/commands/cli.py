@@ -18,7 +18,7 @@ from socialpub import __version__, platforms
 from socialpub.base import private, redact
 from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
-from socialpub.commands import admin, backup, example, listen, resume, serve, trail
+from socialpub.commands import admin, backup, doctor, example, listen, resume, serve, trail
 from socialpub.domain.backups.archive import BackupError
 from socialpub.domain.core.events import EVENTS
 from socialpub.domain.people import billing, users
@@ -141,6 +141,8 @@ def parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--skip-overdue", action="store_true", help="fail every overdue post instead of publishing it")
     _backups(commands)
+    command = _add(commands, "doctor", doctor.doctor, "look at all that a server needs, and say what is wrong")
+    command.add_argument("--offline", action="store_true", help="only what is on this machine")
     config = _group(commands, "config", "the settings file")
     _add(config, "example", example.show, "print socialpub.toml.example: every setting with its default")
     _webhooks(commands)

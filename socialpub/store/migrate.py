@@ -35,6 +35,20 @@ def migrate(path: Path) -> tuple[str | None, str | None, list[str]]:
             database.close()
 
 
+def missing(path: Path) -> int:
+    """How many migrations the file does not have yet; nothing is changed. StartError as of `migrate`."""
+    database = peewee_database(path)
+    try:
+        database.connect()
+        runner = Runner(database, str(shipped("migrations")))
+        _refuse_newer(path, runner)
+        return sum(migration.applied is None for migration in runner.status())
+    except (peewee.DatabaseError, sqlite3.DatabaseError, OSError) as error:
+        raise unusable(path, error) from error
+    finally:
+        database.close()
+
+
 def _newest(runner: Runner) -> str | None:
     return max(runner.applied(), default=None)
 

@@ -9,7 +9,16 @@ from collections.abc import Iterator
 from socialpub.commands import cli
 from tests.commands.conftest import TRAIL, Run
 
-READING = {"serve", "demo", "simulator", "config example", "listen", "trigger", "verify"}  # and whatever lists
+READING = {
+    "serve",
+    "demo",
+    "simulator",
+    "config example",
+    "doctor",
+    "listen",
+    "trigger",
+    "verify",
+}  # and whatever lists
 SECRETS = ("do-not-show", "correct horse")
 
 

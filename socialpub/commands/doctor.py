@@ -1,0 +1,207 @@
+"""`socialpub doctor`: looks at what a server needs, changes nothing, and says what to do about what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from socialpub import platforms
+from socialpub.base import net
+from socialpub.base.config import ConfigError, Settings
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import SystemClock, load_vault
+from socialpub.commands.serve import settings_of
+from socialpub.domain.accounts import accounts
+from socialpub.domain.core import instance
+from socialpub.domain.media import files
+from socialpub.domain.shapes.accounts import AccountsQuery
+from socialpub.platforms.contract import Site
+from socialpub.store import db, migrate
+from socialpub.store.locks import StartError
+
+CALL_SECONDS = 10.0
+DRIFT_SECONDS = 30.0
+ROOM = 1024 * 1024 * 1024
+FAILED = 1
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. `remediation`: what to do, where it is not as it should be."""
+
+    name: str
+    ok: bool
+    message: str
+    remediation: str = ""
+
+    def body(self) -> dict[str, Any]:
+        return {"name": self.name, "ok": self.ok, "message": self.message, "remediation": self.remediation}
+
+
+def doctor(options: argparse.Namespace) -> dict[str, Any] | None:
+    """`{ok, checks: [{name, ok, message, remediation}]}`; exit code 1 when something is wrong."""
+    checks = list(_checks(options))
+    ok = all(check.ok for check in checks)
+    options.exit_code = 0 if ok else FAILED
+    if options.json:
+        return {"ok": ok, "checks": [check.body() for check in checks]}
+    for check in checks:
+        print(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}: {check.message}")
+        if check.remediation:
+            print(f"      {check.remediation}")
+    return None
+
+
+def _checks(options: argparse.Namespace) -> Iterator[Check]:
+    try:
+        settings = settings_of(options)
+    except ConfigError as error:
+        yield Check("settings", False, str(error), "Correct it; the server does not start until then.")
+        return
+    yield Check("settings", True, "they can be used")
+    yield from _database(settings)
+    yield from _disk(settings)
+    if not options.offline:
+        yield from _outside(settings)
+
+
+# --- Here ----------------------------------------------------------------------------------------------------------
+
+
+def _database(settings: Settings) -> Iterator[Check]:
+    path = settings.database_path
+    if not path.exists():
+        yield Check("database", True, f"{path} is not there; the first start makes it")
+        return
+    try:
+        behind = migrate.missing(path)
+        whole = db.check_start(path)
+    except StartError as error:
+        yield Check("database", False, str(error), 'See "Restore" in docs/running.md.')
+        return
+    looked = "all of it was looked at" if whole else "its beginning was looked at; the server looks at the rest"
+    yield Check("database", True, f"{path} is whole as far as it was seen ({looked})")
+    told = f"the next start runs {behind} migrations that it does not have yet" if behind else "it is the newest"
+    yield Check("schema", True, told)
+    if not behind:
+        yield from _inside(settings)
+
+
+def _inside(settings: Settings) -> Iterator[Check]:
+    """What the rows say: the master key, a pause, accounts."""
+    database = db.Database(settings.database_path).open()
+    try:
+        needed, named = database.read(lambda: (instance.needed_keys(), files.are_named())).result()
+        paused = database.read(instance.paused).result()
+        connected = database.read(lambda: accounts.list_everywhere(None, AccountsQuery())).result()
+    finally:
+        database.close()
+    yield _key(settings, needed)
+    trouble = files.trouble(settings.data_dir, named)
+    yield Check(
+        "data folder", trouble is None, trouble or f"{settings.data_dir} can be used", "Put it back." if trouble else ""
+    )
+    yield Check(
+        "publishing",
+        paused is None,
+        f"it is paused: {paused}" if paused else "it is not paused",
+        "socialpub resume says what is overdue, and goes on." if paused else "",
+    )
+    ill = [account for account in connected if account["status"] != "active"]
+    names = ", ".join(f"{account['platform']} {account['displayName']} ({account['status']})" for account in ill[:10])
+    yield Check(
+        "accounts",
+        not ill,
+        f"{len(ill)} of {len(connected)} need their owner: {names}" if ill else f"{len(connected)} are connected",
+        "Connect them again in the dashboard." if ill else "",
+    )
+
+
+def _key(settings: Settings, needed: set[str]) -> Check:
+    if not needed:
+        return Check("master key", True, "nothing is sealed yet")
+    try:
+        load_vault(settings, needed=needed)
+    except ConfigError as error:
+        return Check("master key", False, str(error), "Put the right key back from your own copy.")
+    return Check("master key", True, "it opens what the database has")
+
+
+def _disk(settings: Settings) -> Iterator[Check]:
+    folder = next(path for path in (settings.data_dir.resolve(), *settings.data_dir.resolve().parents) if path.exists())
+    free = shutil.disk_usage(folder).free
+    yield Check(
+        "disk",
+        free >= ROOM,
+        f"{free / 1e9:.1f} GB are free at {folder}",
+        "" if free >= ROOM else "Make room: below 0.2 GB uploads are refused.",
+    )
+
+
+# --- Outside -------------------------------------------------------------------------------------------------------
+
+
+def _outside(settings: Settings) -> Iterator[Check]:
+    with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http:
+        yield _server(http, settings)
+        yield _public(http, settings)
+        for name, platform in platforms.PLATFORMS.items():
+            site = platforms.site(name, settings.platforms.get(name, {}))
+            if site.enabled and (site.client_id or platform.credentials):
+                yield from _platform(http, name, site)
+
+
+def _server(http: net.Http, settings: Settings) -> Check:
+    """Whether it runs is told; that it does not is no fault."""
+    url = f"http://{settings.server.host}:{settings.server.port}/readyz"
+    try:
+        reply = http.request("GET", url, deadline=CALL_SECONDS)
+    except ApiError:
+        return Check("server", True, f"nothing answers at {url}: it is not running")
+    said = reply.record().get("error", {}).get("message", "")
+    return Check(
+        "server", reply.ok, f"it answers {reply.status} at {url} {said}".strip(), "" if reply.ok else "See its log."
+    )
+
+
+def _public(http: net.Http, settings: Settings) -> Check:
+    if not settings.server.base_url:
+        told = "server.base_url is not set: no platform can fetch media from here, and links name this machine"
+        return Check("public address", True, told)
+    try:
+        reply = http.request("GET", f"{settings.base_url}/healthz", deadline=CALL_SECONDS)
+    except ApiError as error:
+        return Check("public address", False, error.message, "Check the proxy, the name and the certificate.")
+    fine = reply.record() == {"status": "ok"}
+    told = f"{settings.base_url} {'is this server' if fine else f'answers {reply.status}, and not as socialpub does'}"
+    return Check("public address", fine, told, "" if fine else "Check where the proxy sends requests.")
+
+
+def _platform(http: net.Http, name: str, site: Site) -> Iterator[Check]:
+    if site.client_id and not site.client_secret:
+        yield Check(name, False, "client_id is set without client_secret", f"Set both in [platforms.{name}].")
+        return
+    base = site.api_base or str(getattr(site, "service", ""))
+    try:
+        reply = http.request("GET", base, deadline=CALL_SECONDS)
+    except ApiError as error:
+        yield Check(name, False, error.message, "Check this machine's way to the internet.")
+        return
+    yield Check(name, True, f"{base} answers")
+    yield from _clock(name, reply)
+
+
+def _clock(name: str, reply: net.Reply) -> Iterator[Check]:
+    """This machine's clock beside the upstream's."""
+    try:
+        there = parsedate_to_datetime(reply.headers["date"]).timestamp()
+    except (KeyError, ValueError):
+        return
+    drift = SystemClock().now_ms() / 1000 - there
+    fine = abs(drift) < DRIFT_SECONDS
+    told = f"{abs(drift):.0f} s {'ahead of' if drift > 0 else 'behind'} {name}"
+    yield Check("clock", fine, told, "" if fine else "Set it, and let NTP keep it: posts go out by this clock.")

@@ -1,0 +1,137 @@
+"""doctor: each thing that a server needs, seen to be right and seen to be wrong; nothing is changed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from socialpub.commands import doctor
+from socialpub.simulator.server import SimulatorThread
+from tests.commands.conftest import Run
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def look(run: Run) -> Callable[..., dict[str, dict[str, Any]]]:
+    """The checks by their names; the exit code says whether all is well."""
+
+    def look_once(*arguments: str) -> dict[str, dict[str, Any]]:
+        ended = run("doctor", "--json", *arguments)
+        assert ended.code == (0 if ended.json["ok"] else 1)
+        assert ended.json["ok"] == all(check["ok"] for check in ended.json["checks"])
+        assert all(check["remediation"] for check in ended.json["checks"] if not check["ok"])
+        return {check["name"]: check for check in ended.json["checks"]}
+
+    return look_once
+
+
+def test_before_the_first_start_all_is_well_and_nothing_is_made(look: Any, folder: Path) -> None:
+    found = look("--offline")
+    assert found["database"]["message"].endswith("is not there; the first start makes it")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_database_is_looked_at_and_left_as_it_is(look: Any, ask: Ask, folder: Path) -> None:
+    ask("org", "create", "Acme")
+    before = (folder / "socialpub.db").read_bytes()
+    found = look("--offline")
+    assert {name for name, check in found.items() if check["ok"]} == set(found)
+    assert set(found) == {
+        "settings", "database", "schema", "master key", "data folder", "publishing", "accounts", "disk",
+    }  # fmt: skip
+    assert (folder / "socialpub.db").read_bytes() == before
+
+
+def test_an_older_schema_is_told_and_not_migrated(look: Any, ask: Ask, folder: Path) -> None:
+    ask("org", "create", "Acme")
+    with sqlite3.connect(folder / "socialpub.db") as database:
+        database.execute("DELETE FROM schema_migration WHERE name = (SELECT max(name) FROM schema_migration)")
+    for _ in range(2):
+        assert look("--offline")["schema"]["message"] == "the next start runs 1 migrations that it does not have yet"
+
+
+def _newer(folder: Path) -> None:
+    with sqlite3.connect(folder / "socialpub.db") as database:
+        database.execute("UPDATE schema_migration SET name = '9999_later' WHERE name LIKE '0002%'")
+
+
+def _damaged(folder: Path) -> None:
+    path = folder / "socialpub.db"
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def _paused(folder: Path) -> None:
+    with sqlite3.connect(folder / "socialpub.db") as database:
+        database.execute(
+            "INSERT INTO instance (id, paused, epoch, beat, mark, seen_at) VALUES (1, 'restored', 1, 1, '', 0)"
+        )
+
+
+def _no_media(folder: Path) -> None:
+    (folder / "media").write_text("a file")
+
+
+@pytest.mark.parametrize(
+    ("hurt", "name", "said"),
+    [
+        (_newer, "database", "was written by a newer socialpub"),
+        (_damaged, "database", "is damaged"),
+        (_paused, "publishing", "it is paused: restored"),
+        (_no_media, "data folder", "the media folder is not a folder"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    look: Any, ask: Ask, folder: Path, hurt: Callable[[Path], None], name: str, said: str
+) -> None:
+    ask("org", "create", "Acme")
+    hurt(folder)
+    found = look("--offline")
+    assert (found[name]["ok"], said in found[name]["message"]) == (False, True), found[name]
+
+
+def test_wrong_settings_are_the_first_thing_told(look: Any, folder: Path) -> None:
+    (folder / "socialpub.toml").write_text("[server]\nprot = 1\n")
+    assert look()["settings"]["message"] == "server.prot: there is no such setting; did you mean server.port?"
+
+
+# --- Outside -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def site(simulator: SimulatorThread, folder: Path) -> Path:
+    """The settings file, whose platforms are the simulator's; the server's port is one where nobody listens."""
+    with (folder / "socialpub.toml").open("a") as file:
+        file.write("[server]\nport = 9\n")
+    return folder / "socialpub.toml"
+
+
+def test_a_platform_that_answers_is_told_with_the_clock_beside_it(look: Any, site: Path) -> None:
+    found = look()
+    assert found["bluesky"]["ok"]
+    assert found["server"]["message"].endswith("it is not running")
+    assert found["public address"]["message"].startswith("server.base_url is not set")
+
+
+def test_an_app_without_its_secret_is_told(look: Any, site: Path) -> None:
+    with site.open("a") as file:
+        file.write('[platforms.facebook]\nclient_id = "x"\n')
+    assert look()["facebook"]["message"] == "client_id is set without client_secret"
+
+
+def test_a_public_address_that_is_somebody_elses_is_told(look: Any, site: Path, simulator: SimulatorThread) -> None:
+    text = site.read_text().replace("port = 9\n", f'port = 9\nbase_url = "{simulator.origin("bluesky")}"\n')
+    site.write_text(text)
+    found = look()["public address"]
+    assert (found["ok"], found["message"].endswith("and not as socialpub does")) == (False, True)
+
+
+@pytest.mark.parametrize(("date", "ok"), [("Wed, 21 Oct 2015 07:28:00 GMT", False), ("not a date", None), (None, None)])
+def test_a_clock_that_is_wrong_is_told(date: str | None, ok: bool | None) -> None:
+    headers = {} if date is None else {"date": date}
+    told = list(doctor._clock("bluesky", doctor.net.Reply(200, headers, b"")))
+    assert [check.ok for check in told] == ([] if ok is None else [ok])
