@@ -129,6 +129,12 @@ def test_a_profile_is_made_and_gone_into_and_left(world: World, tab: Tab) -> Non
     tab.fill(name="Second")
     tab.click('form[action="/settings/profiles"] button')
     made = world.server.rows(Profile)[-1]["id"]
+    tab.show(f"{world.server.url}/accounts", width=1000)
+    seen(tab, "accounts-profiles")
+    tab.page.locator("#field-profile").select_option(made)
+    tab.click('button[formaction="/connect/bluesky"]')
+    assert tab.ask("location.search") == f"?profile={made}"
+    tab.show(f"{world.server.url}/settings/profiles", width=1000)
     tab.page.locator(".menu summary").first.click()
     tab.page.locator("#in-profile").select_option(made)
     tab.click('form[action="/profile"] button')

@@ -54,9 +54,11 @@ async def _form(
     profile: str | None,
     problem: str = "",
     status: int = 200,
+    typed: dict[str, str] | None = None,
 ) -> Reply:
     named = descriptor["type"] == "credentials" and public_client.can_invite(call.service, platform)
     values = {"descriptor": descriptor, "profile": profile or "", "problem": problem, "by_name": named}
+    values |= {"filled": typed} if typed else {}
     return await _page(call, "start", platform, status, **values)
 
 
@@ -70,7 +72,7 @@ async def credentials(call: Call) -> Reply:
         request = issues.parse_object(CompleteRequest, fields | ({"profileId": profile} if profile else {}))
         offer = await connect.offer(call.who, platform.name, request)
     except ApiError as error:
-        return await _form(call, platform, connect.asked_for(platform), profile, error.message, error.status)
+        return await _form(call, platform, connect.asked_for(platform), profile, error.message, error.status, given)
     return await _finished(call, platform, "", offer)
 
 

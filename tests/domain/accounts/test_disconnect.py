@@ -149,6 +149,7 @@ def test_the_form_connects_and_shows_what_went_wrong(open_: Callable[..., Office
     assert refused.status_code == 424
     assert 'role="alert"' in refused.text
     assert "wrong-wrong" not in refused.text
+    assert f'value="{made["handle"]}"' in refused.text  # it need not be typed again
     assert 'type="password"' in office.browser.get("/connect/bluesky").text
     done = office.browser.post("/connect/bluesky", data=form | {"password": made["appPassword"]})
     assert done.status_code == 303

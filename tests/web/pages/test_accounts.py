@@ -103,6 +103,29 @@ def test_an_account_in_trouble_offers_to_be_connected_again_first(
     assert f'href="{again}"' in browser.get(f"/accounts/{alice.bluesky}/disconnect").text
 
 
+def test_an_account_is_connected_into_the_profile_that_is_chosen(server: Server, alice: Person, browser: Api) -> None:
+    assert '<a href="/connect/bluesky">' in browser.get("/accounts").text
+    second = browser.post("/v1/profiles", json={"name": "Second"}).json()["id"]
+    page = browser.get("/accounts").text
+    assert 'formaction="/connect/bluesky"' in page
+    assert f'<option value="{second}">Second</option>' in page
+    made = server.lab.lab.add_account("bluesky", handle="second.test")
+    form = {"handle": made["handle"], "password": made["appPassword"], "profile": second}
+    assert f'name="profile" value="{second}"' in browser.get(f"/connect/bluesky?profile={second}").text
+    sent = send(browser, "/connect/bluesky", **form)
+    assert sent.status_code == 303
+    assert server.rows(Account, platform_account_id=made["did"])[0]["profile"] == second
+
+
+def test_what_was_typed_to_connect_comes_back_after_signing_in_without_the_password(server: Server) -> None:
+    api = server.api()
+    sent = {"page": "/connect/bluesky", "handle": "alice.test", "password": "abcd-efgh", "profile": ""}
+    page = api.post("/connect/bluesky", data=sent).text
+    assert "alice.test" in page
+    assert "abcd-efgh" not in page
+    assert 'name="next" value="/connect/bluesky?kept=1"' in page
+
+
 def test_a_member_sees_accounts_and_changes_none(server: Server, alice: Person) -> None:
     member = sign_in(server, alice.organization, role="member", name="dave")
     page = member.get("/accounts").text
