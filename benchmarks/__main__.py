@@ -24,6 +24,7 @@ from benchmarks import (
     delivering,
     due,
     load,
+    pages,
     postlog,
     report,
     resting,
@@ -41,6 +42,7 @@ from benchmarks.goals import (
     GOALS,
     IDLE,
     LOADED,
+    PAGES,
     SEARCH,
     SHARES,
     SIZE,
@@ -204,6 +206,8 @@ def _measured(here: Stage, given: argparse.Namespace) -> Iterator[Measurement]:
         yield partial(delivering.measure, here)
     if wanted(SEARCH):
         yield partial(search.measure, here)
+    if wanted(PAGES):
+        yield partial(pages.measure, here)
     if wanted(*STEADY):
         yield partial(steadily.measure, here)
     if wanted(LOADED):
