@@ -129,7 +129,7 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/overview/cancel", overview.cancel, "page", needs=MANAGERS),
     Route(POST, "/overview/resume", overview.resume, "page", needs=MANAGERS),
     Route(GET, "/login", people.login_form),
-    Route(POST, "/login", people.login, takes=bodies.SMALL_MAX),
+    Route(POST, "/login", people.login),
     Route(POST, "/logout", people.logout, "page"),
     Route(POST, "/logout/everywhere", people.logout_everywhere, "page"),
     Route(GET, "/setup/<token:str>", people.setup_form),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote_plus
 
 from socialpub.base.errors import refuse
 from socialpub.domain.core.service import Service
@@ -12,7 +12,7 @@ from socialpub.web import edge
 from socialpub.web.http import Call, same_token
 
 FIELDS_MAX = 100
-KEPT_MAX = 12 * 1024
+KEPT_MAX = 12 * 1024  # as a browser writes it, beside the other fields of the sign-in
 _SECRET = re.compile(r"csrf_token|password|secret|token|code")
 _TOKEN = re.compile(r"[0-9a-f]{64}")
 
@@ -47,19 +47,24 @@ def kept(call: Call) -> str:
         return ""
     page = local_path(fields(call).get("page")).partition("?")[0]
     typed = {name: value for name, value in fields(call).items() if name != "page" and not _SECRET.search(name)}
-    form = json.dumps({"page": page, "fields": typed})
-    return form if any(typed.values()) and len(form) <= KEPT_MAX else ""
+    form = json.dumps({"page": page, "fields": typed}, ensure_ascii=False)
+    return form if any(typed.values()) and _fits(form) else ""
 
 
 def was_kept(form: str) -> str | None:
     """What a sign-in form brings back of that, where it is in order."""
     try:
-        found = json.loads(form) if 0 < len(form) <= KEPT_MAX else {}
+        found = json.loads(form) if form and _fits(form) else {}
     except ValueError:
         return None
     typed = found.get("fields") if isinstance(found, dict) else None
     in_order = isinstance(typed, dict) and all(isinstance(value, str) for value in typed.values())
     return json.dumps({"page": local_path(str(found.get("page"))), "fields": typed}) if in_order else None
+
+
+def _fits(form: str) -> bool:
+    """Whether it finds room in the form of a sign-in, as a browser writes it."""
+    return len(form) <= KEPT_MAX and len(quote_plus(form)) <= KEPT_MAX
 
 
 def token_of(call: Call, cookie: str) -> str:

@@ -95,8 +95,8 @@ def test_an_account_connects_by_its_handle_and_can_be_seen_without_a_secret(desk
 
 
 def test_the_browser_comes_back_to_the_page(desk: Desk) -> None:
-    page = desk.browser.get("/connect/bluesky/callback", params=desk.back())
-    assert page.status_code == 200
+    page = desk.browser.get("/connect/bluesky/callback", params=desk.back(), follow_redirects=True)
+    assert (page.status_code, page.url.path) == (200, "/connect/bluesky/done")
     assert "Alice A." in page.text
     assert [row["platform_account_id"] for row in desk.server.rows(Account)] == [DID]
 
@@ -180,7 +180,7 @@ def test_the_page_shows_why_a_handle_cannot_be_used(desk: Desk) -> None:
 def test_without_a_handle_the_fields_are_asked_for(desk: Desk) -> None:
     assert desk.start().json()["descriptor"]["type"] == "credentials"
     page = desk.browser.get("/connect/bluesky").text
-    assert 'name="handle"' in page.partition('method="post"')[0]
+    assert 'name="handle"' in page.partition('method="get" action="/connect/bluesky"')[2]
     assert desk.net.calls == []
 
 
