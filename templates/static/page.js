@@ -42,6 +42,7 @@ async function refresh(part) {
   if (document.hidden || part.contains(document.activeElement) || part.querySelector("details[open]")) return;
   const asked = { headers: { "If-None-Match": part.dataset.tag || "" }, redirect: "manual" };
   const answer = await fetch(part.dataset.refresh, asked).catch(() => null);
+  if (answer && answer.type === "opaqueredirect") return location.reload(); // signed out meanwhile: to the sign-in page
   const lost = document.getElementById("lost");
   if (lost) lost.hidden = answer !== null && (answer.ok || answer.status === 304);
   if (!answer || answer.status !== 200) return;

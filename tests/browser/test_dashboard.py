@@ -88,6 +88,10 @@ def test_the_overview_refreshes_itself(world: World, tab: Tab) -> None:
     tab.ask("refresh(document.querySelector('[data-refresh]'))")
     assert [url for url in tab.asked[asked:] if not url.endswith("/overview/now")] == []
     assert tab.complaints == []
+    world.server.clock.skip(3 * 3600)
+    with tab.page.expect_navigation():
+        tab.ask("void refresh(document.querySelector('[data-refresh]'))")
+    assert tab.text("h1") == "Sign in"
 
 
 def test_a_form_whose_session_ended_comes_back_filled_in(world: World, tab: Tab) -> None:
