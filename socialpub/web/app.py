@@ -43,6 +43,7 @@ from socialpub.web.pages import (
     postlog,
     reference,
     settings,
+    shelf,
 )
 from socialpub.web.server import connections_max
 from socialpub.web.wire import App, Parcel
@@ -161,6 +162,9 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/webhooks/<endpoint_id:str>/delete", hooks.delete, "page", needs=MANAGERS),
     Route(GET, "/deliveries/<delivery_id:str>", hooks.delivery, "page", needs=MANAGERS),
     Route(POST, "/deliveries/<delivery_id:str>/redeliver", hooks.redeliver, "page", needs=MANAGERS),
+    Route(GET, "/media", shelf.listing, "page"),
+    Route(GET, "/library/<media_id:str>/delete", shelf.ask_delete, "page"),
+    Route(POST, "/library/<media_id:str>/delete", shelf.delete, "page"),
     Route(GET, "/calendar", calendar.this_month, "page"),
     Route(GET, "/calendar/month/<month:str>", calendar.month, "page"),
     Route(GET, "/calendar/week", calendar.this_week, "page"),

@@ -13,6 +13,7 @@ from tests.hooks import ended
 from tests.kit import Person, Server
 from tests.sink import Said, Sink, listening
 from tests.web.pages.test_posts import XSS
+from tests.web.test_media import JPEG, stored
 from tests.web.world import World
 
 pytestmark = pytest.mark.browser
@@ -39,8 +40,7 @@ def test_a_failed_delivery_is_sent_again_by_clicks(server: Server, alice: Person
     tab.click("main form button")
     assert tab.ask("document.querySelector('#copy-secret').textContent").startswith("whsec_")
     seen(tab, "webhook-new")
-    tab.ask("location.reload()")
-    tab.loaded()
+    tab.reload()
     assert tab.ask("document.querySelector('#copy-secret')") is None
     sink.answer = lambda got: Said(400, f"No. {XSS}".encode())
     world.published()
@@ -62,3 +62,17 @@ def test_a_failed_delivery_is_sent_again_by_clicks(server: Server, alice: Person
     tab.click("button.danger")
     assert tab.ask("location.pathname") == "/webhooks"
     assert "No endpoint yet" in tab.ask("document.querySelector('main').textContent")
+
+
+def test_the_shelf_of_media_is_looked_at(server: Server, alice: Person, tab: Tab) -> None:
+    arrive(tab, server, alice)
+    tab.show(f"{server.url}/media", width=1000)
+    seen(tab, "media-empty")
+    made = [stored(alice.api, JPEG + bytes(number), altText="A long description " * 9) for number in range(1, 4)]
+    tab.show(f"{server.url}/media", width=1000)
+    seen(tab, "media")
+    assert tab.ask("document.querySelector('main img').complete")
+    tab.click(f"a[href='/library/{made[0]['id']}/delete']")
+    seen(tab, "media-delete")
+    tab.click("button.danger")
+    assert tab.ask("document.querySelectorAll('main img').length") == 2

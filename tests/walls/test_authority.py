@@ -270,6 +270,9 @@ BY_PEOPLE: dict[str, Callable[[Office], Send]] = {
     "POST /settings/profiles/<profile_id:str>/delete": lambda office: _form(
         office, f"/settings/profiles/{_empty(office)}/delete"
     ),
+    "POST /library/<media_id:str>/delete": lambda office: _form(
+        office, f"/library/{stored(office.alice.api)['id']}/delete"
+    ),
     "POST /webhooks": lambda office: _form(office, "/webhooks", url="http://127.0.0.1:1/"),
     "POST /webhooks/<endpoint_id:str>/test": lambda office: _hook_form(office, "test"),
     "POST /webhooks/<endpoint_id:str>/switch": lambda office: _hook_form(office, "switch", active="no"),
@@ -311,6 +314,7 @@ EVERYBODYS = {  # what every person may: have a dashboard of their own, and see 
     "POST /settings/zone",
     "POST /overview/settle",
     "POST /overview/retry",
+    "POST /library/<media_id:str>/delete",
     *POSTS,
 }
 CASES = [(route, "key revoked") for route in KEYED] + [
