@@ -129,6 +129,7 @@ def test_the_calendar_is_looked_at_and_a_post_moved_in_it(server: Server, alice:
     tab.click("button[name=by][value='1']")
     assert tab.ask("location.pathname") == "/calendar/week/2098-03-04"
     assert alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == "2098-03-05T10:00:00.000Z"
+    tab.page.locator("main summary").first.click()
     tab.fill(clock="18:15")
     tab.click("main details button")
     assert alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == "2098-03-05T18:15:00.000Z"
