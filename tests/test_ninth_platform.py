@@ -160,7 +160,7 @@ def test_an_owner_connects_an_account_of_it_in_the_browser(demo: dict[str, Any])
         agreed = browser.post(asked, data={"decision": "allow", "ticked": ticked})
         assert agreed.status_code == 200, agreed.text
         assert "Ninth" in agreed.text
-        assert agreed.url.path == "/connect/ninth/callback"
+        assert agreed.url.path == "/connect/ninth/done"
 
 
 def test_its_own_tests_pass(copy: Path) -> None:

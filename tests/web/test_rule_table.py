@@ -105,6 +105,7 @@ ELSEWHERE = {
     "api_key.profile_scope": "web/test_scoping.py",
     "cursor": "domain/posts/test_postlog.py",
     "csrf": "web/test_scoping.py",
+    "session.proof": "web/pages/test_settings.py",
     "http.busy": "walls/test_limits_before_work.py",
     "http.deadline": "walls/test_readers.py",
     "http.host": "walls/test_edge.py",

@@ -168,6 +168,7 @@ ADDED_SERVICE = {
     "notification.channels.max",
     "notification.email.off",
     "service.stopping",
+    "session.proof",
     "webhook.endpoints.max",
 }
 
