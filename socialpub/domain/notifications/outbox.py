@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -82,13 +82,14 @@ class Notifications:
         """As `Outbox`."""
         return sql.every(statements.NEXT)
 
-    def look(self, service: Service, receiver: str, most: int, *, held_back: bool) -> Found:
+    def look(self, service: Service, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> Found:
         """As `Outbox`."""
         row, now = sql.first(statements.CHANNEL, (receiver,)), service.now_ms
         if row is None:
             return Found()
         to = receiver_of(service, *row)
-        due = [Due(*found) for found in sql.every(statements.DUE, (receiver, now, PAUSED if held_back else None, most))]
+        wanted = (receiver, now, PAUSED if held_back else None, most, sql.json_of(list(but)))
+        due = [Due(*found) for found in sql.every(statements.DUE, wanted)]
         next_at = sql.value(statements.NEXT_OF, (receiver, now))
         return Found(share_of(service, to), [_errand(service, to, each) for each in due], next_at)
 

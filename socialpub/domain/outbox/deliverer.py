@@ -12,7 +12,7 @@ import heapq
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -65,8 +65,8 @@ class Outbox(Protocol):
     def soonest(self, service: Service) -> list[tuple[str, int]]:
         """The receivers that something is pending for, and when the first of it is due."""
 
-    def look(self, service: Service, receiver: str, most: int, *, held_back: bool) -> Found:
-        """At most so much that is due of a receiver; nothing for one that is gone or switched off."""
+    def look(self, service: Service, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> Found:
+        """At most so much that is due of a receiver, `but` what is under way; nothing for one that is gone or off."""
 
 
 @dataclass(frozen=True)
@@ -192,16 +192,16 @@ class Deliverer:
     def _take(self, receiver: str, held_back: bool) -> None:
         service, outbox = self._service, self._outbox(receiver)
         with self._changed:
-            most = AT_ONCE + len(self._calls.get(receiver, ()))
+            under_way = tuple(self._calls.get(receiver, ()))
             self._ended.clear()
-        found = service.read(lambda: outbox.look(service, receiver, most, held_back=held_back)).result()
+        found = service.read(lambda: outbox.look(service, receiver, AT_ONCE, under_way, held_back=held_back)).result()
         with self._changed:
             if found.next_at is not None:
                 self._time(receiver, found.next_at)
             self._more.discard(receiver)
             self._behind = {each for each in self._behind if each[0] != receiver}
             chosen = [errand for errand in found.due if self._enter(receiver, errand)]
-            if len(found.due) == most:
+            if len(found.due) == AT_ONCE:
                 self._more.add(receiver)
         for errand in chosen:
             self._begin(receiver, found.share, errand)

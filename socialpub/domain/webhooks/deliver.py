@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -126,15 +127,15 @@ class Webhooks:
         """As `Outbox`."""
         return sql.every(statements.NEXT)
 
-    def look(self, service: Service, receiver: str, most: int, *, held_back: bool) -> Found:
+    def look(self, service: Service, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> Found:
         """As `Outbox`."""
         to, now = receiver_now(service, receiver), service.now_ms
         if to is None:
             return Found()
-        due = [Due(*row) for row in sql.every(statements.DUE, (receiver, now, most))]
+        due = sql.value(statements.DUE, (receiver, now, most, sql.json_of(list(but))))
         return Found(
             to.share,
-            [_errand(service, to, each) for each in due],
+            [_errand(service, to, Due(*each)) for each in sql.loads(due)],
             sql.value(statements.NEXT_OF, (receiver, now)),
         )
 

@@ -26,6 +26,7 @@ DUE = """
         coalesce(a.display_name, a.platform_account_id)
     FROM notification n LEFT JOIN account a ON a.id = n.data ->> 'accountId'
     WHERE n.channel = ?1 AND n.status = 'pending' AND n.next_attempt_at <= ?2 AND (?3 IS NULL OR n.type = ?3)
+        AND n.number NOT IN (SELECT value FROM json_each(?5))
     ORDER BY n.next_attempt_at, n.number LIMIT ?4
 """
 # Channels that something is pending for, and when the first of it is due.

@@ -26,13 +26,18 @@ ADD = """
     FROM json_each(?)
 """
 
-# What is due of one endpoint, in the order of its times, with all that a call needs.
+# What is due of one endpoint, but for the numbers ?4, in the order of its times, with all that a call needs: as JSON.
 DUE = f"""
-    SELECT d.number, d.id, d.type, d.post, d.tries, event.id, event.organization, {DATA}, event.created_at,
+    SELECT json_group_array(json_array(
+        d.number, d.id, d.type, d.post, d.tries, event.id, event.organization, {DATA}, event.created_at,
         event.request_id
-    FROM webhook_delivery d JOIN event ON event.number = d.event LEFT JOIN post ON post.id = event.post
-    WHERE d.endpoint = ? AND d.status = 'pending' AND d.next_attempt_at <= ?
-    ORDER BY d.next_attempt_at, d.number LIMIT ?
+    ))
+    FROM (
+        SELECT number, id, type, post, tries, event FROM webhook_delivery
+        WHERE endpoint = ?1 AND status = 'pending' AND next_attempt_at <= ?2
+            AND number NOT IN (SELECT value FROM json_each(?4))
+        ORDER BY next_attempt_at, number LIMIT ?3
+    ) AS d CROSS JOIN event ON event.number = d.event LEFT JOIN post ON post.id = event.post
 """
 
 # Endpoints that something is pending for, and when the first of it is due.
