@@ -298,6 +298,8 @@ def test_our_server_connects_publishes_renews_and_revokes(
     back = owner.decide(invited(pds, browser))
     assert owner.location.startswith(f"{server.service.base_url}/connect/bluesky/callback?")
     page = browser.get(urlsplit(owner.location).path, params=back)
+    assert page.status_code == 303, page.text
+    page = browser.get(page.headers["Location"])
     assert page.status_code == 200, page.text
     row, first = held(server)
     assert row["platform_account_id"] == pds.did
