@@ -264,7 +264,7 @@ class Retention(Section):
     """How long an Idempotency-Key replays its answer."""
     audit: Duration = seconds("365d")
     """How long the audit trail is kept: who did what, when and from where."""
-    events: Duration = Field(seconds("365d"), ge=seconds("1d"))
+    events: Duration = Field(seconds("90d"), ge=seconds("1d"))
     """How long events are kept, and their deliveries to webhooks: `GET /v1/events` and redelivery reach back so far.
     Those of posts that are still open stay, and so do deliveries that are still to be made.
     """
