@@ -29,6 +29,9 @@ _MEDIA_NAME = re.compile(r"media/[0-9a-f]{64}")
 Moved = Callable[[int], None]
 """Told how many bytes more have been read or written."""
 
+Told = Callable[[str, int, int], None]
+"""What is being done, and how much of how much."""
+
 
 class BackupError(Exception):
     """A backup cannot be made, read or put back; the message says why and what to do."""
@@ -88,6 +91,18 @@ def pour(source: IO[bytes], into: IO[bytes] | None, moved: Moved) -> str:
             into.write(chunk)
         moved(len(chunk))
     return digest.hexdigest()
+
+
+def counted(what: str, total: int, told: Told) -> Moved:
+    """Tells how much has moved so far, of so much."""
+    done = 0
+
+    def moved(count: int) -> None:
+        nonlocal done
+        done += count
+        told(what, done, total)
+
+    return moved
 
 
 def sha256_of(path: Path) -> str:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from socialpub.domain.backups import archive
-from socialpub.domain.backups.archive import BackupError, Manifest
+from socialpub.domain.backups.archive import BackupError, Manifest, Told
 from socialpub.store import snapshot
 from socialpub.store.integrity import check_integrity
 from socialpub.store.locks import StartError
-
-Told = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -34,13 +31,7 @@ def check(path: Path, told: Told) -> Checked:
 
 
 def _problems(reader: archive.Reader, told: Told) -> list[str]:
-    done = 0
-
-    def moved(count: int) -> None:
-        nonlocal done
-        done += count
-        told("checking", done, reader.size)
-
+    moved = archive.counted("checking", reader.size, told)
     try:
         named = _database_of(reader, moved)
     except (BackupError, StartError) as error:

@@ -17,13 +17,11 @@ from typing import IO
 from socialpub.base import faults, troubles
 from socialpub.base.config import Settings
 from socialpub.domain.backups import archive
-from socialpub.domain.backups.archive import BackupError, Manifest
+from socialpub.domain.backups.archive import BackupError, Manifest, Told
 from socialpub.domain.core import copies, disk
 from socialpub.store import db, snapshot
 from socialpub.store.integrity import check_integrity
 from socialpub.store.locks import all_files, write_lock_path
-
-Told = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ def restore(settings: Settings, file: Path, told: Told) -> Restored:
         with contextlib.closing(archive.Reader(file)) as reader:
             settings.data_dir.mkdir(parents=True, exist_ok=True)
             key = _key_to_write(settings, reader)
-            fresh = _database(settings, reader, _counted(reader, told))
+            fresh = _database(settings, reader, archive.counted("restoring", reader.size, told))
             if key is not None:
                 _put(settings.key_file, lambda into: into.write(key))
             faults.hit("restore.mid")
@@ -56,17 +54,6 @@ def restore(settings: Settings, file: Path, told: Told) -> Restored:
             return Restored(settings.database_path, reader.manifest, key is not None)
     except OSError as error:
         raise BackupError(f"The backup cannot be put back: {error.filename or ''} {troubles.why(error)}.") from error
-
-
-def _counted(reader: archive.Reader, told: Told) -> archive.Moved:
-    done = 0
-
-    def moved(count: int) -> None:
-        nonlocal done
-        done += count
-        told("restoring", done, reader.size)
-
-    return moved
 
 
 def _key_to_write(settings: Settings, reader: archive.Reader) -> bytes | None:

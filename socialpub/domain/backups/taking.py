@@ -11,7 +11,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -21,16 +21,13 @@ from socialpub.base import faults, troubles
 from socialpub.base.config import Settings
 from socialpub.base.runtime import iso
 from socialpub.domain.backups import archive, checking
-from socialpub.domain.backups.archive import BackupError, Manifest
+from socialpub.domain.backups.archive import BackupError, Manifest, Told
 from socialpub.domain.core import disk
 from socialpub.store import snapshot
 from socialpub.store.db import Database
 from socialpub.store.integrity import check_integrity
 
 PINS = ".backup"  # beside the folders of media, which have two letters
-
-Told = Callable[[str, int, int], None]
-"""What is being done, and how much of how much."""
 
 
 @dataclass(frozen=True)
@@ -186,13 +183,7 @@ def _pinned(pins: Path) -> list[Path]:
 
 def _write(into: IO[bytes], manifest: Manifest, copy: Path, pins: Path, key: bytes | None, told: Told) -> list[str]:
     """The problems of files whose bytes are not those that they are named after."""
-    done, total = 0, manifest.database_bytes + manifest.media_bytes
-
-    def moved(count: int) -> None:
-        nonlocal done
-        done += count
-        told("writing", done, total)
-
+    moved = archive.counted("writing", manifest.database_bytes + manifest.media_bytes, told)
     writer = archive.Writer(into)
     writer.add_manifest(manifest)
     if key is not None:

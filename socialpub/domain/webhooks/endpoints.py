@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from typing import Any
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
@@ -44,22 +45,20 @@ def body(row: WebhookEndpointRow) -> EndpointBody:
 
 def listed(scope: Scope) -> list[EndpointBody]:
     """The endpoints of the scope, oldest first."""
-    here = (WebhookEndpoint.organization == scope.organization) & WebhookEndpoint.deleted_at.is_null()
-    if scope.profile is not None:
-        here &= WebhookEndpoint.profile == scope.profile
-    return [body(row) for row in rows_where(WebhookEndpoint, here, order=WebhookEndpoint.id)]
+    return [body(row) for row in rows_where(WebhookEndpoint, _within(scope), order=WebhookEndpoint.id)]
 
 
 def find(scope: Scope, endpoint: str) -> WebhookEndpointRow:
     """An endpoint of the scope; ApiError `not_found`."""
-    here = (WebhookEndpoint.id == endpoint) & WebhookEndpoint.deleted_at.is_null()
-    here &= WebhookEndpoint.organization == scope.organization
-    if scope.profile is not None:
-        here &= WebhookEndpoint.profile == scope.profile
-    row: WebhookEndpointRow | None = row_where(WebhookEndpoint, here)
+    row: WebhookEndpointRow | None = row_where(WebhookEndpoint, _within(scope) & (WebhookEndpoint.id == endpoint))
     if row is None:
         raise ApiError("not_found", "There is no webhook endpoint with this id.")
     return row
+
+
+def _within(scope: Scope) -> Any:
+    here = (WebhookEndpoint.organization == scope.organization) & WebhookEndpoint.deleted_at.is_null()
+    return here if scope.profile is None else here & (WebhookEndpoint.profile == scope.profile)
 
 
 # --- Changing ----------------------------------------------------------------------------------------------------
