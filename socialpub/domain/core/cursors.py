@@ -1,9 +1,11 @@
-"""Cursors of lists that page by (createdAt, id): opaque, and good only for the list and organization they came from."""
+"""Cursors of lists, by (createdAt, id) or by number: opaque, and good only for the list and organization they came from."""
 
 from __future__ import annotations
 
 import base64
 import struct
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 from socialpub.base import crypto
 from socialpub.base.errors import refuse
@@ -11,6 +13,7 @@ from socialpub.domain.core.service import Service
 
 _TIME = struct.Struct(">q")
 _MAC_BYTES = 16
+_NEWEST = 1 << 62
 
 
 def seal(service: Service, listing: str, organization: str, created_at: int, row: str) -> str:
@@ -27,6 +30,36 @@ def unseal(service: Service, listing: str, organization: str, cursor: str) -> tu
     if not crypto.same(_sealed(service, listing, organization, place).encode(), cursor.encode()):
         raise refuse("cursor")
     return _TIME.unpack_from(place)[0], place[_TIME.size :].decode()
+
+
+# --- Logs by number, newest first ------------------------------------------------------------------------------------
+
+
+class Numbered(Protocol):
+    """A row of a log."""
+
+    @property
+    def number(self) -> int: ...
+
+
+N = TypeVar("N", bound=Numbered)
+
+
+def below(service: Service, listing: str, organization: str, cursor: str | None) -> int:
+    """The number below which a page begins; ApiError `cursor`."""
+    return unseal(service, listing, organization, cursor)[0] if cursor else _NEWEST
+
+
+def cut(
+    service: Service, listing: str, organization: str, found: Sequence[N], limit: int, looked_to: int | None
+) -> tuple[Sequence[N], str | None]:
+    """What a page shows of one row more than it may, and the cursor of the next, where there may be one.
+
+    `looked_to`: the number at which a look that filters stopped; None where it has seen everything.
+    """
+    shown = found[:limit]
+    end = shown[-1].number if len(found) > limit else looked_to
+    return shown, None if end is None else seal(service, listing, organization, end, "")
 
 
 def _sealed(service: Service, listing: str, organization: str, place: bytes) -> str:

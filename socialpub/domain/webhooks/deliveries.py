@@ -29,7 +29,6 @@ from socialpub.store.statements import webhooks as statements
 LISTING = "webhook-deliveries"
 LOOKED_AT = 2000
 """Deliveries of the organization that one page looks at, so that a filter that nothing passes costs no more."""
-NEWEST = 1 << 62
 
 
 class _Row(NamedTuple):
@@ -53,16 +52,13 @@ def page(service: Service, scope: Scope, query: DeliveriesQuery) -> DeliveryPage
     profiles.check(scope, query.profile_id)
     if query.endpoint_id is not None:
         endpoints.find(scope, query.endpoint_id)
-    before = cursors.unseal(service, LISTING, scope.organization, query.cursor)[0] if query.cursor else NEWEST
+    before = cursors.below(service, LISTING, scope.organization, query.cursor)
     till, seen = sql.first(statements.REACH, (scope.organization, before, LOOKED_AT))
     types, states = sql.json_of(query.type or []), sql.json_of(query.status or [])
     wanted = (scope.organization, before, till or 0, profile, query.endpoint_id, query.since or 0, types, states)
     found = [_Row(*row) for row in sql.every(statements.PAGE, (*wanted, query.limit + 1))]
-    shown = found[: query.limit]
-    end = till if seen == LOOKED_AT else None
-    if len(found) > query.limit:
-        end = shown[-1].number
-    cursor = cursors.seal(service, LISTING, scope.organization, end, "") if end is not None else None
+    looked_to = till if seen == LOOKED_AT else None
+    shown, cursor = cursors.cut(service, LISTING, scope.organization, found, query.limit, looked_to)
     return {"data": [_body(row) for row in shown], "nextCursor": cursor}
 
 
