@@ -1,4 +1,4 @@
-"""Cursors of lists, by (createdAt, id) or by number: opaque, and good only for the list and organization they came from."""
+"""Cursors of lists, by (createdAt, id) or by number: opaque, and good only for their list and organization."""
 
 from __future__ import annotations
 
