@@ -108,9 +108,14 @@ def test_shares_take_turns(pool: Pool) -> None:
 
 
 @pytest.fixture
-def starting() -> Iterator[Pool]:
+def starts() -> Starts:
+    return Starts(2, 600)
+
+
+@pytest.fixture
+def starting(starts: Starts) -> Iterator[Pool]:
     """A pool that lets two of a burst begin at once."""
-    made = Pool(100, "tested", starts=Starts(2, 600))
+    made = Pool(100, "tested", starts=starts)
     yield made
     made.shutdown(wait=True, cancel_futures=True)
 
@@ -137,7 +142,7 @@ def test_of_a_burst_some_begin_and_whoever_is_next_when_one_waits(starting: Pool
 
 
 def test_who_brings_a_burst_waits_for_one_thread_at_most_and_for_none_where_somebody_is_idle(
-    starting: Pool, monkeypatch: pytest.MonkeyPatch
+    starting: Pool, starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start, started_by, gate = threading.Thread.start, list[int](), threading.Event()
 
@@ -146,8 +151,13 @@ def test_who_brings_a_burst_waits_for_one_thread_at_most_and_for_none_where_some
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", seen)
+    # Both places of the beginning are taken, so the thread that lets them in has not done with the first by the last.
+    assert starts.try_enter()
+    assert starts.try_enter()
     burst = [starting.submit_for(Share("one"), lambda: waits() or gate.wait(30)) for _ in range(20)]
     assert started_by.count(threading.get_ident()) == 1
+    starts.leave()
+    starts.leave()
     gate.set()
     for each in burst:
         each.result(30)
