@@ -186,6 +186,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/docs/reference", reference.page, constant=True),
     Route(GET, "/docs/events", reference.events, constant=True),
     Route(GET, "/docs/settings", docs.settings, constant=True),
+    Route(GET, "/docs/platforms/<platform:str>", docs.platform, constant=True),
     Route(GET, "/docs/errors/<code:str>", docs.error, constant=True),
     Route(GET, "/docs/rules/<rule:path>", docs.rule, constant=True),
     Route(GET, "/static/<name:str>", docs.static, constant=True),

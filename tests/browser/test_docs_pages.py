@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.browser.chromium import Tab, chromium
-from tests.browser.looks import CONTRAST, STICKING_OUT
+from tests.browser.looks import CONTRAST, STICKING_OUT, seen
 from tests.kit import Server
 
 pytestmark = pytest.mark.browser
@@ -20,6 +20,9 @@ PAGES = [
     "/docs/settings",
     "/docs/errors/validation_failed",
     "/docs/rules/bluesky.text.max_graphemes",
+    "/docs/platforms/bluesky",
+    "/docs/platforms/facebook",
+    "/docs/platforms/twitter",
     LONG,
     "/nothing-here",
 ]
@@ -72,3 +75,9 @@ def test_a_path_with_markup_in_it_runs_nothing(server: Server, tab: Tab) -> None
     tab.show(server.url + "/docs/rules/%3Cimg%20src=x%20onerror=%22document.title='run'%22%3E", width=1280)
     assert "run" not in tab.ask("document.title").split("·")[-1]
     assert tab.ask("document.images.length") == 0
+
+
+@pytest.mark.parametrize("name", ["bluesky", "facebook", "tiktok"])
+def test_a_platforms_page_bars_nobody(server: Server, tab: Tab, name: str) -> None:
+    tab.show(f"{server.url}/docs/platforms/{name}", width=1000)
+    seen(tab, f"docs-platform-{name}")

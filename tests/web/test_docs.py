@@ -19,7 +19,16 @@ from socialpub.web.pages import docs, html, reference
 from tests.kit import Api, Person, Server
 from tests.web.test_openapi import DOCUMENT, name_of
 
-PAGES = ["/docs", "/docs/reference", "/docs/events", "/docs/settings", "/docs/errors/not_found", "/docs/rules/cursor"]
+PAGES = [
+    "/docs",
+    "/docs/reference",
+    "/docs/events",
+    "/docs/settings",
+    "/docs/errors/not_found",
+    "/docs/rules/cursor",
+    *(f"/docs/platforms/{name}" for name in platforms.PLATFORMS),
+]
+CONSOLES = {row.console.url for row in platforms.PLATFORMS.values() if row.console}  # links that lead elsewhere
 NO_PAGES = (
     "/",
     "/openapi.json",
@@ -127,6 +136,39 @@ def test_every_operation_and_schema_stands_in_the_reference(api: Api) -> None:
         assert path in shown.text
 
 
+@pytest.mark.parametrize("name", platforms.PLATFORMS)
+def test_every_platform_has_its_page_with_its_limits_and_rules(api: Api, name: str) -> None:
+    row = platforms.PLATFORMS[name]
+    shown = fetch(api, f"/docs/platforms/{name}")
+    (limits,) = [each for each in api.get("/v1/platforms").json()["data"] if each["platform"] == name]
+    assert row.tokens_last in shown.text
+    for words in (f"{limits['text']['limit']:,} ", limits["apiVersion"], *limits["media"]["types"]):
+        assert words in shown.text, words
+    assert {f"/docs/rules/{rule}" for rule, at in platforms.CATALOGUE.items() if at.platform == name} <= set(
+        shown.links
+    )
+    assert f"/docs/platforms/{name}" in fetch(api, "/docs").links
+
+
+@pytest.mark.parametrize("name", [name for name, row in platforms.PLATFORMS.items() if row.oauth])
+def test_a_platform_that_wants_an_app_says_what_its_console_asks_for(api: Api, server: Server, name: str) -> None:
+    row = platforms.PLATFORMS[name]
+    shown = fetch(api, f"/docs/platforms/{name}")
+    assert row.oauth is not None
+    assert row.console is not None
+    assert f"{server.service.base_url}/connect/{name}/callback" in shown.text
+    assert row.console.url in shown.links
+    assert ("a", {"href": row.console.url, "rel": "noreferrer"}) in shown.tags
+    names = (row.console.id_name, row.console.secret_name, row.console.redirect_name)
+    for words in (*row.oauth.scopes, *row.console.products, *names, row.console.review.replace("`", "")):
+        assert words in shown.text, words
+
+
+def test_a_platform_without_a_page_is_unknown(api: Api) -> None:
+    for name in ("myspace", "%2e%2e", "<b>", "x" * 5000):
+        assert api.get(f"/docs/platforms/{name}").status_code == 404
+
+
 # --- Links -------------------------------------------------------------------------------------------------------
 
 
@@ -135,7 +177,7 @@ def test_every_link_of_every_page_leads_somewhere_on_this_server(api: Api) -> No
     assert len(pages) > len(ERRORS) + len(SERVICE_RULES) + len(platforms.CATALOGUE)
     for path, page in pages.items():
         assert len(page.ids) == len(set(page.ids)), path
-        for link in page.links:
+        for link in set(page.links) - CONSOLES:
             target, anchor = urldefrag(link)
             target = target or path
             assert target in pages or target in NO_PAGES, (path, link)
@@ -155,7 +197,8 @@ def walk(api: Api) -> Iterator[tuple[str, Page]]:
         if response.headers["Content-Type"].startswith("text/html"):
             page = Page(response.text)
             yield path, page
-            waiting += [urldefrag(link)[0] for link in page.links if not link.startswith("#") and link != "/"]
+            here = set(page.links) - CONSOLES
+            waiting += [urldefrag(link)[0] for link in here if not link.startswith("#") and link != "/"]
 
 
 def test_the_links_of_an_error_answer_200(api: Api) -> None:
@@ -214,7 +257,7 @@ def test_our_own_markup_escapes_before_it_marks_up() -> None:
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_needs_nothing_from_elsewhere_and_has_no_inline_code(api: Api, path: str) -> None:
     page = fetch(api, path)
-    assert [link for link in page.links if re.match(r"[a-z]+:|//", link)] == []
+    assert [link for link in page.links if re.match(r"[a-z]+:|//", link) and link not in CONSOLES] == []
     assert [tag for tag, _ in page.tags if tag in ("script", "style", "iframe", "object")] == []
     inline = [name for _, attributes in page.tags for name in attributes if name == "style" or name.startswith("on")]
     assert inline == []
@@ -322,4 +365,5 @@ def test_every_page_of_the_route_table_is_tested_here() -> None:
         "GET /docs/settings",
         "GET /docs/errors/{code}",
         "GET /docs/rules/{rule}",
+        "GET /docs/platforms/{platform}",
     }

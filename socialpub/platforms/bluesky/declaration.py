@@ -94,6 +94,10 @@ PLATFORM = Platform(
         CredentialField("handle", "Handle"),
         CredentialField("password", "App password", secret=True),
     ),
+    tokens_last=(
+        "A session lasts 90 days from its last use, and socialpub keeps it alive. It ends when the owner deletes the "
+        "app password or withdraws the permission."
+    ),
     upkeep=Upkeep(keep_alive=7 * 86_400),  # a refresh token lives 90 days, and each renewal brings a new one
     own_sessions=True,
 )

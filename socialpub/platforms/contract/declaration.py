@@ -104,6 +104,24 @@ class OAuth:
 
 
 @dataclass(frozen=True)
+class Console:
+    """Where an app of one's own is registered at the platform, and what is asked for there, for people.
+
+    `products`: what is added to the app, where anything is. `review`, whole sentences: what the platform approves, and
+    what works before. The other names are those that the console has for the app's id and its secret, and for the
+    field of the redirect URI.
+    """
+
+    name: str
+    url: str
+    review: str
+    products: tuple[str, ...] = ()
+    id_name: str = "Client ID"
+    secret_name: str = "Client secret"
+    redirect_name: str = "Redirect URIs"
+
+
+@dataclass(frozen=True)
 class Upkeep:
     """How a platform's tokens are kept alive, in seconds.
 
@@ -150,7 +168,9 @@ class Platform:
     media: MediaLimits = field(default_factory=lambda: NO_MEDIA)
     account_block: tuple[str, ...] = ()  # fields of `extra` that an Account shows under the platform's name
     oauth: OAuth | None = None
+    console: Console | None = None  # None: no app is needed
     upkeep: Upkeep = Upkeep()
+    tokens_last: str = ""  # how long an account stays connected, in whole sentences
     credentials: tuple[CredentialField, ...] = ()  # connects by these fields; empty: by OAuth
     own_sessions: bool = False  # each login is a session of its own: ending one leaves the account's others alone
     plan_class: Callable[[Json], SendClass] | None = None

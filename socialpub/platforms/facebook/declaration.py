@@ -12,6 +12,7 @@ from socialpub.platforms.contract import (
     NO_KEY,
     Account,
     ConfiguredSite,
+    Console,
     Counter,
     Draft,
     OAuth,
@@ -82,6 +83,26 @@ PLATFORM = Platform(
     # A video has its id before it is published, and is published under it once.
     plan_class=lambda plan: CONTAINER if plan["kind"] == "video" else NO_KEY,
     delivers=lambda saved: "taken" in saved,
+    console=Console(
+        name="Meta for Developers",
+        url="https://developers.facebook.com/apps/",
+        products=(
+            "Facebook Login for Business, or Facebook Login",
+            "the use case for managing everything on a Page",
+        ),
+        review=(
+            "While the app is in development mode, only people with a role in it can connect, and nobody else sees "
+            "what it posts: switch it to Live. Others can connect their Pages once App Review has approved the "
+            "permissions."
+        ),
+        id_name="App ID",
+        secret_name="App secret",
+        redirect_name="Valid OAuth Redirect URIs",
+    ),
+    tokens_last=(
+        "A connected Page stays connected. The login behind it lasts 60 days, and socialpub renews it in time; a "
+        "changed password or a lost role on the Page ends it."
+    ),
     # A Page's token has no end; the login behind it, which could give a new one, ends after 60 days.
     upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
     media=MEDIA,

@@ -13,6 +13,7 @@ from socialpub.platforms.contract import (
     Account,
     Cap,
     Connected,
+    Console,
     Counter,
     Draft,
     Identity,
@@ -99,6 +100,20 @@ PLATFORM = Platform(
         required=("instagram_business_basic", "instagram_business_content_publish"),
         separator=",",
     ),
+    console=Console(
+        name="Meta for Developers",
+        url="https://developers.facebook.com/apps/",
+        products=("Instagram: API setup with Instagram login",),
+        review=(
+            "Until App Review has approved the permissions, only accounts that are added to the app as Instagram "
+            "testers can connect. The account has to be a professional one. The id and the secret are those of the "
+            "Instagram app, not of the Meta app around it."
+        ),
+        id_name="Instagram app ID",
+        secret_name="Instagram app secret",
+        redirect_name="OAuth redirect URIs",
+    ),
+    tokens_last=("Access lasts 60 days, and socialpub renews it in time. A changed password or a removed app ends it."),
     upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
     media=MEDIA,
 )

@@ -12,6 +12,7 @@ from socialpub.platforms.contract import (
     NO_KEY,
     Account,
     Cap,
+    Console,
     Counter,
     Draft,
     OAuth,
@@ -91,6 +92,25 @@ PLATFORM = Platform(
     alt_text=("image",),
     media=MEDIA,
     oauth=OAuth(scopes=("openid", "profile", "w_member_social"), required=("w_member_social",)),
+    console=Console(
+        name="LinkedIn Developers",
+        url="https://www.linkedin.com/developers/apps",
+        products=(
+            "Share on LinkedIn",
+            "Sign In with LinkedIn using OpenID Connect",
+        ),
+        review=(
+            "Both products are given at once, and are enough to publish as a member. Publishing as a page needs the "
+            "Community Management API, which LinkedIn reviews, in an app that has no other product; its permissions "
+            "then go into `platforms.linkedin.scopes`."
+        ),
+        redirect_name="Authorized redirect URLs for your app",
+        secret_name="Primary Client Secret",
+    ),
+    tokens_last=(
+        "Access lasts 60 days. Most apps get no way to renew it, so the account has to be connected again by then; "
+        "socialpub warns a week ahead. Apps that LinkedIn has vetted are renewed by themselves for a year."
+    ),
     # Access lives 60 days; only apps that LinkedIn has vetted get a refresh token, which lives a year.
     upkeep=Upkeep(refresh_before=7 * 86_400),
 )

@@ -12,6 +12,7 @@ from socialpub.platforms.contract import (
     NO_KEY,
     Account,
     Cap,
+    Console,
     Counter,
     Draft,
     Notice,
@@ -103,6 +104,18 @@ PLATFORM = Platform(
         # Apps from before 2025-09-25 get a refresh token that can be renewed only if they ask for it.
         token_extra={"continuous_refresh": "true"},
     ),
+    console=Console(
+        name="Pinterest Developers",
+        url="https://developers.pinterest.com/apps/",
+        review=(
+            "A new app has Trial access: accounts connect, but pins cannot be published to the public. Standard "
+            "access is given after a review, for which Pinterest wants a video of how an account is connected."
+        ),
+        id_name="App ID",
+        secret_name="App secret key",
+        redirect_name="Redirect URIs",
+    ),
+    tokens_last=("Access lasts 30 days, and what renews it 60 days from its last use. socialpub renews both in time."),
     # Access lives 30 days, the refresh token 60 from its last use, and it works once.
     upkeep=Upkeep(refresh_before=7 * 86_400, keep_alive=7 * 86_400, rotates=True),
 )

@@ -14,6 +14,7 @@ from socialpub.platforms.contract import (
     Account,
     Cap,
     Connected,
+    Console,
     Counter,
     Draft,
     Identity,
@@ -84,6 +85,19 @@ PLATFORM = Platform(
         required=("threads_basic", "threads_content_publish"),
         separator=",",
     ),
+    console=Console(
+        name="Meta for Developers",
+        url="https://developers.facebook.com/apps/",
+        products=("the use case for accessing the Threads API",),
+        review=(
+            "Until App Review has approved the permissions, only people who are added to the app as Threads testers "
+            "can connect. The id and the secret are those of Threads, not of the Meta app around it."
+        ),
+        id_name="Threads app ID",
+        secret_name="Threads app secret",
+        redirect_name="Redirect Callback URLs",
+    ),
+    tokens_last=("Access lasts 60 days, and socialpub renews it in time."),
     upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
     media=MEDIA,
 )

@@ -12,6 +12,7 @@ from socialpub.platforms.contract import (
     CONTAINER,
     NO_KEY,
     Account,
+    Console,
     Counter,
     Draft,
     Notice,
@@ -128,6 +129,22 @@ PLATFORM = Platform(
     plan_class=lambda plan: NO_KEY if "photos" in plan else CONTAINER,
     look="Look into the creator's TikTok inbox.",
     delivers=lambda saved: bool(saved["publish"]) and saved["sent"] >= saved["size"],
+    console=Console(
+        name="TikTok for Developers",
+        url="https://developers.tiktok.com/apps/",
+        products=(
+            "Login Kit",
+            "Content Posting API",
+        ),
+        review=(
+            "TikTok reviews the app before others can use it; a sandbox serves up to ten accounts meanwhile. Once it "
+            "is approved, set `platforms.tiktok.enabled = true`. For photos, verify the address of this server as a "
+            "URL property."
+        ),
+        id_name="Client key",
+        redirect_name="Redirect URI (Login Kit, Web)",
+    ),
+    tokens_last=("Access lasts some hours, and what renews it half a year. socialpub renews both in time."),
     # Access lives hours; the refresh token half a year (a year before 2026), and may be another after each use.
     upkeep=Upkeep(refresh_before=900, keep_alive=7 * 86_400, rotates=True),
 )

@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
-from socialpub.platforms.contract import NO_KEY, Account, Cap, Counter, Draft, OAuth, Platform, Site, Upkeep
+from socialpub.platforms.contract import NO_KEY, Account, Cap, Console, Counter, Draft, OAuth, Platform, Site, Upkeep
 from socialpub.platforms.kit.options import DigitId, Options
 from socialpub.platforms.twitter.rules import MEDIA, RULES, text_max
 from socialpub.platforms.twitter.text import weighted_length
@@ -64,6 +64,21 @@ PLATFORM = Platform(
     version="v2",
     alt_text=("image",),
     oauth=OAuth(scopes=SCOPES, required=SCOPES, pkce=True, basic=True),
+    console=Console(
+        name="X developer console",
+        url="https://console.x.com/",
+        products=("User authentication settings: Web App, with Read and write",),
+        review=(
+            "There is no review. X is paid for by credits: each post costs, and one with a link more than ten times "
+            "as much. Without credits X refuses to publish."
+        ),
+        id_name="OAuth 2.0 Client ID",
+        secret_name="OAuth 2.0 Client Secret",
+        redirect_name="Callback URI / Redirect URL",
+    ),
+    tokens_last=(
+        "Access lasts two hours, and socialpub renews it in time. It ends when the owner removes the app at X."
+    ),
     # Refresh tokens are said to last half a year unused; X itself does not say.
     upkeep=Upkeep(keep_alive=7 * 86_400, rotates=True),
     media=MEDIA,

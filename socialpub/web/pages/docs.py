@@ -1,4 +1,4 @@
-"""/docs: one page for every error code and every rule, from the tables that the code checks with."""
+"""/docs: one page for every error code, every rule and every platform, from the tables that the code checks with."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from socialpub.base.config import Section, Settings, help_of, shipped, toml
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import RULE_PATH_MAX, ApiError
 from socialpub.base.service_rules import SERVICE_RULES
+from socialpub.domain.accounts import connect
 from socialpub.web.api.catalogue import error_bodies, platform_body, rule_bodies
 from socialpub.web.api.posts import NOW_REQUEST
 from socialpub.web.http import Call, Reply
@@ -84,6 +85,21 @@ async def rule(call: Call) -> Reply:
         raise ApiError("not_found", "There is no such rule.")
     shown = ".".join("N" if part.isdigit() else part for part in name.split("."))
     return page("docs/field.html", field=shown)
+
+
+async def platform(call: Call) -> Reply:
+    """GET /docs/platforms/{name}: what can be published there, and how an app of one's own is registered."""
+    row = platforms.PLATFORMS.get(call.path_value("platform"))
+    if row is None:
+        raise ApiError("not_found", "There is no platform of this name.")
+    return page(
+        "docs/platform.html",
+        platform=row,
+        limits=platform_body(call.service, row),
+        units=UNITS,
+        redirect_uri=connect.redirect_uri(call.service, row),
+        rules=[rule for rule in rule_bodies(call.service.base_url) if rule["platform"] == row.name],
+    )
 
 
 STATIC_TYPES = {".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".js": "text/javascript; charset=utf-8"}
