@@ -10,24 +10,37 @@ import contextlib
 import io
 import json
 import sys
+from collections.abc import Callable
+from typing import Any
 
-from socialpub.commands import admin, cli
+from socialpub.commands import admin
 
 
 def main() -> None:
     asked: list[tuple[list[str], str]] = json.load(sys.stdin)
-    parser, answers = cli.parser(), []
-    service = admin.start_service(admin.settings_of(parser.parse_args(asked[0][0])))  # type: ignore[attr-defined]
+    parse, answers = _parser(), []
+    service = admin.start_service(admin.settings_of(parse(asked[0][0])))  # type: ignore[attr-defined]
     admin.opened = lambda _: contextlib.nullcontext(service)  # type: ignore[assignment,return-value]
     try:
         for arguments, given in asked:
             sys.stdin = io.TextIOWrapper(io.BytesIO(given.encode()))
-            options = parser.parse_args(arguments)
+            options = parse(arguments)
             with contextlib.redirect_stdout(sys.stderr):
                 answers.append(options.run(options))
     finally:
         admin.close_service(service)  # type: ignore[attr-defined]
     print(json.dumps(answers))
+
+
+def _parser() -> Callable[[list[str]], Any]:
+    """What reads a line: of checkouts from before click as well."""
+    try:
+        from socialpub.commands import table
+    except ImportError:
+        from socialpub.commands import cli
+
+        return cli.parser().parse_args  # type: ignore[attr-defined,no-any-return]
+    return table.parsed
 
 
 if __name__ == "__main__":

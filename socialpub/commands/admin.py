@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
+import click
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
+from socialpub.commands.parts import Options
 from socialpub.commands.serve import make_private, settings_of, start_service
 from socialpub.domain import act
 from socialpub.domain.accounts import accounts, connect
@@ -36,7 +37,7 @@ P = ParamSpec("P")
 
 
 @contextlib.contextmanager
-def opened(options: argparse.Namespace) -> Iterator[Service]:
+def opened(options: Options) -> Iterator[Service]:
     """The service over the configured database, for one command."""
     settings = settings_of(options)
     with copies.changed_by_us(settings):
@@ -47,7 +48,7 @@ def opened(options: argparse.Namespace) -> Iterator[Service]:
             close_service(service)
 
 
-def acting(options: argparse.Namespace, service: Service) -> Actor:
+def acting(options: Options, service: Service) -> Actor:
     """The operator, in the organization that the command names, where it names one."""
     who = operator(service, f"command {options.run.__name__}", f"user {os.getuid()} of this machine")
     if not hasattr(options, "org"):
@@ -55,13 +56,13 @@ def acting(options: argparse.Namespace, service: Service) -> Actor:
     return who.within(service.read(lambda: profiles.the_organization(options.org)).result())
 
 
-def _done(options: argparse.Namespace, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Body:
+def _done(options: Options, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Body:
     """What the verb answers, done by the operator."""
     with opened(options) as service:
         return act.do_now(acting(options, service), verb, *args, **kwargs)
 
 
-def _read(options: argparse.Namespace, run: Callable[[], T]) -> T:
+def _read(options: Options, run: Callable[[], T]) -> T:
     with opened(options) as service:
         return service.read(run).result()
 
@@ -71,7 +72,7 @@ def _known(organization: str | None) -> str | None:
     return organization and profiles.the_organization(organization)
 
 
-def migrate(options: argparse.Namespace) -> dict[str, Any]:
+def migrate(options: Options) -> dict[str, Any]:
     """`{from, to, applied}`."""
     settings = settings_of(options)
     make_private(settings)
@@ -80,53 +81,53 @@ def migrate(options: argparse.Namespace) -> dict[str, Any]:
     return {"from": before, "to": after, "applied": applied}
 
 
-def org_create(options: argparse.Namespace) -> Body:
+def org_create(options: Options) -> Body:
     return _done(options, profiles.create_organization, parse_object(OrganizationRequest, {"name": options.name}))
 
 
-def org_set_tier(options: argparse.Namespace) -> Body:
+def org_set_tier(options: Options) -> Body:
     """`{id, name, tier}`."""
     return _done(options, billing.set_tier, options.id, options.tier)
 
 
-def org_list(options: argparse.Namespace) -> list[dict[str, Any]]:
+def org_list(options: Options) -> list[dict[str, Any]]:
     return _read(options, profiles.list_organizations)
 
 
-def profile_create(options: argparse.Namespace) -> Body:
+def profile_create(options: Options) -> Body:
     return _done(options, profiles.create, parse_object(ProfileRequest, {"name": options.name}))
 
 
-def profile_list(options: argparse.Namespace) -> list[ProfileBody]:
+def profile_list(options: Options) -> list[ProfileBody]:
     return _read(options, lambda: profiles.listed(tenancy.Scope(profiles.the_organization(options.org))))
 
 
-def key_create(options: argparse.Namespace) -> Body:
+def key_create(options: Options) -> Body:
     given = {"name": options.name, "profileId": options.profile}
     request = parse_object(KeyRequest, {name: value for name, value in given.items() if value is not None})
     return _done(options, keys.mint, request, label="test" if options.test else "live")
 
 
-def key_revoke(options: argparse.Namespace) -> Body:
+def key_revoke(options: Options) -> Body:
     return _done(options, keys.revoke, options.id)
 
 
-def key_list(options: argparse.Namespace) -> list[KeyBody]:
+def key_list(options: Options) -> list[KeyBody]:
     return _read(options, lambda: keys.listed(_known(options.org)))
 
 
-def user_create(options: argparse.Namespace) -> Body:
+def user_create(options: Options) -> Body:
     """`{id, email, role}`."""
-    return _done(options, users.create, options.email, options.role, users.hashed(_secret()))
+    return _done(options, users.create, options.email, options.role, users.hashed(_secret("Password", new=True)))
 
 
-def user_list(options: argparse.Namespace) -> list[dict[str, Any]]:
+def user_list(options: Options) -> list[dict[str, Any]]:
     return _read(options, lambda: users.list_users(_known(options.org)))
 
 
-def user_set_password(options: argparse.Namespace) -> Body:
+def user_set_password(options: Options) -> Body:
     """`{id, email, role}`; the user's sessions end."""
-    return _done(options, users.set_password, options.email, users.hashed(_secret()))
+    return _done(options, users.set_password, options.email, users.hashed(_secret("Password", new=True)))
 
 
 class TokensInput(BaseModel):
@@ -140,7 +141,7 @@ class TokensInput(BaseModel):
     extra: dict[str, Any] = {}
 
 
-def account_add(options: argparse.Namespace) -> Body:
+def account_add(options: Options) -> Body:
     """The account as the API shows it."""
     try:
         given = TokensInput.model_validate_json(sys.stdin.buffer.read())
@@ -151,7 +152,7 @@ def account_add(options: argparse.Namespace) -> Body:
     return _connect(options, identity, tokens)
 
 
-def account_list(options: argparse.Namespace) -> list[AccountBody]:
+def account_list(options: Options) -> list[AccountBody]:
     """The accounts as the API shows them, oldest first."""
     wanted = {"profileId": options.profile, "platform": options.platform, "status": options.status}
     listed = ("platform", "status")
@@ -160,10 +161,10 @@ def account_list(options: argparse.Namespace) -> list[AccountBody]:
     return _read(options, lambda: accounts.list_everywhere(_known(options.org), query))
 
 
-def account_connect(options: argparse.Namespace) -> Body:
+def account_connect(options: Options) -> Body:
     """Check the credentials at the platform, then connect."""
     fields = {
-        field.name: _secret() if field.secret else getattr(options, field.name)
+        field.name: _secret(field.label) if field.secret else getattr(options, field.name)
         for field in platforms.platform(options.platform).credentials
     }
     with opened(options) as service:
@@ -171,21 +172,22 @@ def account_connect(options: argparse.Namespace) -> Body:
         return _connected(service, options, identity, tokens)
 
 
-def _connect(options: argparse.Namespace, identity: Identity, tokens: Tokens) -> Body:
+def _connect(options: Options, identity: Identity, tokens: Tokens) -> Body:
     with opened(options) as service:
         return _connected(service, options, identity, tokens)
 
 
-def _connected(service: Service, options: argparse.Namespace, identity: Identity, tokens: Tokens) -> Body:
+def _connected(service: Service, options: Options, identity: Identity, tokens: Tokens) -> Body:
     organization = service.read(lambda: profiles.organization_of(options.profile)).result()
     offer = Offer(options.profile, (Connected(identity, tokens),))
     who = acting(options, service).within(organization)
     return act.do_now(who, connect.store, options.platform, offer)
 
 
-def _secret() -> str:
+def _secret(words: str, *, new: bool = False) -> str:
+    """One that a person types unseen, a new one twice; or the first line of standard input."""
     if sys.stdin.isatty():
-        print("Type the secret and press Enter:", file=sys.stderr)
+        return str(click.prompt(words, hide_input=True, confirmation_prompt=new, err=True))
     secret = sys.stdin.readline().rstrip("\r\n")
     if not secret:
         raise ApiError("validation_failed", "The secret is expected on standard input.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from socialpub.base.config import Settings
 from socialpub.base.runtime import SystemClock, iso
+from socialpub.commands.parts import Options
 from socialpub.commands.serve import RefusedError, only_server, settings_of
 from socialpub.domain.backups import checking, restoring, taking
 from socialpub.domain.backups.archive import Manifest
@@ -20,7 +20,7 @@ BAR = 30
 FAILED = 1
 
 
-def backup(options: argparse.Namespace) -> dict[str, Any]:
+def backup(options: Options) -> dict[str, Any]:
     """`{file, bytes, sha256, ok, …}` of the backup that was made; exit code 1 where something in it is not right."""
     settings = settings_of(options)
     if not settings.database_path.exists():
@@ -36,13 +36,13 @@ def backup(options: argparse.Namespace) -> dict[str, Any]:
     return _shown(options, made.file, made.size, made.sha256, made.manifest, made.problems)
 
 
-def verify(options: argparse.Namespace) -> dict[str, Any]:
+def verify(options: Options) -> dict[str, Any]:
     """The same of a backup that is there, after reading everything in it."""
     found = checking.check(options.file, _told(options))
     return _shown(options, options.file, found.size, found.sha256, found.manifest, found.problems)
 
 
-def restore(options: argparse.Namespace) -> dict[str, Any]:
+def restore(options: Options) -> dict[str, Any]:
     """Put a backup in its place: `{database, takenAt, mediaFiles, key, paused, overdue, next}`."""
     settings = settings_of(options)
     with only_server(settings):
@@ -80,7 +80,7 @@ def _looked_at(settings: Settings) -> tuple[set[str], list[overdue.DuePost]]:
 
 
 def _shown(
-    options: argparse.Namespace, file: Path, size: int, sha256: str, manifest: Manifest, problems: tuple[str, ...]
+    options: Options, file: Path, size: int, sha256: str, manifest: Manifest, problems: tuple[str, ...]
 ) -> dict[str, Any]:
     options.exit_code = FAILED if problems else 0
     return {
@@ -95,7 +95,7 @@ def _shown(
     }
 
 
-def _told(options: argparse.Namespace) -> Callable[[str, int, int], None]:
+def _told(options: Options) -> Callable[[str, int, int], None]:
     """A bar for whoever watches; nothing for programs."""
     if options.json or not sys.stderr.isatty():
         return lambda what, done, total: None

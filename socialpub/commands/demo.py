@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import base64
 import contextlib
 import io
@@ -21,6 +20,7 @@ from PIL import Image
 from socialpub import platforms
 from socialpub.base.config import Settings
 from socialpub.base.host import Host, take_descriptors
+from socialpub.commands.parts import Options
 from socialpub.commands.serve import bind, both, run, set_up_logging, settings_of, start_service
 from socialpub.domain import act
 from socialpub.domain.accounts import accounts, connect
@@ -44,7 +44,7 @@ IMAGE_TEXT = "Hello from socialpub! https://example.com #hello"
 VIDEO_TEXT = "Six seconds of video from socialpub! #hello"
 
 
-def simulator(options: argparse.Namespace) -> None:
+def simulator(options: Options) -> None:
     """Serve the simulator until a signal; prints its addresses first."""
 
     def ready(running: simulator_server.Running) -> None:
@@ -63,7 +63,7 @@ def _addresses(shown: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def demo(options: argparse.Namespace) -> dict[str, Any] | None:
+def demo(options: Options) -> dict[str, Any] | None:
     """Serve until a signal, or (`--once`) publish one batch to every platform, and the batch as the API gave it."""
     set_up_logging()
     take_descriptors()
@@ -84,7 +84,7 @@ def demo(options: argparse.Namespace) -> dict[str, Any] | None:
 
 
 @contextlib.contextmanager
-def _folder(options: argparse.Namespace) -> Iterator[Path]:
+def _folder(options: Options) -> Iterator[Path]:
     """Where the demo's database is: a fresh folder, gone afterwards unless it was named."""
     if options.data_dir is None:
         with tempfile.TemporaryDirectory(prefix="socialpub-demo-") as name:
@@ -100,7 +100,7 @@ def _folder(options: argparse.Namespace) -> Iterator[Path]:
     yield folder
 
 
-def _settings(options: argparse.Namespace, lab: simulator_server.SimulatorThread) -> Settings:
+def _settings(options: Options, lab: simulator_server.SimulatorThread) -> Settings:
     app = {"enabled": True, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
     sites = {name: {"api_base": lab.origin(name), **app} for name in platforms.CONNECTORS}
     return settings_of(
@@ -173,7 +173,7 @@ def _publish_once(shown: dict[str, Any]) -> dict[str, Any]:
     return dict(answer.json())
 
 
-def _tell(options: argparse.Namespace, shown: dict[str, Any], lab_url: str) -> None:
+def _tell(options: Options, shown: dict[str, Any], lab_url: str) -> None:
     if options.json:
         print(json.dumps(shown), flush=True)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from socialpub.base import net
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import SystemClock, load_vault
+from socialpub.commands.parts import Options
 from socialpub.commands.serve import settings_of
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core import instance
@@ -42,7 +42,7 @@ class Check:
         return {"name": self.name, "ok": self.ok, "message": self.message, "remediation": self.remediation}
 
 
-def doctor(options: argparse.Namespace) -> dict[str, Any] | None:
+def doctor(options: Options) -> dict[str, Any] | None:
     """`{ok, checks: [{name, ok, message, remediation}]}`; exit code 1 when something is wrong."""
     checks = list(_checks(options))
     ok = all(check.ok for check in checks)
@@ -56,7 +56,7 @@ def doctor(options: argparse.Namespace) -> dict[str, Any] | None:
     return None
 
 
-def _checks(options: argparse.Namespace) -> Iterator[Check]:
+def _checks(options: Options) -> Iterator[Check]:
     try:
         settings = settings_of(options)
     except ConfigError as error:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 
 from socialpub import platforms
 from socialpub.base import config
+from socialpub.commands.parts import Options
 
 
 def text() -> str:
@@ -14,6 +14,6 @@ def text() -> str:
     return config.example({name: platform.site for name, platform in platforms.PLATFORMS.items()})
 
 
-def show(options: argparse.Namespace) -> None:
+def show(options: Options) -> None:
     """Print the file; with `--json` as one JSON string."""
     print(json.dumps(text(), ensure_ascii=False) if options.json else text(), end="\n" if options.json else "")

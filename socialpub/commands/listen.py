@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import base64
 import binascii
 import json
@@ -16,6 +15,7 @@ from socialpub.base.compact import dumps
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import SYSTEM_ENTROPY, Ids, SystemClock
+from socialpub.commands.parts import Options
 from socialpub.commands.serve import RefusedError
 from socialpub.domain.webhooks import signing
 
@@ -62,7 +62,7 @@ def _refusal(reply: net.Reply) -> ApiError:
 # --- listen ------------------------------------------------------------------------------------------------------
 
 
-def listen(options: argparse.Namespace) -> None:
+def listen(options: Options) -> None:
     """Hand on every event that happens from now on, until Ctrl-C."""
     if not options.forward_to and not options.print:
         options.usage("name --forward-to, or --print, or both")
@@ -83,7 +83,7 @@ def listen(options: argparse.Namespace) -> None:
         _say("stopped")
 
 
-def _begin(options: argparse.Namespace, secret: str) -> None:
+def _begin(options: Options, secret: str) -> None:
     to = f", forwarding to {options.forward_to}" if options.forward_to else ""
     _say(f"listening to {options.url}{to}; Ctrl-C stops")
     if options.forward_to and not options.secret:
@@ -118,7 +118,7 @@ def _events(api: PublicApi, cursor: str, params: dict[str, str]) -> Iterator[Jso
 class Forward:
     """Sends events on, each once, signed as a delivery is; a line on standard output for each."""
 
-    def __init__(self, options: argparse.Namespace, secret: str) -> None:
+    def __init__(self, options: Options, secret: str) -> None:
         self._options, self._secret = options, secret
         self._clock = SystemClock()
         self._ids = Ids(self._clock, SYSTEM_ENTROPY)
@@ -160,7 +160,7 @@ class Forward:
 # --- trigger -----------------------------------------------------------------------------------------------------
 
 
-def trigger(options: argparse.Namespace) -> list[Json]:
+def trigger(options: Options) -> list[Json]:
     """What the endpoint, or each one that is on and wants the type, did with a sample."""
     api = PublicApi(options.url, options.key)
     body = {"type": options.type} | ({"data": _data(options)} if options.data is not None else {})
@@ -173,7 +173,7 @@ def trigger(options: argparse.Namespace) -> list[Json]:
     return told
 
 
-def _data(options: argparse.Namespace) -> Json:
+def _data(options: Options) -> Json:
     try:
         value = json.loads(options.data)
     except ValueError:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 from socialpub.base.runtime import iso
 from socialpub.commands.admin import acting, opened
+from socialpub.commands.parts import Options
 from socialpub.commands.serve import RefusedError
 from socialpub.domain import act
 from socialpub.domain.core import instance, overdue
@@ -14,7 +14,7 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.engine import recovery
 
 
-def resume(options: argparse.Namespace) -> dict[str, Any]:
+def resume(options: Options) -> dict[str, Any]:
     """End the pause, a running server's too: `{was, paused, publish, skip}` with the overdue posts of both kinds."""
     with opened(options) as service:
         reason = service.read(instance.paused).result()

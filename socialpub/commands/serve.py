@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import gc
@@ -24,6 +23,7 @@ from socialpub.base.errors import ApiError
 from socialpub.base.host import Host, take_descriptors, this_host
 from socialpub.base.log import Behind
 from socialpub.base.runtime import Runtime, load_vault
+from socialpub.commands.parts import Options
 from socialpub.domain.core import copies, instance
 from socialpub.domain.core.service import Service, close_service, open_service
 from socialpub.domain.engine.engine import Engine
@@ -43,7 +43,7 @@ class RefusedError(Exception):
     """The rules say no: another server has this database."""
 
 
-def serve(options: argparse.Namespace) -> None:
+def serve(options: Options) -> None:
     """Migrate, then serve until a signal."""
     set_up_logging()
     take_descriptors()
@@ -135,7 +135,7 @@ def _leave(service: Service) -> None:
         copies.leave_whole(service.runtime.settings, service.beat)
 
 
-def settings_of(options: argparse.Namespace, **overrides: Mapping[str, Any]) -> Settings:
+def settings_of(options: Options, **overrides: Mapping[str, Any]) -> Settings:
     """The settings with what the command line says on top; platform tables are checked too."""
     given: dict[str, dict[str, Any]] = {
         "database": {"url": options.database},

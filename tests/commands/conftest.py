@@ -57,7 +57,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         capsys.readouterr()
         try:
             code = cli.main(arguments)
-        except SystemExit as ended:  # argparse
+        except SystemExit as ended:
             code = int(ended.code or 0)
         return Ended(code, *capsys.readouterr())
 

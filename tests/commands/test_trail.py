@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import getpass
 from collections.abc import Iterator
 
-from socialpub.commands import cli
+import click
+
+from socialpub.commands import table
+from socialpub.commands.parts import Command
 from tests.commands.conftest import TRAIL, Run
 
 READING = {
@@ -22,20 +24,26 @@ READING = {
 SECRETS = ("do-not-show", "correct horse")
 
 
-def commands(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    if not groups:
-        yield path.strip(), parser
-    for group in groups:
-        for name, command in group.choices.items():
-            yield from commands(command, f"{path} {name}")
+def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, Command]]:
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path}{name} ")
+        else:
+            assert isinstance(command, Command)
+            yield path + name, command
 
 
 def test_every_command_but_those_that_read_has_its_line() -> None:
-    for name, command in commands(cli.parser()):
+    for name, command in commands(table.root()):
         reads = name in READING or name.endswith(" list")
-        assert (command.get_default("act") is None) == reads, name
-        assert command.get_default("act") in (None, name)
+        assert (command.act == "") == reads, name
+        assert command.act in ("", name)
+
+
+def test_what_a_command_runs_is_there() -> None:
+    assert all(callable(command.load()) for _, command in commands(table.root()))
 
 
 def left(run: Run, *arguments: str, stdin: str = "") -> tuple[str, dict[str, str]]:

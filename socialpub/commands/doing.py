@@ -1,0 +1,76 @@
+"""Doing what a command says: its line in the log, its result or what was wrong, its exit code."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import Any
+
+from socialpub.base import redact
+from socialpub.base.config import ConfigError
+from socialpub.base.errors import ApiError
+from socialpub.commands import serve, trail
+from socialpub.commands.parts import Options
+from socialpub.domain.backups.archive import BackupError
+from socialpub.domain.shapes.errors import error_body
+from socialpub.store.locks import StartError
+
+FAILED, REFUSED, AUTHENTICATION = 1, 3, 4
+
+
+def do(options: Options) -> int:
+    """Run one command and return its exit code."""
+    if logging.lastResort:  # of what a command says before, or without, a log of its own
+        logging.lastResort.setFormatter(redact.LogFormatter("%(message)s"))
+    try:
+        result = options.run(options)
+    except (ApiError, BackupError, ConfigError, StartError, serve.RefusedError) as error:
+        return _failed(options, error)
+    if options.act and result.get(options.done):
+        trail.tell(options.act, result)
+    if result is not None:
+        _show(options, result)
+    return int(options.exit_code)
+
+
+def _failed(options: Options, error: Exception) -> int:
+    if options.json:
+        body = dict(error_body(error, "")) if isinstance(error, ApiError) else {"message": str(error)}
+        body.pop("docUrl", None), body.pop("ruleUrl", None)
+        print(json.dumps({"error": body}, ensure_ascii=False))
+    print(f"socialpub: {error}", file=sys.stderr)
+    if isinstance(error, ApiError) and error.remediation:
+        print(f"  {error.remediation}", file=sys.stderr)
+    return _exit_code(error)
+
+
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, serve.RefusedError):
+        return REFUSED
+    if isinstance(error, ApiError):
+        if error.code in ("platform_auth_failed", "unauthenticated"):
+            return AUTHENTICATION
+        return REFUSED if error.status in (400, 403, 404, 409) else FAILED
+    return FAILED
+
+
+def _show(options: Options, result: Any) -> None:
+    if options.json:
+        print(json.dumps(result, ensure_ascii=False))
+    else:
+        for line in _lines(result):
+            print(line)
+
+
+def _lines(result: Any) -> list[str]:
+    if isinstance(result, list):
+        return ["  ".join(str(value) for value in row.values() if value is not None) for row in result] or ["none"]
+    width = max(len(name) for name in result)
+    return [f"{name:<{width}}  {_plain(value)}" for name, value in result.items()]
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "-"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)

@@ -1,0 +1,178 @@
+"""What the table of commands is made of: click's parts, with what all of our commands have in common.
+
+Nothing of the program is read to parse a line: what a command runs, and what an option may be, is looked up where it is
+needed, so that `--version`, `--help` and the completion of a shell are quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+
+class Options(SimpleNamespace):
+    """What was typed: a field for each option. A command may set `exit_code`; `usage` refuses what was typed."""
+
+
+class Formatter(click.HelpFormatter):
+    """Help as click writes it; its first word is the one that commands have always begun with."""
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        super().write_usage(prog, args, prefix or "usage: ")
+
+
+class Context(click.Context):
+    formatter_class = Formatter
+
+
+class OneOf(click.ParamType[str]):
+    """One of some words, which are looked up only where they are needed."""
+
+    name = "one of"
+
+    def __init__(self, words: Callable[[], Iterable[str]]) -> None:
+        self._words = words
+
+    @property
+    def _choice(self) -> click.Choice[str]:
+        return click.Choice(list(self._words()))
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        return self._choice.get_metavar(param, ctx)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return self._choice.convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return self._choice.shell_complete(ctx, param, incomplete)
+
+
+def argument(name: str, about: str = "", type_: Any = None) -> click.Argument:
+    """What stands in a line without a name."""
+    return click.Argument([name], help=about, type=type_)
+
+
+def option(name: str, about: str | Callable[[], str] = "", **more: Any) -> click.Option:
+    """`--name`, with its default in the help."""
+    return Option([f"--{name}"], about=about, show_default=not more.get("is_flag"), **more)
+
+
+def flag(name: str, about: str) -> click.Option:
+    return option(name, about, is_flag=True)
+
+
+class Option(click.Option):
+    """An option whose help may have to be looked up."""
+
+    def __init__(self, declared: Sequence[str], *, about: str | Callable[[], str], **more: Any) -> None:
+        super().__init__(declared, **more)
+        self._about = about
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        self.help = self._about if isinstance(self._about, str) else self._about()
+        return super().get_help_record(ctx)
+
+
+def file(about: str = "") -> click.Argument:
+    return argument("file", about, click.Path(path_type=Path))
+
+
+def _common() -> list[click.Parameter]:
+    """They stand before or after the command, or between its words."""
+    return [
+        option("config", "the settings file  [default: ./socialpub.toml]", type=click.Path(path_type=Path)),
+        flag("json", "one JSON value on standard output, for programs"),
+        option("database", "the SQLite file  [default: as the settings say]"),
+        option("data-dir", "media, key file and lock  [default: as the settings say]"),
+    ]
+
+
+class Typed(click.Command):
+    """Whatever is wrong with what was typed is said with the usage of this command."""
+
+    context_class = Context
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
+
+class Command(Typed):
+    """One command. `run`: what it does, as `module.function` of this room.
+
+    `act`: it changes something; it is in the log under this name once its result has the field `done`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        run: str,
+        about: str,
+        *parameters: click.Parameter,
+        act: str = "",
+        done: str = "id",
+        sets: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(name, params=[*parameters, *_common()], help=about, short_help=about)
+        self.run, self.act, self.done, self._sets = run, act, done, sets or {}
+
+    def invoke(self, ctx: click.Context) -> Options:
+        """What was typed for this command; `cli` runs it."""
+
+        def usage(message: str) -> None:
+            raise click.UsageError(message, ctx)
+
+        given = {"act": self.act, "done": self.done, "exit_code": 0, "usage": usage, **self._sets, **_gathered(ctx)}
+        return Options(run=self.load(), **given)
+
+    def load(self) -> Callable[[Options], Any]:
+        """The function that it runs."""
+        module, name = self.run.split(".")
+        found: Callable[[Options], Any] = getattr(importlib.import_module(f"socialpub.commands.{module}"), name)
+        return found
+
+
+def _gathered(ctx: click.Context) -> dict[str, Any]:
+    """Of the options that all commands have, the one that stands last counts."""
+    before = _gathered(ctx.parent) if ctx.parent else {}
+    return before | {name: value for name, value in ctx.params.items() if name not in before or value}
+
+
+class Group(Typed, click.Group):
+    """Commands with a common first word, in the order of the table."""
+
+    def __init__(self, name: str, about: str, *commands: click.Command, **more: Any) -> None:
+        params = [*more.pop("params", ()), *_common()]
+        super().__init__(name, list(commands), help=about, short_help=about, params=params, **more)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+class LateGroup(Group):
+    """The same, of commands that are looked up only where they are needed."""
+
+    def __init__(self, name: str, about: str, make: Callable[[], Iterable[click.Command]]) -> None:
+        super().__init__(name, about)
+        self._make = make
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        self._fill()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        self._fill()
+        return super().get_command(ctx, cmd_name)
+
+    def _fill(self) -> None:
+        if not self.commands:
+            self.commands = {str(command.name): command for command in self._make()}
