@@ -34,6 +34,7 @@ _OF_SQLITE = {
     sqlite3.SQLITE_PROTOCOL: "another process has held it for too long",
     sqlite3.SQLITE_NOMEM: "there is not enough memory",
 }
+INDEX_BYTES = 1 << 16  # what SQLite asks for at once
 
 
 def why(error: BaseException) -> str | None:
@@ -42,6 +43,20 @@ def why(error: BaseException) -> str | None:
         return _OF_THE_SYSTEM.get(error.errno or 0, (error.strerror or str(error)).lower())
     code = _sqlite_code(error)
     return None if code is None else _OF_SQLITE.get(code & 0xFF)
+
+
+def why_at(path: str | os.PathLike[str], error: BaseException) -> str | None:
+    """The same of a database: on a full disk its index cannot grow, which SQLite calls an error of the disk."""
+    said = why(error)
+    return _OF_THE_SYSTEM[errno.ENOSPC] if said == _OF_SQLITE[sqlite3.SQLITE_IOERR] and _is_full(path) else said
+
+
+def _is_full(path: str | os.PathLike[str]) -> bool:
+    try:
+        there = os.statvfs(path)
+    except OSError:
+        return False
+    return there.f_bavail * there.f_frsize < INDEX_BYTES
 
 
 def _sqlite_code(error: BaseException) -> int | None:
@@ -57,7 +72,14 @@ def why_not(path: str | os.PathLike[str]) -> str | None:
     """What keeps this process from reading and writing a file that is there; None where nothing does."""
     if os.path.isdir(path):
         return _OF_THE_SYSTEM[errno.EISDIR]
-    for mode, word in ((os.R_OK, "read"), (os.W_OK, "write")):
+    for mode, words in ((os.R_OK, "read it"), (os.W_OK, "write it, or the disk is read-only")):
         if os.path.exists(path) and not os.access(path, mode):
-            return f"this user may not {word} it, or the disk is read-only"
+            return f"this user may not {words}"
+    return None
+
+
+def why_nothing_new(folder: str | os.PathLike[str]) -> str | None:
+    """What keeps this process from making files in a folder that is there; None where nothing does."""
+    if os.path.isdir(folder) and not os.access(folder, os.W_OK | os.X_OK):
+        return "this user may not write into its folder, or the disk is read-only"
     return None

@@ -30,7 +30,7 @@ from socialpub.domain.engine.engine import Engine
 from socialpub.domain.media import files
 from socialpub.domain.people import users
 from socialpub.store import db, models
-from socialpub.store.locks import ServeLock, StartError, all_files, check_names, damaged
+from socialpub.store.locks import ServeLock, StartError, all_files, check_access, check_names, damaged
 from socialpub.web.app import build_app
 from socialpub.web.server import Life, running, until_signal
 
@@ -185,6 +185,7 @@ def start_service(settings: Settings, where: Host | None = None) -> Service:
     make_private(settings)
     copies.check_files(settings)
     check_names(path)
+    check_access(path)
     owed, needed = _looked_at(settings) if path.exists() else (None, set())
     if needed:
         load_vault(settings, needed=needed)  # before anything is written

@@ -22,7 +22,7 @@ class StartError(Exception):
 
 def unusable(path: Path, error: BaseException) -> StartError:
     """The error of a file that was not changed: what the disk says, or that the file may be damaged."""
-    said = troubles.why_not(path) or troubles.why(error)
+    said = troubles.why_not(path) or troubles.why_at(path, error)
     if said:
         return StartError(f"{path} cannot be used: {said}. Nothing was changed.")
     return StartError(f"{path}: {error}. Nothing was changed. If the file is damaged, put a backup in its place.")
@@ -61,12 +61,21 @@ def check_names(database: Path) -> None:
             )
 
 
+def check_access(database: Path) -> None:
+    """StartError unless this process may use the database and what lies beside it: SQLite would begin, and stop."""
+    why = troubles.why_nothing_new(Path(os.path.realpath(database)).parent)
+    for path in (database, *all_files(database)[1:]):
+        why = why or troubles.why_not(path)
+        if why:
+            raise StartError(f"{path} cannot be used: {why}. Nothing was changed.")
+
+
 def open_lock(path: Path) -> Any:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return open(path, "a+b")  # noqa: SIM115 - closed with the database
     except OSError as error:
-        why = troubles.why_not(path) or troubles.why(error)
+        why = troubles.why_not(path) or troubles.why_nothing_new(path.parent) or troubles.why(error)
         raise StartError(f"cannot write beside the database: {path}: {why}") from error
 
 

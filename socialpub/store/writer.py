@@ -159,9 +159,10 @@ class Writer:
                 item.succeed()
 
     def _refused(self, error: BaseException) -> ApiError:
-        self.failing = troubles.why(error) or str(error)
+        why = troubles.why_at(self.path, error)
+        self.failing = why or str(error)
         log.error("nothing can be written to %s: %s", self.path, self.failing)
-        return unavailable(troubles.why(error))
+        return unavailable(why)
 
     def _transaction(self, group: list[_Write[Any]]) -> list[_Write[Any]]:
         connection: sqlite3.Connection = proxy.connection()
