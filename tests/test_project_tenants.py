@@ -47,7 +47,7 @@ KNOWN = {
     },
     "accounts/versions": {"_tell_all"},
     "media/files": {"are_named", "_needed"},
-    "media/library": {"public", "assets_of"},
+    "media/library": {"public", "assets_of", "used", "forget_unused", "_forget_unused", "_forget_one", "_forget"},
     "notifications/outbox": {"_record", "look", "soonest"},
     "people/audit": {"purge"},
     "people/limits": {"_find", "keep", "purge"},

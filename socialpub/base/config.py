@@ -276,6 +276,10 @@ class Retention(Section):
     """
     attempts: Duration = Field(seconds("365d"), ge=seconds("7d"))
     """How long the attempts of a published post are shown; at least as long as `intents` in fact, which name them."""
+    media: Duration = Field(seconds("180d"), ge=0)
+    """How long media are kept that nothing needs any more: neither uploaded nor named by a post in this time. What a
+    post needs that is still to go out stays, however old it is. 0: media stay until somebody deletes them.
+    """
 
 
 class Log(Section):

@@ -202,11 +202,13 @@ class Media(BaseModel):
     video_codec = TextField(null=True)
     audio_codec = TextField(null=True)
     has_audio = BooleanField(null=True)
+    used_at = BigIntegerField(default=0, constraints=[SQL("DEFAULT 0")])  # when a post needed it last, or is to
 
     class Meta:
         indexes = ((("organization", "created_at", "id"), False),)
 
 
+Media.add_index(Media.index(Media.used_at, name="media_used").where(SQL("deleted_at IS NULL")))
 Media.add_index(Media.index(Media.size_bytes, name="media_kept").where(SQL("deleted_at IS NULL")))
 Media.add_index(  # `size_bytes > 0` keeps SQLite from taking it for asset ids of an organization
     Media.index(Media.organization, Media.size_bytes, name="media_held").where(

@@ -163,6 +163,7 @@ class MediaRow(TypedDict):
     video_codec: str | None
     audio_codec: str | None
     has_audio: bool | None
+    used_at: int
 
 
 class BatchRow(TypedDict):

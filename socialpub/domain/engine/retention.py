@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from socialpub.domain.core.service import Service
+from socialpub.domain.media import library
 from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.statements import sweeps
@@ -48,10 +49,21 @@ class Retention:
         self._service = service
         self._after = {history.setting: 0 for history in HISTORIES}
         self._rests_until = {history.setting: float("-inf") for history in HISTORIES}
+        self._media_rests_until = float("-inf")
 
     def look(self, now_ms: int) -> int:
         """Forget some of what is past its time; how many rows."""
+        self._look_at_media(now_ms)
         return sum(self._look_at(history, now_ms) for history in HISTORIES)
+
+    def _look_at_media(self, now_ms: int) -> None:
+        service, kept = self._service, self._service.runtime.settings.retention.media
+        if not kept or service.runtime.clock.monotonic() < self._media_rests_until:
+            return
+        for _ in range(PARTS):
+            if library.forget_unused(service, now_ms - int(kept * 1000)) < library.UNUSED_AT_ONCE:
+                self._media_rests_until = service.runtime.clock.monotonic() + REST_SECONDS
+                return
 
     def _look_at(self, history: History, now_ms: int) -> int:
         service, gone = self._service, 0

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import functools
 import json
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,6 +46,9 @@ EXTENSIONS = {
     "video/webm": "webm",
 }
 LISTING = "media"
+UNUSED_AT_ONCE = 25  # in one transaction: for each, all open posts are looked at
+DAY_MS = 24 * 3600 * 1000
+log = logging.getLogger("socialpub.media")
 InlineFiles = Mapping[str, files.Arriving]  # what a request carries, by the hash that stands in its place
 T = TypeVar("T")
 
@@ -141,9 +145,16 @@ def new_id(service: Service) -> str:
 
 
 def insert(
-    service: Service, tx: Tx, organization: str, profile: str | None, facts: Facts, alt: str | None, media_id: str
+    service: Service,
+    tx: Tx,
+    organization: str,
+    profile: str | None,
+    facts: Facts,
+    alt: str | None,
+    media_id: str,
+    needed_ms: int | None = None,
 ) -> None:
-    """The row of a stored file. ApiError `media.quota`."""
+    """The row of a stored file; `needed_ms`: when a post will need it. ApiError `media.quota`."""
     _check_quota(service, organization, facts.size)
     Media.insert(
         id=media_id,
@@ -154,6 +165,7 @@ def insert(
         size_bytes=facts.size,
         alt_text=alt,
         created_at=service.now_ms,
+        used_at=needed_ms or service.now_ms,
         **{column: getattr(facts, column) for column in FACTS},
     ).execute()
 
@@ -269,13 +281,55 @@ def delete(tx: Tx, who: Actor, media_id: str) -> DeletedBody:
     post = sql.value(sweeps.NAMES_MEDIA, (media_id,))
     if post is not None:
         raise refuse("media.in_use", f"Post {post} needs this media.")
-    Media.update(deleted_at=service.now_ms).where(Media.id == media_id).execute()
-
-    def remove_bytes() -> None:
-        service.pool.submit(files.remove_unneeded, service, row["sha256"])
-
-    tx.after_commit(remove_bytes)
+    _forget(service, tx, media_id, row["sha256"])
     return {"id": media_id, "deleted": True}
+
+
+def _forget(service: Service, tx: Tx, media: str, sha256: str) -> None:
+    """The row is marked; its bytes go once that is durable, unless another row has the same."""
+    sql.execute(sweeps.FORGET_MEDIA, (service.now_ms, media))
+    tx.after_commit(lambda: _remove(service, sha256))
+
+
+def _remove(service: Service, sha256: str) -> None:
+    service.pool.submit(files.remove_unneeded, service, sha256)
+
+
+# --- What nothing needs any more ---------------------------------------------------------------------------------
+
+
+def used(service: Service, tx: Tx, media: Iterable[MediaRow], at_ms: int | None) -> None:
+    """A post needs these media, at a time or at once: they stay that long, and `retention.media` after it.
+
+    Written only where it is a day later than what is known.
+    """
+    needed = at_ms or service.now_ms
+    stale = [row["id"] for row in media if row["used_at"] < needed - DAY_MS]
+    if stale:
+        sql.execute(accepting.USED, (needed, sql.json_of(stale)))
+
+
+def forget_unused(service: Service, before_ms: int) -> int:
+    """Delete some of what no post has needed since, and none needs that is still to go out; how many were looked at."""
+    if service.read(lambda: sql.first(sweeps.UNUSED_MEDIA, (before_ms, 1))).result() is None:
+        return 0
+    looked, gone = service.write(lambda tx: _forget_unused(service, tx, before_ms)).result()
+    if gone:
+        log.info("%d media that no post needs any more were deleted", gone)
+    return looked
+
+
+def _forget_unused(service: Service, tx: Tx, before_ms: int) -> tuple[int, int]:
+    found = sql.every(sweeps.UNUSED_MEDIA, (before_ms, UNUSED_AT_ONCE))
+    return len(found), sum(_forget_one(service, tx, media, sha256) for media, sha256 in found)
+
+
+def _forget_one(service: Service, tx: Tx, media: str, sha256: str) -> bool:
+    if sql.value(sweeps.NAMES_MEDIA, (media,)) is not None:
+        sql.execute(sweeps.STILL_USED, (service.now_ms, media))
+        return False
+    _forget(service, tx, media, sha256)
+    return True
 
 
 # --- Public addresses --------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from socialpub.platforms.kit.rules import once
 from socialpub.store import search, sql
 from socialpub.store.db import Tx
 from socialpub.store.queue import Claim, Work
+from socialpub.store.rows import MediaRow
 from socialpub.store.statements import accepting
 
 Value = str | int | None
@@ -73,6 +74,11 @@ class Order:
     @property
     def at_ms(self) -> int | None:
         return self.request.scheduled_at
+
+    @property
+    def assets(self) -> dict[str, MediaRow]:
+        """The stored media that its targets name, by their ids."""
+        return {asset: row for target in self.targets for asset, row in target.aim.assets.items()}
 
 
 # --- Before the transaction ------------------------------------------------------------------------------------------
@@ -239,7 +245,8 @@ def _insert(tx: Tx, order: Order) -> Accepted:
     _remember(service, tx, order, body)
     audit.record(service, tx, who.act, order.batch)
     for (data, profile, alt), media in order.inline.items():
-        library.insert(service, tx, organization, profile, order.stored[data], alt, media)
+        library.insert(service, tx, organization, profile, order.stored[data], alt, media, order.at_ms)
+    library.used(service, tx, order.assets.values(), order.at_ms)
     _insert_posts(service, tx, order, again, now)
     claims = _put_jobs(service, tx, order)
     _tell(service, tx, order, again, now)
@@ -262,8 +269,7 @@ def _look_again(order: Order) -> _Again:
     """What may have changed since `prepare` looked: the key, the time, the duplicates, the accounts, the media."""
     who, service = order.who, order.who.service
     wanted = {target.aim.account["id"] for target in order.targets}
-    assets = {asset for target in order.targets for asset in target.aim.assets}
-    values = (sql.json_of(list(wanted)), sql.json_of(list(assets)), who.scope.organization)
+    values = (sql.json_of(list(wanted)), sql.json_of(list(order.assets)), who.scope.organization)
     used, same, there, held, tier, newest, receivers = sql.first(
         accepting.STILL, (*lookup.before(service, who.key, order.ear), *values)
     )

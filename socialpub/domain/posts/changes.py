@@ -10,6 +10,7 @@ from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain.core import moves, upstreams
 from socialpub.domain.core.service import Service
+from socialpub.domain.media import library
 from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.posts import postlog
 from socialpub.domain.posts.targets import check_future
@@ -42,6 +43,7 @@ def reschedule(tx: Tx, who: Actor, post: str, request: RescheduleRequest) -> Pos
     if moved is None:
         raise _outside_window(row)
     service.jobs.put(tx, "publish", post, at_ms, row["account"], upstreams.share(service, row["account"]))
+    library.used(service, tx, library.assets_of(json.loads(row["media"])).values(), at_ms)
     faults.hit("resched.before_commit")
     return postlog.one(who.scope, post)
 
@@ -86,6 +88,7 @@ def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> Done:
         raise refuse("post.retry.status", f"The post is `{row['status']}`, neither `failed` nor `rejected`.")
     due, account = service.now_ms if at_ms is None else at_ms, row["account"]
     service.jobs.put(tx, "publish", post, due, account, upstreams.share(service, account))
+    library.used(service, tx, library.assets_of(json.loads(row["media"])).values(), at_ms)
     return Done(postlog.one(who.scope, post), 202)
 
 

@@ -54,9 +54,11 @@ MEDIA_HELD = """
 MEDIA = """
     SELECT
         id, organization, profile, content_type, kind, size_bytes, sha256, width, height, frames, duration_ms, alt_text,
-        created_at, deleted_at, frame_rate, bit_rate, video_codec, audio_codec, has_audio
+        created_at, deleted_at, frame_rate, bit_rate, video_codec, audio_codec, has_audio, used_at
     FROM media WHERE id IN (SELECT value FROM json_each(?)) AND +organization = ? AND deleted_at IS NULL
 """
+
+USED = "UPDATE media SET used_at = ? WHERE id IN (SELECT value FROM json_each(?))"
 
 # States are named, and not those that are left out: the index of scheduled posts has their times for each state.
 

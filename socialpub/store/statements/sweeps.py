@@ -113,4 +113,7 @@ FORGET_ATTEMPTS = """
 # --- Jobs and media ------------------------------------------------------------------------------------------------
 
 FREE_LEASES = "UPDATE job SET visible_at = ?, epoch = NULL WHERE epoch IS NOT NULL"
+UNUSED_MEDIA = "SELECT id, sha256 FROM media WHERE deleted_at IS NULL AND used_at < ? ORDER BY used_at LIMIT ?"
+STILL_USED = "UPDATE media SET used_at = ? WHERE id = ?"
+FORGET_MEDIA = "UPDATE media SET deleted_at = ? WHERE id = ?"
 ANY_MEDIA = "SELECT min(size_bytes) FROM media WHERE deleted_at IS NULL"
