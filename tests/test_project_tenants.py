@@ -15,8 +15,9 @@ from socialpub.store.models import row_of, row_where, rows_where, the_row
 
 ROOT = Path(__file__).parents[1] / "socialpub"
 OWNED = {
-    "Account", "ApiKey", "Attempt", "Audit", "Batch", "ConnectAttempt", "Device", "Event", "Idempotency", "Intent",
-    "Media", "Notification", "NotificationChannel", "Post", "Profile", "Session", "Usage", "User",
+    "Account", "ApiKey", "Attempt", "Audit", "Batch", "ConnectAttempt", "Device", "Event", "FormerUser", "Idempotency",
+    "Intent", "Invitation", "Media", "Notification", "NotificationChannel", "Post", "Profile", "Session", "Usage",
+    "User",
 }  # fmt: skip
 TABLES = {getattr(models, name)._meta.table_name for name in OWNED}
 STATEMENT = re.compile(r"\b(?:FROM|JOIN|UPDATE)\s+(\w+)")
@@ -51,6 +52,7 @@ KNOWN = {
     "notifications/outbox": {"_record", "look", "soonest"},
     "people/audit": {"purge"},
     "people/limits": {"_find", "keep", "purge"},
+    "people/members": {"_withdraw_all_of"},
     "people/sessions": {"begin", "end", "end_all", "device_of", "_remember"},
     "people/signin": {"_known", "_begin"},
     "people/tenancy": {"_find_key", "key_is_valid", "csrf_tokens"},

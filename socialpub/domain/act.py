@@ -27,6 +27,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 MANAGERS = ("owner", "admin")  # the roles that manage an organization: its accounts, its profiles and its keys
+OWNERS = ("owner",)  # the role that manages its members
 
 
 # --- Verbs -------------------------------------------------------------------------------------------------------
@@ -148,3 +149,8 @@ def _suffices(role: str, needs: tuple[str, ...]) -> bool:
 def manages(scope: Scope) -> bool:
     """Whether whoever asks may manage the organization: what a page shows depends on it."""
     return scope.role in MANAGERS
+
+
+def owns(scope: Scope) -> bool:
+    """Whether whoever asks may manage the organization's members."""
+    return scope.role in OWNERS

@@ -99,6 +99,8 @@ class Session(BaseModel):
     profile = refers_to(Profile, "profile", null=True)  # whose things the pages show; null: everybody's
     proved_at = BigIntegerField(default=0, constraints=[SQL("DEFAULT 0")])  # when the password was last given
     kept = TextField(null=True)  # JSON: the form that was on its way when the session before ended
+    address = TextField(default="", constraints=[SQL("DEFAULT ''")])  # where it signed in from
+    agent = TextField(default="", constraints=[SQL("DEFAULT ''")])  # what the browser calls itself
 
 
 class Device(BaseModel):
@@ -109,6 +111,30 @@ class Device(BaseModel):
     user = refers_to(User, "user", index=True)
     created_at = BigIntegerField()
     ends_at = BigIntegerField(index=True)
+
+
+class Invitation(BaseModel):
+    """Somebody may become a member, by a link that works once; `digest` is the SHA-256 of its token."""
+
+    row: ClassVar[type[rows.InvitationRow]] = rows.InvitationRow
+    id = TextField(primary_key=True)
+    organization = refers_to(Organization, "organization", index=True)
+    email = TextField()
+    role = TextField()
+    digest = TextField(unique=True)
+    invited_by = refers_to(User, "invited_by", index=True)
+    created_at = BigIntegerField()
+    ends_at = BigIntegerField(index=True)
+
+
+class FormerUser(BaseModel):
+    """Somebody who was removed: a name for what they did, for as long as that is remembered."""
+
+    row: ClassVar[type[rows.FormerUserRow]] = rows.FormerUserRow
+    id = TextField(primary_key=True)
+    organization = refers_to(Organization, "organization", index=True)
+    email = TextField()
+    removed_at = BigIntegerField(index=True)
 
 
 class ApiKey(BaseModel):
@@ -652,6 +678,8 @@ TABLES = (
     User,
     Session,
     Device,
+    Invitation,
+    FormerUser,
     ApiKey,
     Account,
     ConnectAttempt,

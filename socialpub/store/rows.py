@@ -84,6 +84,8 @@ class SessionRow(TypedDict):
     profile: str | None
     proved_at: int
     kept: str | None
+    address: str
+    agent: str
 
 
 class DeviceRow(TypedDict):
@@ -91,6 +93,24 @@ class DeviceRow(TypedDict):
     user: str
     created_at: int
     ends_at: int
+
+
+class InvitationRow(TypedDict):
+    id: str
+    organization: str
+    email: str
+    role: str
+    digest: str
+    invited_by: str
+    created_at: int
+    ends_at: int
+
+
+class FormerUserRow(TypedDict):
+    id: str
+    organization: str
+    email: str
+    removed_at: int
 
 
 class ApiKeyRow(TypedDict):

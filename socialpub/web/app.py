@@ -9,7 +9,7 @@ from typing import Any
 from sanic import HTTPResponse
 from sanic.config import Config
 
-from socialpub.domain.act import MANAGERS
+from socialpub.domain.act import MANAGERS, OWNERS
 from socialpub.domain.core.service import Service, width
 from socialpub.domain.engine.engine import Engine
 from socialpub.web import bodies, errors, http
@@ -37,6 +37,7 @@ from socialpub.web.pages import (
     docs,
     health,
     hooks,
+    members,
     metrics,
     overview,
     people,
@@ -135,6 +136,8 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/logout/everywhere", people.logout_everywhere, "page"),
     Route(GET, "/setup/<token:str>", people.setup_form),
     Route(POST, "/setup/<token:str>", people.setup),
+    Route(GET, "/invited/<token:str>", people.invited_form),
+    Route(POST, "/invited/<token:str>", people.join),
     Route(GET, "/connect/<platform:str>", connect.form, "page", before=accounts.before, needs=MANAGERS),
     Route(POST, "/connect/<platform:str>", connect.credentials, "page", before=accounts.before, needs=MANAGERS),
     Route(GET, "/connect/<platform:str>/callback", connect.callback, "page", before=accounts.before, needs=MANAGERS),
@@ -172,6 +175,14 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/profile", settings.choose_profile, "page"),
     Route(GET, "/settings", settings.you, "page"),
     Route(POST, "/settings/zone", settings.choose_zone, "page"),
+    Route(POST, "/settings/password", settings.change_password, "page"),
+    Route(POST, "/settings/sessions/end", settings.end_session, "page"),
+    Route(GET, "/settings/members", members.listing, "page", needs=MANAGERS),
+    Route(POST, "/settings/members", members.invite, "page", needs=OWNERS),
+    Route(GET, "/settings/members/<member_id:str>", members.read, "page", needs=OWNERS),
+    Route(POST, "/settings/members/<member_id:str>", members.change_role, "page", needs=OWNERS),
+    Route(POST, "/settings/members/<member_id:str>/remove", members.remove, "page", needs=OWNERS),
+    Route(POST, "/settings/invitations/<invitation_id:str>/withdraw", members.withdraw, "page", needs=OWNERS),
     Route(GET, "/settings/keys", settings.list_keys, "page", needs=MANAGERS),
     Route(POST, "/settings/keys", settings.mint_key, "page", needs=MANAGERS),
     Route(GET, "/settings/keys/<key_id:str>/revoke", settings.ask_revoke, "page", needs=MANAGERS),

@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from socialpub.base import crypto
+from socialpub.base.errors import ApiError
 from socialpub.domain.core.service import Service
+from socialpub.domain.people import tenancy
 from socialpub.domain.people.actor import Actor, Done
 from socialpub.store.db import Tx
 from socialpub.store.models import Device, Session
@@ -16,6 +18,8 @@ from socialpub.store.models import Device, Session
 SESSION_MS = 24 * 3600 * 1000
 DEVICE_MS = 365 * SESSION_MS
 DEVICES_MAX = 20
+LISTED_MAX = 100
+AGENT_MAX = 300
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,26 @@ class SignedIn:
 
 @dataclass(frozen=True)
 class Browser:
-    """What a browser says beside who signs in: its time zone, and the form that was on its way when a session ended."""
+    """What is known of a browser beside who signs in: its time zone, the form that was on its way when a session
+    ended, where it is, and what it calls itself.
+    """
 
     zone: str | None = None
     kept: str | None = None  # JSON
+    address: str = ""
+    agent: str = ""
+
+
+@dataclass(frozen=True)
+class Open:
+    """A session that is not over, as its owner sees it. `name` stands for it on pages, and opens nothing."""
+
+    name: str
+    address: str
+    agent: str
+    begun_ms: int
+    seen_ms: int
+    here: bool  # it is the one that asks
 
 
 def begin(service: Service, tx: Tx, user: str, device: str | None = None, here: Browser | None = None) -> SignedIn:
@@ -43,7 +63,8 @@ def begin(service: Service, tx: Tx, user: str, device: str | None = None, here: 
     Session.delete().where(Session.ends_at <= now).execute()
     times = {"created_at": now, "seen_at": now, "ends_at": now + SESSION_MS, "proved_at": now}
     there = here or Browser()
-    Session.insert(id=crypto.digest(cookie), user=user, csrf=csrf, zone=there.zone, kept=there.kept, **times).execute()
+    of_it = {"zone": there.zone, "kept": there.kept, "address": there.address, "agent": there.agent[:AGENT_MAX]}
+    Session.insert(id=crypto.digest(cookie), user=user, csrf=csrf, **of_it, **times).execute()
     return SignedIn(cookie, csrf, user, _remember(service, tx, user, device))
 
 
@@ -67,6 +88,42 @@ def leave_everywhere(tx: Tx, who: Actor) -> Done:
     """Every session of the person is over, and no browser is known any more."""
     end_all(tx, who.scope.user)
     return Done({}, subject=who.scope.user)
+
+
+def listed(who: Actor) -> list[Open]:
+    """The sessions of whoever acts that are not over: this one first, then those that were seen last."""
+    scope, now = who.scope, who.service.now_ms
+    query = (
+        Session.select(Session.id, Session.address, Session.agent, Session.created_at, Session.seen_at)
+        .where(Session.user == scope.user, tenancy.is_open(now))
+        .order_by(Session.seen_at.desc())
+        .limit(LISTED_MAX)
+    )
+    found = [
+        Open(_name(id), address, agent, begun, seen, id == scope.session)
+        for id, address, agent, begun, seen in query.tuples()
+    ]
+    return sorted(found, key=lambda session: not session.here)
+
+
+def end_one(tx: Tx, who: Actor, name: str) -> Done:
+    """One of one's own sessions is over; ApiError `not_found`."""
+    mine = [row[0] for row in Session.select(Session.id).where(Session.user == who.scope.user).tuples()]
+    found = next((id for id in mine if _name(id) == name), None)
+    if found is None:
+        raise ApiError("not_found", "This session is over already.")
+    end(tx, found)
+    return Done({}, subject=who.scope.user)
+
+
+def end_others(tx: Tx, who: Actor) -> None:
+    """Every session of whoever acts but this one is over, and no device of theirs is known any more."""
+    Session.delete().where(Session.user == who.scope.user, Session.id != who.scope.session).execute()
+    Device.delete().where(Device.user == who.scope.user).execute()
+
+
+def _name(session: str) -> str:
+    return crypto.digest(f"session {session}")[:32]
 
 
 def end_all(tx: Tx, user: str | None) -> None:

@@ -131,7 +131,7 @@ async def sign_in(
     def begin(tx: Tx) -> SignedIn:
         begun = _begin(service, tx, user, stored, cookie, here)
         if act:
-            audit.record(service, tx, replace(act, user=begun.user), begun.user)
+            audit.record(service, tx, replace(act, organization=_house(begun.user), user=begun.user), begun.user)
         return begun
 
     return await service.write(begin)
@@ -142,20 +142,28 @@ async def prove(who: Actor, throttle: Throttle, password: str, address: str, coo
 
     ApiError `session.proof` without one or with a wrong one, `rate_limited` while slowed down.
     """
-    service = who.service
-    account, stored, device, proved_at = await service.read(lambda: _proof(who, cookie))
-    if is_fresh(proved_at, service.now_ms):
+    proof = await _proof(who, cookie)
+    if is_fresh(proof.proved_at, who.service.now_ms):
         return False
+    await _give(throttle, proof, password, address)
+    return True
+
+
+async def give(who: Actor, throttle: Throttle, password: str, address: str, cookie: str | None = None) -> None:
+    """Whoever acts gives their password, be it that they did so a moment ago; the same ApiErrors."""
+    await _give(throttle, await _proof(who, cookie), password, address)
+
+
+async def _give(throttle: Throttle, proof: _Proof, password: str, address: str) -> None:
     if not password:
         raise refuse("session.proof")
-    names = _names(account, address, device)
+    names = _names(proof.account, address, proof.device)
     try:
-        await asyncio.get_running_loop().run_in_executor(users.hashing, _prove, throttle, names, stored, password)
+        await asyncio.get_running_loop().run_in_executor(users.hashing, _prove, throttle, names, proof.stored, password)
     except ApiError as error:
         if error.code != "unauthenticated":
             raise
         raise refuse("session.proof", "The password is wrong.") from error
-    return True
 
 
 def is_fresh(proved_at: int, now_ms: int) -> bool:
@@ -163,8 +171,21 @@ def is_fresh(proved_at: int, now_ms: int) -> bool:
     return now_ms - proved_at <= FRESH_MS
 
 
-def _proof(who: Actor, cookie: str | None) -> tuple[str, str | None, str | None, int]:
-    """Of a session: the person's account, the password's hash, the device where it is known, and the last proof."""
+@dataclass(frozen=True)
+class _Proof:
+    """Of a session: the person's account, the password's hash, when it was last given, the device where it is known."""
+
+    account: str
+    stored: str | None
+    proved_at: int
+    device: str | None
+
+
+async def _proof(who: Actor, cookie: str | None) -> _Proof:
+    return await who.service.read(lambda: _proof_of(who, cookie))
+
+
+def _proof_of(who: Actor, cookie: str | None) -> _Proof:
     scope = who.scope
     row = (
         Session.select(User.email, User.password, Session.proved_at)
@@ -175,7 +196,8 @@ def _proof(who: Actor, cookie: str | None) -> tuple[str, str | None, str | None,
     )
     if row is None:
         raise ApiError("unauthenticated")
-    return row[0], row[1], sessions.device_of(who.service, scope.user or "", cookie), row[2]
+    account, stored, proved_at = row
+    return _Proof(account, stored, proved_at, sessions.device_of(who.service, scope.user or "", cookie))
 
 
 def _known(service: Service, account: str, cookie: str | None) -> tuple[str, str | None, str | None]:
@@ -213,6 +235,11 @@ def _begin(
     if not User.select().where(User.id == user, User.password == stored).exists():
         raise _refused()
     return sessions.begin(service, tx, user, cookie, here)
+
+
+def _house(user: str) -> str:
+    """The organization of a user."""
+    return str(User.select(User.organization).where(User.id == user).scalar())
 
 
 def _refused() -> ApiError:

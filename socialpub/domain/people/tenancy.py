@@ -91,7 +91,7 @@ def _find_session(digest: str, now: int) -> tuple[str, str, str, str, int] | Non
     query = (
         Session.select(User.id, User.organization, User.role, Session.csrf, Session.seen_at)
         .join(User, on=(Session.user == User.id))
-        .where(Session.id == digest, _is_open(now))
+        .where(Session.id == digest, is_open(now))
     )
     return query.tuples().first()  # type: ignore[no-any-return]
 
@@ -104,8 +104,9 @@ def role_now(session: str, now: int) -> str | None:
 
 def csrf_tokens(user: str, now: int) -> list[str]:
     """The CSRF tokens of somebody's sessions that are not over: a name for each."""
-    return [row[0] for row in Session.select(Session.csrf).where(Session.user == user, _is_open(now)).tuples()]
+    return [row[0] for row in Session.select(Session.csrf).where(Session.user == user, is_open(now)).tuples()]
 
 
-def _is_open(now: int) -> Any:
+def is_open(now: int) -> Any:
+    """The condition of a session that is not over."""
     return (Session.ends_at > now) & (Session.seen_at > now - SESSION_IDLE_MS)

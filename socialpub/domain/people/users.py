@@ -16,7 +16,7 @@ from socialpub.base import crypto
 from socialpub.base.errors import ApiError
 from socialpub.domain.core.service import Service
 from socialpub.domain.people import audit, profiles, sessions
-from socialpub.domain.people.actor import Actor
+from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.people.sessions import Browser, SignedIn
 from socialpub.domain.shapes.common import ORGANIZATION_MAX
 from socialpub.domain.shapes.issues import parse_object
@@ -39,8 +39,13 @@ hashing = ThreadPoolExecutor(2, "hashing")
 def hashed(password: str) -> str:
     """The password's argon2id hash; ApiError for one that is too short or too long. Takes a while: not on the loop."""
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
-        raise _wrong("password", f"A password has {PASSWORD_MIN} to {PASSWORD_MAX} characters.")
+        raise wrong("password", f"A password has {PASSWORD_MIN} to {PASSWORD_MAX} characters.")
     return _hasher.hash(password)
+
+
+async def hashed_aside(password: str) -> str:
+    """The same, in a thread that is there for it."""
+    return await asyncio.get_running_loop().run_in_executor(hashing, hashed, password)
 
 
 def verify(stored: str | None, password: str) -> bool:
@@ -58,18 +63,29 @@ def _nobody() -> str:
 
 def create(tx: Tx, who: Actor, email: str, role: str, password_hash: str) -> dict[str, Any]:
     """`{id, email, role}` of a new user; ApiError `not_found` for the organization, 409 for a taken e-mail address."""
-    address = email.strip().lower()
-    if not _EMAIL.fullmatch(address):
-        raise _wrong("email", "This is not an e-mail address.")
-    if role not in ROLES:
-        raise _wrong("role", f"A role is one of {', '.join(ROLES)}.")
+    address = address_of(email)
+    check_role(role)
     profiles.check_organization(who.scope.organization)
     if User.select().where(User.email == address).exists():
-        raise _wrong("email", "A user with this e-mail address exists.", status=409)
+        raise wrong("email", "A user with this e-mail address exists.", status=409)
     row = {"id": who.service.runtime.ids.uuid(), "email": address, "role": role}
     here = {"organization": who.scope.organization, "created_at": who.service.now_ms}
     User.insert(password=password_hash, **here, **row).execute()
     return row
+
+
+def address_of(email: str) -> str:
+    """The e-mail address as it is stored; ApiError for what is none."""
+    address = email.strip().lower()
+    if not _EMAIL.fullmatch(address):
+        raise wrong("email", "This is not an e-mail address.")
+    return address
+
+
+def check_role(role: str) -> None:
+    """ApiError for a role that there is not."""
+    if role not in ROLES:
+        raise wrong("role", f"A role is one of {', '.join(ROLES)}.")
 
 
 def list_users(organization: str | None) -> list[dict[str, Any]]:
@@ -90,7 +106,17 @@ def set_password(tx: Tx, who: Actor, email: str, password_hash: str) -> dict[str
     return dict(row)
 
 
-def _wrong(field: str, message: str, status: int = 400) -> ApiError:
+def change_password(tx: Tx, who: Actor, password_hash: str) -> Done:
+    """Whoever acts has a new password; their other sessions end, and no device of theirs is known any more."""
+    scope = who.scope
+    mine = (User.id == scope.user) & (User.organization == scope.organization)
+    User.update(password=password_hash).where(mine).execute()
+    sessions.end_others(tx, who)
+    return Done({}, subject=scope.user)
+
+
+def wrong(field: str, message: str, status: int = 400) -> ApiError:
+    """What was given for a field of a person cannot be."""
     return ApiError("validation_failed", message, rule=field, status=status)
 
 
@@ -101,9 +127,14 @@ def offer_setup(service: Service) -> str | None:
     """A one-time token for the first owner; None when there are users already."""
     if service.read(lambda: User.select().exists()).result():
         return None
-    token = crypto.base62(int.from_bytes(service.runtime.entropy(32), "big"), 43)
+    token = link_token(service)
     service.setup_digest = crypto.digest(token)
     return token
+
+
+def link_token(service: Service) -> str:
+    """What makes a link that works once: 256 random bits."""
+    return crypto.base62(int.from_bytes(service.runtime.entropy(32), "big"), 43)
 
 
 def setup_is_open(service: Service, token: str) -> bool:
@@ -120,9 +151,9 @@ async def set_up(
     if not setup_is_open(service, token):
         raise ApiError("not_found", "This set-up link has been used, or belongs to an earlier start of the server.")
     if not organization.strip():
-        raise _wrong("organization", "The organization needs a name.")
+        raise wrong("organization", "The organization needs a name.")
     request = parse_object(OrganizationRequest, {"name": organization.strip()[:ORGANIZATION_MAX]})
-    hash_ = await asyncio.get_running_loop().run_in_executor(hashing, hashed, password)
+    hash_ = await hashed_aside(password)
 
     def make(tx: Tx) -> SignedIn:
         if User.select().exists():

@@ -102,6 +102,7 @@ def around(service: Service, pages: Mapping[str, Route], scope: Scope, path: str
         "now_ms": service.now_ms,
         "csrf_token": scope.csrf,
         "manages": act.manages(scope),
+        "owns": act.owns(scope),
         "needs_proof": found is not None and not signin.is_fresh(found.proved_at, service.now_ms),
     }
 
@@ -131,10 +132,20 @@ async def prove(call: Call, form: Mapping[str, str]) -> None:
 
     ApiError `session.proof`, `rate_limited`: show the page again, which has a field for it (`ui.proof`).
     """
-    device = edge.cookie_of(call.service, call.request, edge.DEVICE_COOKIE)
-    address = edge.caller(call.service, call.request)
-    if await signin.prove(call.who, call.engine.throttle, form.get("password", ""), address, device):
+    if await signin.prove(call.who, call.engine.throttle, form.get("password", ""), *_whence(call)):
         await act.do(call.who, sessions.proved)
+
+
+async def give(call: Call, form: Mapping[str, str]) -> None:
+    """The same, be it that they gave it a moment ago: for what only they may do, and nobody who finds their screen."""
+    await signin.give(call.who, call.engine.throttle, form.get("password", ""), *_whence(call))
+    await act.do(call.who, sessions.proved)
+
+
+def _whence(call: Call) -> tuple[str, str | None]:
+    """Where a password is given: the caller's address, and the device where it is known."""
+    device = edge.cookie_of(call.service, call.request, edge.DEVICE_COOKIE)
+    return edge.caller(call.service, call.request), device
 
 
 # --- After a form ------------------------------------------------------------------------------------------------

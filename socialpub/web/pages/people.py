@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from socialpub.base.errors import ApiError
 from socialpub.domain import act
-from socialpub.domain.people import desk, sessions, signin, tenancy, users
+from socialpub.domain.people import desk, members, sessions, signin, tenancy, users
 from socialpub.domain.people.actor import Verb
 from socialpub.domain.people.sessions import Browser, SignedIn
 from socialpub.web import edge, forms
@@ -60,12 +60,14 @@ async def login(call: Call) -> Reply:
 async def _sign_in(call: Call, email: str, form: dict[str, str]) -> SignedIn:
     address = edge.caller(call.service, call.request)
     device = edge.cookie_of(call.service, call.request, edge.DEVICE_COOKIE)
-    password, here = form.get("password", ""), _browser(form)
+    password, here = form.get("password", ""), _browser(call, form)
     return await signin.sign_in(call.service, call.engine.throttle, email, password, address, device, call.act, here)
 
 
-def _browser(form: dict[str, str]) -> Browser:
-    return Browser(desk.known_zone(form.get("zone")), forms.was_kept(form.get("kept", "")))
+def _browser(call: Call, form: dict[str, str]) -> Browser:
+    agent = call.request.headers.get("user-agent", "")
+    where = ascii(edge.caller(call.service, call.request))[1:-1]
+    return Browser(desk.known_zone(form.get("zone")), forms.was_kept(form.get("kept", "")), where, agent)
 
 
 async def logout(call: Call) -> Reply:
@@ -125,12 +127,49 @@ async def setup(call: Call) -> Reply:
             organization,
             email,
             form.get("password", ""),
-            _browser(form),
+            _browser(call, form),
         )
     except ApiError as error:
         if error.code != "validation_failed":
             raise
         return _setup_page(call, {"organization": organization, "email": email}, error.message, error.status)
+    call.request.ctx.scope = tenancy.Scope("", user=signed_in.user)  # for the log
+    return see("/", *_cookies(call, signed_in))
+
+
+# --- Invitations -------------------------------------------------------------------------------------------------
+
+
+async def invited_form(call: Call) -> Reply:
+    """GET /invited/{token}: who invites whom."""
+    return await _invited_page(call)
+
+
+async def _invited_page(call: Call, problem: str = "", status: int = 200) -> Reply:
+    token = call.path_value("token")
+    invited = await call.service.read(lambda: members.invited(call.service, token))
+    form_token, cookies = _form_token(call)
+    return page(
+        "people/invited.html",
+        status,
+        cookies,
+        csrf_token=form_token,
+        problem=problem,
+        least=users.PASSWORD_MIN,
+        invited=invited,
+    )
+
+
+async def join(call: Call) -> Reply:
+    """POST /invited/{token}: `password`."""
+    form = forms.checked(call, edge.cookie_of(call.service, call.request, LOGIN_COOKIE))
+    here = _browser(call, form)
+    try:
+        signed_in = await members.accept(call.who, call.path_value("token"), form.get("password", ""), here)
+    except ApiError as error:
+        if error.code != "validation_failed":
+            raise
+        return await _invited_page(call, error.message, error.status)
     call.request.ctx.scope = tenancy.Scope("", user=signed_in.user)  # for the log
     return see("/", *_cookies(call, signed_in))
 

@@ -1,4 +1,4 @@
-"""The settings: how somebody has the dashboard set up, the organization's profiles, and its API keys."""
+"""The settings: how somebody has the dashboard set up and signs in, the organization's profiles, and its API keys."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from typing import Any
 
 from socialpub.base.errors import ApiError
 from socialpub.domain import act
-from socialpub.domain.people import desk, keys, profiles, tenancy
+from socialpub.domain.people import desk, keys, profiles, sessions, tenancy, users
 from socialpub.domain.people.desk import Desk
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import ProfileRequest
 from socialpub.web import forms
 from socialpub.web.http import Call, Reply
-from socialpub.web.pages.inside import prove, see, show, tell
+from socialpub.web.pages import agents
+from socialpub.web.pages.inside import give, prove, see, show, tell
 
-KEYS, PROFILES = "/settings/keys", "/settings/profiles"
+YOU, KEYS, PROFILES = "/settings", "/settings/keys", "/settings/profiles"
 
 # --- You ---------------------------------------------------------------------------------------------------------
 
@@ -29,14 +30,43 @@ async def choose_profile(call: Call) -> Reply:
 
 async def you(call: Call) -> Reply:
     """GET /settings."""
+    return await _you(call)
+
+
+async def _you(call: Call, problem: str = "", status: int = 200) -> Reply:
+    def read(_: Desk) -> dict[str, Any]:
+        return {"sessions": [(each, agents.words(each.agent)) for each in sessions.listed(call.who)]}
+
     zones = [("", "that of my browser"), *((name, name) for name in desk.zones())]
-    return await show(call, "settings/you.html", zones=zones)
+    least = users.PASSWORD_MIN
+    return await show(call, "settings/you.html", read, status=status, problem=problem, zones=zones, least=least)
 
 
 async def choose_zone(call: Call) -> Reply:
     """POST /settings/zone."""
     await act.do(call.who, desk.choose_zone, forms.fields(call).get("zone") or None)
-    return tell(call, "/settings", "Times are shown in this time zone from now on.")
+    return tell(call, YOU, "Times are shown in this time zone from now on.")
+
+
+async def change_password(call: Call) -> Reply:
+    """POST /settings/password: `password`, which counts now, and `new_password`."""
+    form = forms.fields(call)
+    try:
+        await give(call, form)
+        hash_ = await users.hashed_aside(form.get("new_password", ""))
+        await act.do(call.who, users.change_password, hash_)
+    except ApiError as error:
+        return await _you(call, _shown(error), error.status)
+    return tell(call, YOU, "You have a new password. Every other session is signed out.")
+
+
+async def end_session(call: Call) -> Reply:
+    """POST /settings/sessions/end: `session`, its name."""
+    try:
+        await act.do(call.who, sessions.end_one, forms.fields(call).get("session", ""))
+    except ApiError as error:
+        return tell(call, YOU, _shown(error), good=False)
+    return tell(call, YOU, "That session is signed out.")
 
 
 # --- API keys ----------------------------------------------------------------------------------------------------

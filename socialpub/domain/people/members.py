@@ -1,0 +1,242 @@
+"""Members of an organization: who they are, inviting and removing them, and what each may do.
+
+Somebody is invited by a link that works once. Its token is with whoever has the link; here is its digest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from typing_extensions import TypedDict
+
+from socialpub.base import crypto
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
+from socialpub.domain.core.service import Service
+from socialpub.domain.people import audit, sessions, users
+from socialpub.domain.people.actor import Actor, Done
+from socialpub.domain.people.sessions import Browser, SignedIn
+from socialpub.domain.people.tenancy import Scope
+from socialpub.store.db import Tx
+from socialpub.store.models import FormerUser, Invitation, Organization, User
+from socialpub.store.rows import UserRow
+
+INVITED_MS = 7 * 24 * 3600 * 1000
+OPEN_MAX = 20
+LISTED_MAX = 500
+
+
+class MemberBody(TypedDict):
+    """A member as the pages show them."""
+
+    id: str
+    email: str
+    role: str
+    createdAt: str
+
+
+class InvitationBody(TypedDict):
+    """An open invitation as the pages show it."""
+
+    id: str
+    email: str
+    role: str
+    invitedBy: str
+    endsAt: str
+
+
+class NewInvitationBody(TypedDict):
+    """The same when it is made; with its token, once."""
+
+    id: str
+    email: str
+    role: str
+    token: str
+
+
+class PersonBody(TypedDict):
+    """Whom an act was about."""
+
+    id: str
+    email: str
+    role: str
+
+
+@dataclass(frozen=True)
+class Invited:
+    """What somebody reads who opens the link of an invitation."""
+
+    organization: str
+    email: str
+    role: str
+
+
+# --- Who they are ------------------------------------------------------------------------------------------------
+
+
+def listed(scope: Scope) -> list[MemberBody]:
+    """The members of the organization, oldest first."""
+    query = User.select(User.id, User.email, User.role, User.created_at).where(User.organization == scope.organization)
+    rows = query.order_by(User.created_at, User.id).limit(LISTED_MAX).tuples()
+    return [{"id": id, "email": email, "role": role, "createdAt": iso(at)} for id, email, role, at in rows]
+
+
+def one(scope: Scope, member: str) -> MemberBody:
+    """A member of the organization; ApiError `not_found`."""
+    row = _find(scope, member)
+    return {"id": row["id"], "email": row["email"], "role": row["role"], "createdAt": iso(row["created_at"])}
+
+
+def is_last_owner(scope: Scope, member: str) -> bool:
+    """Whether the organization would be without an owner if this member were none."""
+    query = User.select(User.id).where(User.organization == scope.organization, User.role == "owner").limit(2)
+    return [row[0] for row in query.tuples()] == [member]
+
+
+def _find(scope: Scope, member: str) -> UserRow:
+    row: UserRow | None = (
+        User.select().where(User.id == member, User.organization == scope.organization).dicts().first()
+    )
+    if row is None:
+        raise ApiError("not_found", "There is no member with this id.")
+    return row
+
+
+# --- Inviting ----------------------------------------------------------------------------------------------------
+
+
+def invite(tx: Tx, who: Actor, email: str, role: str) -> Done:
+    """`{id, email, role, token}` of a new invitation, in place of one for the same address. The token is shown once.
+
+    ApiError `validation_failed`: a wrong address or role, a member already (409), too many are open (409).
+    """
+    service, organization, now = who.service, who.scope.organization, who.service.now_ms
+    address = users.address_of(email)
+    users.check_role(role)
+    if User.select().where(User.email == address, User.organization == organization).exists():
+        raise users.wrong("email", "This is a member already.", status=409)
+    Invitation.delete().where(Invitation.ends_at <= now).execute()
+    Invitation.delete().where(Invitation.organization == organization, Invitation.email == address).execute()
+    if Invitation.select().where(Invitation.organization == organization).count() >= OPEN_MAX:
+        raise users.wrong("email", f"{OPEN_MAX} invitations are open. Withdraw one first.", status=409)
+    token = users.link_token(service)
+    made: NewInvitationBody = {"id": service.runtime.ids.uuid(), "email": address, "role": role, "token": token}
+    Invitation.insert(
+        id=made["id"],
+        organization=organization,
+        email=address,
+        role=role,
+        digest=crypto.digest(token),
+        invited_by=who.scope.user,
+        created_at=now,
+        ends_at=now + INVITED_MS,
+    ).execute()
+    return Done(made, 201, secret=True)
+
+
+def invitations(scope: Scope, now: int) -> list[InvitationBody]:
+    """The open invitations of the organization, newest first."""
+    query = (
+        Invitation.select(Invitation.id, Invitation.email, Invitation.role, User.email, Invitation.ends_at)
+        .join(User, on=(Invitation.invited_by == User.id))
+        .where(Invitation.organization == scope.organization, Invitation.ends_at > now)
+        .order_by(Invitation.created_at.desc(), Invitation.id.desc())
+        .limit(OPEN_MAX)
+    )
+    return [
+        {"id": id, "email": email, "role": role, "invitedBy": by, "endsAt": iso(at)}
+        for id, email, role, by, at in query.tuples()
+    ]
+
+
+def withdraw(tx: Tx, who: Actor, invitation: str) -> Done:
+    """The link works no more; ApiError `not_found`."""
+    mine = (Invitation.id == invitation) & (Invitation.organization == who.scope.organization)
+    if not Invitation.delete().where(mine).execute():
+        raise ApiError("not_found", "There is no open invitation with this id.")
+    return Done({}, subject=invitation)
+
+
+# --- Becoming one ------------------------------------------------------------------------------------------------
+
+
+def invited(service: Service, token: str) -> Invited:
+    """Where an invitation leads; ApiError `not_found` once it was used, withdrawn or is over."""
+    query = (
+        Invitation.select(Organization.name, Invitation.email, Invitation.role)
+        .join(Organization, on=(Invitation.organization == Organization.id))
+        .where(Invitation.digest == crypto.digest(token), Invitation.ends_at > service.now_ms)
+    )
+    row = query.tuples().first()
+    if row is None:
+        raise _over()
+    return Invited(*row)
+
+
+async def accept(who: Actor, token: str, password: str, here: Browser | None = None) -> SignedIn:
+    """Become a member, once, and be signed in; ApiError `not_found`, or `validation_failed` for the password."""
+    service = who.service
+    await service.read(lambda: invited(service, token))
+    hash_ = await users.hashed_aside(password)
+
+    def join(tx: Tx) -> SignedIn:
+        organization, email, role = _used(tx, service, token)
+        user = users.create(tx, who.within(organization), email, role, hash_)["id"]
+        audit.record(service, tx, replace(who.act, organization=organization, user=user), user)
+        return sessions.begin(service, tx, user, here=here)
+
+    return await service.write(join)
+
+
+def _used(tx: Tx, service: Service, token: str) -> tuple[str, str, str]:
+    """Organization, address and role of an invitation, which is gone now."""
+    mine = (Invitation.digest == crypto.digest(token)) & (Invitation.ends_at > service.now_ms)
+    row = Invitation.select(Invitation.organization, Invitation.email, Invitation.role).where(mine).tuples().first()
+    if row is None:
+        raise _over()
+    Invitation.delete().where(mine).execute()
+    return row[0], row[1], row[2]
+
+
+def _over() -> ApiError:
+    return ApiError(
+        "not_found",
+        "This invitation has been used or withdrawn, or is older than a week.",
+        remediation="Ask an owner of the organization for a new one.",
+    )
+
+
+# --- What they may do, and their end -------------------------------------------------------------------------------
+
+
+def change_role(tx: Tx, who: Actor, member: str, role: str) -> PersonBody:
+    """The member with another role, from their next request on; ApiError `not_found`, 409 for the last owner."""
+    row = _find(who.scope, member)
+    users.check_role(role)
+    if role != "owner":
+        _check_owner_stays(who.scope, member)
+        _withdraw_all_of(tx, member)
+    User.update(role=role).where(User.id == member, User.organization == who.scope.organization).execute()
+    return {"id": member, "email": row["email"], "role": role}
+
+
+def remove(tx: Tx, who: Actor, member: str) -> PersonBody:
+    """A member is one no longer: their sessions are over at once. ApiError `not_found`, 409 for the last owner."""
+    row = _find(who.scope, member)
+    _check_owner_stays(who.scope, member)
+    _withdraw_all_of(tx, member)
+    sessions.end_all(tx, member)
+    organization, now = who.scope.organization, who.service.now_ms
+    FormerUser.insert(id=member, organization=organization, email=row["email"], removed_at=now).execute()
+    User.delete().where(User.id == member, User.organization == organization).execute()
+    return {"id": member, "email": row["email"], "role": row["role"]}
+
+
+def _check_owner_stays(scope: Scope, member: str) -> None:
+    if is_last_owner(scope, member):
+        raise users.wrong("role", "This is the last owner. Make somebody else an owner first.", status=409)
+
+
+def _withdraw_all_of(tx: Tx, member: str) -> None:
+    """Whoever may not invite any more has no invitations open either."""
+    Invitation.delete().where(Invitation.invited_by == member).execute()

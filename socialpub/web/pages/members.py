@@ -1,0 +1,104 @@
+"""The members of the organization: who they are, inviting them, what each may do, and removing them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from socialpub.base.errors import ApiError
+from socialpub.domain import act
+from socialpub.domain.people import members
+from socialpub.domain.people.desk import Desk
+from socialpub.web import forms
+from socialpub.web.http import Call, Reply
+from socialpub.web.pages.inside import prove, see, show, tell
+
+MEMBERS = "/settings/members"
+ROLES = {
+    "owner": "Owner: everything, and who is a member",
+    "admin": "Admin: accounts, keys, profiles and webhooks too",
+    "member": "Member: sees and writes posts",
+}
+
+
+async def listing(call: Call) -> Reply:
+    """GET /settings/members."""
+    return await _listing(call)
+
+
+async def _listing(call: Call, form: dict[str, str] | None = None, problem: str = "", status: int = 200) -> Reply:
+    def read(_: Desk) -> dict[str, Any]:
+        return {
+            "members": members.listed(call.scope),
+            "invitations": members.invitations(call.scope, call.service.now_ms),
+            **({"filled": form} if form else {}),
+        }
+
+    roles = list(reversed(ROLES.items()))
+    return await show(
+        call, "settings/members.html", read, status=status, problem=problem, roles=roles, me=call.scope.user
+    )
+
+
+async def invite(call: Call) -> Reply:
+    """POST /settings/members: the page that is seen next shows the link, once."""
+    form = forms.fields(call)
+    try:
+        await prove(call, form)
+        made = await act.do(call.who, members.invite, form.get("email", ""), form.get("role", ""))
+    except ApiError as error:
+        return await _listing(call, form, _shown(error), error.status)
+    words = f"Send this link to {made['email']}. It works once, within a week, for whoever has it."
+    return tell(call, MEMBERS, words, secret=f"{call.service.base_url}/invited/{made['token']}")
+
+
+async def withdraw(call: Call) -> Reply:
+    """POST /settings/invitations/{id}/withdraw."""
+    await act.do(call.who, members.withdraw, call.path_value("invitation_id"))
+    return tell(call, MEMBERS, "The invitation is withdrawn. Its link works no more.")
+
+
+async def read(call: Call) -> Reply:
+    """GET /settings/members/{id}: their role, and removing them."""
+    return await _read(call)
+
+
+async def _read(call: Call, problem: str = "", status: int = 200) -> Reply:
+    member = call.path_value("member_id")
+
+    def look(_: Desk) -> dict[str, Any]:
+        return {"member": members.one(call.scope, member), "last": members.is_last_owner(call.scope, member)}
+
+    roles, mine = list(ROLES.items()), member == call.scope.user
+    return await show(call, "settings/member.html", look, status=status, problem=problem, roles=roles, mine=mine)
+
+
+async def change_role(call: Call) -> Reply:
+    """POST /settings/members/{id}."""
+    form = forms.fields(call)
+    try:
+        await prove(call, form)
+        made = await act.do(call.who, members.change_role, call.path_value("member_id"), form.get("role", ""))
+    except ApiError as error:
+        return await _read(call, _shown(error), error.status)
+    if call.path_value("member_id") == call.scope.user:
+        return see("/settings")  # where whatever they are now may look
+    return tell(call, MEMBERS, f"{made['email']} has the role {made['role']} now.")
+
+
+async def remove(call: Call) -> Reply:
+    """POST /settings/members/{id}/remove."""
+    try:
+        await prove(call, forms.fields(call))
+        made = await act.do(call.who, members.remove, call.path_value("member_id"))
+    except ApiError as error:
+        return await _read(call, _shown(error), error.status)
+    return tell(call, MEMBERS, f"{made['email']} is no member any more, and signed out everywhere.")
+
+
+def _shown(error: ApiError) -> str:
+    """What was wrong, for the page again; what is no matter of the form is raised on."""
+    if error.code in ("unauthenticated", "not_found") or (
+        error.code == "unauthorized" and error.rule != "session.proof"
+    ):
+        raise error
+    return error.message

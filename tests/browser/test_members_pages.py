@@ -1,0 +1,96 @@
+"""Members and their sessions in a real browser: invited, joined, seeing less, signed out from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from socialpub.store.models import User
+from tests.browser.chromium import Tab, chromium
+from tests.browser.looks import seen
+from tests.kit import Person, Server
+from tests.web.test_signin import EMAIL, PASSWORD, add_user
+
+pytestmark = pytest.mark.browser
+CAROL = "carol.with-a-very-long-name-that-hardly-fits@bakery-on-the-corner.example"
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Tab]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def other(tab: Tab) -> Iterator[Tab]:
+    """A tab in another browser."""
+    browser = tab.page.context.browser
+    assert browser is not None
+    context = browser.new_context(service_workers="block")
+    yield Tab(context.new_page())
+    context.close()
+
+
+def come_in(tab: Tab, server: Server, path: str = "/") -> None:
+    """Alice signs in by clicks, and is there."""
+    tab.page.context.clear_cookies()
+    tab.show(f"{server.url}/login?next={path}", width=1000)
+    tab.fill(email=EMAIL, password=PASSWORD)
+    tab.click("main form button")
+
+
+def test_a_member_is_invited_joins_and_sees_less(server: Server, alice: Person, tab: Tab, other: Tab) -> None:
+    add_user(server, alice, EMAIL, "owner")
+    come_in(tab, server, "/settings/members")
+    seen(tab, "members-alone")
+    tab.fill(email=CAROL, role="member")
+    tab.click("main form.form button")
+    link = tab.text("#copy-secret")
+    seen(tab, "member-invited")
+    tab.reload()
+    assert link not in tab.page.content()
+    other.show(link, width=1000)
+    seen(other, "invitation")
+    other.fill(password=PASSWORD)
+    other.click("main form button")
+    ways = other.ask("[...document.querySelectorAll('nav a')].map((node) => node.textContent)")
+    assert {"Posts", "Settings"} <= set(ways)
+    assert "Webhooks" not in ways
+    other.click("nav a[href='/settings']")
+    assert "API keys" not in other.page.content()
+    other.show(link, width=1000)
+    assert "has been used" in other.text("main")
+    other.complaints.clear()
+    tab.reload()
+    tab.click(f"tbody tr:has-text('{CAROL}') a")
+    seen(tab, "member")
+    tab.fill(role="admin")
+    tab.click("main form.form button")
+    other.show(f"{server.url}/settings/keys", width=1000)
+    assert "API keys" in other.text("main")
+    tab.click(f"tbody tr:has-text('{CAROL}') a")
+    tab.click("button.danger")
+    assert [row["email"] for row in server.rows(User)] == [EMAIL]
+    other.reload()
+    assert other.ask("location.pathname") == "/login"
+
+
+def test_a_session_is_ended_from_another_browser_and_the_password_changed(
+    server: Server, alice: Person, tab: Tab, other: Tab
+) -> None:
+    add_user(server, alice, EMAIL, "owner")
+    come_in(other, server)
+    come_in(tab, server, "/settings")
+    assert "Chrome on Linux" in tab.text("tbody")
+    seen(tab, "settings-sessions")
+    tab.click("form[action='/settings/sessions/end'] button")
+    assert "signed out" in tab.text(".notice")
+    other.reload()
+    assert other.ask("location.pathname") == "/login"
+    tab.page.locator("#password-now").fill(PASSWORD)
+    tab.fill(new_password="another long password")
+    tab.click("form[action='/settings/password'] button")
+    assert "new password" in tab.text(".notice")
+    tab.click("main form[action='/logout/everywhere'] button")
+    assert tab.ask("location.pathname") == "/login"
