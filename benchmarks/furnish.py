@@ -13,13 +13,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from socialpub.commands import admin
+from socialpub.commands import admin, serve
 
 
 def main() -> None:
     asked: list[tuple[list[str], str]] = json.load(sys.stdin)
     parse, answers = _parser(), []
-    service = admin.start_service(admin.settings_of(parse(asked[0][0])))  # type: ignore[attr-defined]
+    service = serve.start_service(serve.settings_of(parse(asked[0][0])))
     admin.opened = lambda _: contextlib.nullcontext(service)  # type: ignore[assignment,return-value]
     try:
         for arguments, given in asked:
@@ -28,7 +28,7 @@ def main() -> None:
             with contextlib.redirect_stdout(sys.stderr):
                 answers.append(options.run(options))
     finally:
-        admin.close_service(service)  # type: ignore[attr-defined]
+        serve.close_service(service)  # type: ignore[attr-defined]
     print(json.dumps(answers))
 
 

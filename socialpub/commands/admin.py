@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import click
@@ -15,7 +16,7 @@ from pydantic.alias_generators import to_camel
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.commands.parts import Options
-from socialpub.commands.serve import make_private, settings_of, start_service
+from socialpub.commands.serve import RefusedError, join_service, make_private, older, only_server, settings_of
 from socialpub.domain import act
 from socialpub.domain.accounts import accounts, connect
 from socialpub.domain.accounts.connect import Offer
@@ -31,6 +32,8 @@ from socialpub.domain.shapes.keys import KeyBody, KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileBody, ProfileRequest
 from socialpub.platforms.contract import Connected, Identity, Tokens
 from socialpub.store import db
+from socialpub.store.locks import is_served
+from socialpub.store.migrate import standing
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -41,7 +44,7 @@ def opened(options: Options) -> Iterator[Service]:
     """The service over the configured database, for one command."""
     settings = settings_of(options)
     with copies.changed_by_us(settings):
-        service = start_service(settings)
+        service = join_service(settings)
         try:
             yield service
         finally:
@@ -73,12 +76,22 @@ def _known(organization: str | None) -> str | None:
 
 
 def migrate(options: Options) -> dict[str, Any]:
-    """`{from, to, applied}`."""
+    """`{from, to, applied}`; RefusedError beside a server, where there is something to do."""
     settings = settings_of(options)
     make_private(settings)
-    with copies.changed_by_us(settings):
+    with contextlib.ExitStack() as held, copies.changed_by_us(settings):
+        if _is_behind(settings.database_path):
+            held.enter_context(only_server(settings))  # none may begin meanwhile
         before, after, applied = db.migrate(settings.database_path)
     return {"from": before, "to": after, "applied": applied}
+
+
+def _is_behind(path: Path) -> bool:
+    """Whether there is something to migrate; RefusedError where a server runs on what an older socialpub wrote."""
+    there, lacking = standing(path) if path.exists() else (0, 1)
+    if there and lacking and is_served(path):
+        raise RefusedError(older(path, lacking))
+    return bool(lacking)
 
 
 def org_create(options: Options) -> Body:

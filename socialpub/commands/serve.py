@@ -29,8 +29,8 @@ from socialpub.domain.core.service import Service, close_service, open_service
 from socialpub.domain.engine.engine import Engine
 from socialpub.domain.media import files
 from socialpub.domain.people import users
-from socialpub.store import db, models
-from socialpub.store.locks import ServeLock, StartError, all_files, check_access, check_names, damaged
+from socialpub.store import db, integrity, migrate, models
+from socialpub.store.locks import ServeLock, StartError, all_files, check_access, check_names, damaged, is_served
 from socialpub.web.app import build_app
 from socialpub.web.server import Life, running, until_signal
 
@@ -177,15 +177,7 @@ def bind(settings: Settings) -> tuple[socket.socket, Settings]:
 
 def start_service(settings: Settings, where: Host | None = None) -> Service:
     """A service over the migrated database, with its keys; StartError or ConfigError says what is in the way."""
-    try:
-        settings.data_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StartError(f"{settings.data_dir}: the data directory cannot be made: {troubles.why(error)}") from error
-    path = settings.database_path
-    make_private(settings)
-    copies.check_files(settings)
-    check_names(path)
-    check_access(path)
+    path = _in_order(settings)
     owed, needed = _looked_at(settings) if path.exists() else (None, set())
     if needed:
         load_vault(settings, needed=needed)  # before anything is written
@@ -198,6 +190,52 @@ def start_service(settings: Settings, where: Host | None = None) -> Service:
     _check_folders(service)
     service.owed = owed
     return service
+
+
+def join_service(settings: Settings) -> Service:
+    """The same for a command, which may stand beside a running server: nothing is migrated, and of the file no more is
+    looked at than what everything depends on. Without a database, a new one.
+
+    RefusedError for a file of an older socialpub: a server of that version may be running on it.
+    """
+    path = _in_order(settings)
+    if not path.exists() or _is_empty(path):
+        return start_service(settings)
+    integrity.check_needed(path)
+    vault = load_vault(settings, needed=_needed_keys(path))
+    models.check_columns(path)
+    service = open_service(Runtime(settings, vault, host=this_host()))
+    _check_folders(service)
+    return service
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether there is nothing in the file yet; RefusedError where an older socialpub wrote it."""
+    there, lacking = migrate.standing(path)
+    if there and lacking:
+        raise RefusedError(older(path, lacking))
+    return not there
+
+
+def older(path: Path, lacking: int) -> str:
+    """What is said of a file that an older socialpub wrote."""
+    wrote = f"{path} was written by an older socialpub: this one knows {lacking} more migrations. Nothing was changed."
+    if is_served(path):
+        return f"{wrote} A server runs on it: stop that one first, or use the commands of its version."
+    return f"{wrote} Make a backup, then bring it to date: socialpub migrate."
+
+
+def _in_order(settings: Settings) -> Path:
+    """The database's path, once its folder is there and its files are ours; StartError for what is in the way."""
+    try:
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StartError(f"{settings.data_dir}: the data directory cannot be made: {troubles.why(error)}") from error
+    make_private(settings)
+    copies.check_files(settings)
+    check_names(settings.database_path)
+    check_access(settings.database_path)
+    return settings.database_path
 
 
 def make_private(settings: Settings) -> None:

@@ -38,8 +38,13 @@ def check_start(path: Path) -> bool:
     if path.stat().st_size <= CHECKED_AT_START:
         check_integrity(path)
         return True
-    _refuse(path, lambda connection: _at_a_glance(connection, path))
+    check_needed(path)
     return False
+
+
+def check_needed(path: Path) -> None:
+    """StartError where the tables that everything depends on are damaged: what a command looks at of any file."""
+    _refuse(path, lambda connection: _at_a_glance(connection, path))
 
 
 def _refuse(path: Path, look: Callable[[sqlite3.Connection], Iterator[list[str]]]) -> None:

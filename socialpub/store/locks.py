@@ -14,6 +14,7 @@ from typing import Any
 from socialpub.base import troubles
 
 LOCK_SECONDS = 5.0
+LOOK_SECONDS = 0.1  # far longer than a command needs to look whether there is a server
 
 
 class StartError(Exception):
@@ -110,7 +111,9 @@ class ServeLock:
     def take(self) -> bool:
         """Whether this process is now the one server of the file."""
         if not try_lock(self._file):
-            return False
+            time.sleep(LOOK_SECONDS)
+            if not try_lock(self._file):
+                return False
         with contextlib.suppress(OSError):  # who holds the lock is only for whoever looks; a disk may be full
             os.ftruncate(self._file.fileno(), 0)
             os.write(self._file.fileno(), f"{os.getpid()}\n".encode())
@@ -118,3 +121,12 @@ class ServeLock:
 
     def release(self) -> None:
         self._file.close()
+
+
+def is_served(database: Path) -> bool:
+    """Whether a server has this file, or just begins to."""
+    lock = _beside(database, ".lock")
+    if not lock.exists():
+        return False
+    with open_lock(lock) as file:
+        return not try_lock(file)

@@ -37,12 +37,18 @@ def migrate(path: Path) -> tuple[str | None, str | None, list[str]]:
 
 def missing(path: Path) -> int:
     """How many migrations the file does not have yet; nothing is changed. StartError as of `migrate`."""
+    return standing(path)[1]
+
+
+def standing(path: Path) -> tuple[int, int]:
+    """How many migrations the file has, and how many it lacks; nothing is changed. StartError as of `migrate`."""
     database = peewee_database(path)
     try:
         database.connect()
         runner = Runner(database, str(shipped("migrations")))
         _refuse_newer(path, runner)
-        return sum(migration.applied is None for migration in runner.status())
+        lacking = [migration.applied is None for migration in runner.status()]
+        return lacking.count(False), lacking.count(True)
     except (peewee.DatabaseError, sqlite3.DatabaseError, OSError) as error:
         raise unusable(path, error) from error
     finally:

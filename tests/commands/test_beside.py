@@ -1,0 +1,93 @@
+"""Administration on a file that is there: it neither migrates nor looks through it, nor joins an older server."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import peewee
+import pytest
+from playhouse.migrations import Runner
+
+from socialpub.base.config import shipped
+from tests.commands.conftest import Process, Run
+from tests.commands.test_process import address
+from tests.commands.test_whole_file import damage, grow
+
+SERVE = ("serve", "--port", "0")
+COMMANDS = [("org", "create", "Acme"), ("org", "list"), ("key", "list"), ("resume",)]
+
+
+@pytest.fixture
+def older(folder: Path) -> Path:
+    """The file of a socialpub that had all migrations but the newest two."""
+    some = folder / "some"
+    shutil.copytree(shipped("migrations"), some, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in sorted(some.glob("*.py"))[-2:]:
+        path.unlink()
+    database = peewee.SqliteDatabase(folder / "socialpub.db", pragmas={"journal_mode": "wal"})
+    with closing(database):
+        Runner(database, str(some)).up()
+    shutil.rmtree(some)
+    return folder / "socialpub.db"
+
+
+def schema(database: Path) -> list[tuple[str]]:
+    with closing(sqlite3.connect(database)) as connection:
+        return connection.execute("SELECT name FROM schema_migration ORDER BY name").fetchall()
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_command_does_not_migrate(run: Run, older: Path, command: tuple[str, ...]) -> None:
+    before = schema(older)
+    ended = run(*command, "--json")
+    assert ended.code == 3
+    assert ended.error["message"] == (
+        "socialpub.db was written by an older socialpub: this one knows 2 more migrations. Nothing was changed. "
+        "Make a backup, then bring it to date: socialpub migrate."
+    )
+    assert schema(older) == before
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, ("migrate",)], ids=" ".join)
+def test_a_command_does_not_run_beside_an_older_server(
+    run: Run, start: Callable[..., Process], folder: Path, command: tuple[str, ...]
+) -> None:
+    server = start(*SERVE)
+    address(server)
+    with closing(sqlite3.connect(folder / "socialpub.db")) as connection, connection:
+        # As the file of an older server, which does not know the newest migration.
+        connection.execute("DELETE FROM schema_migration WHERE name = (SELECT max(name) FROM schema_migration)")
+    before = schema(folder / "socialpub.db")
+    ended = run(*command, "--json")
+    assert ended.code == 3
+    assert ended.error["message"] == (
+        "socialpub.db was written by an older socialpub: this one knows 1 more migrations. Nothing was changed. "
+        "A server runs on it: stop that one first, or use the commands of its version."
+    )
+    assert schema(folder / "socialpub.db") == before
+
+
+def test_a_migration_brings_the_file_to_date_and_commands_go_on(run: Run, older: Path) -> None:
+    assert len(run("migrate", "--json").json["applied"]) == 2
+    assert run("org", "create", "Acme").code == 0
+
+
+def test_where_nothing_is_to_be_done_a_migration_is_no_matter_for_a_server(
+    run: Run, start: Callable[..., Process]
+) -> None:
+    address(start(*SERVE))
+    assert run("migrate", "--json").json["applied"] == []
+
+
+@pytest.mark.parametrize("bytes_", [12_000_000, 40_000_000])
+def test_a_command_does_not_look_through_the_file(run: Run, folder: Path, bytes_: int) -> None:
+    """What is damaged is nothing that it needs; a start of the server, which looks at more, says so."""
+    run("org", "create", "Acme")
+    grow(folder / "socialpub.db", bytes_)
+    damage(folder / "socialpub.db")
+    assert run("org", "create", "Another").code == 0
+    assert [row["name"] for row in run("org", "list", "--json").json] == ["Acme", "Another"]
