@@ -16,6 +16,8 @@ BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _PAIRS = [first + second for first in BASE62 for second in BASE62]
 KEY_RANDOM_CHARS = 43
 KEY_CHECK_CHARS = 6
+KEYS_MAX = 8  # in a key file
+NONCE_AT, NONCE_CHARS = 13, 16  # in a sealed value, counted from 1 as SQL does: v1.<8>.<16>.
 Entropy = Callable[[int], bytes]
 
 
@@ -54,29 +56,64 @@ def read_master_key(text: str) -> MasterKey:
     return MasterKey(raw)
 
 
+def read_master_keys(text: str) -> list[MasterKey]:
+    """The master keys of a key file, one a line: the first seals, every key opens. ValueError as of each."""
+    lines = text.split()
+    if len(lines) > KEYS_MAX:
+        raise ValueError(f"a key file holds at most {KEYS_MAX} master keys")
+    return [read_master_key(line) for line in lines or [""]]
+
+
+def written(keys: Sequence[MasterKey]) -> bytes:
+    """The content of a key file, as `read_master_keys` reads it."""
+    return "".join(base64.b64encode(key.raw).decode() + "\n" for key in keys).encode()
+
+
+def nonce_of(sealed: str) -> str:
+    """What of a sealed value stays when another key seals it anew, and tells it from every other one."""
+    return sealed[NONCE_AT - 1 : NONCE_AT - 1 + NONCE_CHARS]
+
+
 class Vault:
-    """Seals and opens secrets with AES-256-GCM: the first key seals, every key opens.
+    """Seals and opens secrets with AES-256-GCM: one key seals (the first, or what `follow` says), every key opens.
 
     A sealed value is `v1.<key id>.<nonce>.<ciphertext>` (base64url). `place` (table, column, row id) is bound in as
-    associated data, so that a value moved to another row does not open.
+    associated data, so that a value moved to another row does not open. `reread` gives the keys that are there now:
+    they are asked for again where one is needed that is not held, since they may be changed beside a running server.
     """
 
-    def __init__(self, keys: Sequence[MasterKey], entropy: Entropy) -> None:
+    def __init__(
+        self, keys: Sequence[MasterKey], entropy: Entropy, reread: Callable[[], Sequence[MasterKey]] | None = None
+    ) -> None:
         if not keys:
             raise ValueError("a vault needs at least one master key")
-        self._keys = {key.id: AESGCM(key.raw) for key in keys}
-        self._first = keys[0].id
-        self._entropy = entropy
+        self._keys, self._first, self.newest = _ciphers(keys), keys[0].id, keys[0].id
+        self._entropy, self._reread = entropy, reread
         self._signing = hmac.digest(keys[-1].raw, b"socialpub signing v1", "sha256")
 
     @property
     def key_id(self) -> str:
         return self._first
 
+    @property
+    def signing(self) -> bytes:
+        """What `sign` signs with; until `sign_with` says otherwise, it is made of the oldest master key."""
+        return self._signing
+
+    def holds(self, key_id: str) -> bool:
+        return key_id in self._keys
+
+    def follow(self, key_id: str) -> None:
+        """Seal with this key from now on. SealError where it is not there; what reading the keys again raises."""
+        if key_id != self._first:
+            self._find(key_id)
+            self._first = key_id
+
+    def sign_with(self, secret: bytes) -> None:
+        self._signing = secret
+
     def seal(self, secret: bytes, place: tuple[str, str, str]) -> str:
-        nonce = self._entropy(12)
-        sealed = self._keys[self._first].encrypt(nonce, secret, _place(place))
-        return f"v1.{self._first}.{_b64(nonce)}.{_b64(sealed)}"
+        return self._sealed(self._entropy(12), secret, place)
 
     def open(self, sealed: str, place: tuple[str, str, str]) -> bytes:
         """The secret; SealError when the key is not held, or the value is not the one sealed for `place`."""
@@ -84,15 +121,37 @@ class Vault:
             version, key_id, nonce, data = sealed.split(".")
             if version != "v1":
                 raise SealError("an unknown version of sealed value")
-            return self._keys[key_id].decrypt(_unb64(nonce), _unb64(data), _place(place))
-        except KeyError as error:
-            raise SealError("sealed with a master key that this server does not have") from error
+            return self._find(key_id).decrypt(_unb64(nonce), _unb64(data), _place(place))
+        except OSError as error:
+            raise SealError("the master keys cannot be read") from error
         except (ValueError, InvalidTag) as error:
             raise SealError("a sealed value does not belong to its row, or was changed") from error
+
+    def seal_anew(self, sealed: str, place: tuple[str, str, str]) -> str:
+        """The same secret under the key that seals now, with the nonce that it had; SealError as `open`.
+
+        No two keys share their nonces, and whoever has seen the old value knows the new one by it (`nonce_of`).
+        """
+        return self._sealed(_unb64(sealed.split(".")[2]), self.open(sealed, place), place)
 
     def sign(self, purpose: str, data: bytes) -> bytes:
         """A 32-byte MAC for things that come back to us (cursors, media addresses)."""
         return hmac.digest(self._signing, purpose.encode() + b"\0" + data, "sha256")
+
+    def _sealed(self, nonce: bytes, secret: bytes, place: tuple[str, str, str]) -> str:
+        key_id = self._first
+        return f"v1.{key_id}.{_b64(nonce)}.{_b64(self._keys[key_id].encrypt(nonce, secret, _place(place)))}"
+
+    def _find(self, key_id: str) -> AESGCM:
+        if key_id not in self._keys and self._reread:
+            self._keys = self._keys | _ciphers(self._reread())
+        if key_id not in self._keys:
+            raise SealError("sealed with a master key that this server does not have")
+        return self._keys[key_id]
+
+
+def _ciphers(keys: Sequence[MasterKey]) -> dict[str, AESGCM]:
+    return {key.id: AESGCM(key.raw) for key in keys}
 
 
 def _place(place: tuple[str, str, str]) -> bytes:

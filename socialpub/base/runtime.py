@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import os
 import secrets
@@ -103,12 +102,20 @@ def load_vault(
     named = settings.security.encryption_keys
     try:
         keys = [crypto.read_master_key(text) for text in named]
-        keys = keys or [_key_from_file(settings.key_file, entropy, make=not needed)]
+        keys = keys or _keys_from_file(settings.key_file, entropy, make=not needed)
         _check_needed(keys, needed)
     except ValueError as error:
         where = "security.encryption_keys" if named else str(settings.key_file)
         raise config.ConfigError(f"{where}: {error}") from error
-    return crypto.Vault(keys, entropy)
+    return crypto.Vault(keys, entropy, None if named else functools.partial(held_in, settings.key_file))
+
+
+def held_in(key_file: Path) -> list[crypto.MasterKey]:
+    """The keys of a key file that is there; OSError where it cannot be read, or holds no keys."""
+    try:
+        return crypto.read_master_keys(key_file.read_text(encoding="ascii", errors="replace"))
+    except ValueError as error:
+        raise OSError(f"{key_file}: {error}") from error
 
 
 def _check_needed(keys: Collection[crypto.MasterKey], needed: Collection[str]) -> None:
@@ -122,41 +129,44 @@ def _check_needed(keys: Collection[crypto.MasterKey], needed: Collection[str]) -
         )
 
 
-def key_trouble(settings: config.Settings, vault: crypto.Vault) -> str | None:
-    """Why the next start could not open what this one seals, in words without a path; None where it could."""
+def key_trouble(settings: config.Settings, needed: str) -> str | None:
+    """Why the next start could not open what this one seals (with the key `needed`), in words without a path; None
+    where it could.
+    """
     if settings.security.encryption_keys:
         return None
     try:
-        key = crypto.read_master_key(settings.key_file.read_text(encoding="ascii", errors="replace"))
+        text = settings.key_file.read_text(encoding="ascii", errors="replace")
+        held = {key.id for key in crypto.read_master_keys(text)}
     except FileNotFoundError:
         return "the key file is gone"
     except OSError as error:
         return f"the key file cannot be read: {troubles.why(error)}"
     except ValueError:
         return "the key file holds no key"
-    return None if key.id == vault.key_id else "the key file holds another key"
+    return None if needed in held else "the key file holds another key"
 
 
-def _key_from_file(path: Path, entropy: crypto.Entropy, make: bool) -> crypto.MasterKey:
+def _keys_from_file(path: Path, entropy: crypto.Entropy, make: bool) -> list[crypto.MasterKey]:
     try:
-        return _read_key(path, entropy, make)
+        return _read_keys(path, entropy, make)
     except OSError as error:
         raise ValueError(f"the key file cannot be used: {troubles.why_not(path) or troubles.why(error)}") from error
 
 
-def _read_key(path: Path, entropy: crypto.Entropy, make: bool) -> crypto.MasterKey:
+def _read_keys(path: Path, entropy: crypto.Entropy, make: bool) -> list[crypto.MasterKey]:
     if not path.exists():
         if not make:
             raise ValueError("the key file is missing; restore it from your backup, secrets cannot be read without it")
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as file:
-            file.write(base64.b64encode(entropy(32)).decode() + "\n")
+            file.write(crypto.written([crypto.MasterKey(entropy(32))]).decode())
             file.flush()
             os.fsync(file.fileno())
     if path.stat().st_mode & 0o077:
         raise ValueError("the key file can be read by other users; run: chmod 600 " + str(path))
-    return crypto.read_master_key(path.read_text(encoding="ascii", errors="replace"))
+    return crypto.read_master_keys(path.read_text(encoding="ascii", errors="replace"))
 
 
 @overload

@@ -29,7 +29,7 @@ def backup(options: Options) -> dict[str, Any]:
         database = db.Database(settings.database_path).open()
         try:
             made = taking.take(
-                database, settings, options.file, SystemClock().now_ms(), _told(options), with_key=options.with_keys
+                database, settings, options.file, SystemClock().now_ms(), told(options), with_key=options.with_keys
             )
         finally:
             database.close()
@@ -38,7 +38,7 @@ def backup(options: Options) -> dict[str, Any]:
 
 def verify(options: Options) -> dict[str, Any]:
     """The same of a backup that is there, after reading everything in it."""
-    found = checking.check(options.file, _told(options))
+    found = checking.check(options.file, told(options))
     return _shown(options, options.file, found.size, found.sha256, found.manifest, found.problems)
 
 
@@ -52,7 +52,7 @@ def restore(options: Options) -> dict[str, Any]:
                 f"{there} is there already, and a restore writes over nothing. Move it away with what lies beside it, "
                 "or name other places: --database FILE --data-dir DIR"
             )
-        restored = restoring.restore(settings, options.file, _told(options))
+        restored = restoring.restore(settings, options.file, told(options))
     keys, late = _looked_at(settings)
     return {
         "database": str(restored.database),
@@ -95,7 +95,7 @@ def _shown(
     }
 
 
-def _told(options: Options) -> Callable[[str, int, int], None]:
+def told(options: Options) -> Callable[[str, int, int], None]:
     """A bar for whoever watches; nothing for programs."""
     if options.json or not sys.stderr.isatty():
         return lambda what, done, total: None

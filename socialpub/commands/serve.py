@@ -187,6 +187,7 @@ def start_service(settings: Settings, where: Host | None = None) -> Service:
         log.warning("made a new database at %s", path.resolve())
     models.check_columns(path)
     service = open_service(Runtime(settings, load_vault(settings, needed=needed), host=where or this_host()))
+    service.db.guard = lambda: instance.follow_key(service)
     _check_folders(service)
     service.owed = owed
     return service
@@ -202,9 +203,10 @@ def join_service(settings: Settings) -> Service:
     if not path.exists() or _is_empty(path):
         return start_service(settings)
     integrity.check_needed(path)
-    vault = load_vault(settings, needed=_needed_keys(path))
+    vault = load_vault(settings, needed=needed_keys(path))
     models.check_columns(path)
     service = open_service(Runtime(settings, vault, host=this_host()))
+    service.db.guard = lambda: instance.follow_key(service)
     _check_folders(service)
     return service
 
@@ -263,10 +265,10 @@ def _looked_at(settings: Settings) -> tuple[copies.Owed | None, set[str]]:
     owed, path = copies.owed(settings), settings.database_path
     if db.check_start(path):
         owed = None
-    return owed, _needed_keys(path)
+    return owed, needed_keys(path)
 
 
-def _needed_keys(path: Path) -> set[str]:
+def needed_keys(path: Path) -> set[str]:
     """The ids of the master keys that a database cannot do without; StartError for one that cannot be read."""
     database = db.Database(path).open()
     try:

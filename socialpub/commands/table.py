@@ -31,6 +31,7 @@ def root() -> Group:
         "Publish to social platforms: once, on time, with proof.",
         *_serving(),
         *_keeping(),
+        _master_key(),
         Group(
             "config",
             "the settings file",
@@ -112,6 +113,28 @@ def _keeping() -> Iterator[click.Command]:
         "doctor.doctor",
         "look at all that a server needs, and say what is wrong",
         flag("offline", "only what is on this machine"),
+    )
+
+
+def _master_key() -> Group:
+    return Group(
+        "keys",
+        "the master key, which seals the accounts' tokens and all other secrets",
+        Command(
+            "rotate",
+            "keys.rotate",
+            "a new master key; seals everything anew, beside a running server",
+            act="keys rotate",
+            done="keyId",
+        ),
+        Command(
+            "forget",
+            "keys.forget",
+            "start without a master key that is lost: every account then has to be connected again",
+            flag("yes", "do not ask"),
+            act="keys forget",
+            done="keyId",
+        ),
     )
 
 

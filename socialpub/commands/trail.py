@@ -14,7 +14,7 @@ from socialpub.base import redact
 log = logging.getLogger("socialpub.commands")
 _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 # Never a name, never a secret.
-_NAMED = ("id", "organizationId", "profileId", "platform", "role", "from", "to", "was", "file", "database")
+_NAMED = ("id", "organizationId", "profileId", "platform", "role", "from", "to", "was", "keyId", "file", "database")
 
 
 def tell(act: str, result: Mapping[str, Any]) -> None:

@@ -45,11 +45,12 @@ class Instance(BaseModel):
     mark = TextField(default="")  # {data_dir}/instance.state and outside it, which tells a copied or restored file
     paused = TextField(null=True)  # why; null: publishing
     seen_at = BigIntegerField(default=0)
-    key_id = TextField(null=True)  # of the master key that first sealed something here
+    key_id = TextField(null=True)  # of the master key that seals
     client_key = TextField(null=True)  # sealed: what this server signs with where it is an OAuth client by its address
     uid = TextField(
         default="", constraints=[SQL("DEFAULT ''")]
     )  # of this database, whatever file it is in; a copy that is resumed gets its own
+    signing_key = TextField(null=True)  # sealed: what cursors and addresses of media are signed with
 
 
 class Organization(BaseModel):
@@ -550,6 +551,7 @@ class Idempotency(BaseModel):
 
 
 Idempotency.add_index(Idempotency.index(Idempotency.batch, name="idempotency_open").where(SQL("status IS NULL")))
+Idempotency.add_index(Idempotency.index(Idempotency.id, name="idempotency_sealed").where(SQL("sealed = 1")))
 
 
 class Usage(BaseModel):

@@ -44,6 +44,7 @@ class InstanceRow(TypedDict):
     key_id: str | None
     client_key: str | None
     uid: str
+    signing_key: str | None
 
 
 class OrganizationRow(TypedDict):

@@ -14,6 +14,8 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+from peewee import fn
+
 from socialpub import platforms
 from socialpub.base import crypto, faults, redact
 from socialpub.base.errors import ApiError, Outcome, refuse
@@ -56,6 +58,11 @@ def unpack(packed: dict[str, Any]) -> Tokens:
     return Tokens(packed["access"], packed["refresh"], packed["expiresAtMs"], packed["private"])
 
 
+def sealed(service: Service, account: str, tokens: Tokens) -> str:
+    """Tokens as the account's row keeps them."""
+    return service.runtime.vault.seal(json.dumps(pack(tokens)).encode(), _place(account))
+
+
 def open_tokens(service: Service, account: str, sealed: str) -> Tokens:
     """The tokens of an account; ApiError `account.reconnect_required` when they cannot be opened any more."""
     try:
@@ -68,6 +75,17 @@ def _place(account: str) -> tuple[str, str, str]:
     return ("account", "secret", account)
 
 
+def _same(one: str | None, other: str | None) -> bool:
+    """Whether both are the same sealed tokens, whatever master key they are under (`keys rotate` runs beside us)."""
+    return crypto.nonce_of(one or "") == crypto.nonce_of(other or "")
+
+
+def _holds_still(sealed: str | None) -> Any:
+    """The same, of the row that is looked at."""
+    nonce = fn.SUBSTR(Account.secret, crypto.NONCE_AT, crypto.NONCE_CHARS)
+    return nonce == crypto.nonce_of(sealed or "")
+
+
 def columns(
     service: Service, account: str, platform: str, tokens: Tokens, before: AccountRow | None = None
 ) -> dict[str, Any]:
@@ -76,7 +94,7 @@ def columns(
     # A renewal that moves the end no further is no reason to warn again.
     warned = before is not None and before["status"] == "expiring" and _is_near(service, ends)
     return {
-        "secret": service.runtime.vault.seal(json.dumps(pack(tokens)).encode(), _place(account)),
+        "secret": sealed(service, account, tokens),
         "token_expires_at": tokens.expires_at_ms,
         "ends_at": ends,
         "renewed_at": now,
@@ -144,7 +162,7 @@ def _row(account: str) -> AccountRow | None:
 
 def _state(row: AccountRow, mine: Renewal) -> object:
     """What changes with every renewal, whoever makes it: the same tokens are never sealed alike."""
-    return row["secret"], mine.unsaved
+    return crypto.nonce_of(row["secret"] or ""), mine.unsaved
 
 
 def _wait_for_others(service: Service) -> None:
@@ -221,7 +239,7 @@ def _begun(service: Service, row: AccountRow, current: Tokens) -> bool:
             # The original may live elsewhere and have used this refresh token already; a second use may end it all.
             raise ApiError("platform_unavailable", "This is a restored copy: no token is renewed until it is resumed.")
         claimed = Account.update(renewal_at=now, renewing=service.run, renewing_until=now + RENEWING_MS)
-        return bool(claimed.where(Account.id == row["id"], Account.secret == row["secret"], mine | over).execute())
+        return bool(claimed.where(Account.id == row["id"], _holds_still(row["secret"]), mine | over).execute())
 
     _check_often(service, row)
     return service.write(begin).result()
@@ -302,7 +320,7 @@ def _with_one(service: Service, row: AccountRow) -> str:
 
 def _count(service: Service, tx: Tx, row: AccountRow) -> None:
     Account.update(renewals=_with_one(service, row)).where(
-        Account.id == row["id"], Account.secret == row["secret"]
+        Account.id == row["id"], _holds_still(row["secret"])
     ).execute()
 
 
@@ -311,7 +329,7 @@ def _write_back(service: Service, row: AccountRow) -> None:
     service.write(
         lambda tx: (
             Account.update(renewal_at=row["renewal_at"])
-            .where(Account.id == row["id"], Account.secret == row["secret"])
+            .where(Account.id == row["id"], _holds_still(row["secret"]))
             .execute()
         )
     ).result()
@@ -333,7 +351,7 @@ def _saved(service: Service, row: AccountRow, mine: Renewal) -> bool:
 def _store(service: Service, tx: Tx, row: AccountRow, old: str, fresh: Tokens) -> None:
     """Only in place of the tokens that were renewed: a new consent or a disconnection has come in between otherwise."""
     Account.update(**columns(service, row["id"], row["platform"], fresh, row)).where(
-        Account.id == row["id"], Account.secret == old
+        Account.id == row["id"], _holds_still(old)
     ).execute()
 
 
@@ -342,7 +360,7 @@ def _rescued(service: Service, row: AccountRow, mine: Renewal) -> Tokens | None:
     if mine.unsaved is None:
         return None
     old, fresh = mine.unsaved
-    if old != row["secret"]:
+    if not _same(old, row["secret"]):
         mine.unsaved = None
         return None
     _saved(service, row, mine)
@@ -372,7 +390,7 @@ def mark_revoked(service: Service, tx: Tx, account: str, reason: str, *, secret:
     now = service.now_ms
     mine = (Account.id == account) & (Account.status != "revoked") & Account.disconnected_at.is_null()
     if secret is not None:
-        mine &= Account.secret == secret
+        mine &= _holds_still(secret)
     if Account.update(status="revoked", updated_at=now).where(mine).execute():
         tx.after_commit(lambda: service.revoked.add(account))
         sent = Intent.select(Intent.post).where(Intent.account == account, Intent.outcome.is_null())
@@ -388,7 +406,7 @@ def refused(service: Service, tx: Tx, before: AccountRow, error: ApiError) -> No
     row = _row(before["id"])
     if row is None or row["secret"] is None:
         return
-    if _holds(service, row["id"], row["secret"], error.used) if error.used else row["secret"] == before["secret"]:
+    if _holds(service, row["id"], row["secret"], error.used) if error.used else _same(row["secret"], before["secret"]):
         mark_revoked(service, tx, row["id"], error.message, secret=row["secret"])
 
 

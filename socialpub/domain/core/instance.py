@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Any
-
-from peewee import fn
 
 from socialpub.base import faults
+from socialpub.base.crypto import SealError
 from socialpub.domain.core import copies, disk, notices
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.health import PausedReason
@@ -19,7 +17,7 @@ from socialpub.store import sql
 from socialpub.store.db import FencedError, Promise, Tx
 from socialpub.store.models import Account, Instance, the_row
 from socialpub.store.rows import InstanceRow
-from socialpub.store.statements import keys, sweeps
+from socialpub.store.statements import keys, sealed, sweeps
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -27,14 +25,16 @@ _beating = threading.Lock()
 
 RESTORED, CLOCK, DAMAGED = "restored", "clock", "damaged"
 BEAT_SECONDS = 3600.0
+SIGNING = ("instance", "signing_key", "1")  # the place of what cursors and addresses of media are signed with
 
 
 def take_over(service: Service, tx: Tx) -> InstanceRow:
     """Become the owner: a new epoch, which fences every older writer. The instance row as it is now."""
     Instance.insert(id=1).on_conflict_ignore().execute()
+    service.runtime.vault.follow(service.runtime.vault.newest)
+    sign(service, tx)
     row = the_row(Instance, 1)
-    key = row["key_id"] or service.runtime.vault.key_id
-    changes = {"epoch": row["epoch"] + 1, "key_id": key}
+    changes = {"epoch": row["epoch"] + 1, "key_id": service.runtime.vault.key_id}
     copied = _copied(service, row) if row["paused"] in (None, CLOCK) else None
     if copied:
         log.warning("this database may have been restored or copied: %s", copied)
@@ -44,29 +44,56 @@ def take_over(service: Service, tx: Tx) -> InstanceRow:
     return the_row(Instance, 1)
 
 
+def sign(service: Service, tx: Tx) -> None:
+    """Sign with the secret of this database, which no change of the master key changes; it is made at the first time.
+
+    It is made of the master key then: links that an older socialpub has signed stay good.
+    """
+    vault, held = service.runtime.vault, Instance.select(Instance.signing_key).where(Instance.id == 1).scalar()
+    if held is None:
+        Instance.update(signing_key=vault.seal(vault.signing, SIGNING)).where(Instance.id == 1).execute()
+    else:
+        vault.sign_with(vault.open(held, SIGNING))
+
+
 def needed_keys() -> set[str]:
-    """The ids of the master keys that something here was sealed with (also before the newest migrations)."""
+    """The ids of the master keys that something lasting was sealed with (also before the newest migrations)."""
     if not Account.table_exists():
         return set()
-    named = (
-        Instance.select(Instance.key_id),
-        Instance.select(_key_of(Instance.client_key)),
-        Account.select(_key_of(Account.secret)).distinct(),
-    )
-    return {row[0] for query in named for row in query.tuples() if row[0]}
+    found = {row[0] for row in Instance.select(Instance.key_id).tuples()}
+    for each in sealed.SEALED:
+        if each.lasting and sql.first(sealed.EXISTS, (each.table, each.column)):
+            found |= {row[0] for row in sql.every(each.keys)}
+    return {key for key in found if key}
 
 
-def _key_of(sealed: Any) -> Any:
-    return fn.SUBSTR(sealed, 4, 8)  # v1.<key id>.…, as `crypto.Vault` seals
+def key_id() -> str | None:
+    """The id of the master key that seals; None before anything is sealed."""
+    found: str | None = sql.value(keys.SEALS)
+    return found
+
+
+def follow_key(service: Service) -> None:
+    """In every transaction, before anything is sealed in it: with the key that the database says (`keys rotate`)."""
+    _follow(service, sql.value(keys.SEALS))
+
+
+def _follow(service: Service, key: str | None) -> None:
+    try:
+        if key:
+            service.runtime.vault.follow(key)
+    except SealError as error:
+        raise FencedError(f"the master key was changed, and the new one ({key}) is not here: start again") from error
 
 
 def fence(service: Service) -> None:
     """In every transaction: FencedError once another server, or a backup, has taken the place of what we wrote."""
-    epoch, beat = sql.first(keys.FENCE)
+    epoch, beat, key = sql.first(keys.FENCE)
     if epoch != service.jobs.epoch:
         raise FencedError("another server has taken over this database; nothing more is written here")
     if beat < service.beat:
         raise FencedError("an older state was written into this database; nothing more is written here")
+    _follow(service, key)
 
 
 def beat(service: Service, *, seen: bool = True) -> None:

@@ -74,7 +74,7 @@ def register(tx: Tx, who: Actor, request: EndpointRequest) -> Done:
     here = (WebhookEndpoint.organization == scope.organization) & WebhookEndpoint.deleted_at.is_null()
     if WebhookEndpoint.select().where(here).count() >= PER_ORGANIZATION:
         raise refuse("webhook.endpoints.max", f"The organization has {PER_ORGANIZATION} webhook endpoints already.")
-    endpoint, secret = service.runtime.ids.prefixed(PREFIX), _new_secret(service)
+    endpoint, secret = service.runtime.ids.prefixed(PREFIX), new_secret(service)
     row: WebhookEndpointRow = {
         "id": endpoint,
         "organization": scope.organization,
@@ -118,7 +118,7 @@ def change(tx: Tx, who: Actor, endpoint: str, request: EndpointChange) -> Endpoi
 def rotate(tx: Tx, who: Actor, endpoint: str) -> Done:
     """The endpoint with its new `signingSecret`; for a day the one before signs too. ApiError `not_found`."""
     service, row = who.service, find(who.scope, endpoint)
-    secret, now = _new_secret(service), service.now_ms
+    secret, now = new_secret(service), service.now_ms
     previous = open_secret(service, row["id"], row["secret"])
     WebhookEndpoint.update(
         secret=seal(service, row["id"], secret),
@@ -149,7 +149,7 @@ def _signed(row: WebhookEndpointRow, secret: str, status: int) -> Done:
 # --- Secrets -----------------------------------------------------------------------------------------------------
 
 
-def _new_secret(service: Service) -> str:
+def new_secret(service: Service) -> str:
     return "whsec_" + base64.b64encode(service.runtime.entropy(SECRET_BYTES)).decode()
 
 

@@ -1,6 +1,7 @@
 """Who asks, and whether this server still owns the database: what stands before everything else."""
 
-FENCE = "SELECT epoch, beat FROM instance WHERE id = 1"
+FENCE = "SELECT epoch, beat, key_id FROM instance WHERE id = 1"
+SEALS = "SELECT key_id FROM instance WHERE id = 1"
 
 KEY_BY_DIGEST = """
     SELECT id, organization, profile, last_used_at FROM api_key WHERE digest = ? AND revoked_at IS NULL

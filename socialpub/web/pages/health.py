@@ -53,8 +53,10 @@ async def readyz(call: Call) -> Reply:
     service = call.service
     doubtful = await asyncio.to_thread(_is_doubtful, service)
     await instance.try_to_write(service, doubtful)
-    paused, named, left = await service.read(lambda: (instance.paused(), files.are_named(), accounts.to_cancel()))
-    why = await asyncio.to_thread(_trouble, service, named)
+    paused, named, left, key = await service.read(
+        lambda: (instance.paused(), files.are_named(), accounts.to_cancel(), instance.key_id())
+    )
+    why = await asyncio.to_thread(_trouble, service, named, key or service.runtime.vault.key_id)
     if why is None and service.runtime.clock.monotonic() - call.engine.heartbeat > HEARTBEAT_SECONDS:
         why = "the scheduler does not answer"
     if why:
@@ -78,6 +80,6 @@ def _is_doubtful(service: Service) -> bool:
         return True
 
 
-def _trouble(service: Service, named: bool) -> str | None:
-    settings, vault = service.runtime.settings, service.runtime.vault
-    return files.trouble(settings.data_dir, named) or key_trouble(settings, vault)
+def _trouble(service: Service, named: bool, key: str) -> str | None:
+    settings = service.runtime.settings
+    return files.trouble(settings.data_dir, named) or key_trouble(settings, key)

@@ -15,9 +15,12 @@ import pytest
 from socialpub.base import faults
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
+from socialpub.domain import act
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core.service import close_service
 from socialpub.domain.engine import recovery
+from socialpub.domain.people.actor import operator
+from socialpub.domain.sealing import rotation
 from socialpub.platforms.contract import Upkeep
 from socialpub.store.models import Account, Instance
 from tests.domain.accounts.tokens_kit import NAME, Home, open_home
@@ -398,6 +401,24 @@ def test_a_start_frees_what_the_run_before_had_claimed(make: Make) -> None:
     recovery.recover(home.service)
     home.renewed()
     assert home.is_alive()
+
+
+def test_a_rotation_of_the_master_key_meanwhile_loses_no_new_tokens(make: Make) -> None:
+    """The row's tokens are sealed anew while the platform is asked: they are still the ones that were renewed."""
+    home = make(refreshing="fatal")
+    before, real = home.row()["secret"], home.upstream.wire.request
+
+    def once(method: str, url: str, **kinds: Any) -> Reply:
+        home.upstream.wire.request = real  # type: ignore[method-assign]
+        reply = real(method, url, **kinds)
+        act.do_now(operator(home.service, "test"), rotation.begin)
+        assert rotation.go_on(home.service, lambda done, total: None).left == []
+        return reply
+
+    home.upstream.wire.request = once  # type: ignore[method-assign]
+    assert home.renewed() == home.held()
+    assert home.is_alive()
+    assert home.row()["secret"][3:11] == home.service.runtime.vault.key_id != before[3:11]
 
 
 # --- Sealed ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,48 @@
+"""The file of the master keys, changed beside a server that may read it at any moment: whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from socialpub.base import crypto
+
+
+def write(path: Path, keys: Sequence[crypto.MasterKey]) -> None:
+    """Put these keys in the file's place, synced; it belongs to whoever it belonged to. OSError where that fails."""
+    fresh, before = path.with_name(f".{path.name}.{os.getpid()}"), path.stat()
+    fresh.unlink(missing_ok=True)
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(crypto.written(keys))
+            file.flush()
+            if os.geteuid() == 0:  # a command of root, beside a server of another user
+                os.fchown(file.fileno(), before.st_uid, before.st_gid)
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise
+    _sync(path.parent)
+
+
+def keep_aside(path: Path, key: crypto.MasterKey) -> Path:
+    """A file of its own beside it for a key that seals nothing here any more: older backups still need it."""
+    aside = path.with_name(f"{path.name}.{key.id}")
+    if not aside.exists():
+        handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.close(handle)
+    write(aside, [key])
+    return aside
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

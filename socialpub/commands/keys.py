@@ -1,0 +1,114 @@
+"""`socialpub keys rotate` and `keys forget`: a new master key, and a start without a lost one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from socialpub.base.config import Settings
+from socialpub.base.runtime import Runtime, load_vault
+from socialpub.commands.admin import acting, opened
+from socialpub.commands.backup import told
+from socialpub.commands.parts import Options
+from socialpub.commands.serve import RefusedError, make_private, needed_keys, only_server, settings_of
+from socialpub.domain import act
+from socialpub.domain.core import copies
+from socialpub.domain.core.service import Service, close_service, open_service
+from socialpub.domain.sealing import forgetting, rotation
+from socialpub.store import db
+from socialpub.store.locks import is_served
+
+INCOMPLETE = 1
+
+
+def rotate(options: Options) -> dict[str, Any]:
+    """`{keyId, was, sealed, left, aside, next}`, beside a running server or without one; exit code 1 if not whole."""
+    with opened(options) as service:
+        rotation.check(service, running=is_served(service.db.path))
+        begun = act.do_now(acting(options, service), rotation.begin)
+        bar = told(options)
+        made = rotation.go_on(service, lambda done, total: bar("sealing anew", done, total))
+        options.exit_code = INCOMPLETE if made.left else 0
+        return {**begun, "sealed": made.anew, "left": made.left, "aside": made.aside, "next": _next(service, made)}
+
+
+def _next(service: Service, made: rotation.Rotated) -> str:
+    settings = service.runtime.settings
+    if made.left:
+        return f"values sealed with {', '.join(made.left)} cannot be opened (the log names them): the old key stays"
+    if settings.security.encryption_keys:
+        return "take all keys but the first out of security.encryption_keys; backups from before today need the old one"
+    if not made.aside:
+        return f"{settings.key_file} holds one key, which seals everything"
+    return f"copy {settings.key_file} to your safe place; keep {', '.join(made.aside)} as long as backups from before"
+
+
+# --- Lost ----------------------------------------------------------------------------------------------------------
+
+
+def forget(options: Options) -> dict[str, Any]:
+    """`{keyId, was, accounts, webhooks, channels, next}`; RefusedError where nothing is lost, or nobody says yes."""
+    settings = settings_of(options)
+    if not settings.database_path.exists():
+        raise RefusedError(f"{settings.database_path} is not there")
+    with only_server(settings):
+        make_private(settings)
+        copies.check_files(settings)
+        counts = _lost(settings)
+        _agreed(options, counts)
+        with copies.changed_by_us(settings), _with_what_there_is(settings) as service:
+            forgetting.forget(service)
+            done = act.do_now(acting(options, service), forgetting.finish)
+    return {**done, **counts, "next": "socialpub serve, then connect the accounts again"}
+
+
+def _lost(settings: Settings) -> dict[str, int]:
+    """How much of each is given up. RefusedError where no key is lost; ConfigError for one that cannot be read."""
+    lacking = needed_keys(settings.database_path)
+    if settings.security.encryption_keys or settings.key_file.exists():
+        held = load_vault(settings)
+        lacking = {key for key in lacking if not held.holds(key)}
+    if not lacking:
+        raise RefusedError("every master key that this database needs is here: there is nothing to forget")
+    database = db.Database(settings.database_path).open()
+    try:
+        found = database.read(lambda: forgetting.lost(lacking)).result()
+    finally:
+        database.close()
+    return {name: found[table] for name, table in _SHOWN.items()}
+
+
+_SHOWN = {"accounts": "account", "webhooks": "webhook_endpoint", "channels": "notification_channel"}
+
+
+@contextmanager
+def _with_what_there_is(settings: Settings) -> Iterator[Service]:
+    """The service with the keys that there are; with a new key file where there is none."""
+    db.migrate(settings.database_path)
+    service = open_service(Runtime(settings, load_vault(settings)))
+    try:
+        yield service
+    finally:
+        close_service(service)
+
+
+def _agreed(options: Options, counts: dict[str, int]) -> None:
+    """RefusedError unless whoever runs it knows what is given up, and says so."""
+    if options.yes:
+        return
+    given_up = _GIVEN_UP.format(**counts)
+    if not sys.stdin.isatty():
+        raise RefusedError(f"{given_up} To go on: --yes")
+    print(given_up, file=sys.stderr)
+    if input("Type forget to go on: ").strip() != "forget":
+        raise RefusedError("Nothing was changed.")
+
+
+_GIVEN_UP = (
+    "The master key is lost, and with it: the authorization of {accounts} accounts (each has to be connected again), "
+    "the signing secrets of {webhooks} webhook endpoints (switched off until they have new ones), and where "
+    "{channels} notification channels lead (removed). Posts and their log stay. If you have a copy of the key, put it "
+    "in its place and do not go on: there is no way back."
+)

@@ -1,0 +1,266 @@
+"""keys rotate, keys forget: a new master key beside a running server, and a start without a lost one."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import sqlite3
+import stat
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from socialpub.base.crypto import MasterKey, read_master_keys
+from socialpub.domain.sealing import forgetting
+from socialpub.store.statements.sealed import SEALED
+from tests.commands.conftest import Ended, Run, execute
+from tests.commands.test_backup import command
+from tests.hooks import ENDPOINTS, register
+from tests.kit import Person, Server
+from tests.media_kit import picture
+
+ROOT = Path(__file__).parents[2] / "socialpub"
+HOOK = "https://127.0.0.1:9/hook"
+CHANNEL = {"to": {"kind": "ntfy", "topic": "a-name-that-nobody-guesses", "url": "https://127.0.0.1:9"}}
+COOKIES = {"web/pages/inside.py"}  # sealed for a moment, in a browser
+
+
+def sealed_in(database: Path) -> dict[str, set[str]]:
+    """The keys that each column is sealed with."""
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as found:
+        keys = {f"{each.table}.{each.column}": {key for (key,) in found.execute(each.keys)} for each in SEALED}
+    return {name: of for name, of in keys.items() if of}
+
+
+def keys_of(server: Server) -> list[MasterKey]:
+    return read_master_keys((server.home / "master.key").read_text())
+
+
+def publish(person: Person) -> str:
+    answer = person.api.post("/v1/posts", json={"text": "hello", "targets": [{"accountId": person.bluesky}]})
+    return str(answer.json()["status"])
+
+
+@pytest.fixture
+def furnished(server: Server, alice: Person) -> Callable[[], dict[str, Any]]:
+    """Whatever is sealed; and what has to stay as it is whatever master key seals."""
+    kept = {"Idempotency-Key": "an-endpoint"}
+    first = alice.api.post(ENDPOINTS, json={"url": HOOK}, headers=kept).json()
+    assert alice.api.post("/v1/notification-channels", json=CHANNEL).status_code == 201
+    for shade in range(3):
+        file = ("a.png", picture("PNG", (8, 8 + shade)), "image/png")
+        assert alice.api.post("/v1/media", files={"file": file}).status_code == 201
+    page = alice.api.get("/v1/media", params={"limit": 1}).json()
+
+    def same() -> dict[str, Any]:
+        again = alice.api.post(ENDPOINTS, json={"url": HOOK}, headers=kept)
+        onward = alice.api.get("/v1/media", params={"limit": 1, "cursor": page["nextCursor"]})
+        image = alice.api.get(page["data"][0]["url"].removeprefix(server.url))
+        return {"secret": again.json()["signingSecret"], "page": onward.status_code, "image": image.status_code}
+
+    assert same() == {"secret": first["signingSecret"], "page": 200, "image": 200}
+    return same
+
+
+# --- Rotating --------------------------------------------------------------------------------------------------------
+
+
+def test_a_rotation_beside_a_running_server_breaks_nothing(
+    server: Server, alice: Person, furnished: Callable[[], dict[str, Any]]
+) -> None:
+    before, (old,) = furnished(), keys_of(server)
+    made = command(server, "keys", "rotate")
+    assert (made.code, made.json["was"], made.json["left"]) == (0, old.id, []), made.err
+    (new,) = keys_of(server)
+    assert (made.json["keyId"], new.id != old.id) == (new.id, True)
+
+    assert sealed_in(server.home / "socialpub.db") == dict.fromkeys(
+        (
+            "instance.signing_key",
+            "account.secret",
+            "webhook_endpoint.secret",
+            "notification_channel.secret",
+            "idempotency.body",
+        ),
+        {new.id},
+    )
+    assert made.json["sealed"] == 5
+    assert furnished() == before
+    assert publish(alice) == "published"
+    assert alice.api.get("/readyz").status_code == 200
+    register(alice, HOOK + "/2")
+    assert sealed_in(server.home / "socialpub.db")["webhook_endpoint.secret"] == {new.id}
+
+    aside = server.home / f"master.key.{old.id}"
+    assert made.json["aside"] == [str(aside)]
+    assert read_master_keys(aside.read_text()) == [old]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in server.home.glob("master.key*")} == {0o600}
+    assert str(aside) in made.json["next"]
+
+
+def test_after_a_rotation_a_server_starts_and_links_from_before_are_good(
+    server: Server, alice: Person, furnished: Callable[[], dict[str, Any]]
+) -> None:
+    before = furnished()
+    assert command(server, "keys", "rotate").code == 0
+    server.at_port = server.port
+    server.restart(alice)
+    assert furnished() == before
+    assert publish(alice) == "published"
+
+
+def test_links_that_an_older_socialpub_signed_stay_good(
+    server: Server, alice: Person, furnished: Callable[[], dict[str, Any]]
+) -> None:
+    """Its signatures were made with the master key itself: the first start takes that over, for good."""
+    server.stop()
+    with closing(sqlite3.connect(server.home / "socialpub.db")) as found, found:
+        found.execute("UPDATE instance SET signing_key = NULL")
+    assert command(server, "keys", "rotate").code == 0
+    server.at_port = server.port
+    server.start()
+    alice.api = server.api(alice.key)
+    assert furnished()["page"] == 200
+    assert furnished()["image"] == 200
+
+
+def test_a_file_with_two_keys_is_a_rotation_that_goes_on(server: Server, alice: Person) -> None:
+    (old,) = keys_of(server)
+    new = MasterKey(b"n" * 32)
+    path = server.home / "master.key"
+    path.write_text(f"{base64.b64encode(new.raw).decode()}\n{path.read_text()}")
+    assert publish(alice) == "published"
+    server.restart(alice)
+    assert publish(alice) == "published"
+    made = command(server, "keys", "rotate")
+    assert (made.code, made.json["keyId"], made.json["was"]) == (0, new.id, new.id)
+    assert made.json["aside"] == [f"{path}.{old.id}"]
+    assert keys_of(server) == [new]
+
+
+def test_a_value_that_no_key_opens_keeps_the_old_key(server: Server, alice: Person) -> None:
+    (old,) = keys_of(server)
+    with closing(sqlite3.connect(server.home / "socialpub.db")) as found, found:
+        found.execute("UPDATE account SET secret = substr(secret, 1, length(secret) - 4) || 'AAAA'")
+    made = command(server, "keys", "rotate")
+    assert (made.code, made.json["left"], made.json["aside"]) == (1, [old.id], [])
+    assert "cannot be sealed anew" in made.err
+    assert len(keys_of(server)) == 2
+
+
+def test_keys_of_the_settings_are_rotated_by_a_restart_and_the_command(run: Run, folder: Path) -> None:
+    one, two = (base64.b64encode(part * 32).decode() for part in (b"a", b"b"))
+    settings = folder / "socialpub.toml"
+
+    def named(*keys: str) -> None:
+        settings.write_text(f"[security]\nencryption_keys = {json.dumps(keys)}\n")
+        settings.chmod(0o600)
+
+    named(one)
+    assert run("org", "create", "Acme").code == 0
+    profile = run("profile", "list", "--json").json[0]["id"]
+    add = ("account", "add", "--profile", profile, "--platform", "threads", "--platform-account-id", "1")
+    assert run(*add, stdin='{"accessToken": "made-up"}').code == 0
+    ended = run("keys", "rotate")
+    assert (ended.code, "openssl rand -base64 32" in ended.err) == (3, True)
+    named(two, one)
+    ended = run("keys", "rotate", "--json")
+    assert (ended.code, ended.json["sealed"], ended.json["aside"]) == (0, 1, []), ended.err
+    assert "take all keys but the first out" in ended.json["next"]
+    named(two)
+    assert run("account", "list").code == 0
+    named(one)
+    assert run("account", "list").code == 1
+
+
+# --- Forgetting ------------------------------------------------------------------------------------------------------
+
+
+def forget(server: Server, *words: str) -> Ended:
+    return command(server, "keys", "forget", *words)
+
+
+def test_without_a_lost_key_accounts_reconnect_and_the_log_stays(
+    server: Server, alice: Person, furnished: Callable[[], dict[str, Any]]
+) -> None:
+    assert publish(alice) == "published"
+    server.stop()
+    (server.home / "master.key").unlink()
+    asked = forget(server)
+    assert asked.code == 3
+    assert "authorization of 1 accounts" in asked.err
+    assert "1 webhook endpoints" in asked.err
+    assert "1 notification channels" in asked.err
+    assert "--yes" in asked.err
+    assert not (server.home / "master.key").exists()
+
+    done = forget(server, "--yes")
+    assert (done.code, done.json["accounts"], done.json["webhooks"], done.json["channels"]) == (0, 1, 1, 1), done.err
+    server.start()
+    alice.api = server.api(alice.key)
+    (account,) = alice.api.get("/v1/accounts").json()["data"]
+    assert account["status"] == "revoked"
+    (told,) = [data for type_, data in server.events() if type_ == "token.revoked"]
+    assert told["reason"] == forgetting.ACCOUNT
+    (post,) = alice.api.get("/v1/posts").json()["data"]
+    assert post["status"] == "published"
+    (endpoint,) = alice.api.get(ENDPOINTS).json()["data"]
+    assert (endpoint["active"], endpoint["lastFailureReason"]) == (False, forgetting.ENDPOINT)
+    assert alice.api.get("/v1/notification-channels").json()["data"] == []
+    again = alice.api.post("/v1/posts", json={"text": "again", "targets": [{"accountId": alice.bluesky}]}).json()
+    assert again["results"][0]["error"]["rule"] == "account.reconnect_required"
+    assert publish_after_reconnecting(server, alice) == "published"
+    (key,) = keys_of(server)
+    assert set.union(*sealed_in(server.home / "socialpub.db").values()) == {key.id}
+
+
+def publish_after_reconnecting(server: Server, alice: Person) -> str:
+    server.connect_bluesky(alice)
+    return publish(alice)
+
+
+def test_nothing_is_forgotten_while_the_key_is_there_or_a_server_runs(server: Server, alice: Person) -> None:
+    assert "there is nothing to forget" in forget(server, "--yes").err
+    server.stop()
+    ended = forget(server, "--yes")
+    assert (ended.code, "there is nothing to forget" in ended.err) == (3, True)
+
+
+def test_a_person_who_does_not_say_forget_changes_nothing(server: Server, alice: Person) -> None:
+    server.stop()
+    (server.home / "master.key").unlink()
+    before = (server.home / "socialpub.db").read_bytes()
+    ended = execute("keys", "forget", "--database", str(server.home / "socialpub.db"), cwd=server.home)
+    assert ended.code == 3
+    assert (server.home / "socialpub.db").read_bytes() == before
+
+
+# --- Nothing sealed is left out --------------------------------------------------------------------------------------
+
+
+def test_every_place_that_seals_is_in_the_table() -> None:
+    """Whoever seals something in a new column adds it to `SEALED`, and says what becomes of it in `LOST`."""
+    tables = {each.table for each in SEALED}
+    seals = {path: tables_in(path) for path in sorted(ROOT.rglob("*.py")) if ".vault.seal(" in path.read_text()}
+    lacking = {
+        str(path.relative_to(ROOT)): sorted(found)
+        for path, found in seals.items()
+        if not found & tables and str(path.relative_to(ROOT)) not in COOKIES
+    }
+    assert lacking == {}
+    assert {(each.table, each.column) for each in SEALED} == set(forgetting.LOST)
+
+
+def tables_in(path: Path) -> set[str]:
+    """The first words of the triples in a module: the tables whose rows its values are bound to."""
+    return {
+        first.value
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Tuple) and len(node.elts) == 3
+        for first in node.elts[:1]
+        if isinstance(first, ast.Constant) and isinstance(first.value, str)
+    }

@@ -1,0 +1,57 @@
+"""SIGKILL at every step of `keys rotate`, beside a server that publishes: it goes on, and nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from socialpub.base.crypto import read_master_keys
+from tests.commands.test_keys import sealed_in
+from tests.soak.test_backups import command
+from tests.soak.world import World, a_world
+
+pytestmark = pytest.mark.slow
+ACCOUNTS = 120  # more than are sealed anew in one transaction
+STEPS = ("rotate.file", "db.commit@1", *(f"rotate.part@{number}" for number in range(1, 11)), "rotate.aside")
+
+
+def publish(world: World, text: str) -> str:
+    (account, *_), *_ = world.accounts.values()
+    with world.client() as client:
+        answer = client.post("/v1/posts", json={"text": text, "targets": [{"accountId": account}]})
+    return str(answer.json()["status"])
+
+
+def killed_at(world: World, step: str) -> bool:
+    """Whether a rotation came to that step, and was killed there."""
+    name, _, at = step.partition("@")
+    code, _ = command(world.folder, "keys", "rotate", faults=f"{name}=kill@{at or 1}")
+    assert code in (0, -9)
+    return code == -9
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["beside the server", "with a start between"])
+def test_a_rotation_killed_at_every_step_goes_on(tmp_path: Path, again: bool) -> None:
+    with a_world(tmp_path, each=ACCOUNTS, on=("twitter",)) as world:
+        world.start()
+        for step in STEPS:
+            file = world.folder / "master.key"
+            (old,) = read_master_keys(file.read_text())
+            assert killed_at(world, step), step
+            held = {key.id for key in read_master_keys(file.read_text())}
+            # Whatever seals something is in the file still.
+            assert set.union(*sealed_in(world.database).values()) <= held
+            assert publish(world, f"{step}, killed") == "published"
+            if again:
+                world.kill()
+                world.start()
+                assert publish(world, f"{step}, started") == "published"
+            code, made = command(world.folder, "keys", "rotate")
+            assert (code, made["left"]) == (0, [])
+            (new,) = read_master_keys(file.read_text())
+            assert new.id != old.id
+            assert set.union(*sealed_in(world.database).values()) == {new.id}
+            assert (world.folder / f"master.key.{old.id}").exists()
+            assert publish(world, f"{step}, done") == "published"
+        assert world.stop() == 0
