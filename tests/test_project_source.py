@@ -64,7 +64,7 @@ ALLOWED_CALLS = {
     ("store/locks.py", "time.sleep"),
     ("simulator/server.py", "socket.create_server"),
 }
-ALLOWED_IMPORTS = {("commands/demo.py", "httpx")}  # the demo is its own server's client
+ALLOWED_IMPORTS = {("commands/demo.py", "httpx"), ("commands/lived.py", "httpx")}  # the demo is its own server's client
 
 
 @functools.cache

@@ -6,11 +6,13 @@ import base64
 import contextlib
 import io
 import json
-import shlex
+import logging
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from PIL import Image
 from socialpub import platforms
 from socialpub.base.config import Settings
 from socialpub.base.host import Host, take_descriptors
+from socialpub.base.runtime import Clock
+from socialpub.commands.lived import EarlierClock, Lived
 from socialpub.commands.parts import Options
 from socialpub.commands.serve import bind, both, run, set_up_logging, settings_of, start_service
 from socialpub.domain import act
@@ -31,10 +35,11 @@ from socialpub.domain.people import keys, profiles, users
 from socialpub.domain.people.actor import Actor, Body, operator
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.domain.shapes.keys import KeyRequest
-from socialpub.domain.shapes.profiles import OrganizationRequest
+from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
 from socialpub.platforms.contract import Connected, Identity, Tokens
 from socialpub.simulator import server as simulator_server
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, server_of
+from socialpub.simulator.story import BAKERY, ENDS_MS
 from socialpub.store.locks import StartError
 from socialpub.web.app import build_app
 from socialpub.web.server import in_thread, running
@@ -64,23 +69,58 @@ def _addresses(shown: dict[str, Any]) -> str:
 
 
 def demo(options: Options) -> dict[str, Any] | None:
-    """Serve until a signal, or (`--once`) publish one batch to every platform, and the batch as the API gave it."""
+    """Serve until a signal, or (`--once`) publish one batch to every platform, and the batch as the API gave it.
+
+    For people there are days behind it already, and days to come; for programs (`--json`, `--once`) it is empty.
+    """
     set_up_logging()
     take_descriptors()
-    with _folder(options) as folder, simulator_server.SimulatorThread() as lab:
+    clock = EarlierClock()
+    with _folder(options) as folder, simulator_server.SimulatorThread(clock) as lab:
         options.database = str(folder / "socialpub.db")
         options.data_dir = str(folder)
-        sock, settings = bind(_settings(options, lab))
-        service = start_service(settings, Host())  # which leaves nothing outside its folder
-        shown = _furnish(service, lab)
+        sock, settings = bind(_settings(options, lab, options.port))
+        if options.once or options.json:
+            service = _start(settings)
+            shown = _furnish(service, lab)
+        else:
+            shown = live(_settings(options, lab, 0), lab, clock) | {"url": settings.base_url}
+            service = _start(settings)
         if options.once:
-            engine = Engine(service)
-            with in_thread(both(engine, running(build_app(service, engine), sock))):
+            with _served(service, sock):
                 batch = _publish_once(shown)
             options.exit_code = 0 if batch.get("status") == "published" else 1
             return batch
-        run(service, sock, lambda: _tell(options, shown, lab.url))
+        _write_bodies(folder, shown, lab.url)
+        run(service, sock, lambda: _tell(options, shown, lab.url, folder))
         return None
+
+
+def _start(settings: Settings, clock: Clock | None = None) -> Service:
+    return start_service(settings, Host(), clock)  # a host which leaves nothing outside its folder
+
+
+@contextlib.contextmanager
+def _served(service: Service, sock: socket.socket) -> Iterator[None]:
+    engine = Engine(service)
+    with in_thread(both(engine, running(build_app(service, engine), sock))):
+        yield
+
+
+def live(settings: Settings, lab: simulator_server.SimulatorThread, clock: EarlierClock) -> dict[str, Any]:
+    """A database with days behind it, and what `_furnish` says of it. What happened in them is no news for the log."""
+    sock, settings = bind(settings)
+    logging.disable(logging.CRITICAL)
+    try:
+        clock.begin()
+        service = _start(settings, clock)
+        shown = _furnish(service, lab)
+        bakery = _open_bakery(service, lab, shown)
+        with sock, _served(service, sock):
+            Lived(service, lab.lab, lab.url, clock, shown["key"], bakery).live()
+    finally:
+        logging.disable(logging.NOTSET)
+    return shown
 
 
 @contextlib.contextmanager
@@ -100,12 +140,12 @@ def _folder(options: Options) -> Iterator[Path]:
     yield folder
 
 
-def _settings(options: Options, lab: simulator_server.SimulatorThread) -> Settings:
+def _settings(options: Options, lab: simulator_server.SimulatorThread, port: int | None) -> Settings:
     app = {"enabled": True, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
     sites = {name: {"api_base": lab.origin(name), **app} for name in platforms.CONNECTORS}
     return settings_of(
         options,
-        server={"port": options.port},
+        server={"port": port},
         security={"allow_private_networks": True},
         platforms=sites,
     )
@@ -114,26 +154,47 @@ def _settings(options: Options, lab: simulator_server.SimulatorThread) -> Settin
 def _furnish(service: Service, lab: simulator_server.SimulatorThread) -> dict[str, Any]:
     """An organization, a key and one connected account for each platform: `{url, login, key, accounts}`.
 
-    Who connects more of them is asked by the simulator first, as a platform would.
+    The key is bound to the accounts' profile, so that a platform's name says which account. Who connects more of them
+    is asked by the simulator first, as a platform would.
     """
     login = {"email": EMAIL, "password": service.runtime.entropy(8).hex()}
     who = operator(service, "command demo")
-    organization = act.do_now(who, profiles.create_organization, OrganizationRequest(name="Demo"))["id"]
+    organization = act.do_now(who, profiles.create_organization, OrganizationRequest(name="Café Nord"))["id"]
     here = who.within(str(organization))
-    key = act.do_now(here, keys.mint, KeyRequest(name="demo"))["key"]
+    profile = service.read(lambda: connect.profile_of(here.scope, None)).result()
+    act.do_now(here, profiles.rename, profile, ProfileRequest(name="Café"))
+    key = act.do_now(here, keys.mint, KeyRequest(name="demo", profileId=profile))["key"]
     act.do_now(here, users.create, EMAIL, "owner", users.hashed(login["password"]))
-    connected = [_connect(here, lab, name) for name in platforms.CONNECTORS]
+    connected = [_connect(here, lab, name, profile) for name in platforms.CONNECTORS]
     for fake in lab.lab.fakes.values():
         if (server := server_of(fake)) is not None:
             server.consent.mode = "form"
     return {"url": service.base_url, "login": login, "key": key, "accounts": connected}
 
 
-def _connect(who: Actor, lab: simulator_server.SimulatorThread, name: str) -> Body:
-    made = lab.lab.add_account(name, handle="demo.test")
-    profile = who.service.read(lambda: connect.profile_of(who.scope, None)).result()
-    offer = Offer(profile, (Connected(*_credentials(who.service, name, made)),))
-    return act.do_now(who, connect.store, name, offer)
+def _connect(who: Actor, lab: simulator_server.SimulatorThread, name: str, profile: str) -> Body:
+    made = lab.lab.add_account(name, handle="demo.test", displayName="Café Nord")
+    return _keep(who, name, profile, _credentials(who.service, name, made))
+
+
+def _keep(who: Actor, name: str, profile: str, found: tuple[Identity, Tokens]) -> Body:
+    return act.do_now(who, connect.store, name, Offer(profile, (Connected(*found),)))
+
+
+def _open_bakery(service: Service, lab: simulator_server.SimulatorThread, shown: dict[str, Any]) -> str:
+    """A second profile with accounts that need somebody; its key."""
+    organization = service.read(lambda: profiles.list_organizations()[0]["id"]).result()
+    here = operator(service, "command demo").within(str(organization))
+    profile = str(act.do_now(here, profiles.create, ProfileRequest(name="Bakery"))["id"])
+    for number, second in enumerate(BAKERY):
+        made = lab.lab.add_account(second.platform, handle=f"nord-bakery-{number}.test", displayName=second.name)
+        identity, tokens = _credentials(service, second.platform, made)
+        if second.ends == "soon":
+            tokens = replace(tokens, refresh=None, expires_at_ms=service.now_ms + ENDS_MS)
+        _keep(here, second.platform, profile, (identity, tokens))
+        if second.ends == "revoked":
+            lab.lab.end_tokens(second.platform, identity.platform_account_id, refresh=True)
+    return str(act.do_now(here, keys.mint, KeyRequest(name="The bakery's website", profileId=profile))["key"])
 
 
 def _credentials(service: Service, name: str, made: dict[str, Any]) -> tuple[Identity, Tokens]:
@@ -167,33 +228,39 @@ def _picture() -> bytes:
     return into.getvalue()
 
 
+def _write_bodies(folder: Path, shown: dict[str, Any], lab_url: str) -> None:
+    """What is too long for a line that somebody types is a file beside the database."""
+    (folder / "image.json").write_text(json.dumps(_image_body(shown)))
+    (folder / "video.json").write_text(json.dumps(_video_body(shown, lab_url)))
+
+
 def _publish_once(shown: dict[str, Any]) -> dict[str, Any]:
     body, headers = _image_body(shown), {"Authorization": f"Bearer {shown['key']}"}
     answer = httpx.post(f"{shown['url']}/v1/posts", json=body, headers=headers, timeout=90, trust_env=False)
     return dict(answer.json())
 
 
-def _tell(options: Options, shown: dict[str, Any], lab_url: str) -> None:
+def _tell(options: Options, shown: dict[str, Any], lab_url: str, folder: Path) -> None:
     if options.json:
         print(json.dumps(shown), flush=True)
         return
+    curl = f'curl {shown["url"]}/v1/posts -H "Authorization: Bearer $KEY" -d'
+    first = json.dumps({"targets": [{"platform": shown["accounts"][0]["platform"]}], "text": "Hello"})
     print(
         f"\nsocialpub is running at {shown['url']} with a made-up {_names()} account.\n\n"
-        f"  Sign in    {shown['login']['email']} with {shown['login']['password']}\n"
-        f"  API key    {shown['key']}\n"
+        f"  Sign in    {shown['url']}/login as {shown['login']['email']} with {shown['login']['password']}\n"
         f"  Reference  {shown['url']}/docs\n"
         f"  Platforms  {lab_url} shows what was published\n\n"
-        f"Publish an image to all of them:\n\n  {_curl(shown, _image_body(shown))}\n\n"
-        f"And a video to those that take one:\n\n  {_curl(shown, _video_body(shown, lab_url))}\n\n"
+        "Publish something, from another terminal:\n\n"
+        f"  export KEY={shown['key']}\n"
+        f"  {curl} '{first}'\n\n"
+        "An image to all of them, and a video to those that take one:\n\n"
+        f"  {curl} @{folder}/image.json\n"
+        f"  {curl} @{folder}/video.json\n\n"
         "Ctrl-C stops it; nothing is kept.",
         flush=True,
     )
     sys.stdout.flush()
-
-
-def _curl(shown: dict[str, Any], body: dict[str, Any]) -> str:
-    said = shlex.quote(json.dumps(body))
-    return f"curl -sS {shown['url']}/v1/posts -H 'Authorization: Bearer {shown['key']}' -d {said}"
 
 
 def _names() -> str:

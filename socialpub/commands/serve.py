@@ -22,7 +22,7 @@ from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
 from socialpub.base.host import Host, take_descriptors, this_host
 from socialpub.base.log import Behind
-from socialpub.base.runtime import Runtime, load_vault
+from socialpub.base.runtime import Clock, Runtime, SystemClock, load_vault
 from socialpub.commands.parts import Options
 from socialpub.domain.core import copies, instance
 from socialpub.domain.core.service import Service, close_service, open_service
@@ -175,7 +175,7 @@ def bind(settings: Settings) -> tuple[socket.socket, Settings]:
     return sock, settings.model_copy(update={"server": server.model_copy(update={"port": port})})
 
 
-def start_service(settings: Settings, where: Host | None = None) -> Service:
+def start_service(settings: Settings, where: Host | None = None, clock: Clock | None = None) -> Service:
     """A service over the migrated database, with its keys; StartError or ConfigError says what is in the way."""
     path = _in_order(settings)
     owed, needed = _looked_at(settings) if path.exists() else (None, set())
@@ -186,7 +186,8 @@ def start_service(settings: Settings, where: Host | None = None) -> Service:
     if is_new:
         log.warning("made a new database at %s", path.resolve())
     models.check_columns(path)
-    service = open_service(Runtime(settings, load_vault(settings, needed=needed), host=where or this_host()))
+    vault = load_vault(settings, needed=needed)
+    service = open_service(Runtime(settings, vault, clock=clock or SystemClock(), host=where or this_host()))
     service.db.guard = lambda: instance.follow_key(service)
     _check_folders(service)
     service.owed = owed

@@ -34,6 +34,7 @@ def app(name: str, lab: Lab, origins: Mapping[str, str]) -> Sanic[Any, Any]:
     _add_changing(made, lab)
     _add_page(made, lab, origins)
     _add_link_pages(made)
+    _add_receiver(made)
     made.error_handler.add(SanicException, _told)
     made.error_handler.add(ValidationError, _invalid)
     made.error_handler.add(ValueError, _told)
@@ -165,3 +166,12 @@ def _add_link_pages(app: Sanic[Any, Any]) -> None:
         if name == "clip.mp4":
             return raw((_FILES / name).read_bytes(), content_type="video/mp4")
         return html(pages.page(name, f"http://{request.host}"))
+
+
+def _add_receiver(app: Sanic[Any, Any]) -> None:
+    @app.post("/hooks/<status:int>")
+    async def receive(request: Request, status: int) -> HTTPResponse:
+        """Somebody who is told by webhook, and answers with the status that the address names."""
+        if not 200 <= status <= 599:
+            raise SanicException("a status is a number from 200 to 599", 404)
+        return empty(status)

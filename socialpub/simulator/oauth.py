@@ -394,8 +394,18 @@ def _input(kind: str, name: str, value: str, *, checked: bool = False) -> str:
     return f'<input type="{kind}" name="{html.escape(name)}" value="{html.escape(value)}"{mark}>'
 
 
+_HEAD = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>Consent, at the simulator</title><style>
+:root { color-scheme: light dark; }
+body { background: #fff; color: #1b1f27; font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 30rem; padding: 0 1rem; }
+h1 { font-size: 1.5rem; }
+label { overflow-wrap: anywhere; }
+button, select { font: inherit; max-width: 100%; padding: 0.4rem 0.8rem; }
+@media (prefers-color-scheme: dark) { body { background: #15181d; color: #e6e8ec; } }
+</style></head>"""  # noqa: E501
+
+
 def page(body: str, status: int = 200) -> Answer:
     """A page of the platform for people."""
-    head = '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Consent</title></head>'
-    text = f"{head}<body>{body}</body></html>"
+    text = f"{_HEAD}<body><main>{body}</main></body></html>"
     return Answer(status, text, {"cache-control": "no-store"}, "text/html; charset=utf-8")

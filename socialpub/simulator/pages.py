@@ -8,6 +8,10 @@ import zlib
 from html import escape
 
 _SIDE = 64
+_LOOK = (
+    '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+    "<style>body { background: #fff; color: #1b1f27; font: 16px/1.5 system-ui, sans-serif; padding: 1rem; }</style>"
+)
 
 
 def page(name: str, origin: str) -> str:
@@ -22,8 +26,8 @@ def page(name: str, origin: str) -> str:
     meta = "\n".join(f'<meta property="{key}" content="{escape(value)}">' for key, value in tags.items())
     title = escape(tags["og:title"])
     return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n{meta}\n</head>\n'
-        f"<body>\n<h1>{title}</h1>\n</body>\n</html>\n"
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n{_LOOK}\n<title>{title}</title>\n{meta}\n'
+        f"</head>\n<body>\n<main>\n<h1>{title}</h1>\n</main>\n</body>\n</html>\n"
     )
 
 

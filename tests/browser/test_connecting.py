@@ -65,6 +65,7 @@ def test_an_owner_who_agrees_comes_back_to_a_connected_account(
     seen(tab, "start")
     tab.click("#go")
     assert tab.ask("location.origin") == office.server.lab.origin(name)
+    seen(tab, "consent")
     tab.click("#allow")
     assert tab.ask("location.pathname") == f"/connect/{name}/done"
     assert tab.ask("document.querySelector('h1').textContent") == "Connected"

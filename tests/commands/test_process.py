@@ -197,39 +197,65 @@ def test_the_demo_prints_an_account_of_each_platform_and_a_key_that_publishes(st
     assert demo.stop(signal.SIGINT) == 0
 
 
-def curled(line: str) -> dict[str, Any]:
-    """What the server answers to a line that the demo prints."""
+def curled(line: str, key: str) -> dict[str, Any]:
+    """What the server answers to a line that the demo prints, with its key in `KEY`."""
     curl = re.fullmatch(
-        r"  curl -sS (http://127\.0\.0\.1:\d+)/v1/posts -H 'Authorization: Bearer (\S+)' -d '(.*)'", line
+        r"  curl (http://127\.0\.0\.1:\d+)/v1/posts -H \"Authorization: Bearer \$KEY\" -d ('(.*)'|@(\S+))", line
     )
     assert curl is not None, line
-    assert len(line) < 4096  # what a terminal takes in one line
-    with client(curl[1], curl[2]) as api:
-        return dict(api.post("/v1/posts", content=curl[3], timeout=60).json())
+    with client(curl[1], key) as api:
+        body = curl[3] or Path(curl[4]).read_bytes()
+        return dict(api.post("/v1/posts", content=body, timeout=60).json())
 
 
-def test_the_demo_tells_people_where_to_look_and_two_lines_that_publish_an_image_and_a_video(
+def test_the_demo_tells_people_where_to_look_and_lines_that_publish_a_text_an_image_and_a_video(
     start: Start, folder: Path
 ) -> None:
     demo = start("demo", "--port", "0")
     told = demo.told("Ctrl-C stops it")
-    lines = [line for line in told.splitlines() if line.startswith("  curl ")]
-    takers = {name for name, platform in PLATFORMS.items() if platform.media["videos"]}
-    for line, names in zip(lines, (set(CONNECTORS), takers), strict=True):
-        statuses = {result["platform"]: result["status"] for result in curled(line)["results"]}
-        assert statuses == dict.fromkeys(names, "published")
-    page = re.search(r"(http://\S+) shows what was published", told)
+    key, page = re.search(r"  export KEY=(\S+)", told), re.search(r"(http://\S+) shows what was published", told)
+    assert key is not None, told
     assert page is not None, told
-    entries = httpx.get(f"{page[1]}/lab/ledger", trust_env=False).json()
+    before = httpx.get(f"{page[1]}/lab/ledger", trust_env=False).json()
+    lines = [line for line in told.splitlines() if line.startswith("  curl ")]
+    assert max(len(line) for line in lines) < 140  # a person can type it
+    takers = {name for name, platform in PLATFORMS.items() if platform.media["videos"]}
+    for line, names in zip(lines, ({"bluesky"}, set(CONNECTORS), takers), strict=True):
+        statuses = {result["platform"]: result["status"] for result in curled(line, key[1])["results"]}
+        assert statuses == dict.fromkeys(names, "published")
+    entries = httpx.get(f"{page[1]}/lab/ledger", trust_env=False).json()[len(before) :]
     shown = httpx.get(page[1], trust_env=False, follow_redirects=True).text
     assert "Hello from socialpub!" in shown
-    assert shown.count("<img ") == len(CONNECTORS)
-    assert shown.count("<video ") == len(takers)
+    media = [medium for entry in entries for medium in entry["media"]]
     clip = httpx.get(f"{page[1]}/pages/clip.mp4", trust_env=False).content
-    films = [medium for entry in entries for medium in entry["media"] if medium["type"] == "video/mp4"]
+    films = [medium for medium in media if medium["type"] == "video/mp4"]
+    assert (len(media) - len(films), len(films)) == (len(CONNECTORS), len(takers))
     assert {film["sha256"] for film in films} == {hashlib.sha256(clip).hexdigest()}
+    assert shown.count("<video ") >= len(takers)
     assert demo.stop() == 0
     assert list(folder.iterdir()) == []
+
+
+def test_the_demo_opens_onto_days_that_were_lived_and_days_to_come(start: Start, folder: Path) -> None:
+    demo = start("demo", "--port", "0", "--data-dir", "data")
+    demo.told("Ctrl-C stops it")
+    assert demo.stop() == 0
+    with closing(sqlite3.connect(folder / "data" / "socialpub.db")) as database:
+
+        def all_of(statement: str) -> set[Any]:
+            return {row[0] if len(row) == 1 else row for row in database.execute(statement)}
+
+        assert all_of("SELECT status FROM post") >= {"published", "queued", "failed", "rejected", "canceled"}
+        rules = all_of("SELECT json_extract(error, '$.rule') FROM post")
+        assert "publish.outcome_unknown" in rules
+        assert all_of("SELECT status FROM account") == {"active", "expiring", "revoked"}
+        assert all_of("SELECT name FROM profile") == {"Café", "Bakery"}
+        assert all_of("SELECT count(*) FROM media") == {4}
+        assert all_of("SELECT status FROM webhook_delivery") >= {"succeeded", "pending"}
+        assert all_of("SELECT max(number) > 1 FROM attempt") == {1}
+        week = "scheduled_at BETWEEN unixepoch() * 1000 AND unixepoch('now', '7 days') * 1000"
+        assert all_of(f"SELECT count(*) > 8 FROM post WHERE status = 'queued' AND {week}") == {1}
+        assert all_of("SELECT max(created_at) <= unixepoch() * 1000 + 999 FROM post") == {1}
 
 
 def test_the_demo_leaves_a_directory_alone_that_is_not_its_own(folder: Path) -> None:

@@ -1,0 +1,43 @@
+"""The simulator's own pages: what arrived, its pages to link to, and what its platforms ask people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from socialpub.simulator.server import SimulatorThread
+from tests.browser.chromium import Tab, chromium
+from tests.browser.looks import seen
+from tests.kit import Server
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Tab]:
+    with chromium() as tab:
+        yield tab
+
+
+def test_what_arrived_is_read_by_everybody_empty_and_full(tab: Tab, server: Server, lab: SimulatorThread) -> None:
+    lab.lab.reset()
+    tab.show(lab.url, width=1280)
+    assert "Nothing has been published yet." in tab.text("main")
+    seen(tab, "simulator-empty")
+    alice = server.person("Alice")
+    server.connect_bluesky(alice)
+    image = {"kind": "image", "url": f"{lab.url}/pages/a.png", "altText": "A square"}
+    video = {"kind": "video", "url": f"{lab.url}/pages/clip.mp4"}
+    for text, media in (("An image <b>and</b> " + "verylongword" * 20, [image]), ("A video", [video])):
+        body = {"targets": [{"platform": "bluesky"}], "text": text, "media": media}
+        assert alice.api.publish(body).json()["status"] == "published"
+    tab.show(lab.url, width=1280)
+    assert tab.ask("document.querySelectorAll('article').length") == 2
+    seen(tab, "simulator")
+
+
+def test_a_page_to_link_to_is_one_that_people_can_read(tab: Tab, lab: SimulatorThread) -> None:
+    tab.show(f"{lab.url}/pages/soup", width=1280)
+    assert tab.text("h1") == "Page soup"
+    seen(tab, "simulator-page")
