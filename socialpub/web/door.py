@@ -86,7 +86,7 @@ class Door:
         if request.method in ("GET", "HEAD") or route.receive is not None:
             return people.sign_in_first(request.method, request.path, request.query_string)
         call = Call(request, route, self.service, self.engine, NOBODY)
-        call.body = await bodies.read_body(request, route.body_max)
+        call.body = await bodies.read_body(request, min(route.body_max, bodies.SMALL_MAX))
         return people.sign_in_again(call)
 
     async def _receive(self, call: Call) -> None:

@@ -11,29 +11,33 @@ from socialpub.domain.core.service import Service
 from socialpub.web import edge
 from socialpub.web.http import Call, same_token
 
-FIELDS_MAX = 100
-KEPT_MAX = 12 * 1024  # as a browser writes it, beside the other fields of the sign-in
+KEPT_MAX = 48 * 1024  # as a browser writes it, beside the other fields of the sign-in
 _SECRET = re.compile(r"csrf_token|password|secret|token|code")
 _TOKEN = re.compile(r"[0-9a-f]{64}")
 
 
 def fields(call: Call) -> dict[str, str]:
     """The fields of an urlencoded form; of a repeated one the last. ApiError `http.request` for too many."""
-    text = call.body.decode("utf-8", "replace")
+    text, most = call.body.decode("utf-8", "replace"), call.route.fields
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=FIELDS_MAX)
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=most)
     except ValueError as error:
         remedy = "Send the form as this server's page has it."
-        raise refuse("http.request", f"The form has more than {FIELDS_MAX} fields.", remediation=remedy) from error
+        raise refuse("http.request", f"The form has more than {most} fields.", remediation=remedy) from error
     return dict(pairs)
 
 
 def checked(call: Call, token: str | None) -> dict[str, str]:
     """The fields of a form that carries `token` as its `csrf_token` and comes from our own origin; else rule `csrf`."""
     form = fields(call)
+    check(call, form, token)
+    return form
+
+
+def check(call: Call, form: dict[str, str], token: str | None) -> None:
+    """ApiError `csrf` unless our own page has sent this form."""
     if not token or not _is_from_our_page(call, form, token):
         raise refuse("csrf")
-    return form
 
 
 def _is_from_our_page(call: Call, form: dict[str, str], token: str) -> bool:

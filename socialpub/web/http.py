@@ -51,7 +51,7 @@ class Route:
     `says`: words, shapes and examples. A route without them is a page, or tells of others.
     `before`: what a session-only operation tells everybody who is known, before it says who may.
     `receive`: reads the body in place of the door, and what it answers is `Call.received`.
-    `takes`: bytes of a body, where it is not what follows from the rest (`body_max`).
+    `takes`: bytes of a body, where it is not what follows from the rest (`body_max`); `fields`: of a form, at most.
     `constant`: the same for everybody for as long as the server runs.
     `needs`: the roles of people who may; none named: all.
     `light`: nothing comes of it but its answer. It ends with a caller who goes away, and needs no task of its own.
@@ -67,6 +67,7 @@ class Route:
     before: Callable[[Service, Mapping[str, str]], object] = lambda service, parts: None
     receive: Callable[[Call], Awaitable[Any]] | None = None
     takes: int | None = None
+    fields: int = 100
     constant: bool = False
     waits: bool = False
     needs: tuple[str, ...] = ()

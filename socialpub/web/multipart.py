@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from socialpub.base.errors import refuse
+from socialpub.base.errors import ApiError, refuse
 from socialpub.domain.media import probe
 from socialpub.domain.media.files import Arriving
 
@@ -52,8 +52,9 @@ class _Part:
 class Form:
     """What a body holds so far. `feed` and `end` raise ApiError with the rule that the body breaks."""
 
-    def __init__(self, boundary: bytes, open_file: Callable[[], Arriving]) -> None:
+    def __init__(self, boundary: bytes, open_file: Callable[[], Arriving], parts_max: int = PARTS_MAX) -> None:
         self.arriving: Arriving | None = None
+        self._parts_max = parts_max
         self.fields: dict[str, str] = {}
         self._strangers: list[str] = []  # files under other names
         self._open_file, self._part = open_file, _Part()
@@ -97,8 +98,8 @@ class Form:
 
     def _begin(self) -> None:
         self._parts += 1
-        if self._parts > PARTS_MAX:
-            raise refuse("media.parse_failed", f"The multipart body has more than {PARTS_MAX} parts.")
+        if self._parts > self._parts_max:
+            raise refuse("media.parse_failed", f"The multipart body has more than {self._parts_max} parts.")
         self._part = _Part()
 
     def _end_header(self) -> None:
@@ -159,3 +160,39 @@ class Form:
 def _declared(content_type: str) -> str:
     kind = parse_options_header(content_type)[0].decode("latin-1").strip().lower()
     return _ALIASES.get(kind, kind)
+
+
+class PageForm(Form):
+    """The same of a page: a file that is refused (`refused`) takes nothing with it of what was typed beside it."""
+
+    refused: ApiError | None = None
+
+    def end(self) -> None:
+        """The body is over: is it whole? Without a file it is refused, too."""
+        try:
+            super().end()
+        except ApiError as error:
+            if error.rule != "media.missing_file":
+                raise
+            self.refused = self.refused or error
+
+    def _open(self) -> None:
+        self._but_refused(super()._open)
+
+    def _take(self, data: bytes, start: int, end: int) -> None:
+        self._but_refused(super()._take, data, start, end)
+
+    def _close(self) -> None:
+        self._but_refused(super()._close)
+
+    def _but_refused(self, step: Callable[..., None], *arguments: object) -> None:
+        try:
+            step(*arguments)
+        except ApiError as error:
+            if self._part.name != FILE:
+                raise
+            self.refused = self.refused or error
+            self._part.skipped = True
+            if self.arriving is not None:
+                self.arriving.close()
+                self.arriving = None

@@ -22,7 +22,10 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.dataset.sent) event.preventDefault();
-  else if (form.method === "post") form.dataset.sent = "yes";
+  else if (event.submitter && "stay" in event.submitter.dataset) {
+    event.preventDefault();
+    stay(form, event.submitter, "[data-part]");
+  } else if (form.method === "post") form.dataset.sent = "yes";
 });
 window.addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
@@ -50,3 +53,50 @@ async function refresh(part) {
   part.replaceChildren(...new DOMParser().parseFromString(await answer.text(), "text/html").body.childNodes);
 }
 for (const part of document.querySelectorAll("[data-refresh]")) setInterval(refresh, REFRESH_MS, part);
+
+// Going back to a form brings its key back with its words: what was sent with it is not sent again.
+for (const field of document.querySelectorAll("input[name=key][type=hidden]")) {
+  if (history.state && history.state.key) field.value = history.state.key;
+  else history.replaceState({ key: field.value }, "");
+}
+
+// A button that stays has the form sent without leaving the page: what has changed comes back, part by part. The last
+// one counts. Where no such page comes (signed out meanwhile, say), the form is sent as it is without a script.
+const turns = {};
+let counting = 0;
+async function stay(form, button, parts) {
+  const mine = (turns[parts] = (turns[parts] || 0) + 1);
+  const typing = parts === "[data-count]";
+  if (!typing) clearTimeout(counting);
+  const page = await answered(form, button, typing);
+  if (mine !== turns[parts]) return;
+  if (page && page.querySelector("form.compose")) return show(form, page, parts);
+  if (typing) return;
+  for (const each of form.querySelectorAll("[data-stay]")) delete each.dataset.stay;
+  form.requestSubmit(button.formAction.endsWith("/media") ? form.querySelector("button[value=count]") : button);
+}
+async function answered(form, button, typing) {
+  const data = new FormData(form, button);
+  const withFile = button.formEnctype === "multipart/form-data";
+  if (!withFile) data.delete("file");
+  const sent = { method: "POST", body: withFile ? data : new URLSearchParams(data), redirect: "manual", headers: { Accept: "text/html" } };
+  if (!typing) button.setAttribute("aria-busy", "true");
+  const answer = await fetch(button.hasAttribute("formaction") ? button.formAction : form.action, sent).catch(() => null);
+  button.removeAttribute("aria-busy");
+  return answer && answer.type === "basic" ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
+}
+function show(form, page, parts) {
+  const at = document.activeElement;
+  for (const part of form.querySelectorAll(parts)) {
+    const fresh = page.getElementById(part.id);
+    if (fresh && fresh.innerHTML !== part.innerHTML) part.replaceChildren(...fresh.childNodes);
+  }
+  if (at.isConnected) return;
+  (document.getElementById(at.id || "media") || document.getElementById("media")).focus();
+}
+document.addEventListener("input", (event) => {
+  const form = event.target.closest("form[data-counts]");
+  if (!form || event.target.type === "file") return;
+  clearTimeout(counting);
+  counting = setTimeout(() => stay(form, form.querySelector("button[value=count]"), "[data-count]"), 400);
+});

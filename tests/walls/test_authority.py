@@ -311,6 +311,8 @@ NEEDS = {f"{route.method} {route.path}": route.needs for route in ROUTES}
 POSTS = {f"POST /posts/<post_id:str>/{way}" for way in ("move", "cancel", "retry", "settle")}
 EVERYBODYS = {  # what every person may: have a dashboard of their own, and see to what they compose
     "POST /profile",
+    "POST /compose",
+    "POST /compose/media",
     "POST /settings/zone",
     "POST /overview/settle",
     "POST /overview/retry",

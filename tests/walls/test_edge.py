@@ -12,7 +12,7 @@ from sanic.cookies import request as sanic_cookies
 from sanic.http import Http
 
 from socialpub.base.config import ConfigError
-from socialpub.web.bodies import FORM_MAX, MIB
+from socialpub.web.bodies import FORM_MAX, MIB, SMALL_MAX
 from socialpub.web.parts import Span, asked_span
 from socialpub.web.server import Pace
 from tests.kit import Person, Server, error_of, untouched
@@ -141,13 +141,24 @@ def test_no_read_takes_a_body(path: str, server: Server, alice: Person) -> None:
     assert (answer.status, answer.error()["rule"]) == (413, "http.body_size")
 
 
-@pytest.mark.parametrize("path", ["/login", "/setup/x"])
-def test_a_form_has_16_kib_and_no_more_is_read(path: str, server: Server) -> None:
+@pytest.mark.parametrize(
+    ("path", "most", "status"),
+    [
+        ("/login", SMALL_MAX, 403),
+        ("/setup/x", FORM_MAX, 403),
+        ("/settings/keys", FORM_MAX, 303),
+        ("/compose", SMALL_MAX, 303),
+    ],
+)
+def test_a_form_of_somebody_unknown_is_small_and_no_more_is_read(
+    path: str, most: int, status: int, server: Server
+) -> None:
+    """A sign-in brings back what somebody had written when their session ended."""
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {{}}\r\n\r\n"
-    answer = raw.exchange(server, head.format(FORM_MAX + 1).encode())
+    answer = raw.exchange(server, head.format(most + 1).encode())
     assert (answer.status, answer.error()["rule"]) == (413, "http.body_size")
-    assert "16 KiB" in answer.error()["message"]
-    assert raw.exchange(server, head.format(FORM_MAX).encode() + b"=" * FORM_MAX).status == 403
+    assert f"{most // 1024} KiB" in answer.error()["message"]
+    assert raw.exchange(server, head.format(most).encode() + b"=" * most).status == status
 
 
 def test_a_body_is_not_waited_for_before_its_key_is_known(server: Server) -> None:

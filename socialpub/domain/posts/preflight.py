@@ -23,7 +23,13 @@ from socialpub.domain.posts.lookup import look_up
 from socialpub.domain.posts.targets import Aim, Ref, check_batch, resolve
 from socialpub.domain.publishing.planning import surroundings
 from socialpub.domain.shapes.errors import ErrorBody, error_body, warning_body
-from socialpub.domain.shapes.posts import PublishRequest, ValidateRequest, ValidationBody, ValidationResult
+from socialpub.domain.shapes.posts import (
+    PublishRequest,
+    TextCount,
+    ValidateRequest,
+    ValidationBody,
+    ValidationResult,
+)
 from socialpub.platforms.contract import Cap, Draft, Facts, Item, Warning
 from socialpub.platforms.kit.rules import Findings, findings, once, warning
 from socialpub.platforms.kit.rules import count as measured
@@ -57,14 +63,30 @@ async def check_cheap(service: Service, scope: Scope, aims: Sequence[Aim], logge
     def check() -> list[Checked]:
         return [_cheap(service, aim, posts) for aim, posts in zip(aims, logged.recent, strict=True)]
 
-    return await _measured(service, scope, aims, check)
+    return await _measured(service, scope, [aim.draft.text for aim in aims], check)
 
 
-async def _measured(service: Service, scope: Scope, aims: Sequence[Aim], measure: Callable[[], T]) -> T:
-    if sum(len(aim.draft.text) for aim in aims) <= LIGHT:
+async def _measured(service: Service, scope: Scope, texts: Sequence[str], measure: Callable[[], T]) -> T:
+    if sum(len(text) for text in texts) <= LIGHT:
         return measure()
     threads = service.measuring.of(Share(owner=scope.organization))
     return await asyncio.get_running_loop().run_in_executor(threads, measure)
+
+
+async def counted(
+    service: Service, scope: Scope, texts: Sequence[tuple[accounts.Named, tuple[Item, ...], str]]
+) -> list[TextCount]:
+    """How long each text is, as the account's platform counts it beside those media items."""
+
+    def count() -> list[TextCount]:
+        return [_count(account, Draft(text, items)) for account, items, text in texts]
+
+    return await _measured(service, scope, [text for _, _, text in texts], count)
+
+
+def _count(account: accounts.Named, draft: Draft) -> TextCount:
+    found = measured(platforms.platform(account["platform"]), draft, accounts.who(account))
+    return {"length": found.length, "limit": found.limit, "unit": found.unit}
 
 
 def _cheap(service: Service, aim: Aim, recent: int) -> Checked:
@@ -327,7 +349,7 @@ async def validate(
     def show() -> list[ValidationResult]:
         return [_result(service, *found) for found in zip(aims, looked.cheap, looked.noted, deep, strict=True)]
 
-    results = await _measured(service, scope, aims, show)
+    results = await _measured(service, scope, [aim.draft.text for aim in aims], show)
     return {"valid": all(result["valid"] for result in results), "results": results}
 
 
@@ -393,14 +415,13 @@ _UNSEEN = Checked(warnings=(warning("media_unmeasured", "It could not be fetched
 
 
 def _result(service: Service, aim: Aim, cheap: Checked, noted: Sequence[Warning], deep: Checked) -> ValidationResult:
-    count = measured(platforms.platform(aim.platform), aim.draft, aim.who)
     errors = [_shown(service, aim, error) for error in (*cheap.errors, *deep.errors)]
     return {
         "targetIndex": aim.index,
         "accountId": aim.account["id"],
         "platform": aim.platform,
         "valid": not errors,
-        "text": {"length": count.length, "limit": count.limit, "unit": count.unit},
+        "text": _count(aim.account, aim.draft),
         "errors": errors,
         "warnings": [warning_body(note) for note in once((*cheap.warnings, *noted, *deep.warnings))],
     }

@@ -53,11 +53,15 @@ class BlueskyOptions(Options):
     """`targets[].options`: languages, and the post that this one answers."""
 
     platform: Literal["bluesky"] = "bluesky"
-    langs: list[str] = []
-    reply_to_uri: str = Field("", max_length=2048)
-    reply_to_cid: str = Field("", max_length=256)
-    reply_root_uri: str = Field("", max_length=2048)
-    reply_root_cid: str = Field("", max_length=256)
+    langs: list[str] = Field([], title="Languages", description="Of the text, as tags such as `en` or `pt-BR`.")
+    reply_to_uri: str = Field(
+        "", max_length=2048, title="Reply to: URI", description="The `at://` address of the post that this one answers."
+    )
+    reply_to_cid: str = Field("", max_length=256, title="Reply to: CID", description="The hash of that post.")
+    reply_root_uri: str = Field(
+        "", max_length=2048, title="Thread: URI", description="The thread's first post, where that is another one."
+    )
+    reply_root_cid: str = Field("", max_length=256, title="Thread: CID", description="The hash of that post.")
 
     @model_validator(mode="after")
     def _pairs(self) -> Self:

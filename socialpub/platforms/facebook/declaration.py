@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
@@ -55,7 +55,7 @@ class FacebookOptions(Options):
     """`link`: the page that the post shows as a card."""
 
     platform: Literal["facebook"] = "facebook"
-    link: AbsoluteUrl = ""
+    link: AbsoluteUrl = Field("", title="Link", description="Shown as a card, where the post has no media.")
 
 
 def _count(draft: Draft, _: Account) -> Counter:

@@ -65,8 +65,8 @@ class InstagramOptions(Options):
     """Of a single video (a reel): its cover, and whether it shows in the feed too."""
 
     platform: Literal["instagram"] = "instagram"
-    share_to_feed: bool = True
-    cover_url: AbsoluteUrl = ""
+    share_to_feed: bool = Field(True, title="Show a reel in the feed too")
+    cover_url: AbsoluteUrl = Field("", title="Cover of a reel", description="The public https address of a JPEG.")
 
 
 def _count(draft: Draft, _: Account) -> Counter:

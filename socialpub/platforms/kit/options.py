@@ -1,8 +1,11 @@
-"""What the platforms' option models share: closed, strict, camelCase, no null."""
+"""What the platforms' option models share: closed, strict, camelCase, no null; and their fields as a form has them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Literal, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -24,3 +27,57 @@ def _absolute(url: str) -> str:
 
 DigitId = Annotated[str, Field(pattern=r"^[0-9]{1,19}$")]
 AbsoluteUrl = Annotated[str, Field(max_length=2048), AfterValidator(_absolute)]
+
+
+# --- Forms -----------------------------------------------------------------------------------------------------------
+
+TAG = "platform"
+
+
+@dataclass(frozen=True)
+class OptionField:
+    """An option as people are asked for it. `choices`: each value and its words; the first holds where none is made."""
+
+    name: str
+    label: str
+    hint: str
+    choices: tuple[tuple[str, str], ...] = ()
+    several: bool = False  # values that commas divide
+
+    def value_of(self, text: str) -> str | bool | list[str]:
+        """What the API is sent for what was typed or chosen; it is for the model to refuse."""
+        if self.several:
+            return [part.strip() for part in text.split(",") if part.strip()]
+        return {"true": True, "false": False}.get(text, text) if self.choices else text
+
+
+@cache
+def form_of(options: type[BaseModel]) -> tuple[OptionField, ...]:
+    """The fields of a platform's options, but for the tag."""
+    return tuple(_fields(options))
+
+
+def _fields(options: type[BaseModel]) -> Iterator[OptionField]:
+    for name, field in options.model_fields.items():
+        if name == TAG:
+            continue
+        label = field.title or name.replace("_", " ").capitalize()
+        choices = _choices(field.annotation, field.default)
+        yield OptionField(
+            field.alias or name, label, field.description or "", choices, get_origin(field.annotation) is list
+        )
+
+
+def _choices(annotation: object, default: object) -> tuple[tuple[str, str], ...]:
+    if annotation is bool:
+        return (("", _words(default)), (str(not default).lower(), _words(not default)))
+    if get_origin(annotation) is not Literal:
+        return ()
+    others = [value for value in get_args(annotation) if value != default]
+    return (("", _words(default)), *((value, _words(value)) for value in others))
+
+
+def _words(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value).replace("_", " ").lower()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
@@ -58,7 +58,7 @@ class LinkedinOptions(Options):
     """Who may see the post; a page always posts for everybody."""
 
     platform: Literal["linkedin"] = "linkedin"
-    visibility: Literal["PUBLIC", "CONNECTIONS"] = "PUBLIC"
+    visibility: Literal["PUBLIC", "CONNECTIONS"] = Field("PUBLIC", title="Who may see it")
 
 
 def _count(draft: Draft, _: Account) -> Counter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
@@ -60,10 +60,12 @@ class PinterestOptions(Options):
     """The board, where the pin leads, its title, and the cover of a video."""
 
     platform: Literal["pinterest"] = "pinterest"
-    board_id: str = ""
-    destination_url: str = ""
-    title: str = ""
-    cover_image_url: AbsoluteUrl = ""
+    board_id: str = Field("", title="Board", description="The id of the board that the pin is put on.")
+    destination_url: str = Field("", title="Link", description="The page that a click on the pin leads to.")
+    title: str = Field("", title="Title")
+    cover_image_url: AbsoluteUrl = Field(
+        "", title="Cover of a video", description="The public https address of an image."
+    )
 
 
 def _count(draft: Draft, _: Account) -> Counter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.contract import (
@@ -63,7 +63,7 @@ class ThreadsOptions(Options):
     """`replyToId`: the post that this one answers."""
 
     platform: Literal["threads"] = "threads"
-    reply_to_id: DigitId = ""
+    reply_to_id: DigitId = Field("", title="Reply to", description="The id of the post that this one answers.")
 
 
 def _count(draft: Draft, _: Account) -> Counter:

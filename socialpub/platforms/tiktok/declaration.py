@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
@@ -72,13 +72,15 @@ class TiktokOptions(Options):
     """Post settings (the inbox cannot carry them), and the title of photos."""
 
     platform: Literal["tiktok"] = "tiktok"
-    privacy: Literal["public_to_everyone", "mutual_follow_friend", "self_only"] = "public_to_everyone"
-    disable_comment: bool = False
-    disable_duet: bool = False
-    disable_stitch: bool = False
-    brand_content_toggle: bool = False
-    brand_organic_toggle: bool = False
-    title: str = ""
+    privacy: Literal["public_to_everyone", "mutual_follow_friend", "self_only"] = Field(
+        "public_to_everyone", title="Who may see it"
+    )
+    disable_comment: bool = Field(False, title="Switch comments off")
+    disable_duet: bool = Field(False, title="Switch duets off")
+    disable_stitch: bool = Field(False, title="Switch stitches off")
+    brand_content_toggle: bool = Field(False, title="Promotes another brand")
+    brand_organic_toggle: bool = Field(False, title="Promotes your own brand")
+    title: str = Field("", title="Title", description="Of photos.")
 
 
 def has_video(draft: Draft) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from socialpub.platforms.contract import NO_KEY, Account, Cap, Console, Counter, Draft, OAuth, Platform, Site, Upkeep
 from socialpub.platforms.kit.options import DigitId, Options
@@ -37,8 +37,8 @@ class TwitterOptions(Options):
     """The post that this one answers, or the one that it quotes."""
 
     platform: Literal["twitter"] = "twitter"
-    reply_to_tweet_id: DigitId = ""
-    quote_tweet_id: DigitId = ""
+    reply_to_tweet_id: DigitId = Field("", title="Reply to", description="The id of the post that this one answers.")
+    quote_tweet_id: DigitId = Field("", title="Quote", description="The id of the post that this one quotes.")
 
     @model_validator(mode="after")
     def _one(self) -> Self:

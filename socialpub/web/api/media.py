@@ -47,6 +47,7 @@ MEDIA: MediaBody = {
 }
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Form)
 IDLE_SECONDS = 15.0
 UPLOAD_SECONDS = 3600.0
 BLOCK = 256 * 1024
@@ -85,29 +86,38 @@ class Upload:
 
 async def receive(call: Call) -> Upload:
     """The body of an upload, written to the disk as it arrives. Whoever goes away halfway leaves nothing behind."""
+
+    def whole(form: Form) -> Upload:
+        assert form.arriving is not None, "a form without a file does not end"
+        return Upload(form.arriving, _fields(call, form))
+
+    return await received(call, Form, whole)
+
+
+def _fields(call: Call, form: Form) -> MediaFields:
+    given = query_values(call.request.query_string, MediaFields) | form.fields
+    return issues.parse_object(MediaFields, given)
+
+
+async def received(call: Call, make: Callable[[bytes, Callable[[], files.Arriving]], F], whole: Callable[[F], T]) -> T:
+    """What `whole` says of a body's form once it has come; when something is refused its file goes again."""
     most = call.service.runtime.settings.media.max_bytes
-    form: Form | None = None
+    form: F | None = None
     try:
         boundary = boundary_of(call.request.headers.get("content-type", ""))
         if int(call.request.headers.get("content-length") or 0) > most + OVERHEAD:
             raise refuse("media.size_max")
-        form = Form(boundary, lambda: files.Arriving(files.home(call.service), most))
+        form = make(boundary, lambda: files.Arriving(files.home(call.service), most))
         async for block in _blocks(call):
             await _in_pool(call, form.feed, block)
         form.end()
-        assert form.arriving is not None, "a form without a file does not end"
-        return Upload(form.arriving, _fields(call, form))
+        return whole(form)
     except BaseException as error:
         if form is not None and form.arriving is not None:
             form.arriving.close()
         if isinstance(error, ApiError):
             await _hear_out(call, most)
         raise
-
-
-def _fields(call: Call, form: Form) -> MediaFields:
-    given = query_values(call.request.query_string, MediaFields) | form.fields
-    return issues.parse_object(MediaFields, given)
 
 
 async def _blocks(call: Call) -> AsyncIterator[bytes]:

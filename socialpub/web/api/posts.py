@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from socialpub.base import faults
@@ -48,6 +49,9 @@ from socialpub.web.examples import (
 )
 from socialpub.web.http import Call, Reply, kept
 from socialpub.web.operation import Operation, Success
+
+Ask = Callable[[], Awaitable[PublishRequest]]
+"""What is to be published; it is asked for once it is its turn."""
 
 BATCH_ERRORS = (
     "targets.required",
@@ -188,26 +192,31 @@ async def publish(call: Call) -> Reply:
     """POST /v1/posts."""
     default = call.service.runtime.settings.publishing.immediate_wait
     wait = prefer.wait_of(call.request.headers.getall("prefer", []), default)
-    answer = await (_once_keyed if call.key else _once_unkeyed)(call, wait.seconds)
+
+    async def ask() -> PublishRequest:
+        return await call.parsed(PublishRequest)
+
+    answer = await (once_keyed(call, ask, wait.seconds) if call.key else _once_unkeyed(call, ask, wait.seconds))
     reply, where = kept(answer), {"Location": f"/v1/posts?batchId={answer.batch}"}
     return replace(reply, headers={**reply.headers, **where, **({} if answer.replayed else wait.headers)})
 
 
-async def _once_keyed(call: Call, wait: float) -> limits.Answer:
+async def once_keyed(call: Call, ask: Ask, wait: float) -> limits.Answer:
+    """The answer to what `ask` comes to, done once for the call's key; after `wait` seconds as far as it is known."""
     assert call.key is not None, "the caller has seen it"
-    return await limits.once_found(call.service, call.key, lambda: _publish(call, wait, None))
+    return await limits.once_found(call.service, call.key, lambda: _publish(call, ask, wait, None))
 
 
-async def _once_unkeyed(call: Call, wait: float) -> limits.Answer:
+async def _once_unkeyed(call: Call, ask: Ask, wait: float) -> limits.Answer:
     """The answer of a request without a key: of the same request before it, where nobody has heard that."""
     service, request = call.service, call.request
     ear = unheard.ear_of(service, call.scope, (request.method, request.path, request.query_string), call.body)
     if ear is None:
-        return await _publish(call, wait, None)
+        return await _publish(call, ask, wait, None)
     call.when_gone = functools.partial(unheard.lost, service, ear)
     found = None
     try:
-        answer = await _publish(call, wait, ear)
+        answer = await _publish(call, ask, wait, ear)
     except unheard.JoinError as error:
         found = error.found
     except ApiError:  # it may be refused now, and have been accepted before
@@ -234,11 +243,11 @@ def _hand_over(call: Call, ear: unheard.Ear, batch: str) -> None:
         unheard.heard(call.service, ear)
 
 
-async def _publish(call: Call, wait: float, ear: unheard.Ear | None) -> limits.Answer:
+async def _publish(call: Call, ask: Ask, wait: float, ear: unheard.Ear | None) -> limits.Answer:
     """Accept a batch, or say why not. Once it is accepted, the answer is the batch, whatever happens here."""
     service = call.service
     async with call.turn():
-        request = await call.parsed(PublishRequest)
+        request = await ask()
         order = await accept.prepare(call.who, request, ear, call.inline)
     with batches.Ending(service, order.batch, call.key) as ending:
         accepted = await accept.commit(order)

@@ -25,12 +25,12 @@ async def listing(call: Call) -> Reply:
         query = issues.parse_object(MediaQuery, {"limit": FILES, **({"cursor": cursor} if cursor else {})})
         page = library.page(call.service, desk.scope, query)
         older = f"{MEDIA}?{urlencode({'cursor': page['nextCursor']})}" if page["nextCursor"] else None
-        return {"files": [_told(body) for body in page["data"]], "older": older}
+        return {"files": [told(body) for body in page["data"]], "older": older}
 
     return await show(call, "media/list.html", read, is_later=bool(cursor))
 
 
-def _told(body: MediaBody) -> dict[str, Any]:
+def told(body: MediaBody) -> dict[str, Any]:
     """A file with its address on this server, under whatever name that is open, and its size in words."""
     size = body["sizeBytes"]
     words = f"{size / 1_000_000:.1f} MB" if size >= 100_000 else f"{size / 1000:.1f} kB"
@@ -42,7 +42,7 @@ async def ask_delete(call: Call) -> Reply:
     id = call.path_value("media_id")
 
     def read(desk: Desk) -> dict[str, Any]:
-        return {"file": _told(library.body(call.service, library.find(call.scope, None, id)))}
+        return {"file": told(library.body(call.service, library.find(call.scope, None, id)))}
 
     return await show(call, "media/delete.html", read)
 

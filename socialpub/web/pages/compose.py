@@ -1,0 +1,382 @@
+"""Compose: one text for several accounts, with what is different on each, checked as the API checks it, and sent.
+
+The form is one page. All of its buttons but the last ("send") give it back as it stands, with what was asked for:
+nothing that was typed is lost, and nothing is written. A file is the exception: it is stored when it is sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError, refuse
+from socialpub.domain.accounts import accounts
+from socialpub.domain.media import library
+from socialpub.domain.people import desk as desks
+from socialpub.domain.people import limits
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.posts import preflight
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.media import MediaFields, MediaQuery
+from socialpub.domain.shapes.posts import PublishRequest, TextCount, ValidateRequest
+from socialpub.platforms.contract import Item
+from socialpub.platforms.kit.options import OptionField, form_of
+from socialpub.store.rows import AccountRow, MediaRow
+from socialpub.web import edge, forms
+from socialpub.web.api import media as media_api
+from socialpub.web.api import posts as posts_api
+from socialpub.web.http import Call, Reply
+from socialpub.web.multipart import PageForm
+from socialpub.web.pages import shelf, times, written
+from socialpub.web.pages.inside import show, tell
+from socialpub.web.pages.written import Places, Said
+
+COMPOSE = "/compose"
+BODY_MAX = 512 * 1024
+LISTED_MAX = 100
+FIELDS_MAX = 2000
+"""Accounts on the page, and the fields of its form: each account has some for what is different there."""
+SHELF = 12
+WAIT_SECONDS = 10.0
+KINDS = tuple(library.EXTENSIONS)
+HOUR_MS = 3_600_000
+_KEY = re.compile(r"[0-9a-f]{32}")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_UNSENT = ("csrf_token", "page", "do", "key", "file", "new-alt")
+"""Fields that say nothing of the post."""
+Form = dict[str, str]
+
+
+# --- The page --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of a form: what is wrong and what is worth a warning, by its place; `words` in a sentence."""
+
+    wrong: Places = field(default_factory=dict)
+    warned: Places = field(default_factory=dict)
+    words: str = ""
+    status: int = 200
+    is_sent: bool = False  # its key was used: it gets another
+
+
+NOTHING = Verdict()
+
+
+async def form(call: Call) -> Reply:
+    """GET /compose: an empty form; `day` puts a day into it."""
+    day = call.request.args.get("day") or ""
+    given: Form = {"when": "later", "day": day} if _DAY.fullmatch(day) else {}
+    return await _page(call, given)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What there is of what a page of the form shows."""
+
+    desk: Desk
+    form: Form
+    accounts: list[AccountRow]
+    hidden: int  # accounts that are too many for one page
+    chosen: list[MediaRow]
+    shelf: list[dict[str, Any]]
+
+
+async def _page(call: Call, given: Form, verdict: Verdict = NOTHING) -> Reply:
+    found = await call.service.read(lambda: _find(call, given))
+    counts = await _counts(call, found)
+    due = times.moment(_next_hour(call.service.now_ms), found.desk.zone)
+    return await show(
+        call,
+        "compose/form.html",
+        status=verdict.status,
+        form=defaultdict(str, found.form),
+        key=_key(call, "" if verdict.is_sent else found.form.get("key", "")),
+        accounts=[_account(call, found, row, counts.get(row["id"]), verdict) for row in found.accounts],
+        hidden=found.hidden,
+        files=[_file(call, row, found.form) for row in found.chosen],
+        shelf=found.shelf,
+        kinds=KINDS,
+        wrong=verdict.wrong,
+        words=verdict.words,
+        is_bad=any(verdict.wrong.values()),
+        due={"day": f"{due:%Y-%m-%d}", "clock": f"{due:%H:%M}"},
+        today=f"{times.moment(call.service.now_ms, found.desk.zone):%Y-%m-%d}",
+    )
+
+
+def _find(call: Call, given: Form) -> Found:
+    here = desks.of(call.scope)
+    if here is None:
+        raise ApiError("unauthenticated")
+    typed = given or desks.kept(call.scope, COMPOSE) if call.request.args.get("kept") else given
+    named = set(written.chosen(typed))
+    rows = [row for row in accounts.in_scope(call.scope) if row["id"] in named or _is_here(here, row)]
+    rows.sort(key=lambda row: row["id"] not in named)
+    shown = sorted(rows[:LISTED_MAX], key=lambda row: (row["platform"], row["created_at"], row["id"]))
+    typed = typed or _first(shown)
+    ids = written.files(typed)
+    held = library.held(call.scope, set(ids))
+    query = issues.parse_object(MediaQuery, {"limit": SHELF})
+    listed = library.page(call.service, here.scope, query)["data"]
+    return Found(
+        here,
+        typed,
+        shown,
+        len(rows) - len(shown),
+        [held[each] for each in ids if each in held],
+        [shelf.told(body) for body in listed if body["id"] not in ids],
+    )
+
+
+def _is_here(desk: Desk, row: AccountRow) -> bool:
+    return desk.scope.profile in (None, row["profile"])
+
+
+def _first(rows: Sequence[AccountRow]) -> Form:
+    """Of a new form: where there is one account, it is that."""
+    return {f"to.{rows[0]['id']}": "yes"} if len(rows) == 1 and rows[0]["status"] != "revoked" else {}
+
+
+def _next_hour(now_ms: int) -> int:
+    return (now_ms // HOUR_MS + 2) * HOUR_MS
+
+
+def _key(call: Call, given: str) -> str:
+    """What makes sending this form twice one act."""
+    return given if _KEY.fullmatch(given) else call.service.runtime.entropy(16).hex()
+
+
+# --- Accounts on it --------------------------------------------------------------------------------------------------
+
+
+async def _counts(call: Call, found: Found) -> dict[str, TextCount]:
+    """Of each account that is chosen, how long its text is."""
+    named = set(written.chosen(found.form))
+    rows = [row for row in found.accounts if row["id"] in named]
+    items = tuple(Item(row["kind"], stored=True) for row in found.chosen)
+    default = written.typed(found.form, "text")
+    texts = [(row, items, written.typed(found.form, f"{row['id']}.text") or default) for row in rows]
+    return dict(zip((row["id"] for row in rows), await preflight.counted(call.service, call.scope, texts), strict=True))
+
+
+def _account(call: Call, found: Found, row: AccountRow, count: TextCount | None, verdict: Verdict) -> dict[str, Any]:
+    id, platform = row["id"], platforms.platform(row["platform"])
+    fields = [_field(found.form, row, each, verdict.wrong) for each in form_of(platform.options)]
+    own = [f"{id}.text", f"{id}.comment", *(each["id"] for each in fields)]
+    body = accounts.body(row)
+    return {
+        "id": id,
+        "name": row["display_name"] or row["platform_account_id"],
+        "label": platform.label,
+        "platform": platform.name,
+        "profile": next((each["name"] for each in found.desk.profiles if each["id"] == row["profile"]), ""),
+        "profile_id": row["profile"],
+        "status": row["status"],
+        "why": _why_not(call, row),
+        "attention": body.get("attention"),
+        "is_chosen": bool(found.form.get(f"to.{id}")),
+        "count": count,
+        "fields": fields,
+        "comments": platform.first_comment,
+        "is_open": any(found.form.get(name) or verdict.wrong.get(name) for name in own),
+        "wrong": verdict.wrong.get(id, ()),
+        "warned": verdict.warned.get(id, ()),
+    }
+
+
+def _why_not(call: Call, row: AccountRow) -> str:
+    """Why nothing can be published on an account; empty where it can."""
+    if row["status"] == "revoked":
+        return "The platform accepts its authorization no more. Connect it again first."
+    try:
+        accounts.enabled(call.service, platforms.platform(row["platform"]))
+    except ApiError as error:
+        return error.message
+    return ""
+
+
+def _field(form: Mapping[str, str], row: AccountRow, option: OptionField, wrong: Places) -> dict[str, Any]:
+    """An option of an account as the page asks for it."""
+    id = f"{row['id']}.option.{option.name}"
+    return {
+        "id": id,
+        "option": option,
+        "value": form.get(id, ""),
+        "default": _default(row, option.name),
+        "wrong": wrong.get(id, ()),
+    }
+
+
+def _default(row: AccountRow, option: str) -> str:
+    """What an account has for an option that is left out, in its words."""
+    platform, extra = platforms.platform(row["platform"]), json.loads(row["extra"])
+    if not extra.get(platform.defaults.get(option)):
+        return ""
+    shown = [str(extra[name]) for name in reversed(platform.account_block) if extra.get(name)]
+    return ", ".join(shown) or str(extra[platform.defaults[option]])
+
+
+def _file(call: Call, row: MediaRow, form: Mapping[str, str]) -> dict[str, Any]:
+    alt = f"alt.{row['id']}"
+    said = form[alt] if alt in form else row["alt_text"] or ""
+    return shelf.told(library.body(call.service, row)) | {"alt": said}
+
+
+# --- Its buttons -----------------------------------------------------------------------------------------------------
+
+
+async def act_on(call: Call) -> Reply:
+    """POST /compose: `do` is `send` to publish or schedule it, `check` to see what would be wrong."""
+    given = forms.fields(call)
+    if given.get("do") == "send":
+        return await _send(call, given)
+    return await _page(call, given, await _check(call, given) if given.get("do") == "check" else NOTHING)
+
+
+async def _check(call: Call, given: Form) -> Verdict:
+    """What POST /v1/posts/validate says of it."""
+    try:
+        async with call.turn():
+            request = issues.parse_object(ValidateRequest, await _asked(call, given))
+            looked = await preflight.look(call.service, call.scope, request, {})
+        told = await preflight.validate(call.service, call.engine.fetched, call.scope, looked, {})
+    except ApiError as error:
+        return _refused(error, given)
+    wrong, warned = written.checked(told["results"])
+    refusing = sum(bool(each) for each in wrong.values())
+    return Verdict(wrong, warned, _summary(len(wrong), refusing, sum(bool(each) for each in warned.values())))
+
+
+def _summary(accounts: int, refusing: int, warning: int) -> str:
+    if refusing:
+        return f"As it is, {refusing} of {accounts} would refuse it. What is wrong stands at the account."
+    where = "the account" if accounts == 1 else f"all {accounts} accounts"
+    rest = " Look at the warnings, though." if warning else ""
+    return f"Checked: it can be published on {where}.{rest}"
+
+
+def _refused(error: ApiError, given: Form) -> Verdict:
+    if error.code == "unauthenticated":
+        raise error
+    if error.rule == "idempotency_key.body_mismatch":
+        said = Said(
+            "This form was sent already, and was changed since. What was sent is under Posts. To publish what it says "
+            "now as another post, send it once more."
+        )
+        return Verdict({written.TOP: [said]}, status=error.status, is_sent=True)
+    wrong = written.places(error, written.chosen(given))
+    return Verdict(wrong, words="Nothing was published. What is wrong stands where it is.", status=error.status)
+
+
+async def _asked(call: Call, given: Form) -> dict[str, Any]:
+    """The body of a publish request that says what the form says."""
+
+    def look() -> tuple[dict[str, AccountRow], dict[str, MediaRow]]:
+        named = set(written.chosen(given))
+        there = {row["id"]: row for row in accounts.in_scope(call.scope) if row["id"] in named}
+        return there, library.held(call.scope, set(written.files(given)))
+
+    there, held = await call.service.read(look)
+    return written.request_of(given, there, held, call.service.now_ms)
+
+
+async def _send(call: Call, given: Form) -> Reply:
+    print_ = limits.fingerprint("")
+    print_.update(json.dumps(sorted((name, value) for name, value in given.items() if name not in _UNSENT)).encode())
+    call.key = limits.key_of(call.scope, "POST", COMPOSE, _key(call, given.get("key", "")), print_.hexdigest())
+
+    async def ask() -> PublishRequest:
+        return issues.parse_object(PublishRequest, await _asked(call, given))
+
+    wait = min(WAIT_SECONDS, call.service.runtime.settings.publishing.immediate_wait)
+    try:
+        answer = await posts_api.once_keyed(call, ask, wait)
+    except ApiError as error:
+        return await _page(call, given, _refused(error, given))
+    return _sent(call, json.loads(answer.body))
+
+
+def _sent(call: Call, batch: Mapping[str, Any]) -> Reply:
+    """To the page of the post, or to those of the batch."""
+    results = batch["results"]
+    where = f"/posts/{results[0]['postId']}" if len(results) == 1 else f"/posts?batchId={batch['id']}"
+    states = [result["status"] for result in results]
+    return tell(call, where, _outcome(states), good=not {"failed", "rejected"} & set(states))
+
+
+def _outcome(states: Sequence[str]) -> str:
+    out, gone = states.count("published"), sum(state in ("failed", "rejected") for state in states)
+    if "queued" in states:
+        return "It is scheduled." if len(states) == 1 else f"{len(states)} posts are scheduled."
+    if out == len(states):
+        return "It is published." if out == 1 else f"It is published on all {out} accounts."
+    if gone == len(states):
+        return "It is not published. Why not stands with it."
+    if gone:
+        return f"{out} of {len(states)} are published. What is wrong with the others stands with them."
+    return "It is on its way. Reload this page in a moment to see what became of it."
+
+
+# --- A file ----------------------------------------------------------------------------------------------------------
+
+
+async def receive(call: Call) -> PageForm:
+    """The form with a file, which is on the disk, and gone again unless it is kept."""
+    if not edge.is_ours(call.request.headers, call.service.base_url):
+        raise refuse("csrf")
+    return await media_api.received(
+        call, lambda boundary, open_file: PageForm(boundary, open_file, FIELDS_MAX), lambda form: form
+    )
+
+
+async def upload(call: Call) -> Reply:
+    """POST /compose/media: the form again, with one more file in it."""
+    sent: PageForm = call.received
+    given = dict(sent.fields)
+    try:
+        forms.check(call, given, call.scope.csrf)
+        verdict, added = await _kept(call, sent, given)
+    finally:
+        if sent.arriving is not None:
+            sent.arriving.close()
+    return await _page(call, given | added, verdict)
+
+
+async def _kept(call: Call, sent: PageForm, given: Form) -> tuple[Verdict, Form]:
+    """Keep the file; the same form with the same file keeps it once."""
+    alt = written.typed(given, "new-alt")
+    try:
+        if sent.refused is not None or sent.arriving is None:
+            raise sent.refused or refuse("media.missing_file")
+        fields = await _fields(call, alt)
+        print_ = json.dumps([given.get("key", ""), sent.arriving.sha256, alt]).encode()
+        name = hashlib.sha256(print_).hexdigest()
+        call.key = limits.key_of(call.scope, "POST", call.request.path, name, name)
+        body = json.loads((await library.upload(call.who, sent.arriving, fields)).body)
+    except ApiError as error:
+        return _no_file(error), {}
+    ids = [*written.files(given), body["id"]]
+    return NOTHING, {"new-alt": ""} | {f"media.{number}": each for number, each in enumerate(ids, 1)}
+
+
+async def _fields(call: Call, alt: str) -> MediaFields:
+    here = await call.service.read(lambda: desks.of(call.scope))
+    profile = here.profile["id"] if here and here.profile else None
+    given = ({"profileId": profile} if profile else {}) | ({"altText": alt} if alt else {})
+    return issues.parse_object(MediaFields, given)
+
+
+def _no_file(error: ApiError) -> Verdict:
+    if error.code == "unauthenticated":
+        raise error
+    empty = error.rule in ("media.missing_file", "media.empty_body")
+    said = Said("Choose a file first.") if empty else Said(error.message, error.remediation or "")
+    return Verdict({"file": [said]}, status=error.status)

@@ -1,0 +1,190 @@
+"""What somebody has written in the form of a post: what it asks the API for, and where in it what is wrong stands.
+
+A place of the form is the name of a field, the id of an account, or one of the constants below.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
+from socialpub.domain.people import desk as desks
+from socialpub.domain.shapes.posts import MEDIA_MAX, TARGETS_MAX
+from socialpub.platforms.kit.options import form_of
+from socialpub.store.rows import AccountRow, MediaRow
+from socialpub.web.pages import times
+
+TOP, ACCOUNTS, TEXT, MEDIA, WHEN = "", "accounts", "text", "media", "when"
+FAR_MS = 5 * 366 * 24 * 3600 * 1000
+_NUMBERED = re.compile(r"media\.([0-9]{1,3})", re.ASCII)
+WORDS = {
+    "targets.required": (ACCOUNTS, "Choose at least one account."),
+    "targets.max": (ACCOUNTS, f"Choose at most {TARGETS_MAX} accounts."),
+    "scheduledAt.future": (WHEN, "This time is past. Choose a later one, or publish now."),
+    "scheduledAt.no_first_comment": (WHEN, "A post with a first comment can only go out now."),
+    "scheduledAt.no_bluesky_reply": (WHEN, "A reply can only go out now."),
+    "text": (TEXT, "Write a text, or add a file."),
+    "media": (MEDIA, f"A post takes at most {MEDIA_MAX} files."),
+}
+"""Rules of the API in the words of the form."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What preflight or the API says of a place."""
+
+    message: str
+    remedy: str = ""
+    rule: str = ""
+
+
+Places = Mapping[str, Sequence[Said]]
+
+
+# --- What the form names ---------------------------------------------------------------------------------------------
+
+
+def chosen(form: Mapping[str, str]) -> list[str]:
+    """The ids of the accounts that are ticked."""
+    return [name.removeprefix("to.") for name, value in form.items() if name.startswith("to.") and value]
+
+
+def files(form: Mapping[str, str]) -> list[str]:
+    """The ids of the media in their order: those that stand there, less what is removed, then what was picked."""
+    numbered = sorted((int(match[1]), form[name]) for name in form if (match := _NUMBERED.fullmatch(name)))
+    picked = [name.removeprefix("pick.") for name, value in form.items() if name.startswith("pick.") and value]
+    named = list(dict.fromkeys([*(value for _, value in numbered if value), *picked]))
+    kept = [each for each in named if each != form.get("remove")][: MEDIA_MAX + 1]
+    return _moved(kept, form.get("earlier", ""))
+
+
+def _moved(ids: list[str], earlier: str) -> list[str]:
+    """With one of them a place further to the front."""
+    if earlier not in ids[1:]:
+        return ids
+    place = ids.index(earlier)
+    return [*ids[: place - 1], earlier, ids[place - 1], *ids[place + 1 :]]
+
+
+def typed(form: Mapping[str, str], name: str) -> str:
+    """What was typed into a field; browsers send a line's end as two characters."""
+    return form.get(name, "").replace("\r\n", "\n")
+
+
+# --- What it asks for ------------------------------------------------------------------------------------------------
+
+
+def request_of(
+    form: Mapping[str, str], accounts: Mapping[str, AccountRow], held: Mapping[str, MediaRow], now_ms: int
+) -> dict[str, Any]:
+    """The body of a publish request. ApiError for a time that is none, or too far away."""
+    text, media = typed(form, "text"), [_item(form, each, held) for each in files(form)]
+    given: dict[str, Any] = {"targets": [_target(form, each, accounts.get(each)) for each in chosen(form)]}
+    given |= {"text": text} if text else {}
+    given |= {"media": media} if media else {}
+    return given | ({"scheduledAt": _due(form, now_ms)} if form.get("when") == "later" else {})
+
+
+def _item(form: Mapping[str, str], media: str, held: Mapping[str, MediaRow]) -> str | dict[str, str]:
+    """A media item; a file of which nothing is known is left to the API to refuse."""
+    row, alt = held.get(media), f"alt.{media}"
+    if row is None or alt not in form or typed(form, alt) == (row["alt_text"] or ""):
+        return media
+    return {"kind": row["kind"], "mediaId": media, "altText": typed(form, alt)}
+
+
+def _target(form: Mapping[str, str], account: str, row: AccountRow | None) -> dict[str, Any]:
+    target: dict[str, Any] = {"accountId": account}
+    if row is None:
+        return target
+    text, comment = typed(form, f"{account}.text"), typed(form, f"{account}.comment")
+    options = dict(_options(form, account, row["platform"]))
+    target |= {"text": text} if text else {}
+    target |= {"firstComment": {"text": comment}} if comment else {}
+    return target | ({"options": {"platform": row["platform"], **options}} if options else {})
+
+
+def _options(form: Mapping[str, str], account: str, platform: str) -> Iterator[tuple[str, Any]]:
+    for field in form_of(platforms.platform(platform).options):
+        given = form.get(f"{account}.option.{field.name}", "").strip()
+        if given:
+            yield field.name, field.value_of(given)
+
+
+def _due(form: Mapping[str, str], now_ms: int) -> str:
+    zone = desks.known_zone(form.get("in_zone")) or desks.UTC
+    at = times.instant_of(form.get("day", ""), form.get("clock", ""), zone)
+    if at is None:
+        raise _no_time("Choose a day and a time.")
+    if at > now_ms + FAR_MS:
+        raise _no_time("This is more than five years away. Is the year right?")
+    return str(iso(at))
+
+
+def _no_time(message: str) -> ApiError:
+    return ApiError("validation_failed", message, rule="scheduledAt", remediation="")
+
+
+# --- What is wrong with it -------------------------------------------------------------------------------------------
+
+
+def places(error: ApiError, targets: Sequence[str]) -> Places:
+    """What the API refuses, where in the form it stands; `targets`: the accounts in the order of the request."""
+    found: defaultdict[str, list[Said]] = defaultdict(list)
+    for place, said in _placed(error, targets):
+        found[place].append(said)
+    return found
+
+
+def _placed(error: ApiError, targets: Sequence[str]) -> Iterator[tuple[str, Said]]:
+    told = error.platform_response if isinstance(error.platform_response, list) else []
+    if error.code == "preflight_failed" and told:
+        yield from ((each["accountId"], _of_rule(each)) for each in told)
+    elif error.rule in WORDS:
+        place, words = WORDS[error.rule]
+        yield place, Said(words)
+    elif told and all("path" in each for each in told):
+        yield from ((_place(each["path"], targets), Said(each["message"])) for each in told)
+    else:
+        where = {"media": MEDIA, "scheduledAt": WHEN}.get((error.rule or "").partition(".")[0], TOP)
+        yield where, Said(error.message, error.remediation or "")
+
+
+def _of_rule(told: Mapping[str, Any]) -> Said:
+    return Said(told["message"], told.get("remediation") or "", told.get("rule") or "")
+
+
+def _place(path: Sequence[str | int], targets: Sequence[str]) -> str:
+    """The place of an issue of the request."""
+    match path:
+        case ["targets", int(number), *rest] if number < len(targets):
+            return _within(targets[number], rest)
+        case ["scheduledAt", *_]:
+            return WHEN
+        case ["media" | "text" as place, *_]:
+            return str(place)
+    return TOP
+
+
+def _within(account: str, rest: Sequence[str | int]) -> str:
+    match rest:
+        case ["options", str(name), *_]:
+            return f"{account}.option.{name}"
+        case ["firstComment", *_]:
+            return f"{account}.comment"
+        case ["text", *_]:
+            return f"{account}.text"
+    return account
+
+
+def checked(results: Sequence[Mapping[str, Any]]) -> tuple[Places, Places]:
+    """What preflight says of each account: its errors, and its warnings."""
+    errors = {each["accountId"]: [_of_rule(error) for error in each["errors"]] for each in results}
+    warnings = {each["accountId"]: [Said(note["message"]) for note in each["warnings"]] for each in results}
+    return errors, warnings

@@ -1,0 +1,222 @@
+"""Composing in a real browser: from the first letter to a published post by clicks, by keyboard alone, on a phone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from socialpub.store.models import Account, Media, Post
+from tests.browser.chromium import Tab, chromium
+from tests.browser.looks import seen
+from tests.browser.test_posts_pages import arrive
+from tests.domain.accounts.connect_kit import sign_in
+from tests.kit import Person, Server
+from tests.web.pages.test_posts import XSS
+from tests.web.test_media import stored
+from tests.web.test_signin import EMAIL, PASSWORD, add_user
+from tests.web.world import picture
+
+pytestmark = pytest.mark.browser
+
+WORDS = "We bake at night so that there is bread in the morning. " * 4
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Tab]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def server(make_server: Callable[..., Server]) -> Server:
+    return make_server(platforms={"tiktok": {"enabled": True}})
+
+
+def open_details(tab: Tab, where: str = "main") -> None:
+    tab.ask(f"document.querySelectorAll('{where} details').forEach((node) => {{ node.open = true; }})")
+
+
+def wait_for(tab: Tab, selector: str, text: str) -> None:
+    """Until something there says this."""
+    tab.page.locator(selector, has_text=text).first.wait_for()
+
+
+def test_a_text_with_a_file_goes_out_by_clicks(server: Server, alice: Person, tab: Tab, tmp_path: Path) -> None:
+    file = tmp_path / "door.png"
+    file.write_bytes(picture("PNG", (640, 480)))
+    arrive(tab, server, alice)
+    tab.show(f"{server.url}/posts", width=1000)
+    tab.click("nav.ways a[href='/compose']")
+    seen(tab, "compose-one-account")
+    tab.fill(text="x" * 301)
+    wait_for(tab, ".count.over", "301 of 300")
+    tab.page.locator("button:has-text('Check it first')").click()
+    wait_for(tab, "#verdict", "1 of 1 would refuse it")
+    wait_for(tab, ".accounts .problem", "300 characters")
+    assert tab.ask("location.pathname") == "/compose"
+    seen(tab, "compose-too-long")
+    tab.fill(text="The door is open")
+    wait_for(tab, ".count", "16 of 300")
+    tab.page.locator("summary:has-text('Upload a file')").click()
+    tab.page.locator("#file").set_input_files(file)
+    tab.fill(**{"new-alt": "A teal door"})
+    tab.page.locator("button:has-text('Upload it')").click()
+    tab.page.locator(".chosen img").wait_for()
+    assert tab.ask("document.querySelector('#text').value") == "The door is open"
+    assert tab.ask("document.querySelector('.chosen textarea').value") == "A teal door"
+    tab.page.locator("button:has-text('Check it first')").click()
+    wait_for(tab, "#verdict", "it can be published on the account")
+    seen(tab, "compose-with-file")
+    tab.click("button[value=send]")
+    (post,) = server.rows(Post)
+    assert tab.ask("location.pathname") == f"/posts/{post['id']}"
+    assert "It is published." in tab.text(".notice")
+    assert post["status"] == "published"
+    assert json.loads(post["media"])[0]["mediaId"] == server.rows(Media)[0]["id"]
+    tab.reload()
+    tab.back()
+    assert tab.ask("document.querySelector('#text').value") == "The door is open"
+    tab.page.locator(f"[id='to-{alice.bluesky}']").check()
+    tab.click("button[value=send]")  # without the file now, which is another post
+    assert "was sent already" in tab.text("#top")
+    assert len(server.rows(Post)) == 1
+
+
+def test_a_post_is_scheduled_without_a_script(server: Server, alice: Person, tab: Tab) -> None:
+    stored(alice.api, picture("JPEG"), altText="From the library")
+    arrive(tab, server, alice)
+    tab.page.route("**/page.js", lambda route: route.abort())
+    try:
+        tab.show(f"{server.url}/compose", width=1000)
+        tab.fill(text="Later, with a picture")
+        tab.page.locator("summary:has-text('Choose from the library')").click()
+        tab.page.locator(".pick input").check()
+        tab.click("button[value=add]")
+        assert tab.page.locator(".chosen img").count() == 1
+        tab.click("button:has-text('Check it first')")
+        assert "it can be published" in tab.text("#verdict")
+        tab.page.locator("#later").check()
+        day = (datetime.now(UTC) + timedelta(days=200)).date().isoformat()
+        tab.fill(day=day, clock="15:30")
+        tab.complaints.clear()
+        seen(tab, "compose-later")
+        tab.click("button[value=send]")
+    finally:
+        tab.page.unroute("**/page.js")
+    assert "It is scheduled." in tab.text(".notice")
+    (post,) = server.rows(Post)
+    read = alice.api.get(f"/v1/posts/{post['id']}").json()
+    assert (read["status"], read["scheduledAt"]) == ("queued", f"{day}T15:30:00.000Z")
+    assert len(read["mediaRefs"]) == 1
+
+
+def test_a_post_is_written_and_sent_by_keyboard_alone(server: Server, alice: Person, tab: Tab) -> None:
+    second = server.connect(alice, "twitter")["id"]
+    arrive(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=390)
+    reached: list[str] = []
+
+    def go_to(selector: str) -> None:
+        for _ in range(200):
+            if tab.ask(f"document.activeElement.matches({json.dumps(selector)})"):
+                return
+            tab.press("Tab")
+            reached.append(tab.ask("document.activeElement.id || document.activeElement.textContent.trim()"))
+        raise AssertionError(f"{selector} is not reached: {reached}")
+
+    go_to("#text")
+    tab.page.keyboard.type("By keyboard")
+    go_to(f"[id='to-{alice.bluesky}']")
+    tab.press("Space")
+    wait_for(tab, f"[id='count-{alice.bluesky}']", "11 of 300")
+    go_to("summary:has(+ .field [id$='.text'])")
+    tab.press("Enter")
+    go_to(f"[id='{alice.bluesky}.option.langs']")
+    tab.page.keyboard.type("en")
+    go_to(f"[id='to-{second}']")
+    go_to("#now")
+    go_to("button[value=send]")
+    with tab.page.expect_navigation():
+        tab.press("Enter")
+    (post,) = server.rows(Post)
+    assert tab.ask("location.pathname") == f"/posts/{post['id']}"
+    assert json.loads(post["options"]) == {"langs": ["en"]}
+
+
+def test_a_full_form_is_looked_at_on_every_screen(server: Server, alice: Person, tab: Tab) -> None:
+    for name in ("facebook", "instagram", "linkedin", "threads", "tiktok", "twitter"):
+        server.connect(alice, name)
+    server.connect(alice, "pinterest", defaultBoardId="42", defaultBoardName="Recipes")
+    gone, long = alice.accounts["threads"]["id"], alice.accounts["facebook"]["id"]
+
+    def write(_: object) -> None:
+        Account.update(status="revoked").where(Account.id == gone).execute()
+        Account.update(display_name="averylongname" * 9).where(Account.id == long).execute()
+
+    server.service.write(write).result()
+    for number in range(3):
+        stored(alice.api, picture("JPEG", (8 + number, 8)), altText="A long description " * 9)
+    arrive(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1280)
+    seen(tab, "compose-many")
+    for box in tab.page.locator(".accounts > li > .option > input").all():
+        box.check()
+    tab.fill(text=WORDS * 2)
+    open_details(tab)
+    tab.page.locator(".pick input").first.check()
+    tab.page.locator("button[value=add]").click()
+    tab.page.locator(".chosen img").wait_for()
+    tab.page.locator("button:has-text('Check it first')").click()
+    wait_for(tab, "#verdict", "would refuse it")
+    seen(tab, "compose-full")
+    names = tab.ask("[...document.querySelectorAll('button:not([hidden])')].map((node) => node.textContent.trim())")
+    assert len(names) == len(set(names))
+
+
+def test_a_session_that_ends_while_somebody_writes_takes_nothing_with_it(
+    server: Server, alice: Person, tab: Tab
+) -> None:
+    add_user(server, alice, EMAIL, "owner")
+    tab.page.context.clear_cookies()
+    tab.show(f"{server.url}/login?next=/compose", width=1000)
+    tab.fill(email=EMAIL, password=PASSWORD)
+    tab.click("main form button")
+    tab.fill(text="Half a sentence")
+    wait_for(tab, ".count", "15 of 300")
+    server.clock.skip(400 * 86_400)
+    with tab.page.expect_navigation():
+        tab.page.locator("button:has-text('Check it first')").click()
+    assert "Your session has ended" in tab.text("main")
+    tab.fill(email=EMAIL, password=PASSWORD)
+    tab.click("main form button")
+    assert tab.ask("document.querySelector('#text').value") == "Half a sentence"
+    assert tab.page.locator(".accounts :checked").count() == 1
+    assert server.rows(Post) == []
+
+
+def test_what_others_have_written_is_never_run(server: Server, alice: Person, tab: Tab) -> None:
+    stored(alice.api, altText=XSS)
+    server.connect(alice, "pinterest", defaultBoardId=XSS, defaultBoardName=XSS)
+    arrive(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1000)
+    open_details(tab)
+    for field in tab.page.locator("main textarea:visible, main input:not([type]):visible").all():
+        field.fill(XSS)
+    for box in tab.page.locator("main input[type=checkbox]").all():
+        box.check()
+    tab.page.locator("button:has-text('Check it first')").click()
+    wait_for(tab, "#verdict", "Nothing was published")
+    assert tab.ask("document.querySelectorAll('main script, main img:not([src^=\"/media/\"])').length") == 0
+    assert tab.complaints == [] or all("400" in each for each in tab.complaints)
+
+
+def test_there_is_nowhere_to_publish_yet(server: Server, tab: Tab) -> None:
+    nobody = server.person("Nobody")
+    sign_in(server, nobody.organization)
+    tab.send("Network.setCookie", name="socialpub_session", value="alice", url=server.url)
+    tab.show(f"{server.url}/compose", width=1000)
+    seen(tab, "compose-empty")

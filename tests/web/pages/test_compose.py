@@ -1,0 +1,463 @@
+"""Compose: what is written in one form is checked and published as the API does it, once, and nothing typed is lost."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from socialpub.platforms import PLATFORMS
+from socialpub.platforms.kit.options import form_of
+from socialpub.store.models import Account, Batch, Media, Post
+from tests.domain.accounts.connect_kit import sign_in
+from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, Api
+from tests.web.pages.test_posts import HTML, XSS, page_of_notice
+from tests.web.pages.test_settings import sign_in_at
+from tests.web.test_media import JPEG, kept, stored
+from tests.web.test_signin import EMAIL, add_user
+from tests.web.world import World, picture
+from tests.web.writes import Write
+
+KEY = "0123456789abcdef" * 2
+
+
+def send(browser: Api, do: str = "send", *, accept: dict[str, str] = HTML, **fields: str) -> httpx.Response:
+    """The form with these fields, whose button `do` is pressed."""
+    given = {"csrf_token": browser.headers["X-CSRF-Token"], "page": "/compose", "key": KEY, "do": do}
+    return browser.post("/compose", data=given | fields, headers=accept)
+
+
+def add(browser: Api, content: bytes = JPEG, *, accept: dict[str, str] = HTML, **fields: str) -> httpx.Response:
+    """The form with a file."""
+    given = {"csrf_token": browser.headers["X-CSRF-Token"], "page": "/compose", "key": KEY}
+    file = {"file": ("a.jpg", content, "application/octet-stream")}
+    return browser.post("/compose/media", data=given | fields, files=file, headers=accept)
+
+
+def to(*accounts: str) -> dict[str, str]:
+    return {f"to.{account}": "yes" for account in accounts}
+
+
+WRITES = [
+    Write("POST", "/compose", lambda person, browser: send(browser, accept={}, text="hello", **to(person.bluesky))),
+    Write("POST", "/compose/media", lambda person, browser: add(browser, accept={})),
+]
+
+
+@pytest.fixture
+def browser(world: World) -> Api:
+    return sign_in(world.server, world.alice.organization)
+
+
+def posts(world: World) -> list[dict[str, Any]]:
+    return world.server.rows(Post)
+
+
+def problems(answer: httpx.Response) -> list[str]:
+    found = re.findall(r'<p class="problem">(.*?)(?: <a href|</p>)', answer.text)
+    return [html.unescape(re.sub(r"<.*?>", "", each)) for each in found]
+
+
+def files_of(answer: httpx.Response) -> list[str]:
+    return re.findall(r'name="media\.\d+" value="(\w+)"', answer.text)
+
+
+def next_year(world: World) -> int:
+    return datetime.fromtimestamp(world.server.clock.now_ms() / 1000, UTC).year + 1
+
+
+def key_of(answer: httpx.Response) -> str:
+    (key,) = re.findall(r'name="key" value="([0-9a-f]{32})"', answer.text)
+    return str(key)
+
+
+# --- Publishing ------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_goes_out_and_its_page_says_so(world: World, browser: Api) -> None:
+    answer = send(browser, text="Opening hours\r\nfrom Monday", **to(world.alice.bluesky))
+    (post,) = posts(world)
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/posts/{post['id']}")
+    assert (post["status"], post["text"]) == ("published", "Opening hours\nfrom Monday")
+    assert "It is published." in page_of_notice(browser, answer)
+
+
+def test_the_same_form_publishes_once_however_often_it_is_sent(world: World, browser: Api) -> None:
+    sent = [send(browser, text="hello", **to(world.alice.bluesky)) for _ in range(3)]
+    assert len({answer.headers["Location"] for answer in sent}) == 1
+    assert len(posts(world)) == 1
+
+
+def test_a_form_that_was_sent_and_changed_is_another_post_only_when_it_is_sent_again(
+    world: World, browser: Api
+) -> None:
+    send(browser, text="hello", **to(world.alice.bluesky))
+    again = send(browser, text="hello again", **to(world.alice.bluesky))
+    assert again.status_code == 409
+    assert "sent already" in problems(again)[0]
+    assert "hello again</textarea>" in again.text
+    assert len(posts(world)) == 1
+    assert send(browser, text="hello again", key=key_of(again), **to(world.alice.bluesky)).status_code == 303
+    assert len(posts(world)) == 2
+
+
+def test_a_refused_form_may_be_corrected_and_sent(world: World, browser: Api) -> None:
+    refused = send(browser, text="x" * 301, **to(world.alice.bluesky))
+    assert refused.status_code == 400
+    assert key_of(refused) == KEY
+    assert send(browser, text="x" * 300, **to(world.alice.bluesky)).status_code == 303
+
+
+def test_what_is_different_on_an_account_goes_to_it_alone(world: World, browser: Api) -> None:
+    alice = world.alice
+    second = world.server.connect(alice, "twitter")["id"]
+    third = world.server.connect(alice, "tiktok")["id"]
+    fields = {
+        f"{alice.bluesky}.text": "Of its own",
+        f"{alice.bluesky}.comment": "First!",
+        f"{alice.bluesky}.option.langs": "en, de",
+        f"{second}.option.quoteTweetId": " 123 ",
+        f"{third}.option.privacy": "self_only",
+        f"{third}.option.disableDuet": "true",
+        f"{third}.option.title": "A title",
+    }
+    answer = send(browser, text="Everywhere", **to(alice.bluesky, second, third), **fields)
+    assert answer.status_code == 400  # TikTok wants media
+    media = stored(alice.api)["id"]
+    answer = send(browser, text="Everywhere", **to(alice.bluesky, second, third), **fields, **{"media.1": media})
+    (batch,) = world.server.rows(Batch)
+    assert answer.headers["Location"] == f"/posts?batchId={batch['id']}"
+    rows = {row["platform"]: row for row in posts(world)}
+    assert {name: row["text"] for name, row in rows.items()} == {
+        "bluesky": "Of its own",
+        "twitter": "Everywhere",
+        "tiktok": "Everywhere",
+    }
+    assert {name: json.loads(row["options"]) for name, row in rows.items()} == {
+        "bluesky": {"langs": ["en", "de"]},
+        "twitter": {"quoteTweetId": "123"},
+        "tiktok": {"privacy": "self_only", "disableDuet": True, "title": "A title"},
+    }
+    assert rows["bluesky"]["first_comment"] == "First!"
+    assert {row["account"] for row in rows.values()} == {alice.bluesky, second, third}
+
+
+@pytest.mark.parametrize("name", [name for name in PLATFORMS if name != "tiktok"])  # it is off: see below
+def test_every_option_of_every_platform_has_its_field(world: World, browser: Api, name: str) -> None:
+    account = world.alice.bluesky if name == "bluesky" else world.server.connect(world.alice, name)["id"]
+    text = browser.get("/compose", headers=HTML).text
+    fields = form_of(PLATFORMS[name].options)
+    aliases = [each.alias for each in PLATFORMS[name].options.model_fields.values()]
+    assert [each.name for each in fields] == [each for each in aliases if each != "platform"]
+    for each in fields:
+        assert f'name="{account}.option.{each.name}"' in text
+        assert f"{html.escape(each.label)}<span" in text
+
+
+def test_a_default_of_the_account_stands_beside_its_option(world: World, browser: Api) -> None:
+    world.server.connect(world.alice, "pinterest", defaultBoardId="42", defaultBoardName="Recipes")
+    assert "Empty: Recipes, 42." in browser.get("/compose", headers=HTML).text
+
+
+# --- When ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_time_is_one_on_the_clocks_that_the_form_was_shown_with(world: World, browser: Api) -> None:
+    year = next_year(world)
+    then = {"when": "later", "day": f"{year}-07-01", "clock": "09:30", "in_zone": "Europe/Berlin"}
+    answer = send(browser, text="later", **to(world.alice.bluesky), **then)
+    post = answer.headers["Location"].removeprefix("/posts/")
+    assert world.alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == f"{year}-07-01T07:30:00.000Z"
+    assert "It is scheduled." in page_of_notice(browser, answer)
+
+
+@pytest.mark.parametrize(
+    ("then", "says"),
+    [
+        ({"day": "2020-01-01", "clock": "10:00"}, "This time is past"),
+        ({"day": "2206-01-01", "clock": "10:00"}, "Is the year right?"),
+        ({"day": "", "clock": "10:00"}, "Choose a day and a time."),
+        ({"day": "2027-02-30", "clock": "10:00"}, "Choose a day and a time."),
+        ({"day": "2027-02-03", "clock": "25:99"}, "Choose a day and a time."),
+    ],
+)
+@pytest.mark.parametrize("do", ["send", "check"])
+def test_a_time_that_cannot_be_is_told_beside_it(
+    world: World, browser: Api, then: dict[str, str], says: str, do: str
+) -> None:
+    answer = send(browser, do, text="later", when="later", in_zone="UTC", **to(world.alice.bluesky), **then)
+    assert answer.status_code == 400
+    assert says in answer.text.partition('id="when-wrong"')[2].partition("</div>")[0]
+    assert "later</textarea>" in answer.text
+    assert posts(world) == []
+
+
+def test_a_first_comment_and_a_reply_go_out_now_only(world: World, browser: Api) -> None:
+    then = {"when": "later", "day": f"{next_year(world)}-07-01", "clock": "09:30", "in_zone": "UTC"}
+    comment = send(browser, text="x", **to(world.alice.bluesky), **then, **{f"{world.alice.bluesky}.comment": "y"})
+    assert problems(comment) == ["A post with a first comment can only go out now."]
+    reply = {f"{world.alice.bluesky}.option.{name}": "at://x" for name in ("replyToUri", "replyToCid")}
+    assert problems(send(browser, text="x", **to(world.alice.bluesky), **then, **reply)) == [
+        "A reply can only go out now."
+    ]
+
+
+def test_a_day_of_the_calendar_is_in_the_form(browser: Api) -> None:
+    text = browser.get("/compose?day=2027-07-01", headers=HTML).text
+    assert 'value="2027-07-01"' in text
+    assert 'value="later" checked' in text
+
+
+# --- Checking --------------------------------------------------------------------------------------------------------
+
+
+def test_the_check_says_what_the_api_says_and_writes_nothing(world: World, browser: Api) -> None:
+    second = world.server.connect(world.alice, "twitter")["id"]
+    before = world.server.stock()
+    answer = send(browser, "check", text="x" * 290, **to(world.alice.bluesky, second))
+    by_api = world.alice.api.post(
+        "/v1/posts/validate",
+        json={"targets": [{"accountId": each} for each in (world.alice.bluesky, second)], "text": "x" * 290},
+    ).json()
+    assert answer.status_code == 200
+    (wrong,) = by_api["results"][1]["errors"]
+    assert problems(answer) == [f"{wrong['message']} {wrong['remediation']}"]
+    place = answer.text.partition(f'id="said-{second}"')[2].partition("</div>")[0]
+    assert f"/docs/rules/{wrong['rule']}" in place
+    assert "1 of 2 would refuse it" in answer.text
+    assert "290 of 300 characters" in answer.text
+    assert 'class="count over">290 of 280 characters, as it counts them' in answer.text
+    assert world.server.stock() == before
+
+
+def test_a_warning_of_the_check_stands_at_its_account(world: World, browser: Api) -> None:
+    world.published(text="Again and again")
+    answer = send(browser, "check", text="Again and again", **to(world.alice.bluesky))
+    assert 'class="warning"' in answer.text.partition(f'id="said-{world.alice.bluesky}"')[2].partition("</div>")[0]
+    assert "it can be published on the account. Look at the warnings" in answer.text
+
+
+def test_the_deep_check_looks_into_the_files(world: World, browser: Api) -> None:
+    account = world.server.connect(world.alice, "instagram")["id"]
+    media = stored(world.alice.api, picture("PNG"))["id"]
+    answer = send(browser, "check", text="x", **to(account), **{"media.1": media})
+    assert any("JPEG" in each for each in problems(answer)), problems(answer)
+
+
+def test_what_refuses_stands_at_its_account_when_it_is_sent_too(world: World, browser: Api) -> None:
+    answer = send(browser, text="x" * 301, **to(world.alice.bluesky))
+    assert "300 characters" in answer.text.partition(f'id="said-{world.alice.bluesky}"')[2].partition("</div>")[0]
+    assert "Nothing was published." in answer.text
+    assert posts(world) == []
+
+
+def test_counting_is_no_check(world: World, browser: Api) -> None:
+    answer = send(browser, "count", text="x" * 301, **to(world.alice.bluesky))
+    assert "301 of 300 characters" in answer.text
+    assert problems(answer) == []
+
+
+# --- Media -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_uploaded_beside_the_text_and_published_with_what_it_shows(world: World, browser: Api) -> None:
+    answer = add(browser, text="With a picture", **{"new-alt": "A door"}, **to(world.alice.bluesky))
+    assert answer.status_code == 200
+    (media,) = files_of(answer)
+    assert "With a picture</textarea>" in answer.text
+    assert f'id="to-{world.alice.bluesky}" name="to.{world.alice.bluesky}" value="yes" checked' in answer.text
+    assert "A door</textarea>" in answer.text
+    fields = {"media.1": media, f"alt.{media}": "A red door"}
+    assert send(browser, text="With a picture", **to(world.alice.bluesky), **fields).status_code == 303
+    (post,) = posts(world)
+    assert json.loads(post["media"]) == [{"kind": "image", "mediaId": media, "altText": "A red door"}]
+
+
+def test_the_same_file_in_the_same_form_is_kept_once(world: World, browser: Api) -> None:
+    first, second = add(browser, **{"new-alt": "A door"}), add(browser, **{"new-alt": "A door"})
+    assert files_of(first) == files_of(second)
+    assert len(world.server.rows(Media)) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"no picture at all"])
+def test_a_file_that_is_refused_takes_nothing_with_it(world: World, browser: Api, content: bytes) -> None:
+    answer = add(browser, content, text="Still here", when="later", day="2027-07-01", **to(world.alice.bluesky))
+    assert answer.status_code == 400
+    assert len(problems(answer)) == 1
+    for there in ("Still here</textarea>", 'value="2027-07-01"', 'name="when" value="later" checked'):
+        assert there in answer.text
+    assert world.server.rows(Media) == []
+    assert kept(world.server) == []
+
+
+def test_files_are_chosen_from_the_library_reordered_and_taken_out(world: World, browser: Api) -> None:
+    first, second = (stored(world.alice.api, JPEG + bytes([n]), altText=f"File {n}")["id"] for n in (1, 2))
+    text = browser.get("/compose", headers=HTML).text
+    assert re.findall(r'name="pick\.(\w+)"', text) == [second, first]
+    added = send(browser, "add", **{f"pick.{first}": "yes", f"pick.{second}": "yes"})
+    assert files_of(added) == [first, second]
+    assert "pick." not in added.text
+    fields = {"media.1": first, "media.2": second, f"alt.{second}": "Of its own"}
+    moved = send(browser, "", **fields, earlier=second)
+    assert files_of(moved) == [second, first]
+    assert "Of its own</textarea>" in moved.text
+    assert files_of(send(browser, "", **fields, remove=first)) == [second]
+    send(browser, text="picked", **to(world.alice.bluesky), **{f"pick.{first}": "yes"})
+    assert json.loads(posts(world)[0]["media"]) == [{"kind": "image", "mediaId": first}]
+
+
+# --- Who may be published to -----------------------------------------------------------------------------------------
+
+
+def test_an_account_that_cannot_publish_is_named_with_its_reason(world: World, browser: Api) -> None:
+    account = world.alice.bluesky
+    world.server.service.write(
+        lambda tx: Account.update(status="revoked").where(Account.id == account).execute()
+    ).result()
+    text = browser.get("/compose", headers=HTML).text
+    assert f'name="to.{account}"' not in text
+    assert "Connect it again first." in text
+    assert 'href="/connect/bluesky?profile=' in text
+    off = world.server.connect(world.alice, "tiktok")["id"]
+    text = browser.get("/compose", headers=HTML).text
+    assert f'name="to.{off}"' not in text
+    assert "TikTok is not enabled on this server." in text
+
+
+def test_the_accounts_are_those_of_the_profile_that_one_is_in(world: World, browser: Api) -> None:
+    text = browser.get("/compose", headers=HTML).text
+    assert f"to.{world.alice.bluesky}" in text
+    assert f"to.{world.bob.bluesky}" in text  # another profile of the same organization
+    browser.post("/profile", data={"csrf_token": browser.headers["X-CSRF-Token"], "profile": world.bob.profile})
+    text = browser.get("/compose", headers=HTML).text
+    assert f"to.{world.alice.bluesky}" not in text
+    assert f'name="to.{world.bob.bluesky}" value="yes" checked' in text  # the only one
+    assert add(browser).status_code == 200
+    assert world.server.rows(Media)[-1]["profile"] == world.bob.profile
+
+
+def test_without_an_account_it_says_what_to_do(world: World) -> None:
+    empty = sign_in(world.server, world.server.person("Nobody").organization, name="nobody")
+    assert "There is no account to publish on yet" in empty.get("/compose", headers=HTML).text
+
+
+def test_a_member_composes(world: World) -> None:
+    member = sign_in(world.server, world.alice.organization, role="member", name="mona")
+    assert 'href="/compose"' in member.get("/posts", headers=HTML).text
+    assert send(member, text="hello", **to(world.alice.bluesky)).status_code == 303
+
+
+# --- A session that ends in the middle -------------------------------------------------------------------------------
+
+
+def test_what_was_written_comes_back_after_signing_in_again(world: World) -> None:
+    add_user(world.server, world.alice, EMAIL, "owner")
+    browser, text = world.server.api(), "“Ünïcode” " * 700
+    page = browser.post("/compose", data={"page": "/compose", "do": "send", "text": text, **to(world.alice.bluesky)})
+    assert "Your session has ended" in page.text
+    sent = sign_in_at(page, browser)
+    assert sent.headers["Location"] == "/compose?kept=1"
+    back = browser.get("/compose?kept=1", headers=HTML)
+    assert f"{text}</textarea>" in back.text
+    assert f'name="to.{world.alice.bluesky}" value="yes" checked' in back.text
+    assert "nothing of it was done yet" in back.text
+    assert posts(world) == []
+
+
+# --- Hostile forms ---------------------------------------------------------------------------------------------------
+
+
+def hostile(world: World) -> list[dict[str, str]]:
+    mine, theirs = world.alice.bluesky, world.charlie.bluesky
+    foreign = stored(world.charlie.api)["id"]
+    return [
+        {},
+        to(mine),
+        {"text": "x"},
+        {"text": "x", **to(*(f"{n:08x}-0000-7000-8000-000000000000" for n in range(26)))},
+        {"text": "x", **to(UNKNOWN_ID)},
+        {"text": "x", **to(theirs)},
+        {"text": "x", **to(mine, theirs)},
+        {"text": "x", **to("", "not-an-id", XSS)},
+        {"text": "x", **to(mine), "media.1": foreign},
+        {"text": "x", **to(mine), "media.1": UNKNOWN_MEDIA},
+        {"text": "x", **to(mine), "media.1": XSS, "media.999": "\0"},
+        {"text": "x", **to(mine), **{f"media.{n}": f"med_{n:022}" for n in range(200)}},
+        {"text": "a\0b", **to(mine)},
+        {"text": "x", **to(mine), f"{mine}.option.langs": "\0,,,", f"{mine}.option.replyToUri": "x"},
+        {"text": "x", **to(mine), f"{mine}.option.replyToUri": "x" * 5000, f"{mine}.option.replyToCid": "y"},
+        {"text": "x", **to(mine), f"{mine}.comment": "\0"},
+        {"text": "x", **to(mine), "when": "later", "day": "\uffff", "clock": XSS, "in_zone": "../../etc/passwd"},
+        {"text": "x" * 100_001, **to(mine)},
+        {"text": "x", "to.": "yes", "pick.": "yes", "alt.": "yes", "media.": "x", ".text": "y"},
+    ]
+
+
+@pytest.mark.parametrize("do", ["send", "check", "count", ""])
+def test_a_hostile_form_is_answered_in_words_and_writes_nothing(world: World, browser: Api, do: str) -> None:
+    for given in hostile(world):
+        before = world.server.stock()
+        answer = send(browser, do, **given)
+        assert answer.status_code in ((400, 404) if do in ("send", "check") else (200,)), (given, answer.text)
+        assert answer.headers["Content-Type"].startswith("text/html")
+        assert "<h1>Compose</h1>" in answer.text
+        assert XSS not in answer.text
+        assert world.server.stock() == before
+
+
+def test_wrong_options_are_told_beside_their_fields(world: World, browser: Api) -> None:
+    account = world.server.connect(world.alice, "facebook")["id"]
+    given = {f"{account}.option.link": "no address", "text": "x", **to(world.alice.bluesky, account)}
+    answer = send(browser, **given)
+    place = answer.text.partition(f'id="{account}.option.link-wrong"')[2].partition("</div>")[0]
+    assert "an absolute URL" in place
+    assert 'value="no address"' in answer.text
+
+
+def test_text_stays_text_wherever_it_comes_from(world: World, browser: Api) -> None:
+    stored(world.alice.api, altText=XSS)
+    account = world.server.connect(world.alice, "pinterest", defaultBoardId=XSS, defaultBoardName=XSS)["id"]
+    world.server.service.write(
+        lambda tx: Account.update(display_name=XSS).where(Account.id == account).execute()
+    ).result()
+    own = {
+        f"{account}.{name}": XSS for name in ("text", "comment", *(f"option.{each}" for each in ("title", "boardId")))
+    }
+    added = add(
+        browser, **{"new-alt": XSS, "text": XSS, "day": XSS, "clock": XSS, "in_zone": XSS}, **own, **to(account)
+    )
+    for answer in (added, send(browser, "check", text=XSS, **own, **to(account))):
+        assert answer.text.count("<script") == 1  # our own
+        assert XSS not in answer.text
+        assert "&lt;script&gt;" in answer.text
+
+
+def test_more_fields_than_the_form_has_are_refused(world: World, browser: Api) -> None:
+    answer = send(browser, **{f"f{number}": "" for number in range(2001)})
+    assert answer.status_code == 400
+    assert browser.post("/compose", content=b"x" * 600_000, headers=HTML).status_code == 413
+
+
+def test_forged_forms_do_nothing(world: World, browser: Api) -> None:
+    before = world.server.stock()
+    given = {"csrf_token": "wrong", "key": KEY, "do": "send", "text": "x", **to(world.alice.bluesky)}
+    assert browser.post("/compose", data=given, headers=HTML).status_code == 403
+    file = {"file": ("a.jpg", JPEG, "image/png")}
+    assert browser.post("/compose/media", data=given, files=file, headers=HTML).status_code == 403
+    cross = HTML | {"Sec-Fetch-Site": "cross-site"}
+    good = given | {"csrf_token": browser.headers["X-CSRF-Token"]}
+    assert browser.post("/compose/media", data=good, files=file, headers=cross).status_code == 403
+    assert world.server.stock() == before
+
+
+def test_nobody_else_sees_or_uses_what_is_ours(world: World, browser: Api) -> None:
+    other = sign_in(world.server, world.charlie.organization, name="charlie")
+    stored(world.alice.api, altText="Our secret plans")
+    text = other.get("/compose", headers=HTML).text
+    assert world.alice.bluesky not in text
+    assert "Our secret plans" not in text
