@@ -46,6 +46,7 @@ from socialpub.web.pages import (
     reference,
     settings,
     shelf,
+    system,
 )
 from socialpub.web.server import connections_max
 from socialpub.web.wire import App, Parcel
@@ -191,6 +192,7 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/settings/keys", settings.mint_key, "page", needs=MANAGERS),
     Route(GET, "/settings/keys/<key_id:str>/revoke", settings.ask_revoke, "page", needs=MANAGERS),
     Route(POST, "/settings/keys/<key_id:str>/revoke", settings.revoke_key, "page", needs=MANAGERS),
+    Route(GET, "/settings/system", system.look, "page", needs=MANAGERS),
     Route(GET, "/settings/profiles", settings.list_profiles, "page"),
     Route(POST, "/settings/profiles", settings.create_profile, "page", needs=MANAGERS),
     Route(GET, "/settings/profiles/<profile_id:str>", settings.ask_profile, "page", needs=MANAGERS),

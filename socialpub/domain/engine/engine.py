@@ -20,6 +20,7 @@ from socialpub.domain.people import signin
 from socialpub.domain.posts import unheard
 from socialpub.domain.webhooks import deliver
 
+HEARTBEAT_SECONDS = 60.0  # a scheduler that was silent for longer does not answer
 STOP_SECONDS = 20.0
 DELIVERING_SECONDS = 2.0  # what a stop cuts off goes out after the next start
 
@@ -29,6 +30,7 @@ class Engine:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+        self.started_at = service.now_ms
         self.fetched = library.Fetched(service)
         self.throttle = signin.Throttle(service.runtime.clock)
         self.on_fenced: Callable[[], None] = lambda: None  # another server has taken over

@@ -36,6 +36,7 @@ class TimedBackups:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._not_before = float("-inf")
+        self.problem = ""  # why the last one could not be made
 
     def look(self) -> None:
         """Begin a backup, when one is due and none is under way."""
@@ -51,8 +52,12 @@ class TimedBackups:
         if self._thread is not None:
             self._thread.join(JOIN_SECONDS)
 
+    def newest(self) -> int | None:
+        """When the last one was made, of those that are there."""
+        return max((at for at, _ in self._made()), default=None) if self._settings.directory else None
+
     def _is_due(self) -> bool:
-        newest = max((at for at, _ in self._made()), default=None)
+        newest = self.newest()
         return newest is None or self._service.now_ms - newest >= self._settings.every * 1000
 
     def _made(self) -> Iterator[tuple[int, Path]]:
@@ -75,8 +80,10 @@ class TimedBackups:
             return
         except (BackupError, StartError, OSError) as error:
             self._not_before = service.runtime.clock.monotonic() + AGAIN_SECONDS
-            log.error("no backup could be made: %s", troubles.why(error) or error)
+            self.problem = troubles.why(error) or str(error)
+            log.error("no backup could be made: %s", self.problem)
             return
+        self.problem = "; ".join(made.problems)
         log.info("backup %s: %d bytes, %d files of media", made.file, made.size, made.manifest.media_files)
         for problem in made.problems:
             log.error("backup %s: %s", made.file, problem)

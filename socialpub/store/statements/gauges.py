@@ -6,6 +6,7 @@ MOST = 10_000  # counted of anything: more is told as this many
 
 OLDEST_DUE = f"SELECT min({DUE}) FROM post WHERE {OPEN}"
 JOBS_DUE = f"SELECT count(*) FROM (SELECT 1 FROM job WHERE kind = ?1 AND visible_at <= ?2 LIMIT {MOST})"
+JOBS_WAITING = f"SELECT count(*) FROM (SELECT 1 FROM job WHERE kind = ?1 LIMIT {MOST})"
 DELIVERIES_PENDING = f"""
     SELECT coalesce(sum((
         SELECT count(*) FROM (

@@ -11,13 +11,13 @@ from socialpub.base.runtime import key_trouble
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core import instance
 from socialpub.domain.core.service import Service
+from socialpub.domain.engine.engine import HEARTBEAT_SECONDS
 from socialpub.domain.media import files
 from socialpub.domain.shapes.common import some, without_none
 from socialpub.domain.shapes.health import HealthBody, ReadyBody
 from socialpub.web.http import Call, Reply
 from socialpub.web.operation import Operation, Success
 
-HEARTBEAT_SECONDS = 60.0
 RETRY_SECONDS = 5
 LITTLE_ROOM = 4 * 1024 * 1024
 

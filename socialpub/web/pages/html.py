@@ -16,6 +16,7 @@ from socialpub.web.http import Reply
 from socialpub.web.pages import times
 
 CONTENT_TYPE = "text/html; charset=utf-8"
+SIZES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 NOBODY: dict[str, Any] = {
     "desk": None,
     "notice": None,
@@ -38,6 +39,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"inline": inline, "prose": prose, "when": times.when, "ago": times.ago, "zip": pairs}
+    environment.filters |= {"sized": sized, "length_of_time": times.length}
     environment.globals |= NOBODY | {"version": __version__}
     return environment
 
@@ -55,6 +57,14 @@ def page(template: str, status: int = 200, cookies: tuple[str, ...] = (), **valu
 def pairs(first: Iterable[Any], second: Iterable[Any]) -> list[tuple[Any, Any]]:
     """For templates: what stands in the same place of both."""
     return list(zip(first, second, strict=True))
+
+
+def sized(count: int) -> str:
+    """Bytes in words: `34.9 kB`, `1.2 GB`."""
+    for unit, name in SIZES:
+        if count >= unit / 10:
+            return f"{count / unit:.1f} {name}"
+    return f"{count} bytes"
 
 
 def source(template: str) -> str:

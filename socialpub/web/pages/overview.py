@@ -8,12 +8,12 @@ from socialpub import platforms
 from socialpub.domain import act
 from socialpub.domain.accounts import accounts, connect
 from socialpub.domain.engine import recovery
+from socialpub.domain.engine.engine import HEARTBEAT_SECONDS
 from socialpub.domain.people.desk import Desk
 from socialpub.domain.posts import changes, overview
 from socialpub.domain.shapes.posts import SettleRequest
 from socialpub.web import forms
 from socialpub.web.http import Call, Reply
-from socialpub.web.pages.health import HEARTBEAT_SECONDS
 from socialpub.web.pages.inside import part, show, tell
 
 

@@ -12,6 +12,7 @@ from socialpub.domain.people.desk import Desk
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.media import MediaBody, MediaQuery
 from socialpub.web.http import Call, Reply
+from socialpub.web.pages import html
 from socialpub.web.pages.inside import show, tell
 
 MEDIA, FILES = "/media", 24
@@ -32,9 +33,7 @@ async def listing(call: Call) -> Reply:
 
 def told(body: MediaBody) -> dict[str, Any]:
     """A file with its address on this server, under whatever name that is open, and its size in words."""
-    size = body["sizeBytes"]
-    words = f"{size / 1_000_000:.1f} MB" if size >= 100_000 else f"{size / 1000:.1f} kB"
-    return dict(body) | {"path": urlsplit(body["url"]).path, "size": words}
+    return dict(body) | {"path": urlsplit(body["url"]).path, "size": html.sized(body["sizeBytes"])}
 
 
 async def ask_delete(call: Call) -> Reply:

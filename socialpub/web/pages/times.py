@@ -61,6 +61,11 @@ def distance(instant: Instant, now_ms: int) -> str:
     return f"{words} ago" if seconds > 0 else f"in {words}"
 
 
+def length(seconds: float) -> str:
+    """`24 hours` are `1 day`; for templates."""
+    return _length(seconds) or "a moment"
+
+
 def _length(seconds: float) -> str | None:
     """`5 minutes`; None for less than half of one."""
     if seconds < 30:

@@ -1,0 +1,152 @@
+"""How this server is: what whoever runs it looks at first, read off the ends of indexes or in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from socialpub import platforms
+from socialpub.domain.accounts.versions import AHEAD_MS
+from socialpub.domain.core import instance
+from socialpub.domain.core.service import Service
+from socialpub.domain.engine.engine import HEARTBEAT_SECONDS, Engine
+from socialpub.domain.engine.kinds import KINDS
+from socialpub.domain.people import profiles
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes.common import parse_instant
+from socialpub.domain.shapes.health import PausedReason
+from socialpub.store import sql
+from socialpub.store.locks import all_files
+from socialpub.store.statements import gauges
+
+
+@dataclass(frozen=True)
+class Version:
+    """The version of a platform's API that this server calls."""
+
+    platform: str
+    label: str
+    version: str
+    enabled: bool
+    ends_at: str | None
+    state: Literal["good", "soon", "over"]
+    next: str | None
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Jobs of a kind, counted up to `gauges.MOST`."""
+
+    kind: str
+    waiting: int
+    due: int
+
+
+@dataclass(frozen=True)
+class Backups:
+    """The schedule, and the last one that was made: each is looked through before it has its name."""
+
+    directory: str
+    every_seconds: float
+    keep: int
+    newest_at: int | None
+    problem: str
+
+
+@dataclass(frozen=True)
+class House:
+    """What is about all organizations of the server together."""
+
+    path: str
+    database_bytes: int
+    free_bytes: int | None
+    queues: list[Queue]
+    deliveries: int
+    notifications: int
+    oldest_due: int | None
+    backups: Backups
+
+
+@dataclass(frozen=True)
+class System:
+    """All of it. `house` is None where other organizations are here too: it is for whoever runs the server."""
+
+    started_at: int
+    silent_seconds: int
+    paused: PausedReason | None
+    breakers: list[str]
+    versions: list[Version]
+    house: House | None
+
+
+def look(engine: Engine, scope: Scope) -> System:
+    """Within a read."""
+    service = engine.service
+    silent = service.runtime.clock.monotonic() - engine.heartbeat
+    return System(
+        started_at=engine.started_at,
+        silent_seconds=int(silent) if silent > HEARTBEAT_SECONDS else 0,
+        paused=instance.paused(),
+        breakers=[
+            platforms.platform(each.name).label for each in service.breakers.open() if each.name in service.sites
+        ],
+        versions=list(_versions(service)),
+        house=_house(engine) if profiles.is_alone(scope.organization) else None,
+    )
+
+
+def _silent(service: Service) -> list[str]:
+    return [found.name for found in service.breakers.open() if found.name in service.sites]
+
+
+def _versions(service: Service) -> Iterator[Version]:
+    for name, platform in platforms.PLATFORMS.items():
+        site = service.sites[name]
+        ends, pinned = platform.sunset_of(site), platform.pinned(site)
+        left = None if ends is None else parse_instant(ends) - service.now_ms
+        state: Literal["good", "soon", "over"] = "good" if left is None or left > AHEAD_MS else "soon"
+        newer = platform.version if platform.version != pinned else None
+        over = left is not None and left <= 0
+        yield Version(name, platform.label, pinned, site.enabled, ends, "over" if over else state, newer)
+
+
+def _house(engine: Engine) -> House:
+    service = engine.service
+    return House(
+        path=str(service.db.path),
+        database_bytes=_database_bytes(service),
+        free_bytes=_free_bytes(service),
+        queues=[_queue(kind.name, service.now_ms) for kind in KINDS],
+        deliveries=sql.value(gauges.DELIVERIES_PENDING),
+        notifications=sql.value(gauges.NOTIFICATIONS_PENDING),
+        oldest_due=sql.value(gauges.OLDEST_DUE),
+        backups=_backups(engine),
+    )
+
+
+def _queue(kind: str, now_ms: int) -> Queue:
+    return Queue(kind, sql.value(gauges.JOBS_WAITING, (kind,)), sql.value(gauges.JOBS_DUE, (kind, now_ms)))
+
+
+def _database_bytes(service: Service) -> int:
+    """With its log, which is a part of it."""
+    total = 0
+    for path in all_files(service.db.path):
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
+
+
+def _free_bytes(service: Service) -> int | None:
+    try:
+        return shutil.disk_usage(service.db.path.parent).free
+    except OSError:
+        return None
+
+
+def _backups(engine: Engine) -> Backups:
+    asked, timed = engine.service.runtime.settings.backup, engine.keeper.backups
+    return Backups(asked.directory, asked.every, asked.keep, timed.newest(), timed.problem)

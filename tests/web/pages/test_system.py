@@ -1,0 +1,100 @@
+"""The page about the server: versions and their ends, what waits, backups, room; no organization sees another's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from socialpub import platforms
+from socialpub.base.runtime import iso
+from socialpub.domain.core import instance
+from tests.domain.accounts.connect_kit import sign_in
+from tests.kit import Api, Server
+from tests.web.world import World
+
+PAGE = "/settings/system"
+
+
+def words(browser: Api) -> str:
+    """The page as somebody reads it."""
+    page = browser.get(PAGE)
+    assert page.status_code == 200
+    main = page.text.partition("<main")[2].partition("</main>")[0]
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", main))
+
+
+@pytest.fixture
+def alone(make_server: Callable[..., Server]) -> Callable[..., tuple[Server, Api]]:
+    """A server with one organization and these settings, and its owner's browser."""
+
+    def make(**settings: object) -> tuple[Server, Api]:
+        server = make_server(**settings)
+        return server, sign_in(server, server.person("Alice").organization)
+
+    return make
+
+
+def test_it_says_what_waits_how_large_the_database_is_and_that_nobody_makes_backups(
+    alone: Callable[..., tuple[Server, Api]],
+) -> None:
+    server, browser = alone()
+    found = words(browser)
+    assert "Scheduler At work" in found
+    assert "Oldest post that is overdue none" in found
+    assert re.search(r"Database \d+\.\d [kM]B in /", found)
+    assert re.search(r"Free on its disk \d+\.\d [kMG]B", found)
+    assert "This server makes no backups by itself" in found
+    assert "Posts 0 0" in found
+    assert "Deliveries to webhooks 0" in found
+    server.service.write(lambda tx: instance.pause(server.service, tx, instance.CLOCK)).result()
+    assert "Scheduler Paused" in words(browser)
+
+
+def test_it_says_when_the_last_backup_was_made_and_when_the_next_one_is(
+    alone: Callable[..., tuple[Server, Api]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("backups")
+    server, browser = alone(backup={"directory": str(folder), "every": "24h", "keep": 3})
+    server.engine.keeper.backups.stop()  # none is made while the test looks
+    for made in folder.glob("socialpub-*.zip"):
+        made.unlink()
+    assert "Last one none yet Next one soon, then every 1 day; the last 3 are kept" in words(browser)
+    (folder / "socialpub-20261121T100000Z.zip").touch()
+    found = words(browser)
+    assert "Last one Sat 21 Nov 2026, 10:00 UTC , looked through before it was kept" in found
+    assert "Next one Sun 22 Nov 2026, 10:00 UTC , then every 1 day" in found
+    server.engine.keeper.backups.problem = "No space left on device"
+    assert "The last backup has a problem No space left on device" in words(browser)
+
+
+def test_every_platform_has_its_version_and_one_that_ends_soon_or_has_ended_says_so(
+    alone: Callable[..., tuple[Server, Api]],
+) -> None:
+    sunsets = dict(platforms.PLATFORMS["facebook"].sunsets)
+    over, version = min((day, name) for name, day in sunsets.items())
+    server, browser = alone(platforms={"facebook": {"api_version": version}})
+    found = words(browser)
+    for platform in platforms.PLATFORMS.values():
+        assert platform.label in found
+        assert platform.version in found  # of the one with an older version: what this program knows
+    assert f"{version} set in the settings" in found
+    assert ("Has ended" in found) is (over <= iso(server.clock.now_ms())[:10])
+
+
+def test_an_upstream_that_does_not_answer_is_named(alone: Callable[..., tuple[Server, Api]]) -> None:
+    server, browser = alone()
+    for _ in range(5):
+        server.service.breakers.unanswered("bluesky")
+    assert "Platforms that do not answer Asked again soon Bluesky" in words(browser)
+
+
+def test_where_other_organizations_are_the_server_is_not_shown_and_members_do_not_see_the_page(world: World) -> None:
+    browser = sign_in(world.server, world.alice.organization)
+    found = words(browser)
+    assert "Other organizations are on this server too" in found
+    assert "Versions of the platforms" in found
+    assert str(world.server.home) not in browser.get(PAGE).text
+    member = sign_in(world.server, world.alice.organization, role="member", name="mia")
+    assert member.get(PAGE).status_code == 403
