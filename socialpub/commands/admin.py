@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
 from socialpub.commands.parts import Options
 from socialpub.commands.serve import RefusedError, join_service, make_private, older, only_server, settings_of
 from socialpub.domain import act
@@ -22,8 +23,9 @@ from socialpub.domain.accounts import accounts, connect
 from socialpub.domain.accounts.connect import Offer
 from socialpub.domain.core import copies
 from socialpub.domain.core.service import Service, close_service
-from socialpub.domain.people import billing, keys, profiles, tenancy, users
+from socialpub.domain.people import billing, keys, named, profiles, tenancy, users
 from socialpub.domain.people.actor import Actor, Body, Verb, operator
+from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
 from socialpub.domain.shapes.common import Instant
@@ -34,6 +36,7 @@ from socialpub.platforms.contract import Connected, Identity, Tokens
 from socialpub.store import db
 from socialpub.store.locks import is_served
 from socialpub.store.migrate import standing
+from socialpub.store.rows import AccountRow, ApiKeyRow, ProfileRow, UserRow
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -53,10 +56,15 @@ def opened(options: Options) -> Iterator[Service]:
 
 def acting(options: Options, service: Service) -> Actor:
     """The operator, in the organization that the command names, where it names one."""
-    who = operator(service, f"command {options.run.__name__}", f"user {os.getuid()} of this machine")
+    who = by_operator(options, service)
     if not hasattr(options, "org"):
         return who
-    return who.within(service.read(lambda: profiles.the_organization(options.org)).result())
+    return who.within(service.read(lambda: named.organization(options.org)).result())
+
+
+def by_operator(options: Options, service: Service) -> Actor:
+    """The operator, of no organization."""
+    return operator(service, f"command {options.run.__name__}", f"user {os.getuid()} of this machine")
 
 
 def _done(options: Options, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Body:
@@ -68,11 +76,6 @@ def _done(options: Options, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) ->
 def _read(options: Options, run: Callable[[], T]) -> T:
     with opened(options) as service:
         return service.read(run).result()
-
-
-def _known(organization: str | None) -> str | None:
-    """The id as it was named, of an organization that there is; None: all of them."""
-    return organization and profiles.the_organization(organization)
 
 
 def migrate(options: Options) -> dict[str, Any]:
@@ -100,11 +103,18 @@ def org_create(options: Options) -> Body:
 
 def org_set_tier(options: Options) -> Body:
     """`{id, name, tier}`."""
-    return _done(options, billing.set_tier, options.id, options.tier)
+    with opened(options) as service:
+        organization = service.read(lambda: named.organization(options.id)).result()
+        return act.do_now(by_operator(options, service), billing.set_tier, organization, options.tier)
 
 
 def org_list(options: Options) -> list[dict[str, Any]]:
     return _read(options, profiles.list_organizations)
+
+
+def org_show(options: Options) -> Body:
+    """The organization with its tier, and how much it has of what."""
+    return _read(options, lambda: profiles.describe(named.organization(options.id)))
 
 
 def profile_create(options: Options) -> Body:
@@ -112,21 +122,53 @@ def profile_create(options: Options) -> Body:
 
 
 def profile_list(options: Options) -> list[ProfileBody]:
-    return _read(options, lambda: profiles.listed(tenancy.Scope(profiles.the_organization(options.org))))
+    return _read(options, lambda: profiles.listed(Scope(named.organization(options.org))))
+
+
+def profile_show(options: Options) -> Body:
+    """The profile as the API shows it, and how much it has of what."""
+    return _read(options, lambda: _profile(named.profile(options.org and named.organization(options.org), options.id)))
+
+
+def _profile(row: ProfileRow) -> Body:
+    held = profiles.holds(Scope(row["organization"]), row["id"])
+    return {**profiles.body(row), "organizationId": row["organization"], "accounts": held.accounts, "keys": held.keys}
 
 
 def key_create(options: Options) -> Body:
-    given = {"name": options.name, "profileId": options.profile}
-    request = parse_object(KeyRequest, {name: value for name, value in given.items() if value is not None})
-    return _done(options, keys.mint, request, label="test" if options.test else "live")
+    with opened(options) as service:
+        who = acting(options, service)
+        profile = options.profile and service.read(lambda: _profile_in(who, options.profile)).result()
+        given = {"name": options.name} | ({"profileId": profile} if profile else {})
+        request = parse_object(KeyRequest, given)
+        return act.do_now(who, keys.mint, request, label="test" if options.test else "live")
+
+
+def _profile_in(who: Actor, profile: str) -> str:
+    return named.profile(who.scope.organization, profile)["id"]
 
 
 def key_revoke(options: Options) -> Body:
-    return _done(options, keys.revoke, options.id)
+    with opened(options) as service:
+        row = service.read(lambda: _key(options)).result()
+        return act.do_now(by_operator(options, service).within(row["organization"]), keys.revoke, row["id"])
+
+
+def key_show(options: Options) -> Body:
+    """The key as the API shows it, without its secret."""
+    return _read(options, lambda: _key_body(_key(options)))
+
+
+def _key(options: Options) -> ApiKeyRow:
+    return named.key(named.organization_or_all(options.org), options.id)
+
+
+def _key_body(row: ApiKeyRow) -> Body:
+    return {**keys.body(row), "organizationId": row["organization"]}
 
 
 def key_list(options: Options) -> list[KeyBody]:
-    return _read(options, lambda: keys.listed(_known(options.org)))
+    return _read(options, lambda: keys.listed(named.organization_or_all(options.org)))
 
 
 def user_create(options: Options) -> Body:
@@ -135,12 +177,27 @@ def user_create(options: Options) -> Body:
 
 
 def user_list(options: Options) -> list[dict[str, Any]]:
-    return _read(options, lambda: users.list_users(_known(options.org)))
+    return _read(options, lambda: users.list_users(named.organization_or_all(options.org)))
 
 
 def user_set_password(options: Options) -> Body:
     """`{id, email, role}`; the user's sessions end."""
     return _done(options, users.set_password, options.email, users.hashed(_secret("Password", new=True)))
+
+
+def user_show(options: Options) -> Body:
+    """`{id, email, role, organizationId, createdAt, sessions}`."""
+    with opened(options) as service:
+        return service.read(lambda: _user(service, named.user(None, options.email))).result()
+
+
+def _user(service: Service, row: UserRow) -> Body:
+    shown = {"id": row["id"], "email": row["email"], "role": row["role"], "organizationId": row["organization"]}
+    sessions = len(tenancy.csrf_tokens(row["id"], service.now_ms))
+    return {**shown, "createdAt": iso(row["created_at"]), "sessions": sessions}
+
+
+# --- Accounts ------------------------------------------------------------------------------------------------------
 
 
 class TokensInput(BaseModel):
@@ -167,11 +224,63 @@ def account_add(options: Options) -> Body:
 
 def account_list(options: Options) -> list[AccountBody]:
     """The accounts as the API shows them, oldest first."""
-    wanted = {"profileId": options.profile, "platform": options.platform, "status": options.status}
+    return _read(options, lambda: _accounts(options))
+
+
+def _accounts(options: Options) -> list[AccountBody]:
+    organization = named.organization_or_all(options.org)
+    profile = options.profile and named.profile(None, options.profile)["id"]
+    wanted = {"profileId": profile, "platform": options.platform, "status": options.status}
     listed = ("platform", "status")
     given = {name: [value] if name in listed else value for name, value in wanted.items() if value is not None}
     query = AccountsQuery.model_validate(given)
-    return _read(options, lambda: accounts.list_everywhere(_known(options.org), query))
+    return accounts.list_everywhere(organization, query)
+
+
+def account_show(options: Options) -> Body:
+    """The account as the API shows it, and how many posts wait for it."""
+    with opened(options) as service:
+        return service.read(lambda: _account_body(service, _account(options))).result()
+
+
+def _account(options: Options) -> AccountRow:
+    return named.account(named.organization_or_all(options.org), options.id)
+
+
+def _account_body(service: Service, row: AccountRow) -> Body:
+    waiting = accounts.waiting(service, Scope(row["organization"]), row["id"])
+    return {**accounts.body(row), "organizationId": row["organization"], "waiting": waiting}
+
+
+def account_disconnect(options: Options) -> Body:
+    """`{id, deleted}`, once whoever is asked agrees; the posts that wait for it are kept unless `--cancel` says so."""
+    with opened(options) as service:
+        row = service.read(lambda: _account(options)).result()
+        waiting = service.read(lambda: accounts.waiting(service, Scope(row["organization"]), row["id"])).result()
+        _agree(options, _what_happens(row, waiting, keep=not options.cancel))
+        who = by_operator(options, service).within(row["organization"])
+        return act.do_now(who, connect.disconnect, row["id"], keep=not options.cancel)
+
+
+def _what_happens(row: AccountRow, waiting: int, *, keep: bool) -> str:
+    label = platforms.platform(row["platform"]).label
+    posts = {0: "No post waits", 1: "1 post waits"}.get(waiting, f"{waiting} posts wait")
+    then = "kept, and go out if it is connected again before their time" if keep else "canceled"
+    told = f"{posts} for it: they are {then}." if waiting else f"{posts} for it."
+    return (
+        f"{label} account {row['display_name'] or row['platform_account_id']}: its tokens are erased here, and its "
+        f"authorization ends at {label} where that is possible. {told}"
+    )
+
+
+def _agree(options: Options, happens: str) -> None:
+    """Say what will happen, and ask where somebody can be asked."""
+    print(happens, file=sys.stderr)
+    if options.yes:
+        return
+    if not sys.stdin.isatty():
+        options.usage("nobody can be asked here: confirm it with --yes")
+    click.confirm("Disconnect it?", abort=True, err=True)
 
 
 def account_connect(options: Options) -> Body:
@@ -191,10 +300,16 @@ def _connect(options: Options, identity: Identity, tokens: Tokens) -> Body:
 
 
 def _connected(service: Service, options: Options, identity: Identity, tokens: Tokens) -> Body:
-    organization = service.read(lambda: profiles.organization_of(options.profile)).result()
-    offer = Offer(options.profile, (Connected(identity, tokens),))
-    who = acting(options, service).within(organization)
+    row = service.read(lambda: _home(options)).result()
+    offer = Offer(row["id"], (Connected(identity, tokens),))
+    who = by_operator(options, service).within(row["organization"])
     return act.do_now(who, connect.store, options.platform, offer)
+
+
+def _home(options: Options) -> ProfileRow:
+    """The profile that the command names, or the only one there is."""
+    organization = None if options.profile and not options.org else named.organization(options.org)
+    return named.profile(organization, options.profile) if options.profile else named.only_profile(organization or "")
 
 
 def _secret(words: str, *, new: bool = False) -> str:

@@ -11,7 +11,10 @@ import click
 from socialpub import __version__
 from socialpub.commands.parts import Command, Group, LateGroup, OneOf, Options, argument, file, flag, option
 
-ONE_ORG = "the organization's id; optional where there is only one"
+ONE_ORG = "the organization, by id or name; optional where there is only one"
+ONE_PROFILE = "the profile, by id or name; optional where there is only one"
+ID_OR_NAME = "its id or its name"
+WITHIN = "the organization to look in"
 ALL_ORGS = "only those of this organization"
 
 
@@ -184,11 +187,12 @@ def _organizations() -> Iterator[click.Command]:
         act="org create",
     )
     yield Command("list", "admin.org_list", "every organization with its id")
+    yield Command("show", "admin.org_show", "an organization, and how much it has of what", argument("id", ID_OR_NAME))
     yield Command(
         "set-tier",
         "admin.org_set_tier",
         "the tier that decides how many posts a month an organization may make; enterprise, self_host: any number",
-        argument("id", "the organization's id"),
+        argument("id", ID_OR_NAME),
         argument("tier", type_=OneOf(_tiers)),
         act="org set-tier",
     )
@@ -204,6 +208,13 @@ def _profiles() -> Iterator[click.Command]:
         act="profile create",
     )
     yield Command("list", "admin.profile_list", "the profiles of an organization", option("org", ONE_ORG))
+    yield Command(
+        "show",
+        "admin.profile_show",
+        "a profile, and how much it has of what",
+        argument("id", ID_OR_NAME),
+        option("org", WITHIN),
+    )
 
 
 def _keys() -> Iterator[click.Command]:
@@ -212,13 +223,15 @@ def _keys() -> Iterator[click.Command]:
         "admin.key_create",
         "a new API key, shown this once",
         option("org", ONE_ORG),
-        option("profile"),
+        option("profile", "only for this profile, by id or name"),
         option("name", default="command line"),
         flag("test", "label it as a test key; it works like any other"),
         act="key create",
     )
-    yield Command("revoke", "admin.key_revoke", "revoke an API key", argument("id"), act="key revoke")
+    named = (argument("id", "its id, its name or its last four characters"), option("org", WITHIN))
+    yield Command("revoke", "admin.key_revoke", "revoke an API key", *named, act="key revoke")
     yield Command("list", "admin.key_list", "every API key, without its secret", option("org", ALL_ORGS))
+    yield Command("show", "admin.key_show", "an API key, without its secret", *named)
 
 
 def _users() -> Iterator[click.Command]:
@@ -239,6 +252,7 @@ def _users() -> Iterator[click.Command]:
         act="user set-password",
     )
     yield Command("list", "admin.user_list", "the users who can sign in", option("org", ALL_ORGS))
+    yield Command("show", "admin.user_show", "a user", argument("email", "the e-mail address, or the id"))
 
 
 def _accounts() -> Iterator[click.Command]:
@@ -246,7 +260,7 @@ def _accounts() -> Iterator[click.Command]:
         "add",
         "admin.account_add",
         "add an account from its tokens (JSON on standard input)",
-        option("profile", required=True),
+        *_home(),
         option("platform", required=True, type=OneOf(_platforms)),
         option("platform-account-id", required=True),
         option("display-name"),
@@ -257,15 +271,32 @@ def _accounts() -> Iterator[click.Command]:
         "admin.account_list",
         "connected accounts, without their tokens",
         option("org", ALL_ORGS),
-        option("profile"),
+        option("profile", "only those of this profile"),
         option("platform", type=OneOf(_platforms)),
         option("status", type=OneOf(_statuses)),
+    )
+    named = (argument("id", "its id, its name or handle, or its id at the platform"), option("org", WITHIN))
+    yield Command("show", "admin.account_show", "an account, without its tokens", *named)
+    yield Command(
+        "disconnect",
+        "admin.account_disconnect",
+        "erase an account's tokens; says what happens, and asks",
+        *named,
+        flag("cancel", "cancel the posts that wait for it; they are kept otherwise"),
+        flag("yes", "do not ask"),
+        act="account disconnect",
     )
     yield LateGroup(
         "connect",
         "connect an account by its credentials; asks for the secret, or reads it from standard input",
         _connecting,
     )
+
+
+def _home() -> Iterator[click.Option]:
+    """Where an account belongs."""
+    yield option("org", ONE_ORG)
+    yield option("profile", ONE_PROFILE)
 
 
 def _connecting() -> Iterator[click.Command]:
@@ -278,7 +309,7 @@ def _connecting() -> Iterator[click.Command]:
                 platform.name,
                 "admin.account_connect",
                 f"connect a {platform.label} account",
-                option("profile", required=True),
+                *_home(),
                 *(option(field.name, field.label, required=True) for field in named),
                 act=f"account connect {platform.name}",
                 sets={"platform": platform.name},

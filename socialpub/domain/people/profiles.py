@@ -16,7 +16,7 @@ from socialpub.domain.shapes.common import DeletedBody
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileBody, ProfileRequest
 from socialpub.store import sql
 from socialpub.store.db import Tx
-from socialpub.store.models import Account, ApiKey, Organization, Profile
+from socialpub.store.models import Account, ApiKey, Organization, Profile, User, the_row
 from socialpub.store.rows import ProfileRow
 from socialpub.store.statements import reading
 
@@ -36,6 +36,22 @@ def list_organizations() -> list[dict[str, Any]]:
     """`{id, name}` of every organization, oldest first."""
     query = Organization.select(Organization.id, Organization.name)
     return list(query.order_by(Organization.created_at, Organization.id).dicts())
+
+
+def describe(organization: str) -> dict[str, Any]:
+    """`{id, name, tier, createdAt, profiles, users, accounts, keys}` of one that is there."""
+    row = the_row(Organization, organization)
+    here = Account.organization == organization
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "tier": row["tier"],
+        "createdAt": iso(row["created_at"]),
+        "profiles": Profile.select().where(Profile.organization == organization, Profile.deleted_at.is_null()).count(),
+        "users": User.select().where(User.organization == organization).count(),
+        "accounts": Account.select().where(here, Account.disconnected_at.is_null()).count(),
+        "keys": ApiKey.select().where(ApiKey.organization == organization, ApiKey.revoked_at.is_null()).count(),
+    }
 
 
 def is_alone(organization: str) -> bool:
