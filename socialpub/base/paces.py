@@ -20,3 +20,15 @@ class Paces:
         at = min(max(self._next.get(owner, now), now), now + LONGEST_SECONDS)
         self._next[owner] = at + self._seconds
         return at - now
+
+
+class Pace:
+    """So many bytes a second, of all who keep to it together."""
+
+    def __init__(self, speed: float) -> None:
+        self._speed, self._over_at = speed, 0.0
+
+    def wait(self, now: float, count: int) -> float:
+        """The seconds after which whoever took `count` may take more."""
+        self._over_at = max(self._over_at, now) + count / self._speed
+        return self._over_at - now

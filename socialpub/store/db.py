@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from socialpub.base.errors import ApiError
-from socialpub.base.fair import NOBODY, Waiting
+from socialpub.base.fair import NOBODY, Waiting, working_for
 from socialpub.base.runtime import Clock, SystemClock
 from socialpub.store.connections import STORAGE_RETRY_SECONDS as STORAGE_RETRY_SECONDS
 from socialpub.store.connections import BaseModel as BaseModel
@@ -91,9 +91,10 @@ class Database:
         """Run a function in the next transaction; its result comes after the commit is on the disk.
 
         An exception undoes this function's changes only. ApiError `storage.unavailable` when nothing can be written.
-        The function must be short and must not wait for anything.
+        The function must be short and must not wait for anything. Writes of one organization run in the order in which
+        they were asked for; those of others in turn with them.
         """
-        return self._writer.write(run)
+        return self._writer.write(run, (asker.get() or working_for.get()).owner)
 
     def read(self, run: Callable[[], T]) -> Promise[T]:
         """Run a function on one consistent snapshot; ApiError `storage.unavailable` when nothing can be read.

@@ -1,4 +1,7 @@
-"""The one thread that writes: group commit, each function in a savepoint, answered after the commit."""
+"""The one thread that writes: group commit, each function in a savepoint, answered after the commit.
+
+Whoever asks for many writes fills no group alone: each owner has a line, and a group takes from all of them in turn.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import logging
 import queue
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -23,6 +27,7 @@ log = logging.getLogger("socialpub.store")
 
 T = TypeVar("T")
 GROUP_MAX = 256
+OWNER_MAX = 32  # writes of one owner in a group: whoever comes after waits for no more
 
 _abandoned: list[sqlite3.Connection] = []  # kept open until the process ends
 
@@ -50,8 +55,8 @@ class Tx:
 
 
 class _Write(Generic[T]):
-    def __init__(self, run: Callable[[Tx], T]) -> None:
-        self.run, self.tx = run, Tx()
+    def __init__(self, run: Callable[[Tx], T], owner: str) -> None:
+        self.run, self.owner, self.tx = run, owner, Tx()
         self.future: concurrent.futures.Future[T] = concurrent.futures.Future()
         self.value: T | None = None
 
@@ -69,6 +74,8 @@ class Writer:
         self.failing = ""  # why the last change could not be written
         self.fenced = threading.Event()  # set once another server has taken over: nothing is written any more
         self._inbox: queue.SimpleQueue[_Write[Any] | None] = queue.SimpleQueue()
+        self._lines: dict[str, deque[_Write[Any]]] = {}  # what came of each owner; the thread's own
+        self._ends = False  # nothing comes any more
         self._thread = threading.Thread(target=self._write_loop, name="db-writer", daemon=True)
         self._lock_file = open_lock(write_lock_path(path))
         self._opened: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -92,9 +99,9 @@ class Writer:
         self.place.close()
         self._lock_file.close()
 
-    def write(self, run: Callable[[Tx], T]) -> Promise[T]:
-        """Run a function in the next transaction."""
-        item = _Write(run)
+    def write(self, run: Callable[[Tx], T], owner: str) -> Promise[T]:
+        """Run a function in the next transaction that has room for its owner's: in the order in which they came."""
+        item = _Write(run, owner)
         with self._closing:  # nothing may be put behind the last of the inbox: nobody would answer it
             if self._closed:
                 return failed(unavailable())
@@ -108,8 +115,8 @@ class Writer:
             self._opened.set_exception(error if isinstance(error, StartError) else unusable(self.path, error))
             return
         self._opened.set_result(None)
-        while (first := self._inbox.get()) is not None:
-            self._commit(self._gather(first))
+        while group := self._gather():
+            self._commit(group)
         with held(self._lock_file):
             if self.place.is_overwritten:
                 _abandoned.append(proxy.connection())  # to close it would bring the log into what is there now
@@ -123,18 +130,32 @@ class Writer:
             proxy.connection().execute("COMMIT")
             self.place.remember()
 
-    def _gather(self, first: _Write[Any]) -> list[_Write[Any]]:
-        group = [first]
-        while len(group) < GROUP_MAX:
-            try:
-                item = self._inbox.get_nowait()
-            except queue.Empty:
-                break
-            if item is None:
-                self._inbox.put(None)
-                break
-            group.append(item)
+    def _gather(self) -> list[_Write[Any]]:
+        """The next group, from all lines in turn; none once there will be no more."""
+        if not self._lines and not self._ends:
+            self._place(self._inbox.get())
+        while not self._inbox.empty():
+            self._place(self._inbox.get())
+        group: list[_Write[Any]] = []
+        for _ in range(OWNER_MAX):
+            group += self._one_of_each(GROUP_MAX - len(group))
         return group
+
+    def _place(self, item: _Write[Any] | None) -> None:
+        if item is None:
+            self._ends = True
+        else:
+            self._lines.setdefault(item.owner, deque()).append(item)
+
+    def _one_of_each(self, room: int) -> list[_Write[Any]]:
+        """The first of each line, of `room` lines at most; each then goes behind the others."""
+        taken: list[_Write[Any]] = []
+        for owner in list(self._lines)[:room]:
+            line = self._lines.pop(owner)
+            taken.append(line.popleft())
+            if line:
+                self._lines[owner] = line
+        return taken
 
     def _commit(self, group: list[_Write[Any]]) -> None:
         """Run a group in one transaction and answer it."""

@@ -16,6 +16,7 @@ from sanic import HTTPResponse
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import ANYBODY, Share
+from socialpub.base.paces import Paces
 from socialpub.domain import act
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.engine import Engine
@@ -33,6 +34,7 @@ log = logging.getLogger("socialpub.web")
 
 NOBODY = Scope("")
 STOPPING_RETRY_SECONDS = 5
+REFUSED_SECONDS = 0.025  # between two large bodies of one organization that are refused
 
 
 class Door:
@@ -42,6 +44,7 @@ class Door:
         self.service, self.engine = service, engine
         self.windows = limits.Windows(service.runtime.clock)
         self.shelf = Shelf()
+        self.refusals = Paces(REFUSED_SECONDS)
         self.budgets = bodies.Budgets()
         self._inside, self._empty = 0, asyncio.Event()  # handlers that run, and that none does
         self._closed = False
@@ -69,8 +72,9 @@ class Door:
             try:
                 await self._receive(call)
                 act.admit(scope)
-            except BaseException:
+            except BaseException as error:
                 call.close()
+                await self._slow_down(call, error)
                 raise
             if route.light:
                 reply = await self._handle(call)
@@ -121,6 +125,13 @@ class Door:
         call.arrived = bodies.Arrived(scan, call.scope.organization, self.budgets, print_)
         await bodies.arrive(call.request, most, call.arrived, call.pool)
         call.body = bytes(scan.kept)
+
+    async def _slow_down(self, call: Call, error: BaseException) -> None:
+        """Who sends large bodies only to be refused sends the next ones at a pace: to take them in costs time too."""
+        declared = call.request.headers.get("content-length") or "0"
+        if isinstance(error, ApiError) and int(declared) > bodies.LIGHT_MAX:
+            owner = call.scope.organization or ANYBODY.owner
+            await asyncio.sleep(self.refusals.wait(owner, asyncio.get_running_loop().time()))
 
     def _handle(self, call: Call) -> Coroutine[Any, Any, Reply]:
         self._inside += 1  # from now on, and not when its task first runs

@@ -21,6 +21,7 @@ from sanic.http import Stage
 from sanic.server.protocols.http_protocol import HttpProtocol
 
 from socialpub.base.host import DESCRIPTORS_MOST, descriptors
+from socialpub.base.paces import Pace
 from socialpub.domain.core.service import FILES
 from socialpub.web.wire import Stream
 
@@ -61,18 +62,6 @@ def connections_max(reserved: int) -> int:
     """How many connections may be open: what descriptors there are, less what calls to platforms and files need."""
     known = descriptors()
     return max(known - reserved - FILES, known // 2)
-
-
-class Pace:
-    """So many bytes a second, of all who keep to it together."""
-
-    def __init__(self, speed: float) -> None:
-        self._speed, self._over_at = speed, 0.0
-
-    def wait(self, now: float, count: int) -> float:
-        """The seconds after which whoever took `count` may take more."""
-        self._over_at = max(self._over_at, now) + count / self._speed
-        return self._over_at - now
 
 
 class Protocol(HttpProtocol):

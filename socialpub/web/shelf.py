@@ -9,24 +9,48 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 
+from socialpub.base.errors import refuse
+from socialpub.base.fair import BUSY_RETRY_SECONDS
+from socialpub.base.paces import Pace
 from socialpub.web.http import Reply
 from socialpub.web.tags import unless_known
 
 Make = Callable[[], Coroutine[Any, Any, Reply]]
 PAGES_MAX = 500  # of what is made up in addresses only so much is kept
+LONG = 64 * 1024  # bytes
+LONG_SPEED = 32 * 1024 * 1024  # bytes a second, of all long pages: a hundred readers a second of the reference
+WAIT_MAX = 5.0  # seconds
 
 
 class Shelf:
-    """The pages that were asked for, by path; those longest not asked for go first."""
+    """The pages that were asked for, by path; those longest not asked for go first.
 
-    def __init__(self) -> None:
+    Long ones go out at a pace that all who want them share: nobody has to say who he is to ask for one.
+    """
+
+    def __init__(self, speed: float = LONG_SPEED) -> None:
+        self._pace = Pace(speed)
         self._pages: OrderedDict[str, Reply] = OrderedDict()
         self._making = asyncio.Lock()
 
     async def answer(self, path: str, headers: Mapping[str, str], make: Make) -> Reply:
-        """The page at `path`, which `make` makes when it is not here; 304 to who names its ETag."""
+        """The page at `path`, which `make` makes when it is not here; 304 to who names its ETag.
+
+        ApiError `http.busy` for a long page that too many want.
+        """
         page = self._pages.get(path) or await self._made(path, make)
-        return unless_known(page, headers)
+        reply = unless_known(page, headers)
+        if len(reply.body) > LONG:
+            await self._wait(len(reply.body))
+        return reply
+
+    async def _wait(self, size: int) -> None:
+        now = asyncio.get_running_loop().time()
+        wait = self._pace.wait(now, 0)
+        if wait > WAIT_MAX:
+            raise refuse("http.busy", retry_after=BUSY_RETRY_SECONDS)
+        self._pace.wait(now, size)
+        await asyncio.sleep(wait)
 
     async def _made(self, path: str, make: Make) -> Reply:
         async with self._making:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -15,10 +16,12 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.base.errors import ApiError
+from socialpub.base.fair import Share
 from socialpub.store import db, locks
 from socialpub.store.db import Database, FencedError, Tx
 from socialpub.store.locks import ServeLock, StartError
 from socialpub.store.models import Instance, Organization
+from socialpub.store.writer import OWNER_MAX
 
 
 def insert(name: str) -> Callable[[Tx], str]:
@@ -75,18 +78,26 @@ def count_commits(database: Database, run: Callable[[], Any]) -> int:
 # --- Group commit --------------------------------------------------------------------------------------------------
 
 
+def asked_by(owner: str, ask: Callable[[], db.Promise[str]]) -> db.Promise[str]:
+    def run() -> db.Promise[str]:
+        db.asker.set(Share(owner=owner))
+        return ask()
+
+    return contextvars.copy_context().run(run)
+
+
 def test_whatever_waits_is_one_transaction(database: Database) -> None:
     def run() -> None:
         with busy_writer(database):
-            answers = [database.write(insert(f"org {number}")) for number in range(100)]
-        assert [answer.result() for answer in answers] == [f"org {number}" for number in range(100)]
+            answers = [database.write(insert(f"org {number}")) for number in range(OWNER_MAX)]
+        assert [answer.result() for answer in answers] == [f"org {number}" for number in range(OWNER_MAX)]
 
-    assert count_commits(database, run) == 2  # the one that kept the writer busy, and the hundred
-    assert len(names(database)) == 100
+    assert count_commits(database, run) == 2  # the one that kept the writer busy, and all the others
+    assert len(names(database)) == OWNER_MAX
 
 
-@pytest.mark.parametrize("waiting, groups", [(1, 1), (255, 1), (256, 1), (257, 2), (600, 3)])
-def test_a_group_has_at_most_256_writes(database: Database, waiting: int, groups: int) -> None:
+@pytest.mark.parametrize("waiting, groups", [(1, 1), (31, 1), (32, 1), (33, 2), (100, 4)])
+def test_a_group_has_at_most_32_writes_of_an_owner(database: Database, waiting: int, groups: int) -> None:
     def run() -> None:
         with busy_writer(database):
             answers = [database.write(insert(f"org {number}")) for number in range(waiting)]
@@ -94,6 +105,35 @@ def test_a_group_has_at_most_256_writes(database: Database, waiting: int, groups
             answer.result()
 
     assert count_commits(database, run) == 1 + groups
+
+
+@pytest.mark.parametrize("waiting, groups", [(255, 1), (256, 1), (257, 2), (600, 3)])
+def test_a_group_has_at_most_256_writes(database: Database, waiting: int, groups: int) -> None:
+    def ask(number: int) -> db.Promise[str]:
+        return asked_by(f"owner {number}", lambda: database.write(insert(f"org {number}")))
+
+    def run() -> None:
+        with busy_writer(database):
+            answers = [ask(number) for number in range(waiting)]
+        for answer in answers:
+            answer.result()
+
+    assert count_commits(database, run) == 1 + groups
+
+
+def test_who_asks_for_many_writes_keeps_nobody_else_waiting(database: Database) -> None:
+    """The one is in the next group, right behind the first of the many; the writes of each keep their order."""
+    order: list[str] = []
+
+    def ask(name: str) -> db.Promise[str]:
+        return asked_by(name.split()[0], lambda: database.write(lambda tx: order.append(name) or name))
+
+    with busy_writer(database):
+        answers = [ask(f"many {number}") for number in range(100)] + [ask("one 0"), ask("one 1")]
+    for answer in answers:
+        answer.result()
+    assert order[:4] == ["many 0", "one 0", "many 1", "one 1"]
+    assert [name for name in order if name.startswith("many")] == [f"many {number}" for number in range(100)]
 
 
 def test_an_answer_comes_after_its_row_is_on_the_disk(database: Database, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,12 @@ from sanic.cookies import request as sanic_cookies
 from sanic.http import Http
 
 from socialpub.base.config import ConfigError
+from socialpub.base.errors import ApiError
+from socialpub.base.paces import Pace, Paces
 from socialpub.web.bodies import FORM_MAX, MIB, SMALL_MAX
+from socialpub.web.http import Reply
 from socialpub.web.parts import Span, asked_span
-from socialpub.web.server import Pace
+from socialpub.web.shelf import Shelf
 from tests.kit import Person, Server, error_of, untouched
 from tests.test_config import load
 from tests.web import raw
@@ -193,6 +197,64 @@ def test_a_body_that_nobody_reads_wakes_nobody(
 def test_bodies_that_nobody_reads_share_a_pace() -> None:
     pace = Pace(100)
     assert [pace.wait(now, count) for now, count in ((0, 50), (0, 50), (0.5, 100), (10, 25))] == [0.5, 1.0, 1.5, 0.25]
+
+
+class Looped(asyncio.SelectorEventLoop):
+    """A loop whose clock goes on only while somebody sleeps, and at once."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, when: float, callback: Any, *arguments: Any, context: Any = None) -> asyncio.TimerHandle:
+        self.now = max(self.now, when)
+        return super().call_at(when, callback, *arguments, context=context)
+
+
+def test_long_pages_go_out_at_a_pace_and_short_ones_at_once() -> None:
+    """Sixteen readers of a page of 100 KiB at 100 KiB a second; who would wait more than five seconds is sent away."""
+    loop, shelf, waited, refused = Looped(), Shelf(100 * 1024), list[float](), list[str]()
+
+    async def page(size: int) -> Reply:
+        return Reply(b"x" * size * 1024)
+
+    async def ask(path: str, size: int) -> None:
+        began = loop.time()
+        try:
+            assert len((await shelf.answer(path, {}, lambda: page(size))).body) == size * 1024
+        except ApiError as error:
+            refused.append(error.rule or "")
+        else:
+            waited.append(loop.time() - began)
+
+    async def all_at_once() -> None:
+        for number in range(16):
+            loop.now = 0.0
+            await ask("/long", 100)
+            assert number > 5 or waited[-1] == number
+        loop.now = 0.0
+        await ask("/short", 64)
+
+    loop.run_until_complete(all_at_once())
+    loop.close()
+    assert (waited, refused) == ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 0.0], ["http.busy"] * 10)
+
+
+def test_large_bodies_that_are_refused_are_answered_at_a_pace(
+    server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small ones are not, nor those that are taken."""
+    asked: list[str] = []
+    monkeypatch.setattr(Paces, "wait", lambda paces, owner, now: asked.append(owner) or 0.0)
+    many = {"targets": [{"accountId": alice.bluesky}], "text": "x", "media": ["media_x"] * 3000}
+    few = many | {"media": ["media_x"] * 41}
+    with untouched(server):
+        for body in (many, few, many):
+            assert alice.api.post("/v1/posts/validate", json=body).status_code == 400
+    long = {"targets": [{"accountId": alice.bluesky}], "text": "x" * 9000}
+    assert alice.api.post("/v1/posts/validate", json=long).status_code == 200
+    assert asked == [alice.organization] * 2
 
 
 def test_what_a_write_needs_little_for_takes_little(world: World) -> None:
