@@ -112,6 +112,14 @@ def _keeping() -> Iterator[click.Command]:
         done="database",
     )
     yield Command(
+        "move",
+        "move.move",
+        "hand the data over to another place: it starts no more here, and its copy starts there without a pause",
+        flag("back", "it stays here after all, and was started nowhere else"),
+        act="move",
+        done="database",
+    )
+    yield Command(
         "doctor",
         "doctor.doctor",
         "look at all that a server needs, and say what is wrong",

@@ -51,6 +51,7 @@ class Instance(BaseModel):
         default="", constraints=[SQL("DEFAULT ''")]
     )  # of this database, whatever file it is in; a copy that is resumed gets its own
     signing_key = TextField(null=True)  # sealed: what cursors and addresses of media are signed with
+    moved = TextField(null=True)  # JSON: it is to run elsewhere from now on, as `socialpub move` left it
 
 
 class Organization(BaseModel):

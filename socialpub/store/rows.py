@@ -45,6 +45,7 @@ class InstanceRow(TypedDict):
     client_key: str | None
     uid: str
     signing_key: str | None
+    moved: str | None
 
 
 class OrganizationRow(TypedDict):

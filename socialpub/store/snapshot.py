@@ -36,7 +36,7 @@ def copy(target: Path, told: Told) -> None:
     with contextlib.closing(sqlite3.connect(target)) as fresh:
         source.backup(fresh, pages=PAGES, progress=lambda _, left, total: told(total - left, total))
         fresh.execute("PRAGMA journal_mode = delete")
-        fresh.execute("UPDATE instance SET paused = 'restored'")
+        fresh.execute("UPDATE instance SET paused = 'restored', moved = NULL")
         fresh.commit()
 
 

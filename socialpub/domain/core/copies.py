@@ -107,9 +107,11 @@ class Found:
 
 
 # In this order: the first that holds is told.
-_SIGNS: tuple[tuple[Callable[[Found], bool], str], ...] = (
+_OLDER: tuple[tuple[Callable[[Found], bool], str], ...] = (
     (lambda found: found.beat.is_behind(Beat(found.state.beat, found.state.mark)), "it is older than instance.state"),
     (lambda found: found.beat.is_behind(found.outside), "it is older than the mark outside its folder"),
+)
+_ELSEWHERE: tuple[tuple[Callable[[Found], bool], str], ...] = (
     (
         lambda found: found.database.differs(found.state.database.inode, found.state.database.born),
         "its file is not the one that ran last",
@@ -132,7 +134,58 @@ def why(settings: Settings, where: Host, uid: str, beat: Beat) -> str | None:
     found = Found(
         beat, state, host.identify(path), host.identify(settings.database_path), _outside(settings, where, uid), where
     )
-    return next((words for sign, words in _SIGNS if sign(found)), None)
+    return next((words for sign, words in (*_OLDER, *_ELSEWHERE) if sign(found)), None)
+
+
+# --- Moved on purpose ----------------------------------------------------------------------------------------------
+
+MOVING_MS = 7 * 86_400_000
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What `socialpub move` leaves in the database: from where, when, and at which beat, so that it counts once."""
+
+    path: str
+    at: int
+    beat: int
+    mark: str
+
+    @classmethod
+    def of(cls, settings: Settings, at: int, beat: Beat) -> Self:
+        return cls(os.path.realpath(settings.database_path), at, beat.number, beat.mark)
+
+    def text(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def moved(text: str | None, beat: Beat, now: int) -> Moved | None:
+    """What the database says of a move that still counts: nobody has run it since, and it is not a week ago."""
+    if not text:
+        return None
+    said = Moved(**json.loads(text))
+    counts = (said.beat, said.mark) == (beat.number, beat.mark) and abs(now - said.at) <= MOVING_MS
+    return said if counts else None
+
+
+def why_not_moved(settings: Settings, where: Host, uid: str, beat: Beat, said: Moved) -> str | None:
+    """Why a database that was handed over may be a copy all the same; None where it has come to its new place.
+
+    StartError at the old place, which publishes no more.
+    """
+    path, outside = state_file(settings), _outside(settings, where, uid)
+    state, is_there = read_state(path), os.path.realpath(settings.database_path) == said.path
+    if is_there and state is not None:
+        found = Found(beat, state, host.identify(path), host.identify(settings.database_path), outside, where)
+        if not any(sign(found) for sign, _ in _ELSEWHERE):
+            raise StartError(f"{settings.database_path} {_HANDED_OVER}")
+    return "it is older than the mark outside its folder" if beat.is_behind(outside) else None
+
+
+_HANDED_OVER = (
+    "was handed over by `socialpub move`: start it at its new place. If it is to stay here, and was started nowhere "
+    "else: socialpub move --back. Nothing was changed."
+)
 
 
 def leave(settings: Settings, where: Host, uid: str, beat: Beat, *, outside: bool, doubted: str = "") -> None:

@@ -34,9 +34,9 @@ def take_over(service: Service, tx: Tx) -> InstanceRow:
     service.runtime.vault.follow(service.runtime.vault.newest)
     sign(service, tx)
     row = the_row(Instance, 1)
-    changes = {"epoch": row["epoch"] + 1, "key_id": service.runtime.vault.key_id}
-    copied = _copied(service, row) if row["paused"] in (None, CLOCK) else None
-    if copied:
+    changes = {"epoch": row["epoch"] + 1, "key_id": service.runtime.vault.key_id, "moved": None}
+    copied = _copied(service, row)
+    if copied and row["paused"] in (None, CLOCK):
         log.warning("this database may have been restored or copied: %s", copied)
         changes["paused"] = RESTORED
         notices.tell_paused(service, tx, RESTORED)
@@ -127,11 +127,29 @@ def _count(service: Service, tx: Tx, seen: bool) -> InstanceRow:
 
 
 def _copied(service: Service, row: InstanceRow) -> str | None:
-    """Why the database may be a copy; None where there is nothing that could be sent or used up twice."""
+    """Why the database may be a copy; None where there is nothing that could be sent or used up twice. StartError
+    where it was handed over to another place.
+    """
+    settings, host, beat = service.runtime.settings, service.runtime.host, copies.Beat(row["beat"], row["mark"])
+    said = copies.moved(row["moved"], beat, service.now_ms)
+    if said is not None:
+        return copies.why_not_moved(settings, host, row["uid"], beat, said)
     if sql.value(sweeps.ANY_POST) is None and not (row["beat"] > 1 and Account.select().exists()):
         return None
-    settings, host = service.runtime.settings, service.runtime.host
-    return copies.why(settings, host, row["uid"], copies.Beat(row["beat"], row["mark"]))
+    return copies.why(settings, host, row["uid"], beat)
+
+
+def hand_over(service: Service, tx: Tx) -> copies.Moved:
+    """The database is to run elsewhere: where it is now it starts no more, and its copy starts without a pause."""
+    row = the_row(Instance, 1)
+    said = copies.Moved.of(service.runtime.settings, service.now_ms, copies.Beat(row["beat"], row["mark"]))
+    Instance.update(moved=said.text()).where(Instance.id == 1).execute()
+    return said
+
+
+def take_back(tx: Tx) -> bool:
+    """It stays where it is; whether it was to go."""
+    return bool(Instance.update(moved=None).where(Instance.id == 1, Instance.moved.is_null(False)).execute())
 
 
 def try_to_write(service: Service, doubtful: bool) -> Promise[None]:

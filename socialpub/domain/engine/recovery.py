@@ -15,6 +15,7 @@ from peewee import JOIN, fn
 from socialpub.base import faults
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import NOBODY
+from socialpub.base.runtime import iso
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core import clockwatch, instance, overdue, upstreams
 from socialpub.domain.core.service import Service
@@ -142,6 +143,16 @@ def end_pause(tx: Tx, who: Actor, reason: str) -> dict[str, Any]:
     """`{was}`: nothing is paused for this reason any more."""
     instance.resume(tx, reason)
     return {"was": reason}
+
+
+def hand_over(tx: Tx, who: Actor) -> dict[str, Any]:
+    """`{handedOverAt}`: the database is to run elsewhere from now on (`instance.hand_over`)."""
+    return {"handedOverAt": iso(instance.hand_over(who.service, tx).at)}
+
+
+def take_back(tx: Tx, who: Actor) -> dict[str, Any]:
+    """`{was}`: it stays here; whether it was to go."""
+    return {"was": instance.take_back(tx)}
 
 
 def trust_clock(tx: Tx, who: Actor) -> dict[str, Any]:
