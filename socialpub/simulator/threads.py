@@ -145,6 +145,8 @@ def _issued(issue: Issue) -> Answer:
 _MANNERS = Manners(
     authorize_path="/oauth/authorize",
     token_path="/oauth/access_token",
+    token_methods=("GET", "POST"),
+    app_tokens=True,
     code_seconds=3600,
     access_seconds=3600,
     denial=graph.DENIAL,

@@ -188,6 +188,18 @@ class Account(BaseModel):
         )
 
 
+class PlatformApp(BaseModel):
+    """The app that this server is registered as at a platform, typed in by an owner. The id is the platform's name."""
+
+    row: ClassVar[type[rows.PlatformAppRow]] = rows.PlatformAppRow
+    id = TextField(primary_key=True)
+    client_id = TextField()
+    secret = TextField()  # sealed
+    known_at = BigIntegerField(null=True)  # when the platform last said that it knows the app; null: it has not
+    created_at = BigIntegerField()
+    updated_at = BigIntegerField()
+
+
 class ConnectAttempt(BaseModel):
     """An account about to be connected. The id is the SHA-256 of the state that the platform sends back.
 
@@ -685,6 +697,7 @@ TABLES = (
     FormerUser,
     ApiKey,
     Account,
+    PlatformApp,
     ConnectAttempt,
     Media,
     Batch,

@@ -152,6 +152,15 @@ class AccountRow(TypedDict):
     renewing_until: int | None
 
 
+class PlatformAppRow(TypedDict):
+    id: str
+    client_id: str
+    secret: str
+    known_at: int | None
+    created_at: int
+    updated_at: int
+
+
 class ConnectAttemptRow(TypedDict):
     id: str
     session: str

@@ -31,6 +31,7 @@ from socialpub.web.http import Arrival, Route
 from socialpub.web.openapi.document import Reference
 from socialpub.web.pages import accounts as account_pages
 from socialpub.web.pages import (
+    apps,
     calendar,
     client,
     compose,
@@ -198,6 +199,12 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/settings/profiles/<profile_id:str>", settings.ask_profile, "page", needs=MANAGERS),
     Route(POST, "/settings/profiles/<profile_id:str>", settings.rename_profile, "page", needs=MANAGERS),
     Route(POST, "/settings/profiles/<profile_id:str>/delete", settings.delete_profile, "page", needs=MANAGERS),
+    Route(GET, "/settings/apps", apps.listing, "page", needs=OWNERS),
+    Route(GET, "/settings/apps/<platform:str>", apps.form, "page", needs=OWNERS),
+    Route(POST, "/settings/apps/<platform:str>", apps.save, "page", needs=OWNERS),
+    Route(POST, "/settings/apps/<platform:str>/check", apps.check, "page", needs=OWNERS),
+    Route(GET, "/settings/apps/<platform:str>/remove", apps.ask_remove, "page", needs=OWNERS),
+    Route(POST, "/settings/apps/<platform:str>/remove", apps.remove, "page", needs=OWNERS),
     Route(GET, "/openapi.json", reference.openapi, constant=True),
     Route(GET, "/docs", docs.index, constant=True),
     Route(GET, "/docs/reference", reference.page, constant=True),

@@ -86,8 +86,9 @@ def ready(service: Service, name: str) -> Platform:
             f"This server is not registered as an app at {platform.label}.",
             platform=name,
             remediation=(
-                f"The operator registers an app at {platform.label} with the redirect URI "
-                f"{redirect_uri(service, platform)} and sets {names}."
+                f"An owner registers an app at {platform.label} with the redirect URI "
+                f"{redirect_uri(service, platform)} and types it in under Settings, Platform apps; or the operator "
+                f"sets {names}. See {service.base_url}/docs/platforms/{name}."
             ),
         )
     return platform

@@ -9,6 +9,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Container, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from peewee import SQL, fn
@@ -18,7 +19,7 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core import upstreams
 from socialpub.domain.core.service import Service
-from socialpub.platforms.contract import Platform
+from socialpub.platforms.contract import Platform, Site
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
 from socialpub.store.rows import AccountRow
@@ -30,6 +31,16 @@ AT_ONCE = 64  # renewals begun in one look, accounts warned in one transaction
 WAIT_SECONDS, WAIT_MAX_SECONDS = 60.0, 3600.0  # after a failure, doubling
 
 
+@dataclass(frozen=True)
+class _Failure:
+    """How many in a row, and not again before (monotonic), unless the app that failed is replaced by another."""
+
+    count: int
+    until: float
+    platform: str
+    site: Site
+
+
 class Upkeep:
     """The renewals of one server. `look` is quick; the renewals run in the service's pool."""
 
@@ -37,7 +48,7 @@ class Upkeep:
         self._service = service
         self._lock = threading.Lock()
         self._running: set[str] = set()
-        self._failures: dict[str, tuple[int, float]] = {}  # how many, and not again before (monotonic)
+        self._failures: dict[str, _Failure] = {}
 
     def look(self) -> None:
         """One look: warn, end what is over, begin the renewals that are due."""
@@ -52,8 +63,11 @@ class Upkeep:
     def _busy(self) -> set[str]:
         """The accounts that are being renewed, or wait after a failure."""
         with self._lock:
-            now = self._service.runtime.clock.monotonic()
-            return self._running | {account for account, (_, until) in self._failures.items() if until > now}
+            return self._running | {account for account, failure in self._failures.items() if self._counts(failure)}
+
+    def _counts(self, failure: _Failure) -> bool:
+        now = self._service.runtime.clock.monotonic()
+        return failure.until > now and failure.site is self._service.sites[failure.platform]
 
     def _begin(self, account: str) -> bool:
         with self._lock:
@@ -63,7 +77,7 @@ class Upkeep:
             return True
 
     def _renew(self, row: AccountRow) -> None:
-        account = row["id"]
+        account, site = row["id"], self._service.sites[row["platform"]]
         assert row["secret"] is not None, "a connected account has tokens"
         try:
             stale = tokens.open_tokens(self._service, account, row["secret"])
@@ -72,19 +86,21 @@ class Upkeep:
             self._failures.pop(account, None)
         except ApiError as error:
             log.warning("account %s: its tokens were not renewed: %s", account, error.message)
-            self._failed(account, error)
+            self._failed(row, site, error)
         except Exception:  # noqa: BLE001 - a thread of the pool has no caller; the next look tries again
             log.exception("account %s: a bug in renewing its tokens", account)
-            self._failed(account, None)
+            self._failed(row, site, None)
         finally:
             with self._lock:
                 self._running.discard(account)
 
-    def _failed(self, account: str, error: ApiError | None) -> None:
-        count = self._failures.get(account, (0, 0))[0] + 1
+    def _failed(self, row: AccountRow, site: Site, error: ApiError | None) -> None:
+        before = self._failures.get(row["id"])
+        count = before.count + 1 if before and before.site is site else 1
         asked = (error.retry_after or 0) if error else 0
         wait = max(min(WAIT_SECONDS * 2 ** (count - 1), WAIT_MAX_SECONDS), asked)
-        self._failures[account] = (count, self._service.runtime.clock.monotonic() + wait)
+        until = self._service.runtime.clock.monotonic() + wait
+        self._failures[row["id"]] = _Failure(count, until, row["platform"], site)
 
 
 def due(service: Service, busy: Container[str] = ()) -> list[AccountRow]:

@@ -189,10 +189,13 @@ def _renew(service: Service, row: AccountRow, current: Tokens, mine: Renewal) ->
 
 
 def _asked(service: Service, row: AccountRow, current: Tokens) -> Tokens:
+    site = service.sites[row["platform"]]
     try:
         fresh = _ask(service, row, current)
     except ApiError as error:
         faults.hit("tok.after_send")
+        if error.outcome is Outcome.REJECTED and service.sites[row["platform"]] is not site:
+            return _asked(service, row, current)  # the app that was refused is not ours any more
         raise _unrenewed(service, row, current, error) from error
     faults.hit("tok.after_send")
     return fresh

@@ -6,11 +6,10 @@ import asyncio
 import concurrent.futures
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from socialpub import platforms
 from socialpub.base import host, net
 from socialpub.base.breakers import Breakers
 from socialpub.base.crew import Crew, Starts
@@ -20,7 +19,8 @@ from socialpub.base.runtime import Runtime
 from socialpub.base.turns import Turns
 from socialpub.domain.core.copies import Owed
 from socialpub.domain.core.lately import Lately
-from socialpub.platforms.contract import Notes, Site, Tokens
+from socialpub.domain.core.sites import Sites, typed_in
+from socialpub.platforms.contract import Notes, Tokens
 from socialpub.store.db import Database, LongError, Promise, Tx
 from socialpub.store.models import Intent
 from socialpub.store.queue import Jobs
@@ -156,7 +156,7 @@ class Service:
     reading: Pool
     delivering: Pool
     breakers: Breakers
-    sites: Mapping[str, Site]
+    sites: Sites
     hub: Hub = field(default_factory=Hub)
     beat: int = 0  # the newest of this run: a database that does not know it is not the one that it wrote to
     unheard: dict[str, int] = field(default_factory=dict)  # requests whose client has gone, and when
@@ -247,12 +247,9 @@ def open_service(runtime: Runtime) -> Service:
     measuring = Pool(MEASURING, "measuring", MEASURING_WAITING)
     reading = Pool(READING, "reading")
     delivering = Pool(DELIVERING, "delivering")
-    sites = {name: platforms.site(name, _table(runtime, name)) for name in platforms.PLATFORMS}
+    sites = Sites(runtime.settings)
+    sites.load(db.read(typed_in).result(), runtime.vault)
     return Service(runtime, db, jobs, crew, pool, steered, measuring, reading, delivering, breakers, sites)
-
-
-def _table(runtime: Runtime, name: str) -> dict[str, Any]:
-    return runtime.settings.platforms.get(name, {})
 
 
 def close_service(service: Service) -> None:

@@ -26,6 +26,7 @@ from socialpub.store.models import (
     Idempotency,
     Instance,
     NotificationChannel,
+    PlatformApp,
     WebhookEndpoint,
 )
 from socialpub.store.statements.sealed import EXISTS, SEALED, Sealed
@@ -82,6 +83,11 @@ def _account(service: Service, tx: Tx, account: str) -> None:
     log.warning("account %s has to be connected again", account)
 
 
+def _app(service: Service, tx: Tx, platform: str) -> None:
+    PlatformApp.update(secret="", known_at=None, updated_at=service.now_ms).where(PlatformApp.id == platform).execute()
+    log.warning("the app at %s has to be typed in again", platform)
+
+
 def _endpoint(service: Service, tx: Tx, endpoint: str) -> None:
     changes = {
         "secret": endpoints.seal(service, endpoint, endpoints.new_secret(service)),
@@ -123,6 +129,7 @@ LOST: Mapping[tuple[str, str], Callable[[Service, Tx, str], None]] = {
     ("instance", "client_key"): _client_key,
     ("instance", "signing_key"): _signing_key,
     ("account", "secret"): _account,
+    ("platform_app", "secret"): _app,
     ("webhook_endpoint", "secret"): _endpoint,
     ("webhook_endpoint", "previous_secret"): _previous,
     ("notification_channel", "secret"): _channel,

@@ -16,6 +16,7 @@ from socialpub.platforms.contract.declaration import (
     CONTAINER,
     KEY,
     NO_KEY,
+    AppCheck,
     Cap,
     Console,
     Counter,
@@ -45,6 +46,7 @@ from socialpub.platforms.contract.upstream import ConfiguredSite, Mint, Notes, S
 __all__ = [
     "Absent",
     "Account",
+    "AppCheck",
     "AppClient",
     "Authorizes",
     "Board",

@@ -86,6 +86,18 @@ class Counter:
 
 
 @dataclass(frozen=True)
+class AppCheck:
+    """A harmless call by which the platform says whether it knows an app by its id and secret.
+
+    `form` is sent with them to the token endpoint, or to what stands beside it at `path`.
+    """
+
+    method: Literal["GET", "POST"] = "POST"
+    form: Mapping[str, str] = field(default_factory=lambda: {"grant_type": "client_credentials"})
+    path: str = ""
+
+
+@dataclass(frozen=True)
 class OAuth:
     """A platform's authorization-code dance as data; `platforms.oauth` performs it, the hosts come from its Site.
 
@@ -101,6 +113,7 @@ class OAuth:
     client_id_name: str = "client_id"
     authorize_extra: Mapping[str, str] = field(default_factory=dict)
     token_extra: Mapping[str, str] = field(default_factory=dict)
+    app_check: AppCheck | None = None  # None: only connecting an account shows whether the app is known
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from socialpub.platforms.contract import (
     CONTAINER,
     NO_KEY,
     Account,
+    AppCheck,
     ConfiguredSite,
     Console,
     Counter,
@@ -79,6 +80,7 @@ PLATFORM = Platform(
         scopes=("pages_show_list", "pages_read_engagement", "pages_manage_posts", "business_management"),
         required=("pages_show_list", "pages_read_engagement", "pages_manage_posts"),
         separator=",",
+        app_check=AppCheck("GET"),  # developers.facebook.com/docs/facebook-login/guides/access-tokens#apptokens
     ),
     # A video has its id before it is published, and is published under it once.
     plan_class=lambda plan: CONTAINER if plan["kind"] == "video" else NO_KEY,

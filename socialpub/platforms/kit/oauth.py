@@ -120,6 +120,31 @@ def ask(
     return tokens(platform, reply, now_ms, held=held, hide=_secrets(site, whole, headers))
 
 
+def check_app(platform: Platform, http: Http, site: Site) -> None:
+    """Ask the platform whether it knows the app of `site`, where it can be asked (`OAuth.app_check`).
+
+    Raises ApiError `platform_not_enabled` where it refuses the app, `platform_unavailable` where it does not say.
+    """
+    row = _row(platform)
+    assert row.app_check is not None, "the caller has looked"
+    form, headers = _authenticated(row, site, row.app_check.form)
+    path = row.app_check.path
+    url = f"{site.token_url.rpartition('/')[0]}/{path}" if path else site.token_url
+    is_get = row.app_check.method == "GET"
+    reply = http.request(
+        row.app_check.method, url, headers=headers, params=form if is_get else None, data=None if is_get else form
+    )
+    fault = _fault(reply)
+    if reply.ok and not fault.name:
+        return
+    error = _failure(platform, reply, fault, hide=_secrets(site, form, headers))
+    if reply.status == 401:
+        raise misconfigured(platform, error.message.partition("refused: ")[2] or "it does not know them.")
+    if error.code == "platform_auth_failed":  # about what was sent beside the app's own credentials
+        raise _unavailable(platform, "did not say whether it knows the app", Outcome.REJECTED)
+    raise error
+
+
 def require(platform: Platform, granted: Iterable[str], site: Site) -> None:
     """Refuse a connection that lacks a required scope: ApiError `platform_auth_failed`, naming what is missing.
 
@@ -307,7 +332,10 @@ def misconfigured(platform: Platform, said: str) -> ApiError:
         "platform_not_enabled",
         f"{platform.label} refuses the app that this server is registered as: {said}",
         platform=platform.name,
-        remediation=f"The operator corrects {name}.client_id and {name}.client_secret; no account needs reconnecting.",
+        remediation=(
+            "Correct the app's id and secret in the dashboard under Settings, Platform apps; or, where the settings "
+            f"name it, {name}.client_id and {name}.client_secret. No account needs reconnecting."
+        ),
         outcome=Outcome.REJECTED,
     )
 

@@ -11,6 +11,7 @@ from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
     NO_KEY,
     Account,
+    AppCheck,
     Cap,
     Console,
     Counter,
@@ -91,7 +92,13 @@ PLATFORM = Platform(
     sunsets=SUNSETS,
     alt_text=("image",),
     media=MEDIA,
-    oauth=OAuth(scopes=("openid", "profile", "w_member_social"), required=("w_member_social",)),
+    oauth=OAuth(
+        scopes=("openid", "profile", "w_member_social"),
+        required=("w_member_social",),
+        # …/shared/authentication/token-introspection: a wrong secret is a 401, while an id or a token that it does not
+        # know are the same to it, so it can say no, and not yes.
+        app_check=AppCheck(form={"token": "none"}, path="introspectToken"),
+    ),
     console=Console(
         name="LinkedIn Developers",
         url="https://www.linkedin.com/developers/apps",

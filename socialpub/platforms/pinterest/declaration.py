@@ -11,6 +11,7 @@ from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
     NO_KEY,
     Account,
+    AppCheck,
     Cap,
     Console,
     Counter,
@@ -105,6 +106,8 @@ PLATFORM = Platform(
         basic=True,
         # Apps from before 2025-09-25 get a refresh token that can be renewed only if they ask for it.
         token_extra={"continuous_refresh": "true"},
+        # developers.pinterest.com/docs/getting-started/set-up-authentication-and-authorization: "Client Credentials"
+        app_check=AppCheck(form={"grant_type": "client_credentials", "scope": "user_accounts:read"}),
     ),
     console=Console(
         name="Pinterest Developers",

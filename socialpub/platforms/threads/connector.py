@@ -12,6 +12,7 @@ from socialpub.platforms.contract import (
     CONTAINER,
     Absent,
     Account,
+    AppCheck,
     Cap,
     Connected,
     Console,
@@ -84,6 +85,7 @@ PLATFORM = Platform(
         scopes=("threads_basic", "threads_content_publish", "threads_manage_replies"),
         required=("threads_basic", "threads_content_publish"),
         separator=",",
+        app_check=AppCheck("GET"),  # developers.facebook.com/docs/threads/get-started/app-access-tokens
     ),
     console=Console(
         name="Meta for Developers",

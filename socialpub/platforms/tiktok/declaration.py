@@ -12,6 +12,7 @@ from socialpub.platforms.contract import (
     CONTAINER,
     NO_KEY,
     Account,
+    AppCheck,
     Console,
     Counter,
     Draft,
@@ -126,6 +127,7 @@ PLATFORM = Platform(
         required=("user.info.basic", "video.upload"),
         separator=",",
         client_id_name="client_key",
+        app_check=AppCheck(),  # developers.tiktok.com/doc/client-access-token-management
     ),
     # Photos are delivered by the call that names their draft; all else goes by that name.
     plan_class=lambda plan: NO_KEY if "photos" in plan else CONTAINER,

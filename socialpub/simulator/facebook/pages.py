@@ -168,10 +168,12 @@ class Pages:
     # --- Calls ---
 
     def exchange(self, call: Call) -> Answer:
-        """A login's token for 60 days."""
+        """A login's token for 60 days, or one of the app alone."""
         asked = fields(call)
         if (asked.get("client_id"), asked.get("client_secret")) != (self.server.client_id, self.server.client_secret):
             raise refuse(1, "Error validating client secret.")
+        if asked.get("grant_type") == "client_credentials":
+            return self.server.app_token()
         token = asked.get("fb_exchange_token", "")
         made = self.server.renew(token, LONG_SECONDS) if asked.get("grant_type") == "fb_exchange_token" else None
         if made is None:

@@ -210,8 +210,10 @@ class People:
         asked = fields(call)
         self.server.authenticate(call, asked)
         found = self.server.access(asked.get("token", ""))
-        told = {"alive": "active", "unknown": "invalid"}.get(found.state, found.state)
+        if found.state == "unknown":
+            return _refused("invalid_request", "Invalid client id or token")
         active = found.state == "alive"
+        told = "active" if active else found.state
         return Answer(200, {"active": active, "status": told, "scope": ",".join(found.scopes)})
 
     def _userinfo(self, call: Call) -> Answer:

@@ -71,6 +71,7 @@ def _refused(name: str, message: str) -> Answer:
 MANNERS = Manners(
     authorize_path="/oauth/",
     token_path="/v5/oauth/token",
+    app_tokens=True,
     basic=True,
     access_seconds=30 * DAY,
     refreshing="rotating",

@@ -54,6 +54,7 @@ MANNERS = Manners(
     authorize_path="/v2/auth/authorize/",
     token_path="/v2/oauth/token/",
     revoke_path="/v2/oauth/revoke/",
+    app_tokens=True,
     client_id_name="client_key",
     access_seconds=7200,
     refreshing="rotating",

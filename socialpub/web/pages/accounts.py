@@ -7,7 +7,7 @@ from typing import Any
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.domain import act
-from socialpub.domain.accounts import accounts, connect
+from socialpub.domain.accounts import accounts, apps, connect
 from socialpub.domain.people.desk import Desk
 from socialpub.web import forms
 from socialpub.web.http import Call, Reply
@@ -19,7 +19,7 @@ async def listing(call: Call) -> Reply:
     return await show(
         call,
         "accounts/list.html",
-        lambda desk: {"accounts": accounts.list_bodies(desk.scope)},
+        lambda desk: {"accounts": accounts.list_bodies(desk.scope), "sets_up": apps.may_manage(call.scope)},
         platforms=platforms.PLATFORMS,
         ready=[name for name in platforms.PLATFORMS if connect.is_ready(call.service, name)],
     )

@@ -1,0 +1,198 @@
+"""The apps that this server is registered as at the platforms: those of the settings, and those that an owner types in.
+
+They are the whole server's, not an organization's: only the owner of the one organization that is here may change them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError
+from socialpub.base.fair import Share
+from socialpub.domain import act
+from socialpub.domain.accounts import connect, tokens
+from socialpub.domain.core import sites
+from socialpub.domain.core.service import Service
+from socialpub.domain.people import profiles
+from socialpub.domain.people.actor import Actor, Done
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes.apps import AppBody, AppRequest
+from socialpub.platforms.contract import Account as Who
+from socialpub.platforms.contract import Platform, Site, Tokens
+from socialpub.platforms.kit import oauth
+from socialpub.store.db import Tx
+from socialpub.store.models import Account, PlatformApp, row_of
+
+
+@dataclass(frozen=True)
+class App:
+    """What is known of one; never its secret. `lost`: it was typed in, and cannot be opened with this master key."""
+
+    platform: Platform
+    client_id: str
+    in_settings: bool = False
+    lost: bool = False
+    known_at: int | None = None  # when the platform last said that it knows the app
+    typed_at: int | None = None
+
+    @property
+    def is_there(self) -> bool:
+        return bool(self.client_id) and not self.lost
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the platform said of an app, as a sentence."""
+
+    is_known: bool
+    said: str
+
+
+# --- Who and which -------------------------------------------------------------------------------------------------
+
+
+def may_manage(scope: Scope) -> bool:
+    """Whether this person may speak for the whole server."""
+    return act.owns(scope) and profiles.is_alone(scope.organization)
+
+
+def check_may(scope: Scope) -> None:
+    """ApiError `unauthorized` unless they may."""
+    if not may_manage(scope):
+        raise ApiError(
+            "unauthorized",
+            "The apps of platforms belong to the whole server, which has several organizations.",
+            remediation="Whoever runs this server names them in its settings.",
+        )
+
+
+def wanting() -> list[Platform]:
+    """The platforms at which an app is registered."""
+    return [platform for platform in platforms.PLATFORMS.values() if platform.console]
+
+
+def the_platform(name: str) -> Platform:
+    """One of them; ApiError `not_found`."""
+    found = platforms.PLATFORMS.get(name)
+    if found is None or found.console is None:
+        raise ApiError("not_found", "There is no platform of this name at which an app is registered.")
+    return found
+
+
+def listed(service: Service) -> list[App]:
+    """The app at each platform, also where there is none."""
+    return [one(service, platform) for platform in wanting()]
+
+
+def one(service: Service, platform: Platform) -> App:
+    """The app at a platform."""
+    site, row = service.sites[platform.name], row_of(PlatformApp, platform.name)
+    if service.sites.is_set(platform.name):
+        return App(platform, site.client_id, in_settings=True, lost=not (site.client_id and site.client_secret))
+    if row is None:
+        return App(platform, "")
+    lost = not site.client_secret
+    return App(platform, row["client_id"], lost=lost, known_at=row["known_at"], typed_at=row["updated_at"])
+
+
+def connected(scope: Scope, platform: Platform) -> int:
+    """How many accounts are connected through the app."""
+    mine = (Account.organization == scope.organization) & (Account.platform == platform.name)
+    found: int = Account.select().where(mine, Account.disconnected_at.is_null()).count()
+    return found
+
+
+# --- Is it right ---------------------------------------------------------------------------------------------------
+
+
+async def check(service: Service, scope: Scope, platform: Platform, app: AppRequest | None = None) -> Checked:
+    """What the platform says of an app that is about to be used (without one: of the one that is).
+
+    ApiError `platform_not_enabled` where it refuses it.
+    """
+    if platform.oauth is None or platform.oauth.app_check is None:
+        said = f"{platform.label} cannot be asked about an app: connecting an account shows whether it is right."
+        return Checked(False, said)
+    used = service.sites[platform.name]
+    site = service.sites.with_app(platform.name, app.client_id, app.client_secret) if app else used
+    try:
+        await connect.aside(service, Share(platform.name, scope.organization), lambda: _ask(service, platform, site))
+    except ApiError as error:
+        if error.code == "platform_not_enabled":
+            raise refused(platform, error) from error
+        return Checked(False, f"It is not sure that the app is right: {error.message}")
+    return Checked(True, f"{platform.label} knows this app.")
+
+
+def _ask(service: Service, platform: Platform, site: Site) -> None:
+    with tokens.open_upstream(service, platform.name, Who(""), Tokens("")) as up:
+        oauth.check_app(platform, replace(up, site=site).http, site)
+
+
+def refused(platform: Platform, error: ApiError) -> ApiError:
+    """The platform does not know an app by this id and secret."""
+    console = platform.console
+    assert console is not None, "an app is registered there"
+    return ApiError(
+        "platform_not_enabled",
+        error.message,
+        platform=platform.name,
+        remediation=f"Copy {console.id_name} and {console.secret_name} from {console.name} once more.",
+    )
+
+
+# --- Typing in -----------------------------------------------------------------------------------------------------
+
+
+def save(tx: Tx, who: Actor, name: str, app: AppRequest, *, is_known: bool) -> Done:
+    """Use this app from the commit on, also for renewals that were refused before it, or are under way."""
+    service, now = who.service, who.service.now_ms
+    platform = check_change(who, name)
+    values = {
+        "client_id": app.client_id,
+        "secret": sites.sealed(service.runtime.vault, name, app.client_secret),
+        "known_at": now if is_known else None,
+        "updated_at": now,
+    }
+    if row_of(PlatformApp, name) is None:
+        PlatformApp.insert(id=name, created_at=now, **values).execute()
+    else:
+        PlatformApp.update(**values).where(PlatformApp.id == name).execute()
+    # What was refused was the app before: nobody is asked too often, and no account is in doubt, because of it.
+    Account.update(renewals=None, renewal_refused_at=None).where(
+        Account.organization == who.scope.organization, Account.platform == name
+    ).execute()
+    tx.after_commit(lambda: service.sites.use(name, app.client_id, app.client_secret))
+    return Done(AppBody(platform=platform.name), subject=name)
+
+
+def note_known(tx: Tx, who: Actor, name: str, client_id: str) -> Done:
+    """The platform has just said that it knows the app."""
+    check_change(who, name)
+    PlatformApp.update(known_at=who.service.now_ms).where(
+        PlatformApp.id == name, PlatformApp.client_id == client_id
+    ).execute()
+    return Done(AppBody(platform=name), subject=name)
+
+
+def remove(tx: Tx, who: Actor, name: str) -> Done:
+    """Forget the app that was typed in."""
+    check_change(who, name)
+    if not PlatformApp.delete().where(PlatformApp.id == name).execute():
+        raise ApiError("not_found", "No app was typed in for this platform.")
+    tx.after_commit(lambda: who.service.sites.forget(name))
+    return Done(AppBody(platform=name), subject=name)
+
+
+def check_change(who: Actor, name: str) -> Platform:
+    """The platform, where what is typed in for it would count; else ApiError."""
+    check_may(who.scope)
+    platform = the_platform(name)
+    if who.service.sites.is_set(name):
+        raise ApiError(
+            "validation_failed",
+            f"The settings name the app at {platform.label}, and they go before what is typed in.",
+            remediation=f"Take platforms.{name}.client_id and .client_secret out of the settings, and start again.",
+        )
+    return platform
