@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,9 +18,11 @@ from socialpub.commands.parts import Options
 from socialpub.commands.serve import settings_of
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core import instance
+from socialpub.domain.core.sites import Sites, typed_in
 from socialpub.domain.media import files
 from socialpub.domain.shapes.accounts import AccountsQuery
-from socialpub.platforms.contract import Site
+from socialpub.platforms.contract import Platform, Site
+from socialpub.platforms.kit import oauth
 from socialpub.store import db, migrate
 from socialpub.store.locks import StartError
 
@@ -66,7 +69,7 @@ def _checks(options: Options) -> Iterator[Check]:
     yield from _database(settings)
     yield from _disk(settings)
     if not options.offline:
-        yield from _outside(settings)
+        yield from _outside(settings, _sites(settings))
 
 
 # --- Here ----------------------------------------------------------------------------------------------------------
@@ -145,14 +148,33 @@ def _disk(settings: Settings) -> Iterator[Check]:
 # --- Outside -------------------------------------------------------------------------------------------------------
 
 
-def _outside(settings: Settings) -> Iterator[Check]:
+def _sites(settings: Settings) -> Sites:
+    """The platforms as the server knows them, with the apps that were typed in."""
+    found = Sites(settings)
+    with contextlib.suppress(StartError, ConfigError, ApiError):  # what cannot be read was told already
+        if settings.database_path.exists() and not migrate.missing(settings.database_path):
+            _load(found, settings)
+    return found
+
+
+def _load(found: Sites, settings: Settings) -> None:
+    database = db.Database(settings.database_path).open()
+    try:
+        typed, needed = database.read(lambda: (typed_in(), instance.needed_keys())).result()
+    finally:
+        database.close()
+    if typed:  # so there is a key, which is not made here
+        found.load(typed, load_vault(settings, needed=needed))
+
+
+def _outside(settings: Settings, sites: Sites) -> Iterator[Check]:
     with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http:
         yield _server(http, settings)
         yield _public(http, settings)
         for name, platform in platforms.PLATFORMS.items():
-            site = platforms.site(name, settings.platforms.get(name, {}))
+            site = sites[name]
             if site.enabled and (site.client_id or platform.credentials):
-                yield from _platform(http, name, site)
+                yield from _platform(http, platform, site)
 
 
 def _server(http: net.Http, settings: Settings) -> Check:
@@ -181,7 +203,8 @@ def _public(http: net.Http, settings: Settings) -> Check:
     return Check("public address", fine, told, "" if fine else "Check where the proxy sends requests.")
 
 
-def _platform(http: net.Http, name: str, site: Site) -> Iterator[Check]:
+def _platform(http: net.Http, platform: Platform, site: Site) -> Iterator[Check]:
+    name = platform.name
     if site.client_id and not site.client_secret:
         yield Check(name, False, "client_id is set without client_secret", f"Set both in [platforms.{name}].")
         return
@@ -192,7 +215,19 @@ def _platform(http: net.Http, name: str, site: Site) -> Iterator[Check]:
         yield Check(name, False, error.message, "Check this machine's way to the internet.")
         return
     yield Check(name, True, f"{base} answers")
+    if platform.oauth and platform.oauth.app_check:
+        yield _app(http, platform, site)
     yield from _clock(name, reply)
+
+
+def _app(http: net.Http, platform: Platform, site: Site) -> Check:
+    """Whether the platform knows the app; that it does not say is no fault."""
+    name = f"{platform.name} app"
+    try:
+        oauth.check_app(platform, http, site)
+    except ApiError as error:
+        return Check(name, error.code != "platform_not_enabled", error.message, error.remediation or "")
+    return Check(name, True, f"{platform.label} knows it")
 
 
 def _clock(name: str, reply: net.Reply) -> Iterator[Check]:

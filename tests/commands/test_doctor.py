@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
+from socialpub.base.config import Settings
+from socialpub.base.runtime import load_vault
 from socialpub.commands import doctor
+from socialpub.domain.core.sites import sealed
+from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.commands.conftest import Run
 
@@ -121,6 +125,39 @@ def test_an_app_without_its_secret_is_told(look: Any, site: Path) -> None:
     with site.open("a") as file:
         file.write('[platforms.facebook]\nclient_id = "x"\n')
     assert look()["facebook"]["message"] == "client_id is set without client_secret"
+
+
+@pytest.mark.parametrize(("secret", "ok"), [(CLIENT_SECRET, True), ("not-the-secret", False)])
+def test_an_app_is_asked_about_where_the_platform_says(
+    look: Any, site: Path, simulator: SimulatorThread, secret: str, ok: bool
+) -> None:
+    with site.open("a") as file:
+        file.write(f'[platforms.threads]\nclient_id = "{CLIENT_ID}"\nclient_secret = "{secret}"\n')
+        file.write(f'api_base = "{simulator.origin("threads")}"\n')
+    site.chmod(0o600)
+    found = look()["threads app"]
+    assert (found["ok"], "knows it" in found["message"]) == (ok, ok)
+    assert secret not in str(found)
+
+
+def test_an_app_that_was_typed_in_is_the_one_that_is_asked_about(
+    look: Any, ask: Ask, site: Path, simulator: SimulatorThread, folder: Path
+) -> None:
+    ask("org", "create", "Acme")
+    with site.open("a") as file:
+        file.write(f'[platforms.threads]\napi_base = "{simulator.origin("threads")}"\n')
+    assert "threads" not in look()
+    vault = load_vault(Settings(database={"url": str(folder / "socialpub.db")}))
+    with sqlite3.connect(folder / "socialpub.db") as database:
+        row = ("threads", CLIENT_ID, sealed(vault, "threads", CLIENT_SECRET), 1, 1)
+        database.execute(
+            "INSERT INTO platform_app (id, client_id, secret, created_at, updated_at) VALUES (?,?,?,?,?)", row
+        )
+    assert look()["threads app"]["message"] == "Threads knows it"
+    (folder / "master.key").unlink()
+    without = look()
+    assert (without["master key"]["ok"], "threads app" in without) == (False, False)
+    assert not (folder / "master.key").exists()
 
 
 def test_a_public_address_that_is_somebody_elses_is_told(look: Any, site: Path, simulator: SimulatorThread) -> None:
