@@ -49,7 +49,7 @@ def _next(service: Service, made: rotation.Rotated) -> str:
 
 
 def forget(options: Options) -> dict[str, Any]:
-    """`{keyId, was, accounts, webhooks, channels, next}`; RefusedError where nothing is lost, or nobody says yes."""
+    """`{keyId, was, accounts, apps, webhooks, channels, next}`; RefusedError: nothing is lost, or nobody says yes."""
     settings = settings_of(options)
     if not settings.database_path.exists():
         raise RefusedError(f"{settings.database_path} is not there")
@@ -80,7 +80,12 @@ def _lost(settings: Settings) -> dict[str, int]:
     return {name: found[table] for name, table in _SHOWN.items()}
 
 
-_SHOWN = {"accounts": "account", "webhooks": "webhook_endpoint", "channels": "notification_channel"}
+_SHOWN = {
+    "accounts": "account",
+    "apps": "platform_app",
+    "webhooks": "webhook_endpoint",
+    "channels": "notification_channel",
+}
 
 
 @contextmanager
@@ -108,7 +113,8 @@ def _agreed(options: Options, counts: dict[str, int]) -> None:
 
 _GIVEN_UP = (
     "The master key is lost, and with it: the authorization of {accounts} accounts (each has to be connected again), "
-    "the signing secrets of {webhooks} webhook endpoints (switched off until they have new ones), and where "
-    "{channels} notification channels lead (removed). Posts and their log stay. If you have a copy of the key, put it "
+    "the secrets of {apps} platform apps that were typed in (to be typed in again), the signing "
+    "secrets of {webhooks} webhook endpoints (switched off until they have new ones), and where {channels} "
+    "notification channels lead (removed). Posts and their log stay. If you have a copy of the key, put it "
     "in its place and do not go on: there is no way back."
 )

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from socialpub.base.crypto import MasterKey, read_master_keys
+from socialpub.domain.core import sites
 from socialpub.domain.sealing import forgetting
+from socialpub.store.models import PlatformApp
 from socialpub.store.statements.sealed import SEALED
 from tests.commands.conftest import Ended, Run, execute
 from tests.commands.test_backup import command
@@ -51,6 +53,15 @@ def furnished(server: Server, alice: Person) -> Callable[[], dict[str, Any]]:
     kept = {"Idempotency-Key": "an-endpoint"}
     first = alice.api.post(ENDPOINTS, json={"url": HOOK}, headers=kept).json()
     assert alice.api.post("/v1/notification-channels", json=CHANNEL).status_code == 201
+    server.service.write(
+        lambda tx: PlatformApp.insert(
+            id="threads",
+            client_id="an-app",
+            secret=sites.sealed(server.service.runtime.vault, "threads", "its-secret"),
+            created_at=1,
+            updated_at=1,
+        ).execute()
+    ).result()
     for shade in range(3):
         file = ("a.png", picture("PNG", (8, 8 + shade)), "image/png")
         assert alice.api.post("/v1/media", files={"file": file}).status_code == 201
@@ -82,13 +93,14 @@ def test_a_rotation_beside_a_running_server_breaks_nothing(
         (
             "instance.signing_key",
             "account.secret",
+            "platform_app.secret",
             "webhook_endpoint.secret",
             "notification_channel.secret",
             "idempotency.body",
         ),
         {new.id},
     )
-    assert made.json["sealed"] == 5
+    assert made.json["sealed"] == 6
     assert furnished() == before
     assert publish(alice) == "published"
     assert alice.api.get("/readyz").status_code == 200
@@ -111,6 +123,7 @@ def test_after_a_rotation_a_server_starts_and_links_from_before_are_good(
     server.restart(alice)
     assert furnished() == before
     assert publish(alice) == "published"
+    assert server.service.sites["threads"].client_secret == "its-secret"
 
 
 def test_links_that_an_older_socialpub_signed_stay_good(
@@ -193,6 +206,7 @@ def test_without_a_lost_key_accounts_reconnect_and_the_log_stays(
     asked = forget(server)
     assert asked.code == 3
     assert "authorization of 1 accounts" in asked.err
+    assert "1 platform apps" in asked.err
     assert "1 webhook endpoints" in asked.err
     assert "1 notification channels" in asked.err
     assert "--yes" in asked.err
@@ -201,6 +215,8 @@ def test_without_a_lost_key_accounts_reconnect_and_the_log_stays(
     done = forget(server, "--yes")
     assert (done.code, done.json["accounts"], done.json["webhooks"], done.json["channels"]) == (0, 1, 1, 1), done.err
     server.start()
+    assert not server.service.sites["threads"].client_id
+    assert [row["client_id"] for row in server.rows(PlatformApp)] == ["an-app"]
     alice.api = server.api(alice.key)
     (account,) = alice.api.get("/v1/accounts").json()["data"]
     assert account["status"] == "revoked"

@@ -65,9 +65,9 @@ PLATFORM = Platform(
     alt_text=("image",),
     oauth=OAuth(scopes=SCOPES, required=SCOPES, pkce=True, basic=True),
     console=Console(
-        name="X developer console",
+        name="the X developer console",
         url="https://console.x.com/",
-        products=("User authentication settings: Web App, with Read and write",),
+        products=("user authentication, as a Web App with Read and write",),
         review=(
             "There is no review. X is paid for by credits: each post costs, and one with a link more than ten times "
             "as much. Without credits X refuses to publish."

@@ -51,7 +51,6 @@ async def _form(
         return {
             "app": apps.one(call.service, platform),
             "connected": apps.connected(call.scope, platform),
-            **({"filled": typed} if typed else {}),
         }
 
     return await show(
@@ -66,6 +65,7 @@ async def _form(
         site=call.service.sites[platform.name],
         id_max=ID_MAX,
         secret_max=SECRET_MAX,
+        **({"filled": typed} if typed else {}),
     )
 
 

@@ -71,7 +71,7 @@ async def show(
     frame = around(call.service, call.request.app.ctx.pages, call.scope, call.request.path, found)
     notice = _opened(call.service, call.scope, cookie) if cookie else None
     gone = (forms.set_cookie(call.service, NOTICE_COOKIE, "", 0, path="/"),) if cookie else ()
-    if shown["filled"]:
+    if shown["filled"] and call.route.method == "GET":  # else it is a form that is shown again because it was wrong
         notice = Notice("Your session had ended. What you had written is here again; nothing of it was done yet.")
     return html.page(template, status, gone, **frame | {"notice": notice} | dict(shown) | values)
 

@@ -128,6 +128,7 @@ def test_an_app_that_the_platform_refuses_is_not_kept(open_: Open, name: str) ->
     assert "refuses the app" in refused.text
     assert f"Copy {console.id_name} and {console.secret_name}" in html.unescape(refused.text)
     assert f'value="{CLIENT_ID}"' in refused.text
+    assert "Your session had ended" not in refused.text
     assert WRONG not in refused.text
     assert office.server.rows(PlatformApp) == []
 

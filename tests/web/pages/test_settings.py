@@ -82,6 +82,7 @@ def test_what_was_typed_is_still_there_when_the_password_is_asked_for(server: Se
     server.clock.skip(TOO_LATE)
     refused = send(browser, "/settings/keys", name="<i>for the shop", password="not the one")
     assert 'value="&lt;i&gt;for the shop"' in refused.text
+    assert "Your session had ended" not in refused.text
     assert "not the one" not in refused.text
 
 
