@@ -298,6 +298,10 @@ class Backup(Section):
     """How long after a backup the next one is made."""
     keep: int = Field(14, ge=1)
     """How many are kept; older ones are removed once a new one was looked through."""
+    before_upgrade: int = Field(2, ge=0)
+    """How many copies of the database from before an upgrade are kept beside it, as `socialpub-before-….db`. A start
+    makes one before it brings the file to a newer schema, and does not begin without room for it. 0: it makes none.
+    """
 
 
 class Settings(BaseSettings):

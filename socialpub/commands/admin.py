@@ -85,7 +85,7 @@ def migrate(options: Options) -> dict[str, Any]:
     with contextlib.ExitStack() as held, copies.changed_by_us(settings):
         if _is_behind(settings.database_path):
             held.enter_context(only_server(settings))  # none may begin meanwhile
-        before, after, applied = db.migrate(settings.database_path)
+        before, after, applied = db.migrate(settings.database_path, keep=settings.backup.before_upgrade)
     return {"from": before, "to": after, "applied": applied}
 
 

@@ -91,7 +91,7 @@ _SHOWN = {
 @contextmanager
 def _with_what_there_is(settings: Settings) -> Iterator[Service]:
     """The service with the keys that there are; with a new key file where there is none."""
-    db.migrate(settings.database_path)
+    db.migrate(settings.database_path, keep=settings.backup.before_upgrade)
     service = open_service(Runtime(settings, load_vault(settings)))
     try:
         yield service

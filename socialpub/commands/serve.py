@@ -182,7 +182,7 @@ def start_service(settings: Settings, where: Host | None = None, clock: Clock | 
     if needed:
         load_vault(settings, needed=needed)  # before anything is written
     is_new = not path.exists()
-    db.migrate(path)
+    db.migrate(path, keep=settings.backup.before_upgrade)
     if is_new:
         log.warning("made a new database at %s", path.resolve())
     models.check_columns(path)

@@ -10,14 +10,16 @@ import peewee
 from playhouse.migrations import Runner
 
 from socialpub.base.config import shipped
+from socialpub.store import former
 from socialpub.store.connections import peewee_database
 from socialpub.store.locks import StartError, held, open_lock, unusable, write_lock_path
 
 
-def migrate(path: Path) -> tuple[str | None, str | None, list[str]]:
+def migrate(path: Path, *, keep: int = 0) -> tuple[str | None, str | None, list[str]]:
     """Bring the file to the newest schema: (name of the newest migration before, after, those applied now).
 
-    Each file of `migrations/` is applied in one transaction with its record. StartError for a file that is no
+    A file that has data is copied first, and `keep` such copies are kept (`former.py`); 0: it is not. Each file of
+    `migrations/` is applied in one transaction with its record. StartError for a file that is no
     database, is damaged, or was written by a newer socialpub.
     """
     with contextlib.closing(open_lock(write_lock_path(path))) as lock, held(lock):
@@ -27,6 +29,8 @@ def migrate(path: Path) -> tuple[str | None, str | None, list[str]]:
             runner = Runner(database, str(shipped("migrations")))
             before = _newest(runner)
             _refuse_newer(path, runner)
+            if keep and before and (first := _first_missing(runner)):
+                former.keep(path, first, keep)
             applied = runner.up()
             return before, _newest(runner), applied
         except (peewee.DatabaseError, sqlite3.DatabaseError, OSError) as error:
@@ -53,6 +57,10 @@ def standing(path: Path) -> tuple[int, int]:
         raise unusable(path, error) from error
     finally:
         database.close()
+
+
+def _first_missing(runner: Runner) -> str | None:
+    return next((migration.name for migration in runner.status() if migration.applied is None), None)
 
 
 def _newest(runner: Runner) -> str | None:

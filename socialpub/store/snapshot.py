@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
-from socialpub.store import sql
+from socialpub.store import former, sql
 from socialpub.store.connections import proxy
-
-PAGES = 2048  # copied between two reports
-
-Told = Callable[[int, int], None]
-"""How much of how much has been done."""
-
+from socialpub.store.former import Told
+from socialpub.store.former import fold as fold
 
 _MEDIA = "SELECT DISTINCT sha256 FROM media WHERE deleted_at IS NULL"
 
@@ -32,24 +27,13 @@ def media_of(path: Path) -> set[str]:
 
 def copy(target: Path, told: Told) -> None:
     """Within a read (`Database.read`): what it sees, as a file that begins paused wherever it is opened."""
-    source: sqlite3.Connection = proxy.connection()
-    with contextlib.closing(sqlite3.connect(target)) as fresh:
-        source.backup(fresh, pages=PAGES, progress=lambda _, left, total: told(total - left, total))
-        fresh.execute("PRAGMA journal_mode = delete")
-        fresh.execute("UPDATE instance SET paused = 'restored', moved = NULL")
-        fresh.commit()
+    former.copy(proxy.connection(), target, told)
 
 
 def newest_migration(path: Path) -> str:
     """The schema of a database file that nobody has open; sqlite3.Error for what is no such file."""
     with contextlib.closing(_read_only(path)) as found:
         return str(found.execute("SELECT max(name) FROM schema_migration").fetchone()[0])
-
-
-def fold(path: Path) -> None:
-    """A file that nobody has open, without a log beside it."""
-    with contextlib.closing(sqlite3.connect(path)) as found:
-        found.execute("PRAGMA journal_mode = delete")
 
 
 def _read_only(path: Path) -> sqlite3.Connection:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from socialpub.base import faults, troubles
+from socialpub.base import faults, folders, troubles
 from socialpub.base.config import Settings
 from socialpub.domain.backups import archive
 from socialpub.domain.backups.archive import BackupError, Manifest, Told
-from socialpub.domain.core import copies, disk
+from socialpub.domain.core import copies
 from socialpub.store import db, snapshot
 from socialpub.store.integrity import check_integrity
 from socialpub.store.locks import all_files, write_lock_path
@@ -50,7 +50,7 @@ def restore(settings: Settings, file: Path, told: Told) -> Restored:
             faults.hit("restore.mid")
             copies.state_file(settings).unlink(missing_ok=True)  # of the database that is gone
             os.replace(fresh, settings.database_path)
-            disk.sync(settings.database_path.parent)
+            folders.sync(settings.database_path.parent)
             return Restored(settings.database_path, reader.manifest, key is not None)
     except OSError as error:
         raise BackupError(f"The backup cannot be put back: {error.filename or ''} {troubles.why(error)}.") from error
@@ -114,4 +114,4 @@ def _put(place: Path, fill: Callable[[IO[bytes]], object]) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    disk.sync(place.parent)
+    folders.sync(place.parent)

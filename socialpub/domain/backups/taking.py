@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import IO
 
 from socialpub import __version__
-from socialpub.base import faults, troubles
+from socialpub.base import faults, folders, troubles
 from socialpub.base.config import Settings
 from socialpub.base.runtime import iso
 from socialpub.domain.backups import archive, checking
 from socialpub.domain.backups.archive import BackupError, Manifest, Told
-from socialpub.domain.core import disk
 from socialpub.store import snapshot
 from socialpub.store.db import Database
 from socialpub.store.integrity import check_integrity
@@ -57,7 +56,7 @@ def take(database: Database, settings: Settings, file: Path, now_ms: int, told: 
             faults.hit("backup.mid")
             found = checking.check(part, told)
             os.replace(part, file)
-            disk.sync(file.parent)
+            folders.sync(file.parent)
     except OSError as error:
         raise BackupError(f"{file} cannot be written: {troubles.why(error)}.") from error
     return Taken(file, found.size, found.sha256, manifest, (*problems, *found.problems))

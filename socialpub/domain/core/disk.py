@@ -1,12 +1,10 @@
-"""What a caller is told when the disk refuses, and names that stay after a power cut."""
+"""What a caller is told when the disk refuses."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from socialpub.base import troubles
 from socialpub.base.errors import ApiError, refuse
@@ -30,12 +28,3 @@ def told() -> Iterator[None]:
         yield
     except OSError as error:
         raise unusable(error) from error
-
-
-def sync(folder: Path) -> None:
-    """The names in a folder are on the disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

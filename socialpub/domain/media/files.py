@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from socialpub.base import faults
+from socialpub.base import faults, folders
 from socialpub.base.errors import refuse
 from socialpub.domain.core import disk
 from socialpub.domain.core.disk import FULL_RETRY_SECONDS
@@ -140,7 +140,7 @@ class Arriving:
             place.parent.mkdir(parents=True, exist_ok=True)
             os.replace(self.path, place)
             for folder in (place.parent, place.parent.parent):
-                disk.sync(folder)
+                folders.sync(folder)
 
     def close(self) -> None:
         """Drop what was not moved to its place; what a full disk did not take was told before."""

@@ -1,0 +1,124 @@
+"""The database as it was before an upgrade: a copy beside it, looked through before anything is changed.
+
+It is named after the first migration that it does not have. Wherever it is opened it begins paused: what it calls
+queued may have been published since. `docs/running.md` says how it is put back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from socialpub.base import faults, folders
+from socialpub.store.integrity import check_integrity
+from socialpub.store.locks import StartError, all_files, unusable
+
+log = logging.getLogger("socialpub.store")
+
+PAGES = 2048  # copied between two reports
+SPARE_BYTES = 16 * 1024 * 1024
+Told = Callable[[int, int], None]
+"""How much of how much has been done."""
+
+
+def copy(source: sqlite3.Connection, target: Path, told: Told = lambda done, total: None) -> None:
+    """What a connection sees, as a file that begins paused wherever it is opened."""
+    with contextlib.closing(sqlite3.connect(target)) as fresh:
+        source.backup(fresh, pages=PAGES, progress=lambda _, left, total: told(total - left, total))
+        fresh.execute("PRAGMA journal_mode = delete")
+        _pause(fresh)
+        fresh.commit()
+
+
+def _pause(fresh: sqlite3.Connection) -> None:
+    """It begins paused, and is no folder that was moved on purpose, where its schema knows of such."""
+    fresh.execute("UPDATE instance SET paused = 'restored'")
+    if any(column[1] == "moved" for column in fresh.execute("PRAGMA table_info('instance')")):
+        fresh.execute("UPDATE instance SET moved = NULL")
+
+
+def fold(path: Path) -> None:
+    """A file that nobody has open, without a log beside it."""
+    with contextlib.closing(sqlite3.connect(path)) as found:
+        found.execute("PRAGMA journal_mode = delete")
+
+
+def keep(database: Path, first: str, most: int) -> None:
+    """Copy the database before its first missing migration is applied, and keep so many such copies.
+
+    StartError, and nothing is left of it, when there is no room for it or the copy is damaged. An upgrade that was cut
+    short and goes on has its copy already.
+    """
+    real = Path(os.path.realpath(database))
+    place = _place(real, first)
+    if (now := _life(real)) and any(_life(kept) == now for kept in _kept(real) if kept < place):
+        return
+    _check_room(real)
+    log.info("%s is copied to %s before it is brought to the newest schema", database, place)
+    part = real.with_name(f".{place.name}.part")
+    try:
+        _make(real, part)
+        folders.sync(real.parent)
+        faults.hit("upgrade.copied")
+        os.replace(part, place)
+        folders.sync(real.parent)
+    except (sqlite3.Error, OSError) as error:
+        raise unusable(place, error) from error
+    finally:
+        for left in all_files(part):
+            left.unlink(missing_ok=True)
+    _thin_out(real, most)
+
+
+def _place(real: Path, first: str) -> Path:
+    return real.with_name(f"{real.stem}-before-{first}{real.suffix}")
+
+
+def _kept(real: Path) -> list[Path]:
+    """The copies that are there, the oldest schema first."""
+    return sorted(real.parent.glob(f"{real.stem}-before-[0-9][0-9][0-9][0-9]_*{real.suffix}"))
+
+
+def _life(path: Path) -> object:
+    """How far the servers on a file have come; none: None. What a server has written to since has another."""
+    with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as found:
+        return found.execute("SELECT epoch, beat, mark, seen_at FROM instance").fetchone()
+
+
+def _check_room(real: Path) -> None:
+    """A copy, and as much again: a migration may write most of the file anew."""
+    needed = 2 * sum(path.stat().st_size for path in all_files(real)[:2] if path.exists()) + SPARE_BYTES
+    free = shutil.disk_usage(real.parent).free
+    if free < needed:
+        raise StartError(
+            f"{real} is to be brought to a newer schema, and a copy of it is made first. Both need {_mb(needed)}, and "
+            f"{real.parent} has {_mb(free)} left. Nothing was changed. Make room, or make a backup with the former "
+            "version and set backup.before_upgrade = 0."
+        )
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1_000_000:,.0f} MB"
+
+
+def _make(real: Path, part: Path) -> None:
+    """A whole copy, on the disk; StartError for one that is not."""
+    for left in all_files(part):
+        left.unlink(missing_ok=True)
+    with contextlib.closing(sqlite3.connect(real)) as source:
+        copy(source, part)
+    check_integrity(part)
+    fold(part)
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _thin_out(real: Path, most: int) -> None:
+    for path in _kept(real)[:-most]:
+        path.unlink(missing_ok=True)
+        log.info("%s was removed: there are %d newer ones", path, most)

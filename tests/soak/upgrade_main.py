@@ -1,0 +1,114 @@
+"""Upgrades that are killed at every statement: each in a process of its own, forked from this one.
+
+Says on standard output, as JSON, how many statements an upgrade takes, how many kills there were, and each of them
+after which the database did not say what it said before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from socialpub.store import db
+
+Look = Callable[[str], None]
+
+
+class _Cursor(sqlite3.Cursor):
+    look: Look
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        _Cursor.look(sql)
+        return super().execute(sql, *values)
+
+
+class _Connection(sqlite3.Connection):
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        _Cursor.look(sql)
+        return super().execute(sql, *values)
+
+    def cursor(self, factory: Any = None) -> Any:
+        return super().cursor(_Cursor)
+
+
+def upgrade(path: Path, look: Look) -> None:
+    plain = sqlite3.connect
+    _Cursor.look = look  # type: ignore[method-assign,assignment]
+    sqlite3.connect = lambda *given, **more: plain(*given, **{"factory": _Connection, **more})  # type: ignore[assignment]
+    try:
+        db.migrate(path, keep=2)
+    finally:
+        sqlite3.connect = plain
+
+
+def killed_at(path: Path, nth: int) -> bool:
+    """Whether an upgrade came to its nth statement, and was killed there."""
+    child = os.fork()
+    if child == 0:
+        seen = 0
+
+        def look(sql: str) -> None:
+            nonlocal seen
+            seen += 1
+            if seen == nth:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        upgrade(path, look)
+        os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def said(path: Path) -> list[Any]:
+    """What the database says: posts and what hangs on them, by the columns that every schema has."""
+    with contextlib.closing(sqlite3.connect(path)) as found:
+        whole = found.execute("PRAGMA integrity_check").fetchall()
+        lost = found.execute("PRAGMA foreign_key_check").fetchall()
+        posts = found.execute("SELECT id, batch, account, status, text, media FROM post ORDER BY id").fetchall()
+        attempts = found.execute("SELECT post, number, started_at FROM attempt ORDER BY post, number").fetchall()
+        intents = found.execute("SELECT post, step, number, outcome FROM intent ORDER BY post, step").fetchall()
+        batches = found.execute("SELECT id, organization, created_at FROM batch ORDER BY id").fetchall()
+        rest = [
+            found.execute(f'SELECT count(*) FROM "{table}"').fetchone()
+            for table in ("account", "api_key", "event", "idempotency", "job", "media", "user", "session", "usage")
+        ]
+    return [whole, lost, posts, attempts, intents, batches, rest]
+
+
+def put(source: Path, path: Path) -> None:
+    for left in path.parent.glob("socialpub*"):
+        left.unlink()
+    shutil.copy(source, path)
+
+
+def main(source: Path, folder: Path, step: int) -> dict[str, Any]:
+    path, before = folder / "socialpub.db", said(source)
+    kills, wrong, nth = 0, list[str](), 1
+    while True:
+        put(source, path)
+        if not killed_at(path, nth):
+            break
+        kills += 1
+        if said(path) != before:
+            wrong.append(f"after the kill at statement {nth}")
+        if kills % 3 == 0:
+            killed_at(path, nth // 2 + 1)  # and the one that goes on is killed too
+        db.migrate(path, keep=2)
+        if said(path) != before:
+            wrong.append(f"after the upgrade that followed the kill at statement {nth}")
+        copies = list(folder.glob("socialpub-before-*.db"))
+        if len(copies) != 1 or said(copies[0]) != before:
+            wrong.append(f"the copy, after the kill at statement {nth}: {[copy.name for copy in copies]}")
+        nth += step
+    return {"statements": nth, "kills": kills, "wrong": wrong}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))))
