@@ -120,6 +120,11 @@ def _keeping() -> Iterator[click.Command]:
         done="database",
     )
     yield Command(
+        "status",
+        "status.status",
+        "what is due, overdue, failing or in need of somebody; exit code 1 where something is",
+    )
+    yield Command(
         "doctor",
         "doctor.doctor",
         "look at all that a server needs, and say what is wrong",

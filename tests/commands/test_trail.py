@@ -17,6 +17,7 @@ READING = {
     "simulator",
     "config example",
     "doctor",
+    "status",
     "listen",
     "trigger",
     "verify",
