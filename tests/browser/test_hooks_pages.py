@@ -1,19 +1,26 @@
-"""Webhooks in a real browser: an endpoint made, tried and looked at by clicks, a failed delivery sent again."""
+"""Webhooks and notification channels in a real browser: made, tried and looked at by clicks, delivered again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
 from tests.browser.chromium import Tab, chromium
 from tests.browser.looks import seen
 from tests.browser.test_posts_pages import arrive
+from tests.chats import CHATS, SLACK
 from tests.hooks import ended
 from tests.kit import Person, Server
+from tests.mailroom import Mailroom, delivering
 from tests.sink import Said, Sink, listening
 from tests.web.pages.test_posts import XSS
 from tests.web.test_media import JPEG, stored
+from tests.web.test_notifications import refused, settled
 from tests.web.world import World
 
 pytestmark = pytest.mark.browser
@@ -76,3 +83,73 @@ def test_the_shelf_of_media_is_looked_at(server: Server, alice: Person, tab: Tab
     seen(tab, "media-delete")
     tab.click("button.danger")
     assert tab.ask("document.querySelectorAll('main img').length") == 2
+
+
+@contextlib.contextmanager
+def apart(made: AbstractContextManager[Mailroom]) -> Iterator[Mailroom]:
+    """Entered in a thread of its own: Playwright has a loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        entered = pool.submit(made.__enter__).result()
+        try:
+            yield entered
+        finally:
+            pool.submit(made.__exit__, None, None, None).result()
+
+
+def test_people_are_told_on_a_channel_that_was_added_by_clicks(
+    make_server: Callable[..., Server], sink: Sink, tab: Tab, tmp_path: Path
+) -> None:
+    sink.answer = CHATS["slack"].answer
+    with apart(delivering(tmp_path)) as mailroom:
+        server = make_server(smtp=mailroom.settings(), notifications={"telegram_api": sink.origin})
+        alice = server.person("Alice")
+        server.connect_bluesky(alice)
+        world = World(server, alice, alice, alice)
+        arrive(tab, world.server, world.alice)
+        tab.show(f"{world.server.url}/settings", width=1000)
+        tab.click("nav.tabs a[href='/settings/notifications']")
+        seen(tab, "channels-empty")
+        tab.click("a[href='/settings/notifications/new/email']")
+        tab.page.locator("#tells-chosen").check()
+        seen(tab, "channel-new-email")
+        tab.fill(address="newsroom@example.org")
+        tab.click("main form button")  # and nothing was chosen
+        assert "Choose at least one." in tab.text("main .tells")
+        tab.page.locator(".types input").first.check()
+        tab.click("main form button")
+        tab.click("main button:has-text('Send a test')")
+        assert "The test was taken" in tab.text(".notice")
+        assert "This is a test." in mailroom.wait(1)[0].text
+        for kind in ("ntfy", "discord", "telegram", "slack"):
+            tab.show(f"{world.server.url}/settings/notifications/new/{kind}", width=1000)
+            seen(tab, f"channel-new-{kind}")
+        tab.fill(secret_url="https://192.168.0.1", description="The newsroom " + "x" * 200)
+        tab.page.locator("[name=secret_url]").fill("no address")
+        tab.click("main form button")
+        tab.complaints.clear()  # the answer's status is among them
+        seen(tab, "channel-wrong")
+        tab.fill(secret_url=sink.origin + SLACK)
+        tab.click("main form button")
+        channel = tab.ask("location.pathname")
+        tab.reload()
+        assert SLACK not in tab.page.content()
+        refused(world)
+        settled(world.server)
+        sink.answer = lambda got: Said(404, f"no_service {XSS}".encode())
+        tab.click("main button:has-text('Send a test')")
+        assert "not taken" in tab.text(".notice")
+        tab.ask("document.querySelectorAll('main details').forEach((node) => { node.open = true; })")
+        assert "A post to Bluesky was refused" in tab.text("main .items")
+        seen(tab, "channel")
+        tab.click("main a[href$='/target']")
+        seen(tab, "channel-target")
+        tab.click(".kicker a")
+        tab.click("main button:has-text('Switch off')")
+        seen(tab, "channel-off")
+        tab.click(".kicker a")
+        seen(tab, "channels")
+        tab.show(f"{world.server.url}{channel}", width=390)
+        tab.click("a.danger")
+        seen(tab, "channel-delete")
+        tab.click("button.danger")
+        assert tab.page.locator("main tbody tr").count() == 1

@@ -1,0 +1,376 @@
+"""Notification channels: where people are told, what they are told there, and what became of it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+from urllib.parse import urlencode
+
+from socialpub.base.errors import ApiError
+from socialpub.domain import act
+from socialpub.domain.core.notices import DEFAULTS
+from socialpub.domain.notifications import channels, history, words
+from socialpub.domain.people import profiles
+from socialpub.domain.people.actor import Actor
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.events import EVENT_DATA
+from socialpub.domain.shapes.notifications import (
+    PAUSED,
+    ChannelChange,
+    ChannelRequest,
+    ChannelTestRequest,
+    NotificationsQuery,
+)
+from socialpub.domain.shapes.webhooks import DESCRIPTION_MAX
+from socialpub.store.rows import DeliveryStatus
+from socialpub.web import forms
+from socialpub.web.api.notifications import try_out
+from socialpub.web.http import Call, Reply
+from socialpub.web.pages.inside import prove, show, tell
+
+PLACE = "/settings/notifications"
+STATUSES: tuple[str, ...] = get_args(DeliveryStatus)
+SAID_MAX = 200  # characters of what a receiver said to a test
+PAGE = 25
+
+
+@dataclass(frozen=True)
+class Field:
+    """One thing that a kind of channel has to know. `secret`: as good as a password, shown never again."""
+
+    name: str
+    label: str
+    hint: str
+    wrong: str
+    required: bool = True
+    secret: bool = False
+
+    @property
+    def id(self) -> str:
+        """Its name in the form: one that tells a session that has ended not to keep it."""
+        return f"secret_{self.name}" if self.secret else self.name
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of channel in words: what it is, how one comes to what it asks for, and its fields."""
+
+    label: str
+    about: str
+    steps: tuple[str, ...]
+    fields: tuple[Field, ...]
+
+
+_HOOK = "That is no address. Copy it whole, from https:// on."
+KINDS = {
+    "email": Kind(
+        "E-mail",
+        "A short plain message to one address.",
+        ("It is sent by the mail server of this server's settings (`[smtp]`).",),
+        (Field("address", "Address", "", "That is no e-mail address."),),
+    ),
+    "ntfy": Kind(
+        "ntfy",
+        "A push message on a phone or a desktop.",
+        (
+            "Install the ntfy app, or open ntfy.sh, and subscribe to a topic there.",
+            "Whoever knows the name of a topic can read it: make one up that nobody guesses.",
+        ),
+        (
+            Field(
+                "topic",
+                "Topic",
+                "Letters, digits, - and _.",
+                "A topic has 1 to 64 letters, digits, - and _.",
+                secret=True,
+            ),
+            Field("url", "Server", "Empty: https://ntfy.sh.", "That is no address of a server.", required=False),
+            Field("token", "Access token", "Only where the topic needs one.", "That is no token.", False, secret=True),
+        ),
+    ),
+    "slack": Kind(
+        "Slack",
+        "A message in a channel of Slack. Mattermost and Rocket.Chat take the same.",
+        (
+            "In Slack, make an app at api.slack.com/apps, and switch on **Incoming Webhooks**.",
+            "Add a webhook to the channel, and copy its address.",
+        ),
+        (Field("url", "Address of the webhook", "https://hooks.slack.com/services/…", _HOOK, secret=True),),
+    ),
+    "discord": Kind(
+        "Discord",
+        "A message in a channel of Discord.",
+        (
+            "In Discord, open the channel's settings: **Integrations**, **Webhooks**, **New Webhook**.",
+            "Press **Copy Webhook URL**.",
+        ),
+        (Field("url", "Address of the webhook", "https://discord.com/api/webhooks/…", _HOOK, secret=True),),
+    ),
+    "telegram": Kind(
+        "Telegram",
+        "A message of a bot, to you or to a group.",
+        (
+            "In Telegram, write `/newbot` to @BotFather, and copy the token that it gives.",
+            "Write to the bot, or add it to the group.",
+            "A group's number begins with a minus; @userinfobot tells yours.",
+        ),
+        (
+            Field(
+                "botToken",
+                "Token of the bot",
+                "As BotFather gave it.",
+                "A token is a number, a colon and a word.",
+                secret=True,
+            ),
+            Field("chatId", "Chat", "Its number, or the @name of a public channel.", "That is no number and no @name."),
+        ),
+    ),
+}
+
+
+def _in_words(type_: str) -> str:
+    """What somebody is told of such an event, in short."""
+    title = words.WORDS[type_].title.format_map({"platform": "a platform"})
+    return title[0].upper() + title[1:]
+
+
+TYPES = {f"tell-{number}": (name, _in_words(name)) for number, name in enumerate((*EVENT_DATA, PAUSED))}
+"""The types of events by their boxes in a form."""
+
+
+# --- All of them -----------------------------------------------------------------------------------------------------
+
+
+async def listing(call: Call) -> Reply:
+    """GET /settings/notifications."""
+    return await show(call, "channels/list.html", lambda desk: {"channels": channels.listed(call.scope)}, kinds=KINDS)
+
+
+async def new(call: Call) -> Reply:
+    """GET /settings/notifications/new/{kind}."""
+    return await _new(call, {})
+
+
+async def _new(call: Call, form: Mapping[str, str], error: ApiError | None = None) -> Reply:
+    kind = _kind(call.path_value("kind"))
+    read = {"filled": dict(form)} if form else {}
+    return await show(
+        call,
+        "channels/new.html",
+        lambda desk: read,
+        status=error.status if error else 200,
+        name=call.path_value("kind"),
+        kind=kind,
+        problems=_problems(kind, error),
+        **_choices(),
+    )
+
+
+def _kind(name: str) -> Kind:
+    if name not in KINDS:
+        raise ApiError("not_found", "There is no such kind of channel.")
+    return KINDS[name]
+
+
+def _choices() -> dict[str, Any]:
+    needed = [said for name, said in TYPES.values() if name in DEFAULTS]
+    return {"types": TYPES, "needed": needed, "description_max": DESCRIPTION_MAX}
+
+
+async def add(call: Call) -> Reply:
+    """POST /settings/notifications/new/{kind}."""
+    form, kind = forms.fields(call), call.path_value("kind")
+    given: dict[str, Any] = {
+        "to": _target(kind, form),
+        "events": _types(form),
+        "description": form.get("description", ""),
+    }
+    try:
+        _check_types(form)
+        request = issues.parse_object(ChannelRequest, given)
+        await channels.check(call.service, call.scope.organization, request.to)
+        made = await act.do(await _who(call, form.get("of", "")), channels.create, request)
+    except ApiError as error:
+        return await _new(call, form, _shown(error))
+    return tell(call, f"{PLACE}/{made['id']}", "The channel is there. Send a test, to see whether it works.")
+
+
+def _target(kind: str, form: Mapping[str, str]) -> dict[str, str]:
+    given = {field.name: form.get(field.id, "").strip() for field in _kind(kind).fields}
+    asked = {field.name for field in _kind(kind).fields if field.required}
+    return {"kind": kind} | {name: value for name, value in given.items() if value or name in asked}
+
+
+async def _who(call: Call, profile: str) -> Actor:
+    """Who acts: for the organization, or for a profile of it."""
+    if not profile:
+        return call.who
+    await call.service.read(lambda: profiles.check(call.scope, profile))
+    return replace(call.who, scope=replace(call.scope, profile=profile))
+
+
+def _types(form: Mapping[str, str]) -> list[str]:
+    """The types that are chosen; none: what needs somebody."""
+    return [name for box, (name, _) in TYPES.items() if form.get(box)] if form.get("tells") == "chosen" else []
+
+
+def _check_types(form: Mapping[str, str]) -> None:
+    if form.get("tells") == "chosen" and not _types(form):
+        raise ApiError("validation_failed", "Choose at least one.", rule="events", remediation="")
+
+
+def _problems(kind: Kind, error: ApiError | None) -> defaultdict[str, str]:
+    """What is wrong, by the field that it stands at; "" for what is no field's matter."""
+    found: defaultdict[str, str] = defaultdict(str)
+    if error is None:
+        return found
+    told = error.platform_response if isinstance(error.platform_response, list) else []
+    at = {str(part) for each in told for part in each["path"]} | {(error.rule or "").split(".")[0]}
+    wrong = {field.id: field.wrong for field in kind.fields if field.name in at}
+    if (error.rule or "").startswith("webhook.url"):
+        wrong = {field.id: _said(error) for field in kind.fields if field.name == "url"}
+    found |= wrong or {"events" if error.rule == "events" else "": _said(error)}
+    return found
+
+
+# --- One -------------------------------------------------------------------------------------------------------------
+
+
+async def read(call: Call) -> Reply:
+    """GET /settings/notifications/{id}: what was told there, of one state where `status` names it."""
+    return await _channel(call)
+
+
+async def _channel(call: Call, form: Mapping[str, str] | None = None, error: ApiError | None = None) -> Reply:
+    id, args = call.path_value("channel_id"), call.request.args
+    status, cursor = args.get("status") or "", args.get("cursor") or ""
+
+    def look(desk: Desk) -> dict[str, Any]:
+        channel = channels.body(channels.find(call.scope, id))
+        rest = {"status": status} if status in STATUSES else {}
+        given: dict[str, Any] = {"channelId": id, "limit": PAGE, **{name: [value] for name, value in rest.items()}}
+        given |= {"cursor": cursor} if cursor else {}
+        page = history.page(call.service, call.scope, issues.parse_object(NotificationsQuery, given))
+        older = urlencode(rest | {"cursor": page["nextCursor"]}) if page["nextCursor"] else None
+        kind = KINDS[channel["to"]["kind"]]
+        filled = {"filled": dict(form)} if form else {}
+        chosen = [box for box, (name, _) in TYPES.items() if name in channel["events"]]
+        return {"channel": channel, "kind": kind, "told": page["data"], "older": older, "chosen": chosen, **filled}
+
+    return await show(
+        call,
+        "channels/channel.html",
+        look,
+        status=error.status if error else 200,
+        problem=_said(error) if error else "",
+        status_wanted=status,
+        is_later=bool(cursor),
+        is_changing=bool(form) or bool(args.get("kept")),
+        **_choices(),
+    )
+
+
+async def test(call: Call) -> Reply:
+    """POST /settings/notifications/{id}/test: a test is sent now."""
+    id = call.path_value("channel_id")
+    try:
+        done = await try_out(call, id, issues.parse_object(ChannelTestRequest, {}))
+        made = json.loads((await act.answer(done)).body)
+    except ApiError as error:
+        return tell(call, f"{PLACE}/{id}", _said(_shown(error)), good=False)
+    took = f"after {made['durationMs']} ms"
+    if made["delivered"]:
+        return tell(call, f"{PLACE}/{id}", f"The test was taken {took}. Look whether it has come.")
+    said = " ".join((made["responseBody"] or "").split())[:SAID_MAX]
+    words = f"The test was not taken, {took}. {made['error']}{f' It said: {said}' if said else ''}"
+    return tell(call, f"{PLACE}/{id}", words, good=False)
+
+
+async def change(call: Call) -> Reply:
+    """POST /settings/notifications/{id}/change: what is told there, and what it is for."""
+    id, form = call.path_value("channel_id"), forms.fields(call)
+    given = {"events": _types(form), "description": form.get("description", "")}
+    try:
+        _check_types(form)
+        await act.do(call.who, channels.change, id, issues.parse_object(ChannelChange, given))
+    except ApiError as error:
+        return await _channel(call, form, _shown(error))
+    return tell(call, f"{PLACE}/{id}", "The channel is changed.")
+
+
+async def switch(call: Call) -> Reply:
+    """POST /settings/notifications/{id}/switch: `active` is `yes` or `no`."""
+    id, active = call.path_value("channel_id"), forms.fields(call).get("active") == "yes"
+    await act.do(call.who, channels.change, id, issues.parse_object(ChannelChange, {"active": active}))
+    said = "It is switched on." if active else "It is switched off. What happens now is not told later."
+    return tell(call, f"{PLACE}/{id}", said)
+
+
+async def ask_target(call: Call) -> Reply:
+    """GET /settings/notifications/{id}/target: where else it leads."""
+    return await _target_page(call, {})
+
+
+async def _target_page(call: Call, form: Mapping[str, str], error: ApiError | None = None) -> Reply:
+    def look(desk: Desk) -> dict[str, Any]:
+        channel = channels.body(channels.find(call.scope, call.path_value("channel_id")))
+        kind = KINDS[channel["to"]["kind"]]
+        filled = {"filled": dict(form)} if form else {}
+        return {"channel": channel, "kind": kind, "problems": _problems(kind, error), **filled}
+
+    return await show(call, "channels/target.html", look, status=error.status if error else 200)
+
+
+async def change_target(call: Call) -> Reply:
+    """POST /settings/notifications/{id}/target: all of it, since what was there is not shown."""
+    id, form = call.path_value("channel_id"), forms.fields(call)
+    kind = await call.service.read(lambda: channels.find(call.scope, id)["kind"])
+    try:
+        request = issues.parse_object(ChannelChange, {"to": _target(kind, form)})
+        assert request.to is not None, "it was given"
+        await channels.check(call.service, call.scope.organization, request.to)
+        await act.do(call.who, channels.change, id, request)
+    except ApiError as error:
+        return await _target_page(call, form, _shown(error))
+    return tell(call, f"{PLACE}/{id}", "It leads there from now on. Send a test, to see whether it works.")
+
+
+async def ask_delete(call: Call) -> Reply:
+    """GET /settings/notifications/{id}/delete: what will happen."""
+    return await _asked(call)
+
+
+async def _asked(call: Call, error: ApiError | None = None) -> Reply:
+    def look(desk: Desk) -> dict[str, Any]:
+        channel = channels.body(channels.find(call.scope, call.path_value("channel_id")))
+        return {"channel": channel, "kind": KINDS[channel["to"]["kind"]]}
+
+    status, problem = (error.status, _said(error)) if error else (200, "")
+    return await show(call, "channels/delete.html", look, status=status, problem=problem)
+
+
+async def delete(call: Call) -> Reply:
+    """POST /settings/notifications/{id}/delete."""
+    try:
+        await prove(call, forms.fields(call))
+        await act.do(call.who, channels.delete, call.path_value("channel_id"))
+    except ApiError as error:
+        return await _asked(call, _shown(error))
+    return tell(call, PLACE, "The channel is deleted.")
+
+
+def _shown(error: ApiError) -> ApiError:
+    """What was wrong, for the page again; what is no matter of the form is raised on."""
+    if error.code in ("unauthenticated", "not_found") or (
+        error.code == "unauthorized" and error.rule != "session.proof"
+    ):
+        raise error
+    return error
+
+
+def _said(error: ApiError) -> str:
+    return f"{error.message} {error.remediation or ''}".strip()
