@@ -64,10 +64,13 @@ SHOWN_ONCE = re.compile(r'"signingSecret":"[^"]*"')
 
 
 SHOWN_IN_PAGE = re.compile(r'id="copy-secret"><code>[^<]*<')
-"""The same on a page: the one that is asked for with what the answer to the form has left in a cookie."""
+"""The same on a page: the one that is asked for with what the answer to the form has left in a cookie, and the one that
+sets up an app for codes, which has to be told the secret."""
 
 
 def _but_shown_once(response: httpx.Response) -> str:
+    if response.request.url.path == "/settings/totp":
+        return SHOWN_IN_PAGE.sub("", response.text)
     if response.request.method == "POST":
         return SHOWN_ONCE.sub("", response.text)
     if "socialpub_notice=" in response.request.headers.get("Cookie", ""):

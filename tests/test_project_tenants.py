@@ -16,7 +16,8 @@ from socialpub.store.models import row_of, row_where, rows_where, the_row
 ROOT = Path(__file__).parents[1] / "socialpub"
 OWNED = {
     "Account", "ApiKey", "Attempt", "Audit", "Batch", "ConnectAttempt", "Device", "Event", "FormerUser", "Idempotency",
-    "Intent", "Invitation", "Media", "Notification", "NotificationChannel", "Post", "Profile", "Session", "Usage",
+    "Intent", "Invitation", "Media", "Notification", "NotificationChannel", "Post", "Profile", "RecoveryCode",
+    "Session", "Usage",
     "User",
 }  # fmt: skip
 TABLES = {getattr(models, name)._meta.table_name for name in OWNED}
@@ -54,8 +55,9 @@ KNOWN = {
     "people/limits": {"_find", "keep", "purge"},
     "people/members": {"_withdraw_all_of"},
     "people/sessions": {"begin", "end", "end_all", "device_of", "_remember"},
-    "people/signin": {"_known", "_begin"},
+    "people/signin": {"_known"},
     "people/tenancy": {"_find_key", "key_is_valid", "csrf_tokens"},
+    "people/totp": {"reset", "forget", "is_wanted", "spend"},
     "people/users": {"set_password", "offer_setup"},
     "posts/agenda": {"_posts"},
     "posts/batches": {"batch_body", "ended_body", "has_ended"},

@@ -23,7 +23,7 @@ from socialpub.domain.accounts import accounts, connect
 from socialpub.domain.accounts.connect import Offer
 from socialpub.domain.core import copies
 from socialpub.domain.core.service import Service, close_service
-from socialpub.domain.people import billing, keys, named, profiles, tenancy, users
+from socialpub.domain.people import billing, keys, named, profiles, tenancy, totp, users
 from socialpub.domain.people.actor import Actor, Body, Verb, operator
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes import issues
@@ -183,6 +183,11 @@ def user_list(options: Options) -> list[dict[str, Any]]:
 def user_set_password(options: Options) -> Body:
     """`{id, email, role}`; the user's sessions end."""
     return _done(options, users.set_password, options.email, users.hashed(_secret("Password", new=True)))
+
+
+def user_reset_totp(options: Options) -> Body:
+    """`{id, email}`; the password alone signs in again."""
+    return _done(options, totp.reset, options.email)
 
 
 def user_show(options: Options) -> Body:

@@ -264,6 +264,13 @@ def _users() -> Iterator[click.Command]:
         option("email", required=True),
         act="user set-password",
     )
+    yield Command(
+        "reset-totp",
+        "admin.user_reset_totp",
+        "turn off the second factor of somebody who has lost it",
+        option("email", required=True),
+        act="user reset-totp",
+    )
     yield Command("list", "admin.user_list", "the users who can sign in", option("org", ALL_ORGS))
     yield Command("show", "admin.user_show", "a user", argument("email", "the e-mail address, or the id"))
 

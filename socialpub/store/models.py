@@ -85,6 +85,8 @@ class User(BaseModel):
     password = TextField(null=True)  # argon2id
     created_at = BigIntegerField()
     zone = TextField(null=True)  # the time zone that they chose; null: that of the browser, which its session knows
+    totp = TextField(null=True)  # the sealed secret of the app that makes their codes; null: the password is enough
+    totp_step = BigIntegerField(default=0, constraints=[SQL("DEFAULT 0")])  # of the last code that was taken
 
 
 class Session(BaseModel):
@@ -113,6 +115,14 @@ class Device(BaseModel):
     user = refers_to(User, "user", index=True)
     created_at = BigIntegerField()
     ends_at = BigIntegerField(index=True)
+
+
+class RecoveryCode(BaseModel):
+    """In place of an app's code, once; the id is the SHA-256 of its user and the code."""
+
+    row: ClassVar[type[rows.RecoveryCodeRow]] = rows.RecoveryCodeRow
+    id = TextField(primary_key=True)
+    user = refers_to(User, "user", index=True)
 
 
 class Invitation(BaseModel):
@@ -693,6 +703,7 @@ TABLES = (
     User,
     Session,
     Device,
+    RecoveryCode,
     Invitation,
     FormerUser,
     ApiKey,

@@ -73,6 +73,8 @@ class UserRow(TypedDict):
     password: str | None
     created_at: int
     zone: str | None
+    totp: str | None
+    totp_step: int
 
 
 class SessionRow(TypedDict):
@@ -95,6 +97,11 @@ class DeviceRow(TypedDict):
     user: str
     created_at: int
     ends_at: int
+
+
+class RecoveryCodeRow(TypedDict):
+    id: str
+    user: str
 
 
 class InvitationRow(TypedDict):

@@ -49,6 +49,7 @@ from socialpub.web.pages import (
     settings,
     shelf,
     system,
+    totp,
 )
 from socialpub.web.server import connections_max
 from socialpub.web.wire import App, Parcel
@@ -183,6 +184,10 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/settings", settings.you, "page"),
     Route(POST, "/settings/zone", settings.choose_zone, "page"),
     Route(POST, "/settings/password", settings.change_password, "page"),
+    Route(GET, "/settings/totp", totp.read, "page"),
+    Route(POST, "/settings/totp", totp.turn_on, "page"),
+    Route(POST, "/settings/totp/codes", totp.renew_codes, "page"),
+    Route(POST, "/settings/totp/off", totp.turn_off, "page"),
     Route(POST, "/settings/sessions/end", settings.end_session, "page"),
     Route(GET, "/settings/members", members.listing, "page", needs=MANAGERS),
     Route(POST, "/settings/members", members.invite, "page", needs=OWNERS),

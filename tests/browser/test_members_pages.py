@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyotp
 import pytest
 
+from socialpub.domain.people import totp
 from socialpub.store.models import User
 from tests.browser.chromium import Tab, chromium
 from tests.browser.looks import seen
@@ -94,3 +96,43 @@ def test_a_session_is_ended_from_another_browser_and_the_password_changed(
     assert "new password" in tab.text(".notice")
     tab.click("main form[action='/logout/everywhere'] button")
     assert tab.ask("location.pathname") == "/login"
+
+
+def test_a_second_factor_is_set_up_and_asked_for(server: Server, alice: Person, tab: Tab) -> None:
+    add_user(server, alice, EMAIL, "owner")
+    now = server.clock.stop()
+    server.clock.stop(now - now % totp.STEP_MS)
+    come_in(tab, server, "/settings")
+    tab.click("a[href='/settings/totp']")
+    seen(tab, "totp-off")
+    assert tab.ask("document.querySelector('.qr-frame svg path').getBBox().width") > 20
+    app = pyotp.TOTP(tab.text("#copy-secret"))
+    tab.fill(code="000000")
+    tab.click("main form.form button")
+    assert app.secret in tab.text("#copy-secret")
+    tab.complaints.clear()
+    tab.fill(code=app.generate_otp(server.clock.now_ms() // totp.STEP_MS))
+    tab.click("main form.form button")
+    codes = tab.text("#copy-secret").split()
+    assert len(codes) == totp.CODES
+    seen(tab, "totp-on")
+    tab.reload()
+    assert codes[0] not in tab.page.content()
+    server.clock.skip(60)
+    come_in(tab, server, "/posts")
+    assert tab.text("h1") == "Your code"
+    seen(tab, "login-code")
+    tab.fill(code="000000")
+    tab.click("main form button")
+    assert "not the code" in tab.text("[role=alert]")
+    tab.complaints.clear()
+    tab.fill(code=app.generate_otp(server.clock.now_ms() // totp.STEP_MS))
+    tab.click("main form button")
+    assert tab.ask("location.pathname") == "/posts"
+    come_in(tab, server)
+    tab.fill(code=codes[0])
+    tab.click("main form button")
+    tab.show(f"{server.url}/settings/totp", width=1000)
+    assert "9 of ten are left" in tab.text("main")
+    tab.click("button.danger")
+    assert "password alone" in tab.text(".notice")

@@ -18,7 +18,7 @@ from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.people.sessions import Browser, SignedIn
 from socialpub.domain.people.tenancy import Scope
 from socialpub.store.db import Tx
-from socialpub.store.models import FormerUser, Invitation, Organization, User
+from socialpub.store.models import FormerUser, Invitation, Organization, RecoveryCode, User
 from socialpub.store.rows import UserRow
 
 INVITED_MS = 7 * 24 * 3600 * 1000
@@ -226,6 +226,7 @@ def remove(tx: Tx, who: Actor, member: str) -> PersonBody:
     _check_owner_stays(who.scope, member)
     _withdraw_all_of(tx, member)
     sessions.end_all(tx, member)
+    RecoveryCode.delete().where(RecoveryCode.user == member).execute()
     organization, now = who.scope.organization, who.service.now_ms
     FormerUser.insert(id=member, organization=organization, email=row["email"], removed_at=now).execute()
     User.delete().where(User.id == member, User.organization == organization).execute()

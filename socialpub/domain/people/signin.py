@@ -16,7 +16,7 @@ from socialpub.base import crypto
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import Clock
 from socialpub.domain.core.service import Service
-from socialpub.domain.people import audit, sessions, users
+from socialpub.domain.people import audit, sessions, totp, users
 from socialpub.domain.people.actor import Actor
 from socialpub.domain.people.sessions import Browser, SignedIn
 from socialpub.store.db import Tx
@@ -40,8 +40,17 @@ BRAKES = {
     "device": Brake(5, 900.0),
     "account": Brake(10, 90.0),
     "address": Brake(20, 90.0),
+    "code": Brake(5, 900.0),
 }
 Name = tuple[str, str]  # one of BRAKES, and whose
+
+
+@dataclass(frozen=True)
+class Half:
+    """Somebody has proved their password, and a code of their second factor is still wanted."""
+
+    user: str
+    password: str  # the digest of its hash: another one ends this
 
 
 @dataclass(frozen=True)
@@ -118,23 +127,53 @@ async def sign_in(
     cookie: str | None = None,
     act: audit.Act | None = None,
     here: Browser | None = None,
-) -> SignedIn:
-    """A new session; ApiError `unauthenticated` in one form for every reason, or `rate_limited` while slowed down.
+) -> SignedIn | Half:
+    """A new session, or where there is a second factor the half of one, which `finish` completes.
 
-    `cookie`: the browser's device cookie. `here`: what else it says.
+    ApiError `unauthenticated` in one form for every reason, or `rate_limited` while slowed down.
+    `cookie`: the browser's device cookie. `here`: what else is known of it.
     """
     account = email.strip().lower()[:320]
-    user, stored, device = await service.read(lambda: _known(service, account, cookie))
-    names = _names(account, address, device)
-    await asyncio.get_running_loop().run_in_executor(users.hashing, _prove, throttle, names, stored, password)
+    known = await service.read(lambda: _known(service, account, cookie))
+    names = _names(account, address, known.device)
+    await asyncio.get_running_loop().run_in_executor(users.hashing, _prove, throttle, names, known.stored, password)
+    half = Half(known.user, crypto.digest(known.stored or ""))
+    if known.wants_code:
+        return half
 
     def begin(tx: Tx) -> SignedIn:
-        begun = _begin(service, tx, user, stored, cookie, here)
-        if act:
-            audit.record(service, tx, replace(act, organization=_house(begun.user), user=begun.user), begun.user)
-        return begun
+        if totp.is_wanted(half.user):  # since a moment ago
+            raise _refused()
+        return _begin(service, tx, half, cookie, act, here)
 
     return await service.write(begin)
+
+
+async def finish(
+    service: Service,
+    throttle: Throttle,
+    half: Half,
+    code: str,
+    cookie: str | None = None,
+    act: audit.Act | None = None,
+    here: Browser | None = None,
+) -> SignedIn:
+    """A new session for a code of the second factor, or a recovery code; the same ApiErrors.
+
+    Guesses are slowed down for the person, whatever device they come from: whoever guesses here knows the password.
+    """
+    _count(throttle, ("code", half.user))
+
+    def begin(tx: Tx) -> SignedIn:
+        taken = totp.spend(service, tx, half.user, code)
+        if taken is None:
+            raise ApiError("unauthenticated", "This is not the code of now, or it was used before.")
+        told = replace(act, verb=f"{act.verb} with a recovery code") if act and taken != totp.CODE else act
+        return _begin(service, tx, half, cookie, told, here)
+
+    signed_in = await service.write(begin)
+    throttle.was_right(("code", half.user))
+    return signed_in
 
 
 async def prove(who: Actor, throttle: Throttle, password: str, address: str, cookie: str | None = None) -> bool:
@@ -200,12 +239,23 @@ def _proof_of(who: Actor, cookie: str | None) -> _Proof:
     return _Proof(account, stored, proved_at, sessions.device_of(who.service, scope.user or "", cookie))
 
 
-def _known(service: Service, account: str, cookie: str | None) -> tuple[str, str | None, str | None]:
-    """The user of an account, their password's hash, and the device where it is one of theirs."""
-    row = User.select(User.id, User.password).where(User.email == account).tuples().first()
+@dataclass(frozen=True)
+class _Known:
+    """The user of an account, their password's hash, whether they have a second factor, and one of their devices."""
+
+    user: str = ""
+    stored: str | None = None
+    wants_code: bool = False
+    device: str | None = None
+
+
+def _known(service: Service, account: str, cookie: str | None) -> _Known:
+    query = User.select(User.id, User.password, User.totp.is_null(False)).where(User.email == account)
+    row = query.tuples().first()
     if row is None:
-        return "", None, None
-    return row[0], row[1], sessions.device_of(service, row[0], cookie)
+        return _Known()
+    user, stored, wants_code = row
+    return _Known(user, stored, bool(wants_code), sessions.device_of(service, user, cookie))
 
 
 def _names(account: str, address: str, device: str | None) -> tuple[Name, ...]:
@@ -218,28 +268,32 @@ def _names(account: str, address: str, device: str | None) -> tuple[Name, ...]:
 
 def _prove(throttle: Throttle, names: tuple[Name, ...], stored: str | None, password: str) -> None:
     """ApiError unless it is the password. Guesses that were sent all at once find the throttle as their turn comes."""
-    if (wait := throttle.guess(*names)) > 0:
-        seconds = int(wait) + 1
-        message = f"Too many failed sign-ins. Try again in {_spoken(seconds)}."
-        raise ApiError("rate_limited", message, retry_after=seconds)
+    _count(throttle, *names)
     right = users.verify(stored, password)
     if stored is None or not right:
         raise _refused()
     throttle.was_right(*names)
 
 
+def _count(throttle: Throttle, *names: Name) -> None:
+    """ApiError `rate_limited` while guesses under one of these names are slowed down; else one more was made."""
+    if (wait := throttle.guess(*names)) > 0:
+        seconds = int(wait) + 1
+        message = f"Too many failed sign-ins. Try again in {_spoken(seconds)}."
+        raise ApiError("rate_limited", message, retry_after=seconds)
+
+
 def _begin(
-    service: Service, tx: Tx, user: str, stored: str | None, cookie: str | None, here: Browser | None
+    service: Service, tx: Tx, half: Half, cookie: str | None, act: audit.Act | None, here: Browser | None
 ) -> SignedIn:
-    """The session, unless the password that was proved is another one by now."""
-    if not User.select().where(User.id == user, User.password == stored).exists():
+    """The session and its row, unless the password that was proved is another one by now."""
+    row = User.select(User.password, User.organization).where(User.id == half.user).tuples().first()
+    if row is None or crypto.digest(row[0] or "") != half.password:
         raise _refused()
-    return sessions.begin(service, tx, user, cookie, here)
-
-
-def _house(user: str) -> str:
-    """The organization of a user."""
-    return str(User.select(User.organization).where(User.id == user).scalar())
+    begun = sessions.begin(service, tx, half.user, cookie, here)
+    if act:
+        audit.record(service, tx, replace(act, organization=row[1], user=begun.user), begun.user)
+    return begun
 
 
 def _refused() -> ApiError:

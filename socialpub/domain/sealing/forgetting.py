@@ -15,6 +15,7 @@ from typing import Any
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core import instance
 from socialpub.domain.core.service import Service
+from socialpub.domain.people import totp
 from socialpub.domain.people.actor import Actor
 from socialpub.domain.webhooks import endpoints
 from socialpub.platforms.contract import Tokens
@@ -88,6 +89,11 @@ def _app(service: Service, tx: Tx, platform: str) -> None:
     log.warning("the app at %s has to be typed in again", platform)
 
 
+def _second_factor(service: Service, tx: Tx, user: str) -> None:
+    totp.forget(tx, user)
+    log.warning("user %s signs in without a second factor: it has to be set up again", user)
+
+
 def _endpoint(service: Service, tx: Tx, endpoint: str) -> None:
     changes = {
         "secret": endpoints.seal(service, endpoint, endpoints.new_secret(service)),
@@ -130,6 +136,7 @@ LOST: Mapping[tuple[str, str], Callable[[Service, Tx, str], None]] = {
     ("instance", "signing_key"): _signing_key,
     ("account", "secret"): _account,
     ("platform_app", "secret"): _app,
+    ("user", "totp"): _second_factor,
     ("webhook_endpoint", "secret"): _endpoint,
     ("webhook_endpoint", "previous_secret"): _previous,
     ("notification_channel", "secret"): _channel,

@@ -47,6 +47,7 @@ SEALED = (
     Sealed("instance", "signing_key", "signing_key"),
     Sealed("account", "secret", "secret"),
     Sealed("platform_app", "secret", "secret"),
+    Sealed("user", "totp", "totp"),
     Sealed("webhook_endpoint", "secret", "secret"),
     Sealed("webhook_endpoint", "previous_secret", "secret"),
     Sealed("notification_channel", "secret", "secret"),

@@ -148,6 +148,15 @@ def _whence(call: Call) -> tuple[str, str | None]:
     return edge.caller(call.service, call.request), device
 
 
+def said(error: ApiError) -> str:
+    """What was wrong with a form, for its page again; what is no matter of the form is raised on."""
+    if error.code in ("unauthenticated", "not_found") or (
+        error.code == "unauthorized" and error.rule != "session.proof"
+    ):
+        raise error
+    return error.message
+
+
 # --- After a form ------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from socialpub.domain.people import members
 from socialpub.domain.people.desk import Desk
 from socialpub.web import forms
 from socialpub.web.http import Call, Reply
-from socialpub.web.pages.inside import prove, see, show, tell
+from socialpub.web.pages.inside import prove, said, see, show, tell
 
 MEMBERS = "/settings/members"
 ROLES = {
@@ -46,7 +46,7 @@ async def invite(call: Call) -> Reply:
         await prove(call, form)
         made = await act.do(call.who, members.invite, form.get("email", ""), form.get("role", ""))
     except ApiError as error:
-        return await _listing(call, form, _shown(error), error.status)
+        return await _listing(call, form, said(error), error.status)
     words = f"Send this link to {made['email']}. It works once, within a week, for whoever has it."
     return tell(call, MEMBERS, words, secret=f"{call.service.base_url}/invited/{made['token']}")
 
@@ -79,7 +79,7 @@ async def change_role(call: Call) -> Reply:
         await prove(call, form)
         made = await act.do(call.who, members.change_role, call.path_value("member_id"), form.get("role", ""))
     except ApiError as error:
-        return await _read(call, _shown(error), error.status)
+        return await _read(call, said(error), error.status)
     if call.path_value("member_id") == call.scope.user:
         return see("/settings")  # where whatever they are now may look
     return tell(call, MEMBERS, f"{made['email']} has the role {made['role']} now.")
@@ -91,14 +91,5 @@ async def remove(call: Call) -> Reply:
         await prove(call, forms.fields(call))
         made = await act.do(call.who, members.remove, call.path_value("member_id"))
     except ApiError as error:
-        return await _read(call, _shown(error), error.status)
+        return await _read(call, said(error), error.status)
     return tell(call, MEMBERS, f"{made['email']} is no member any more, and signed out everywhere.")
-
-
-def _shown(error: ApiError) -> str:
-    """What was wrong, for the page again; what is no matter of the form is raised on."""
-    if error.code in ("unauthenticated", "not_found") or (
-        error.code == "unauthorized" and error.rule != "session.proof"
-    ):
-        raise error
-    return error.message

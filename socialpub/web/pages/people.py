@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from urllib.parse import quote
 
+from socialpub.base.crypto import SealError
 from socialpub.base.errors import ApiError
 from socialpub.domain import act
 from socialpub.domain.people import desk, members, sessions, signin, tenancy, users
 from socialpub.domain.people.actor import Verb
 from socialpub.domain.people.sessions import Browser, SignedIn
+from socialpub.domain.people.signin import Half
 from socialpub.web import edge, forms
 from socialpub.web.http import Call, Reply
 from socialpub.web.pages.html import page
 from socialpub.web.pages.inside import see
 
 LOGIN_COOKIE = "socialpub_form"
+CODE_SECONDS = 300  # for whoever has given their password to find the code
 LOGIN_SECONDS = 24 * 3600  # a sign-in page may be open for so long
 
 
@@ -45,6 +49,8 @@ def _form_token(call: Call) -> tuple[str, tuple[str, ...]]:
 async def login(call: Call) -> Reply:
     """POST /login: `email`, `password`."""
     form = forms.checked(call, edge.cookie_of(call.service, call.request, LOGIN_COOKIE))
+    if form.get("half"):
+        return await _second_step(call, form)
     after = forms.local_path(form.get("next"))
     email = form.get("email", "")
     try:
@@ -53,15 +59,74 @@ async def login(call: Call) -> Reply:
         if error.code not in ("unauthenticated", "rate_limited"):
             raise
         return _login_page(call, after, email, error, forms.was_kept(form.get("kept", "")) or "")
+    if isinstance(signed_in, Half):
+        return await _finish(call, form, signed_in) if form.get("code") else _code_page(call, form, signed_in)
+    return _in(call, signed_in, after)
+
+
+def _in(call: Call, signed_in: SignedIn, after: str) -> Reply:
     call.request.ctx.scope = tenancy.Scope("", user=signed_in.user)  # for the log
     return see(after, *_cookies(call, signed_in))
 
 
-async def _sign_in(call: Call, email: str, form: dict[str, str]) -> SignedIn:
+async def _sign_in(call: Call, email: str, form: dict[str, str]) -> SignedIn | Half:
     address = edge.caller(call.service, call.request)
     device = edge.cookie_of(call.service, call.request, edge.DEVICE_COOKIE)
     password, here = form.get("password", ""), _browser(call, form)
     return await signin.sign_in(call.service, call.engine.throttle, email, password, address, device, call.act, here)
+
+
+async def _second_step(call: Call, form: dict[str, str]) -> Reply:
+    """The code of somebody who has just given their password."""
+    half = _opened(call, form)
+    if half is None:
+        after = forms.local_path(form.get("next"))
+        error = ApiError("unauthenticated", "That took too long. Sign in once more.")
+        return _login_page(call, after, error=error, kept=forms.was_kept(form.get("kept", "")) or "")
+    return await _finish(call, form, half)
+
+
+async def _finish(call: Call, form: dict[str, str], half: Half) -> Reply:
+    device = edge.cookie_of(call.service, call.request, edge.DEVICE_COOKIE)
+    code, here = form.get("code", ""), _browser(call, form)
+    try:
+        signed_in = await signin.finish(call.service, call.engine.throttle, half, code, device, call.act, here)
+    except ApiError as error:
+        if error.code not in ("unauthenticated", "rate_limited"):
+            raise
+        return _code_page(call, form, half, error)
+    return _in(call, signed_in, forms.local_path(form.get("next")))
+
+
+def _code_page(call: Call, form: dict[str, str], half: Half, error: ApiError | None = None) -> Reply:
+    """The page that asks for the code. It carries what was proved, sealed, for a few minutes."""
+    token, cookies = _form_token(call)
+    until = call.service.now_ms + CODE_SECONDS * 1000
+    told = json.dumps({"user": half.user, "password": half.password, "until": until})
+    values = {
+        "csrf_token": token,
+        "after": forms.local_path(form.get("next")),
+        "kept": forms.was_kept(form.get("kept", "")) or "",
+        "half": form.get("half") or call.service.runtime.vault.seal(told.encode(), _place(token)),
+        "problem": error.message if error else "",
+    }
+    shown = page("people/code.html", error.status if error else 200, cookies, **values)
+    if error is None or error.retry_after is None:
+        return shown
+    return replace(shown, headers={"Retry-After": str(error.retry_after)})
+
+
+def _opened(call: Call, form: dict[str, str]) -> Half | None:
+    """What such a page has carried, of this browser and not too long ago."""
+    try:
+        told = json.loads(call.service.runtime.vault.open(form["half"], _place(form.get("csrf_token", ""))))
+    except SealError:
+        return None
+    return Half(told["user"], told["password"]) if told["until"] > call.service.now_ms else None
+
+
+def _place(token: str) -> tuple[str, str, str]:
+    return ("login", "half", token)
 
 
 def _browser(call: Call, form: dict[str, str]) -> Browser:

@@ -6,7 +6,7 @@ from typing import Any
 
 from socialpub.base.errors import ApiError
 from socialpub.domain import act
-from socialpub.domain.people import desk, keys, profiles, sessions, tenancy, users
+from socialpub.domain.people import desk, keys, profiles, sessions, tenancy, totp, users
 from socialpub.domain.people.desk import Desk
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.keys import KeyRequest
@@ -35,7 +35,10 @@ async def you(call: Call) -> Reply:
 
 async def _you(call: Call, problem: str = "", status: int = 200) -> Reply:
     def read(_: Desk) -> dict[str, Any]:
-        return {"sessions": [(each, agents.words(each.agent)) for each in sessions.listed(call.who)]}
+        return {
+            "totp": totp.is_on(call.scope),
+            "sessions": [(each, agents.words(each.agent)) for each in sessions.listed(call.who)],
+        }
 
     zones = [("", "that of my browser"), *((name, name) for name in desk.zones())]
     least = users.PASSWORD_MIN

@@ -1,0 +1,97 @@
+"""The second factor of signing in: set up with an app, turned off, and new recovery codes."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+import segno
+from markupsafe import Markup
+
+from socialpub.base.crypto import SealError
+from socialpub.base.errors import ApiError
+from socialpub.domain import act
+from socialpub.domain.people import totp
+from socialpub.domain.people.actor import Body
+from socialpub.domain.people.desk import Desk
+from socialpub.web import forms
+from socialpub.web.http import Call, Reply
+from socialpub.web.pages.inside import prove, said, show, tell
+
+TOTP = "/settings/totp"
+
+
+async def read(call: Call) -> Reply:
+    """GET /settings/totp: where it is off, a new secret to set up; where it is on, what can be done."""
+    return await _page(call)
+
+
+async def _page(call: Call, secret: str | None = None, problem: str = "", status: int = 200) -> Reply:
+    new = secret or totp.new_secret(call.service)
+
+    def look(desk: Desk) -> dict[str, Any]:
+        if totp.is_on(call.scope):
+            return {"on": True, "left": totp.codes_left(call.scope)}
+        sealed = call.service.runtime.vault.seal(new.encode(), _place(call))
+        return {"on": False, "secret": new, "sealed": sealed, "picture": picture(totp.uri_of(new, desk.email))}
+
+    return await show(call, "settings/totp.html", look, status=status, problem=problem)
+
+
+async def turn_on(call: Call) -> Reply:
+    """POST /settings/totp: `code`, and the `secret` that the page has shown, sealed."""
+    form = forms.fields(call)
+    secret = _opened(call, form.get("secret", ""))
+    try:
+        await prove(call, form)
+        made = await act.do(call.who, totp.turn_on, secret or totp.new_secret(call.service), form.get("code", ""))
+    except ApiError as error:
+        return await _page(call, secret, said(error), error.status)
+    words = "The second factor is on. Keep these recovery codes: each signs you in once, without the app."
+    return _told(call, words, made)
+
+
+async def renew_codes(call: Call) -> Reply:
+    """POST /settings/totp/codes."""
+    try:
+        await prove(call, forms.fields(call))
+        made = await act.do(call.who, totp.renew_codes)
+    except ApiError as error:
+        return await _page(call, None, said(error), error.status)
+    return _told(call, "Your new recovery codes. Those before work no more.", made)
+
+
+async def turn_off(call: Call) -> Reply:
+    """POST /settings/totp/off."""
+    try:
+        await prove(call, forms.fields(call))
+        await act.do(call.who, totp.turn_off)
+    except ApiError as error:
+        return await _page(call, None, said(error), error.status)
+    return tell(call, "/settings", "The second factor is off. Your password alone signs you in.")
+
+
+def _told(call: Call, words: str, made: Body) -> Reply:
+    codes = made["codes"]
+    assert isinstance(codes, list)
+    return tell(call, TOTP, words, secret="\n".join(codes))
+
+
+def picture(uri: str) -> Markup:
+    """A QR code as SVG, dark on light whatever the page's colours are: cameras want that."""
+    out = BytesIO()
+    code = segno.make(uri, error="m", micro=False)
+    code.save(out, kind="svg", xmldecl=False, svgns=False, omitsize=True, border=4, dark="#000", light="#fff")
+    return Markup(out.getvalue().decode())
+
+
+def _place(call: Call) -> tuple[str, str, str]:
+    """A secret that is set up belongs to the page of this session."""
+    return ("totp", "form", call.scope.session or "")
+
+
+def _opened(call: Call, sealed: str) -> str | None:
+    try:
+        return call.service.runtime.vault.open(sealed, _place(call)).decode()
+    except SealError:
+        return None
