@@ -36,12 +36,15 @@ def asks_for_password(page: httpx.Response) -> bool:
 # --- Keys ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_key_is_revoked_on_a_page_that_says_what_will_happen(browser: httpx.Client, alice: Person) -> None:
+def test_a_key_is_revoked_on_a_page_that_says_what_will_happen(
+    server: Server, browser: httpx.Client, alice: Person
+) -> None:
     path = f"/settings/keys/{alice.key_id}/revoke"
     listed = browser.get("/settings/keys").text
     assert f'href="{path}"' in listed
     assert f'action="{path}"' not in listed
     alice.api.get("/v1/posts")
+    server.service.write(lambda tx: None).result()  # when the key was used is written behind the answer
     asked = browser.get(path)
     assert "last used" in asked.text
     assert alice.api.get("/v1/posts").status_code == 200
