@@ -190,6 +190,7 @@ class Account(BaseModel):
     renewal_refused_at = BigIntegerField(null=True)  # when one was refused as if the app's own credentials were wrong
     renewing = TextField(null=True)  # the run that is asking for new tokens now, which nobody else does meanwhile
     renewing_until = BigIntegerField(null=True)  # for so long: a run that has died keeps nobody waiting for ever
+    revoked_reason = TextField(null=True)  # why its authorization is over, while it is
 
     class Meta:
         indexes = (

@@ -157,6 +157,7 @@ class AccountRow(TypedDict):
     renewal_refused_at: int | None
     renewing: str | None
     renewing_until: int | None
+    revoked_reason: str | None
 
 
 class PlatformAppRow(TypedDict):

@@ -14,13 +14,14 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
 from socialpub.domain.accounts import attention, grants
-from socialpub.domain.accounts.tokens import columns, open_upstream
+from socialpub.domain.accounts.tokens import columns, open_tokens, open_upstream
 from socialpub.domain.core import moves
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
 from socialpub.platforms.contract import Account as Who
-from socialpub.platforms.contract import Identity, Login, Platform, Tokens
+from socialpub.platforms.contract import ConfiguredSite, Identity, Login, Platform, Tokens
+from socialpub.platforms.kit import oauth
 from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Post, row_where, the_row
@@ -118,6 +119,41 @@ def body(row: AccountRow) -> AccountBody:
         extra = json.loads(row["extra"])
         cast(dict[str, Any], shown)[row["platform"]] = {name: extra.get(name) for name in block}
     return shown
+
+
+class Standing(TypedDict):
+    """What of an account people are told beside its body."""
+
+    reason: str | None
+    """Why its authorization is over."""
+    renewed_at: int | None
+    ends_at: int | None
+    """By then its owner has to connect it again, unless a renewal moves it; None: its access renews itself."""
+    renews: bool
+    missing: list[str]
+    """The scopes that its owner was asked for and did not allow, as far as the platform tells."""
+
+
+def standing(service: Service, row: AccountRow) -> Standing:
+    return {
+        "reason": row["revoked_reason"] if row["status"] == "revoked" else None,
+        "renewed_at": row["renewed_at"],
+        "ends_at": row["ends_at"],
+        "renews": row["ends_at"] is None or row["ends_at"] != row["token_expires_at"],
+        "missing": _missing(service, row),
+    }
+
+
+def _missing(service: Service, row: AccountRow) -> list[str]:
+    oauth_row, site = platforms.platform(row["platform"]).oauth, service.sites[row["platform"]]
+    is_put_together = isinstance(site, ConfiguredSite) and bool(site.config_id)  # at the platform: we do not know how
+    if oauth_row is None or row["secret"] is None or is_put_together:
+        return []
+    try:
+        granted = open_tokens(service, row["id"], row["secret"]).private.get("scopes")
+    except ApiError:
+        return []  # which its state tells, and what to do
+    return [scope for scope in oauth.asked(oauth_row, site) if scope not in granted] if granted else []
 
 
 class Named(TypedDict):

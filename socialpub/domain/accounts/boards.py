@@ -21,9 +21,21 @@ from socialpub.store.rows import AccountRow
 def of_account(row: AccountRow) -> Boards:
     """What lists the boards of an account; ApiError `account.platform` where there are none."""
     connector = platforms.CONNECTORS.get(row["platform"])
-    if not hasattr(connector, "boards"):
+    if not has_boards(row["platform"]):
         raise refuse("account.platform")
     return cast(Boards, connector)
+
+
+def has_boards(platform: str) -> bool:
+    """Whether accounts of the platform keep what they publish on boards."""
+    return hasattr(platforms.CONNECTORS.get(platform), "boards")
+
+
+def default_name(row: AccountRow) -> str | None:
+    """The name of the board that posts go to which name none; None where none is chosen."""
+    extra = json.loads(row["extra"])
+    name: str | None = extra.get("defaultBoardName") or extra.get("defaultBoardId")
+    return name
 
 
 def listing(service: Service, row: AccountRow) -> tuple[Board, ...]:

@@ -38,6 +38,7 @@ DAY_MS = 24 * HOUR_MS
 RENEWALS_MAX = 2  # of one account within an hour that the platform answered, whatever it said
 RENEWING_MS = 300_000  # longer than all calls of a renewal may take
 OTHERS_SECONDS = 0.2  # between looks whether another process has new tokens
+REASON_MAX = 500
 MARGIN_MS = 60_000  # an access token that ends sooner is not used any more
 
 
@@ -104,6 +105,7 @@ def columns(
         "renewals": _with_one(service, before) if before else None,
         "renewal_refused_at": None,
         "status": "expiring" if warned else "active",
+        "revoked_reason": None,
         "updated_at": now,
     }
 
@@ -394,7 +396,7 @@ def mark_revoked(service: Service, tx: Tx, account: str, reason: str, *, secret:
     mine = (Account.id == account) & (Account.status != "revoked") & Account.disconnected_at.is_null()
     if secret is not None:
         mine &= _holds_still(secret)
-    if Account.update(status="revoked", updated_at=now).where(mine).execute():
+    if Account.update(status="revoked", revoked_reason=reason[:REASON_MAX], updated_at=now).where(mine).execute():
         tx.after_commit(lambda: service.revoked.add(account))
         sent = Intent.select(Intent.post).where(Intent.account == account, Intent.outcome.is_null())
         service.jobs.hasten(tx, sent, now)  # a later look would show no more than one now

@@ -151,8 +151,8 @@ def require(platform: Platform, granted: Iterable[str], site: Site) -> None:
     What the operator does not ask for is not missing.
     """
     row = _row(platform)
-    have, asked = set(granted), _asked(row, site)
-    missing = [scope for scope in row.required if scope in asked and scope not in have]
+    have, wanted = set(granted), asked(row, site)
+    missing = [scope for scope in row.required if scope in wanted and scope not in have]
     if missing:
         raise _refused(
             platform,
@@ -165,10 +165,11 @@ def _wanted(row: OAuth, site: Site) -> dict[str, str]:
     """What the owner is asked to allow, as the consent page takes it."""
     if isinstance(site, ConfiguredSite) and site.config_id:
         return {"config_id": site.config_id}
-    return {"scope": row.separator.join(_asked(row, site))}
+    return {"scope": row.separator.join(asked(row, site))}
 
 
-def _asked(row: OAuth, site: Site) -> Sequence[str]:
+def asked(row: OAuth, site: Site) -> Sequence[str]:
+    """The scopes that an account's owner is asked for."""
     return (site.scopes.split() if isinstance(site, ScopedSite) else ()) or row.scopes
 
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.domain import act
-from socialpub.domain.accounts import accounts, apps, connect
+from socialpub.domain.accounts import accounts, apps, boards, connect
+from socialpub.domain.core import upstreams
 from socialpub.domain.people.desk import Desk
+from socialpub.domain.posts import postlog
+from socialpub.domain.shapes.posts import PostsQuery
+from socialpub.platforms.contract import Board
+from socialpub.store.rows import AccountRow
 from socialpub.web import forms
 from socialpub.web.http import Call, Reply
 from socialpub.web.pages.inside import prove, show, tell
+from socialpub.web.pages.postlog import told
+
+FAILURES = 5
 
 
 async def listing(call: Call) -> Reply:
@@ -23,6 +32,32 @@ async def listing(call: Call) -> Reply:
         platforms=platforms.PLATFORMS,
         ready=[name for name in platforms.PLATFORMS if connect.is_ready(call.service, name)],
     )
+
+
+async def read(call: Call) -> Reply:
+    """GET /accounts/{id}: how it stands, what it published last, and what went wrong."""
+
+    def found(_: Desk) -> dict[str, Any]:
+        row = accounts.find(call.scope, call.path_value("account_id"))
+        return {
+            "account": accounts.body(row),
+            "standing": accounts.standing(call.service, row),
+            "waiting": accounts.waiting(call.service, call.scope, row["id"]),
+            "has_boards": boards.has_boards(row["platform"]),
+            "board": boards.default_name(row),
+            "last": _posts(call, row["id"], ["published"], 1),
+            "failures": _posts(call, row["id"], ["failed", "rejected"], FAILURES),
+        }
+
+    ready = [name for name in platforms.PLATFORMS if connect.is_ready(call.service, name)]
+    return await show(call, "accounts/account.html", found, platforms=platforms.PLATFORMS, ready=ready)
+
+
+def _posts(call: Call, account: str, states: list[str], most: int) -> list[dict[str, Any]]:
+    """The newest posts of an account in these states."""
+    asked = PostsQuery.model_validate({"accountId": account, "status": states, "limit": most})
+    posts = json.loads(postlog.page(call.service, call.scope, asked))["data"]
+    return [told(post, call.service.now_ms) for post in posts]
 
 
 async def ask_disconnect(call: Call) -> Reply:
@@ -53,3 +88,55 @@ async def disconnect(call: Call) -> Reply:
         return await _ask(call, error.message, error.status)
     kept = "Posts that waited for it are canceled." if cancel else "Its posts wait until it is connected again."
     return tell(call, "/accounts", f"The account is disconnected. {kept}")
+
+
+# --- Boards ------------------------------------------------------------------------------------------------------
+
+
+async def ask_board(call: Call) -> Reply:
+    """GET /accounts/{id}/board: the boards as the platform lists them now, to choose one from."""
+    row = await _row(call)
+    try:
+        found = await _boards(call, row)
+    except ApiError as error:
+        if error.rule == "account.platform":
+            raise
+        return await _choice(call, row, (), error.message, error.status)
+    return await _choice(call, row, found)
+
+
+async def _row(call: Call) -> AccountRow:
+    return await call.service.read(lambda: accounts.find(call.scope, call.path_value("account_id")))
+
+
+async def _boards(call: Call, row: AccountRow) -> tuple[Board, ...]:
+    share = upstreams.share_of(call.service, row)
+    return await connect.aside(call.service, share, lambda: boards.listing(call.service, row))
+
+
+async def _choice(call: Call, row: AccountRow, found: tuple[Board, ...], problem: str = "", status: int = 200) -> Reply:
+    return await show(
+        call,
+        "accounts/board.html",
+        status=status,
+        account=accounts.body(row),
+        boards=[board for board in found if board.pinnable],
+        chosen=boards.body(row, found)["defaultBoardId"] or "",
+        problem=problem,
+        platforms=platforms.PLATFORMS,
+    )
+
+
+async def choose_board(call: Call) -> Reply:
+    """POST /accounts/{id}/board: `board`."""
+    row = await _row(call)
+    found: tuple[Board, ...] = ()
+    try:
+        found = await _boards(call, row)
+        board = boards.chosen(found, forms.fields(call).get("board", ""))
+    except ApiError as error:
+        if error.rule == "account.platform":
+            raise
+        return await _choice(call, row, found, error.message, error.status)
+    await act.do(call.who, boards.choose, row["id"], board)
+    return tell(call, f"/accounts/{row['id']}", f"Posts that name no board go to “{board.name}” from now on.")

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.domain import act
-from socialpub.domain.accounts import accounts, connect, public_client
+from socialpub.domain.accounts import accounts, boards, connect, public_client
 from socialpub.domain.accounts.connect import Offer
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.accounts import CompleteRequest, ConnectRequest
@@ -110,7 +110,9 @@ async def done(call: Call) -> Reply:
     """GET /connect/{platform}/done: the account that was connected, seen as often as one likes."""
     asked = call.request.args
     account = await call.service.read(lambda: accounts.get_body(call.scope, str(asked.get("account") or "")))
-    return await _page(call, "done", _ready(call), account=account, state=str(asked.get("state") or ""))
+    platform, state = _ready(call), str(asked.get("state") or "")
+    has_boards = boards.has_boards(platform.name)
+    return await _page(call, "done", platform, account=account, state=state, has_boards=has_boards)
 
 
 def _ready(call: Call) -> Platform:

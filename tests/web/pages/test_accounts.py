@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from socialpub import platforms
 from socialpub.base.runtime import iso
+from socialpub.domain.accounts import accounts, tokens
 from socialpub.domain.people import signin
+from socialpub.platforms.contract import Identity, Tokens
+from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
-from tests.domain.accounts.connect_kit import sign_in
-from tests.kit import Api, Person, Server
+from tests.domain.accounts.connect_kit import Office, open_office, sign_in
+from tests.kit import Api, Person, Server, error_of
 
 
 @pytest.fixture
@@ -132,12 +142,168 @@ def test_a_member_sees_accounts_and_changes_none(server: Server, alice: Person) 
     assert "Connected" in page
     assert "disconnect" not in page
     assert "/connect/" not in page
-    assert member.get(f"/accounts/{alice.bluesky}/disconnect").status_code == 403
+    for path in ("/disconnect", "/board"):
+        assert member.get(f"/accounts/{alice.bluesky}{path}").status_code == 403
+        assert send(member, f"/accounts/{alice.bluesky}{path}", board="1").status_code == 403
+    page = member.get(f"/accounts/{alice.bluesky}").text
+    assert "/disconnect" not in page
+    assert "/connect/" not in page
 
 
 def test_an_account_of_another_organization_is_not_there(server: Server, browser: Api) -> None:
     mallory = server.person("Mallory")
     server.connect_bluesky(mallory)
-    path = f"/accounts/{mallory.bluesky}/disconnect"
-    assert browser.get(path).status_code == 404
-    assert send(browser, path).status_code == 404
+    for path in ("", "/disconnect", "/board"):
+        assert browser.get(f"/accounts/{mallory.bluesky}{path}").status_code == 404
+    for path in ("/disconnect", "/board"):
+        assert send(browser, f"/accounts/{mallory.bluesky}{path}").status_code == 404
+
+
+# --- One account -----------------------------------------------------------------------------------------------------
+
+MARKUP = "<img src=x onerror=alert(1)>'\"{{7*7}}"
+
+
+def words(browser: Api, account: str) -> str:
+    """What an account's page says, without its markup."""
+    text = re.sub(r"<[^>]*>", " ", browser.get(f"/accounts/{account}").text)
+    return " ".join(html.unescape(text).split())
+
+
+def change(server: Server, account: str, **values: Any) -> None:
+    server.service.write(lambda tx: Account.update(**values).where(Account.id == account).execute()).result()
+
+
+def test_an_accounts_page_says_how_it_stands(server: Server, alice: Person, browser: Api) -> None:
+    assert f'href="/accounts/{alice.bluesky}"' in browser.get("/accounts").text
+    page = words(browser, alice.bluesky)
+    for said in (
+        "Connected Posts go out to Bluesky.",
+        "Profile default",
+        "Waiting no post",
+        "Last published nothing yet",
+    ):
+        assert said in page
+    assert "Access renewed by socialpub last given" in page
+    assert "What went wrong lately Nothing." in page
+    post = alice.api.publish({"text": "that went out", "targets": [{"accountId": alice.bluesky}]}).json()
+    schedule(server, alice, 3)
+    page = browser.get(f"/accounts/{alice.bluesky}").text
+    assert f'href="/posts/{post["results"][0]["postId"]}">that went out' in page
+    assert "3 posts</a>" in page
+
+
+def test_what_failed_lately_is_told_with_its_reason(server: Server, alice: Person, browser: Api) -> None:
+    server.lab.lab.faults.add([{"fault": "status:400", "platform": "bluesky", "operation": "*Record*"}])
+    alice.api.publish({"text": f"that failed {MARKUP}", "targets": [{"accountId": alice.bluesky}]})
+    server.lab.lab.faults.clear()
+    page = browser.get(f"/accounts/{alice.bluesky}").text
+    assert "that failed &lt;img" in page
+    assert "<img" not in page
+    (failed,) = alice.api.get("/v1/posts?status=failed,rejected").json()["data"]
+    assert failed["error"]["message"] in html.unescape(page)
+    assert f'href="/posts?accountId={alice.bluesky}&amp;status=failed,rejected"' in page
+
+
+def test_a_revoked_account_says_why_and_offers_to_be_connected_again_first(
+    server: Server, alice: Person, browser: Api
+) -> None:
+    reason = f"The platform said: {MARKUP}"
+    server.service.write(lambda tx: tokens.mark_revoked(server.service, tx, alice.bluesky, reason)).result()
+    page = browser.get(f"/accounts/{alice.bluesky}").text
+    assert "Access lost" in page
+    assert reason in html.unescape(page)
+    assert "<img" not in page
+    assert 'class="panel bad"' in page
+    assert page.index(f'class="button" href="/connect/bluesky?profile={alice.profile}"') < page.index("/disconnect")
+
+
+def test_the_reason_goes_with_a_new_consent(server: Server, alice: Person, browser: Api) -> None:
+    row = server.rows(Account, id=alice.bluesky)[0]
+    server.service.write(lambda tx: tokens.mark_revoked(server.service, tx, row["id"], "It was withdrawn.")).result()
+    assert "It was withdrawn." in words(browser, row["id"])
+    held = tokens.open_tokens(server.service, row["id"], row["secret"])
+    who = Identity(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
+
+    def again(tx: Tx) -> None:
+        accounts.connect(server.service, tx, alice.organization, alice.profile, "bluesky", who, held)
+
+    server.service.write(again).result()
+    assert "It was withdrawn." not in words(browser, row["id"])
+    assert server.rows(Account, id=row["id"])[0]["revoked_reason"] is None
+
+
+def test_an_account_that_ends_soon_says_when(server: Server, alice: Person, browser: Api) -> None:
+    made = server.connect(alice, "linkedin", tokens=Tokens("a", None, server.clock.now_ms() + 3 * 86_400_000 + 60_000))
+    change(server, made["id"], status="expiring")
+    page = words(browser, made["id"])
+    assert "Expires soon It ends in 3 days , unless it is connected again before." in page, page
+    assert "then it has to be connected again" in page
+    assert "LinkedIn is not set up on this server" in page
+
+
+def test_scopes_that_its_owner_did_not_allow_are_named(server: Server, alice: Person, browser: Api) -> None:
+    asked = platforms.PLATFORMS["threads"].oauth.scopes  # type: ignore[union-attr]
+    some = server.connect(alice, "threads", tokens=Tokens("a", "b", private={"scopes": list(asked[:-1])}))
+    assert f"has not allowed all that was asked for: {asked[-1]} ." in words(browser, some["id"])
+    every = server.connect(alice, "threads", tokens=Tokens("a", "b", private={"scopes": list(asked)}))
+    assert "has not allowed" not in words(browser, every["id"])
+    unknown = server.connect(alice, "threads", tokens=Tokens("a", "b"))
+    assert "has not allowed" not in words(browser, unknown["id"])
+
+
+def test_what_a_platform_calls_an_account_stays_text(server: Server, alice: Person, browser: Api) -> None:
+    refused = json.dumps({"code": "platform_auth_failed", "message": MARKUP, "at": 1})
+    change(server, alice.bluesky, display_name=MARKUP, attention=refused)
+    for path in ("/accounts", f"/accounts/{alice.bluesky}", f"/accounts/{alice.bluesky}/disconnect", "/"):
+        page = browser.get(path).text
+        assert "<img" not in page, path
+        assert MARKUP in html.unescape(page), path
+
+
+# --- Boards ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def boarded(make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch) -> Office:
+    """An account at the fake Pinterest, which has boards."""
+    office = open_office(make_server, lab, monkeypatch, "pinterest")
+    office.login_exists(boards=["Bread", MARKUP])
+    assert office.connect().status_code == 201
+    return office
+
+
+def test_a_default_board_is_chosen_from_those_that_the_platform_lists(boarded: Office) -> None:
+    (row,) = boarded.rows()
+    path = f"/accounts/{row['id']}/board"
+    assert f'href="{path}"' in boarded.browser.get(f"/accounts/{row['id']}").text
+    assert f'href="{path}"' in boarded.browser.get(f"/connect/pinterest/done?account={row['id']}").text
+    page = boarded.browser.get(path).text
+    assert "<img" not in page
+    board = re.search(r'<option value="(\d+)"[^>]*>&lt;img', page)
+    assert board is not None, page
+    sent = send(boarded.browser, path, board=board[1])
+    assert sent.headers["Location"] == f"/accounts/{row['id']}"
+    assert MARKUP in words(boarded.browser, row["id"])
+    assert f'<option value="{board[1]}" selected' in boarded.browser.get(path).text
+
+
+@pytest.mark.parametrize("board", ["", "1", "<b>", "9" * 5000])
+def test_what_is_no_board_of_the_account_is_refused_on_the_page(boarded: Office, board: str) -> None:
+    (row,) = boarded.rows()
+    refused = send(boarded.browser, f"/accounts/{row['id']}/board", board=board)
+    assert (refused.status_code, 'role="alert"' in refused.text, "Bread" in refused.text) == (400, True, True)
+
+
+def test_a_platform_that_lists_no_boards_now_is_told_on_the_page(boarded: Office) -> None:
+    (row,) = boarded.rows()
+    boarded.server.lab.lab.faults.add([{"fault": "status:503", "platform": "pinterest", "operation": "*board*"}])
+    with boarded.browser.expecting_failure():
+        answer = boarded.browser.get(f"/accounts/{row['id']}/board")
+    assert (answer.status_code, 'role="alert"' in answer.text) == (503, True)
+    assert f'href="/accounts/{row["id"]}"' in answer.text
+
+
+def test_an_account_of_a_platform_without_boards_has_no_such_page(browser: Api, alice: Person) -> None:
+    assert error_of(browser.get(f"/accounts/{alice.bluesky}/board"))["rule"] == "account.platform"
+    assert error_of(send(browser, f"/accounts/{alice.bluesky}/board", board="1"))["rule"] == "account.platform"

@@ -1,0 +1,188 @@
+"""Accounts in a real browser: into the second profile, one account's page, lost and connected again, boards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from socialpub.base.runtime import iso
+from socialpub.domain.accounts import tokens
+from socialpub.simulator.server import SimulatorThread
+from socialpub.store.db import Tx
+from socialpub.store.models import Account, ApiKey, Profile
+from tests.browser.chromium import Tab, chromium
+from tests.browser.looks import seen
+from tests.domain.accounts.connect_kit import Office, open_office
+from tests.kit import Server
+
+pytestmark = pytest.mark.browser
+
+LONG = "Donaudampfschifffahrtsgesellschaftskapitaen" * 4
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Tab]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def open_(
+    make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch, tab: Tab
+) -> Iterator[Callable[[str], Office]]:
+    opened: list[Office] = []
+
+    def office(name: str) -> Office:
+        """Alice is signed in, has a second profile, and the platform asks her."""
+        opened.append(open_office(make_server, lab, monkeypatch, name))
+        opened[-1].upstream.consent.mode = "form"
+        assert opened[-1].browser.post("/v1/profiles", json={"name": "Second"}).status_code == 201
+        tab.page.context.clear_cookies()
+        tab.send("Network.setCookie", name="socialpub_session", value="alice", url=opened[-1].server.url)
+        return opened[-1]
+
+    yield office
+    for one in opened:
+        one.upstream.consent.mode = "approve"
+
+
+def second(office: Office) -> str:
+    return str(office.server.rows(Profile, name="Second")[0]["id"])
+
+
+def begin(tab: Tab, office: Office, name: str) -> None:
+    """From the accounts into the second profile, by clicks."""
+    tab.show(f"{office.server.url}/accounts", width=1000)
+    tab.fill(profile=second(office))
+    tab.click(f'button[formaction="/connect/{name}"]')
+
+
+def test_accounts_of_two_kinds_are_connected_into_the_second_profile(tab: Tab, open_: Callable[[str], Office]) -> None:
+    office = open_("threads")
+    office.login_exists()
+    begin(tab, office, "threads")
+    tab.click("#go")
+    tab.click("#allow")
+    assert tab.text("h1") == "Connected"
+    made = office.server.lab.lab.add_account("bluesky", handle="second-profile.test")
+    begin(tab, office, "bluesky")
+    tab.fill(handle=made["handle"], password=made["appPassword"])
+    tab.click("main form[method=post] button")
+    assert tab.text("h1") == "Connected"
+    rows = office.server.rows(Account)
+    assert [(row["platform"], row["profile"]) for row in rows] == [
+        ("threads", second(office)),
+        ("bluesky", second(office)),
+    ]
+    tab.click("main a.button")
+    seen(tab, "accounts-two")
+    tab.click(f'a[href="/accounts/{rows[1]["id"]}"]')
+    assert "Second" in tab.text(".facts")
+    seen(tab, "account-new")
+
+
+def test_a_revoked_account_is_connected_again_and_its_posts_go_out(tab: Tab, open_: Callable[[str], Office]) -> None:
+    office = open_("threads")
+    made = office.login_exists()
+    begin(tab, office, "threads")
+    tab.click("#go")
+    tab.click("#allow")
+    (row,) = office.rows()
+    posts = [schedule(office, row["id"], number) for number in range(3)]
+    service = office.server.service
+    said = "Error validating access token: the user has removed the app, or changed the password since."
+    service.write(lambda tx: tokens.mark_revoked(service, tx, row["id"], said)).result()
+    tab.show(f"{office.server.url}/", width=1000)
+    tab.show(f"{office.server.url}/accounts", width=1000)
+    tab.click(f'a[href="/accounts/{row["id"]}"]')
+    assert tab.text(".panel .state") == "Access lost"
+    assert said in tab.text(".panel")
+    seen(tab, "account-revoked")
+    tab.click(f'.panel a[href="/connect/threads?profile={second(office)}"]')
+    tab.click("#go")
+    tab.click("#allow")
+    assert tab.text("h1") == "Connected"
+    (again,) = office.rows()
+    assert (again["id"], again["status"], again["platform_account_id"]) == (
+        row["id"],
+        "active",
+        made["platformAccountId"],
+    )
+    tab.show(f"{office.server.url}/accounts/{row['id']}", width=1000)
+    assert "3 posts" in tab.text(".facts")
+    office.server.skip(3601)
+    assert {office.server.wait(post, "published", "rejected", "failed")["status"] for post in posts} == {"published"}
+    tab.reload()
+    assert "later" in tab.text(".facts")
+
+
+def schedule(office: Office, account: str, number: int) -> str:
+    body = {"text": f"later {number}", "targets": [{"accountId": account}]}
+    body["scheduledAt"] = iso(office.server.clock.now_ms() + 3_600_000)
+    return str(office.alice.api.post("/v1/posts", json=body).json()["results"][0]["postId"])
+
+
+def test_an_account_with_troubles_and_long_words_is_still_clear(tab: Tab, open_: Callable[[str], Office]) -> None:
+    office = open_("threads")
+    made = office.server.connect(office.alice, "threads")
+    said = json.dumps({"code": "platform_auth_failed", "message": f"{LONG} {LONG}", "at": 1_795_176_000_000})
+
+    def hurt(tx: Tx) -> None:
+        soon = office.server.clock.now_ms() + 3 * 86_400_000
+        Account.update(display_name=LONG, attention=said, status="expiring", ends_at=soon).where(
+            Account.id == made["id"]
+        ).execute()
+
+    office.server.service.write(hurt).result()
+    office.alice.api.post("/v1/posts", json={"text": LONG, "targets": [{"accountId": made["id"]}]})
+    tab.show(f"{office.server.url}/accounts/{made['id']}", width=1000)
+    seen(tab, "account-troubled")
+    tab.click('a[href$="/disconnect"]')
+    seen(tab, "account-disconnect-long")
+
+
+def test_a_default_board_is_chosen_by_clicks(tab: Tab, open_: Callable[[str], Office]) -> None:
+    office = open_("pinterest")
+    office.login_exists(boards=["Bread", "Cakes for " + LONG])
+    begin(tab, office, "pinterest")
+    tab.click("#go")
+    tab.click("#allow")
+    (row,) = office.rows()
+    tab.click(f'a[href="/accounts/{row["id"]}/board"]')
+    seen(tab, "account-board")
+    tab.fill(board=str(tab.ask("document.querySelector('#field-board option:last-child').value")))
+    tab.click("main form.form button")
+    assert "Cakes for" in tab.text(".notice")
+    assert "Cakes for" in tab.text(".facts")
+    tab.back()
+    tab.page.go_forward()
+    seen(tab, "account-with-board")
+
+
+def test_a_key_is_revoked_and_a_profile_deleted_by_clicks(tab: Tab, open_: Callable[[str], Office]) -> None:
+    office = open_("threads")
+    tab.show(f"{office.server.url}/settings/keys", width=390)
+    tab.click(f'a[href="/settings/keys/{office.alice.key_id}/revoke"]')
+    tab.click("button.danger")
+    assert "is revoked" in tab.text(".notice")
+    tab.reload()
+    assert office.server.rows(ApiKey)[0]["revoked_at"] is not None
+    tab.click('a[href="/settings/profiles"]')
+    tab.click(f'a[href="/settings/profiles/{second(office)}"]')
+    tab.click("button.danger")
+    assert "is deleted" in tab.text(".notice")
+    assert tab.page.get_by_text("Second").count() == 0
+
+
+def test_the_keyboard_alone_reaches_every_action_of_an_account(tab: Tab, open_: Callable[[str], Office]) -> None:
+    office = open_("threads")
+    made = office.server.connect(office.alice, "threads")
+    tab.show(f"{office.server.url}/accounts/{made['id']}", width=390)
+    wanted = {f"/connect/threads?profile={office.alice.profile}", f"/accounts/{made['id']}/disconnect"}
+    reached = set()
+    for _ in range(40):
+        tab.press("Tab")
+        reached.add(tab.ask("document.activeElement.getAttribute('href')"))
+    assert wanted <= reached
