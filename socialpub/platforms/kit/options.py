@@ -50,6 +50,13 @@ class OptionField:
             return [part.strip() for part in text.split(",") if part.strip()]
         return {"true": True, "false": False}.get(text, text) if self.choices else text
 
+    def text_of(self, value: object) -> str:
+        """What stands in the form for a value that the API was sent."""
+        if isinstance(value, list):
+            return ", ".join(str(each) for each in value)
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        return text if not self.choices or text in dict(self.choices) else ""
+
 
 @cache
 def form_of(options: type[BaseModel]) -> tuple[OptionField, ...]:

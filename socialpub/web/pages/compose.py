@@ -21,7 +21,7 @@ from socialpub.domain.media import library
 from socialpub.domain.people import desk as desks
 from socialpub.domain.people import limits
 from socialpub.domain.people.desk import Desk
-from socialpub.domain.posts import preflight
+from socialpub.domain.posts import postlog, preflight
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.media import MediaFields, MediaQuery
 from socialpub.domain.shapes.posts import PublishRequest, TextCount, ValidateRequest
@@ -71,10 +71,17 @@ NOTHING = Verdict()
 
 
 async def form(call: Call) -> Reply:
-    """GET /compose: an empty form; `day` puts a day into it."""
-    day = call.request.args.get("day") or ""
-    given: Form = {"when": "later", "day": day} if _DAY.fullmatch(day) else {}
-    return await _page(call, given)
+    """GET /compose: an empty form; `day` puts a day into it, `from` what a post says."""
+    day, post = call.request.args.get("day") or "", call.request.args.get("from")
+    if post:
+        given, left = await call.service.read(lambda: _from(call, post))
+        return await _page(call, given, Verdict(left))
+    return await _page(call, {"when": "later", "day": day} if _DAY.fullmatch(day) else {})
+
+
+def _from(call: Call, post: str) -> tuple[Form, Places]:
+    shown = json.loads(postlog.detail(call.scope, post))
+    return written.of_post(shown, json.loads(postlog.find(call.scope, post)["options"]))
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,9 @@ def _find(call: Call, given: Form) -> Found:
     rows = [row for row in accounts.in_scope(call.scope) if row["id"] in named or _is_here(here, row)]
     rows.sort(key=lambda row: row["id"] not in named)
     shown = sorted(rows[:LISTED_MAX], key=lambda row: (row["platform"], row["created_at"], row["id"]))
-    typed = typed or _first(shown)
+    typed = (
+        typed if any(name.startswith("to.") for name in typed) or call.route.method != "GET" else typed | _first(shown)
+    )
     ids = written.files(typed)
     held = library.held(call.scope, set(ids))
     query = issues.parse_object(MediaQuery, {"limit": SHELF})

@@ -131,6 +131,27 @@ def _no_time(message: str) -> ApiError:
     return ApiError("validation_failed", message, rule="scheduledAt", remediation="")
 
 
+# --- What was asked for before ---------------------------------------------------------------------------------------
+
+
+def of_post(post: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[dict[str, str], Places]:
+    """A form that says what a post says, and what of it cannot be taken over."""
+    account = post["accountId"]
+    form = {"text": post["text"], f"to.{account}": "yes"}
+    for field in form_of(platforms.platform(post["platform"]).options):
+        if field.name in options:
+            form[f"{account}.option.{field.name}"] = field.text_of(options[field.name])
+    if post["firstComment"]:
+        form[f"{account}.comment"] = post["firstComment"]["text"]
+    stored = [ref for ref in post["mediaRefs"] if ref.get("mediaId")]
+    for number, ref in enumerate(stored, 1):
+        form[f"media.{number}"] = ref["mediaId"]
+        form |= {f"alt.{ref['mediaId']}": ref["altText"]} if "altText" in ref else {}
+    if len(stored) == len(post["mediaRefs"]):
+        return form, {}
+    return form, {MEDIA: [Said("A file that was named by its address is not taken over: upload it here.")]}
+
+
 # --- What is wrong with it -------------------------------------------------------------------------------------------
 
 

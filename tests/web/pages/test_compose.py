@@ -213,6 +213,40 @@ def test_a_day_of_the_calendar_is_in_the_form(browser: Api) -> None:
     assert 'value="later" checked' in text
 
 
+def test_a_post_is_written_anew_with_all_that_it_said(world: World, browser: Api) -> None:
+    media, account = stored(world.alice.api, altText="A door")["id"], world.alice.bluesky
+    own = {f"{account}.option.langs": "en, de", f"{account}.comment": "First!", f"alt.{media}": "A red door"}
+    send(browser, text="<Once>", **to(account), **own, **{"media.1": media})
+    (post,) = posts(world)
+    assert f'href="/compose?from={post["id"]}"' in browser.get(f"/posts/{post['id']}", headers=HTML).text
+    page = browser.get(f"/compose?from={post['id']}", headers=HTML)
+    assert files_of(page) == [media]
+    for there in ("&lt;Once&gt;</textarea>", 'value="en, de"', "First!</textarea>", "A red door</textarea>"):
+        assert there in page.text
+    again = send(browser, text="<Once>", key=key_of(page), **to(account), **own, **{"media.1": media})
+    assert again.status_code == 303
+    first, second = posts(world)
+    names = ("account", "text", "options", "media", "first_comment")
+    assert [first[name] for name in names] == [second[name] for name in names]
+
+
+@pytest.mark.parametrize("name", PLATFORMS)
+def test_every_option_comes_back_as_it_was_sent(name: str) -> None:
+    for each in form_of(PLATFORMS[name].options):
+        values = [value for value, _ in each.choices] or ["a", "b, c"]
+        assert [each.text_of(each.value_of(value)) for value in values] == values
+
+
+def test_a_file_by_its_address_is_not_taken_over_and_another_s_post_is_not_there(world: World, browser: Api) -> None:
+    media = [{"kind": "image", "url": "https://192.0.32.10/a.jpg"}]
+    post = world.scheduled(media=media)
+    page = browser.get(f"/compose?from={post}", headers=HTML)
+    assert "named by its address is not taken over" in problems(page)[0]
+    other = sign_in(world.server, world.charlie.organization, name="charlie")
+    assert other.get(f"/compose?from={post}", headers=HTML).status_code == 404
+    assert browser.get("/compose?from=nonsense", headers=HTML).status_code == 404
+
+
 # --- Checking --------------------------------------------------------------------------------------------------------
 
 
