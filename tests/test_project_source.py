@@ -276,7 +276,14 @@ def _imported_modules(tree: ast.AST, names: Collection[str]) -> Iterator[str]:
 
 
 # Parts of a declared dependency that it documents as its own.
-COMES_WITH = {"httpcore": "httpx", "markupsafe": "jinja2", "pydantic_core": "pydantic", "uvloop": "sanic"}
+COMES_WITH = {
+    "certifi": "httpx",
+    "httpcore": "httpx",
+    "urllib3": "minio",
+    "markupsafe": "jinja2",
+    "pydantic_core": "pydantic",
+    "uvloop": "sanic",
+}
 READ_BY_PYTHON = {"tzdata"}  # by `zoneinfo`, where the machine has no time zones of its own (in a container)
 
 
@@ -287,7 +294,8 @@ def _third_parties() -> set[str]:
 
 def test_every_package_that_is_imported_is_declared_and_the_other_way_round() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = {re.split(r"[<>=!~\[; ]", line)[0].lower() for line in project["dependencies"]}
+    named = [*project["dependencies"], *project["optional-dependencies"]["s3"]]
+    declared = {re.split(r"[<>=!~\[; ]", line)[0].lower() for line in named}
     distributions = packages_distributions()
     imported = {COMES_WITH.get(name) or distributions[name][0].lower().replace("_", "-") for name in _third_parties()}
     assert imported | READ_BY_PYTHON == declared

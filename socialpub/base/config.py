@@ -297,11 +297,34 @@ class Backup(Section):
     every: Duration = Field(seconds("24h"), ge=seconds("10m"))
     """How long after a backup the next one is made."""
     keep: int = Field(14, ge=1)
-    """How many are kept; older ones are removed once a new one was looked through."""
+    """How many are kept in the folder, and how many in the bucket; older ones are removed once a new one was looked
+    through.
+    """
     before_upgrade: int = Field(2, ge=0)
     """How many copies of the database from before an upgrade are kept beside it, as `socialpub-before-….db`. A start
     makes one before it brings the file to a newer schema, and does not begin without room for it. 0: it makes none.
     """
+    s3_endpoint: str = Field("", pattern=r"^(https?://[^/\s?#@]+)?$")
+    """An S3-compatible store to which backups go too, such as https://s3.eu-central-1.amazonaws.com; empty: to none.
+    Without a `directory` they are made on the way there, beside the data. Needs the package minio (`socialpub[s3]`).
+    """
+    s3_bucket: str = Field("", pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$|^$")
+    """The bucket; it has to be there. Best one whose objects cannot be deleted for a while by the key below."""
+    s3_prefix: str = Field("", pattern=r"^[A-Za-z0-9._/-]{0,200}$")
+    """What the names in the bucket begin with, as a folder; empty: nothing."""
+    s3_region: str = Field("us-east-1", pattern=r"^[A-Za-z0-9-]{1,64}$")
+    """The region that requests are signed for; many stores take any."""
+    s3_access_key: str = ""
+    """The key that may put, get, list and delete there."""
+    s3_secret_key: str = Field("", repr=False)
+    """Its secret."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        lacking = [name for name in ("s3_bucket", "s3_access_key", "s3_secret_key") if not getattr(self, name)]
+        if self.s3_endpoint and lacking:
+            raise ValueError(f"s3_endpoint also needs {', '.join(lacking)}")
+        return self
 
 
 class Settings(BaseSettings):

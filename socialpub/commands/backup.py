@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from socialpub.base.bucket import Bucket
 from socialpub.base.config import Settings
 from socialpub.base.runtime import SystemClock, iso
 from socialpub.commands.parts import Options
 from socialpub.commands.serve import RefusedError, only_server, settings_of
 from socialpub.domain.backups import checking, restoring, taking
-from socialpub.domain.backups.archive import Manifest
+from socialpub.domain.backups.archive import Manifest, counted
+from socialpub.domain.backups.shelves import shelves
+from socialpub.domain.backups.spool import spool
 from socialpub.domain.core import copies, instance, overdue
 from socialpub.store import db
 
@@ -25,21 +29,35 @@ def backup(options: Options) -> dict[str, Any]:
     settings = settings_of(options)
     if not settings.database_path.exists():
         raise RefusedError(f"{settings.database_path} is not there: there is nothing to back up")
+    name = _in_bucket(options.file)
+    if name is None:
+        return _shown_as(options, str(options.file), _taken(options, settings, options.file))
+    bucket = bucket_of(settings)
+    with spool(settings.data_dir) as folder:
+        made = _taken(options, settings, folder / name)
+        bucket.put(made.file, name, counted("sending", made.size, told(options)))
+    return _shown_as(options, bucket.where(name), made)
+
+
+def _taken(options: Options, settings: Settings, file: Path) -> taking.Taken:
     with copies.changed_by_us(settings):
         database = db.Database(settings.database_path).open()
         try:
-            made = taking.take(
-                database, settings, options.file, SystemClock().now_ms(), told(options), with_key=options.with_keys
-            )
+            now_ms = SystemClock().now_ms()
+            return taking.take(database, settings, file, now_ms, told(options), with_key=options.with_keys)
         finally:
             database.close()
-    return _shown(options, made.file, made.size, made.sha256, made.manifest, made.problems)
+
+
+def _shown_as(options: Options, where: str, made: taking.Taken) -> dict[str, Any]:
+    return _shown(options, where, made.size, made.sha256, made.manifest, made.problems)
 
 
 def verify(options: Options) -> dict[str, Any]:
     """The same of a backup that is there, after reading everything in it."""
-    found = checking.check(options.file, told(options))
-    return _shown(options, options.file, found.size, found.sha256, found.manifest, found.problems)
+    with _here(options) as file:
+        found = checking.check(file, told(options))
+    return _shown(options, str(options.file), found.size, found.sha256, found.manifest, found.problems)
 
 
 def restore(options: Options) -> dict[str, Any]:
@@ -52,7 +70,8 @@ def restore(options: Options) -> dict[str, Any]:
                 f"{there} is there already, and a restore writes over nothing. Move it away with what lies beside it, "
                 "or name other places: --database FILE --data-dir DIR"
             )
-        restored = restoring.restore(settings, options.file, told(options))
+        with _here(options) as file:
+            restored = restoring.restore(settings, file, told(options))
     keys, late = _looked_at(settings)
     return {
         "database": str(restored.database),
@@ -63,6 +82,53 @@ def restore(options: Options) -> dict[str, Any]:
         "overdue": [{"id": row["id"], "dueAt": iso(overdue.due_of(row))} for row in late],
         "next": "socialpub serve, compare with the platforms, then: socialpub resume --after-restore",
     }
+
+
+def listed(options: Options) -> list[dict[str, Any]]:
+    """`[{madeAt, bytes, file}]`: what the server's own backups are, by its settings, the newest first of each place."""
+    settings = settings_of(options)
+    named = shelves(settings.backup)
+    if not named:
+        raise RefusedError("The settings name no place for backups: backup.directory, or backup.s3_endpoint")
+    return [
+        {"madeAt": iso(each.made), "bytes": each.size, "file": shelf.where(each.name)}
+        for shelf in named
+        for each in shelf.kept()
+    ]
+
+
+# --- In a bucket -----------------------------------------------------------------------------------------------------
+
+IN_BUCKET = "s3:"
+
+
+def _in_bucket(file: Path) -> str | None:
+    """The name in the bucket that `s3:NAME` stands for; None for a file."""
+    text = str(file)
+    return text.removeprefix(IN_BUCKET).lstrip("/") if text.startswith(IN_BUCKET) else None
+
+
+def bucket_of(settings: Settings) -> Bucket:
+    """RefusedError where the settings name none."""
+    if not settings.backup.s3_endpoint:
+        raise RefusedError("The settings name no bucket: backup.s3_endpoint, s3_bucket, s3_access_key, s3_secret_key")
+    return Bucket(settings.backup)
+
+
+@contextmanager
+def _here(options: Options) -> Iterator[Path]:
+    """The backup as a file: fetched, where it is in the bucket."""
+    name = _in_bucket(options.file)
+    if name is None:
+        yield options.file
+        return
+    settings = settings_of(options)
+    bucket = bucket_of(settings)
+    with spool(settings.data_dir) as folder:
+        file = folder / Path(name).name
+        with file.open("wb") as into:
+            bucket.get(name, into, counted("fetching", bucket.size(name), told(options)))
+        yield file
 
 
 def _has_key(settings: Settings) -> bool:
@@ -80,11 +146,11 @@ def _looked_at(settings: Settings) -> tuple[set[str], list[overdue.DuePost]]:
 
 
 def _shown(
-    options: Options, file: Path, size: int, sha256: str, manifest: Manifest, problems: tuple[str, ...]
+    options: Options, file: str, size: int, sha256: str, manifest: Manifest, problems: tuple[str, ...]
 ) -> dict[str, Any]:
     options.exit_code = FAILED if problems else 0
     return {
-        "file": str(file),
+        "file": file,
         "bytes": size,
         "sha256": sha256,
         "ok": not problems,

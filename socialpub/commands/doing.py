@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from socialpub.base import redact
+from socialpub.base.bucket import BucketError
 from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
 from socialpub.commands import serve, trail
@@ -25,7 +26,7 @@ def do(options: Options) -> int:
         logging.lastResort.setFormatter(redact.LogFormatter("%(message)s"))
     try:
         result = options.run(options)
-    except (ApiError, BackupError, ConfigError, StartError, serve.RefusedError) as error:
+    except (ApiError, BackupError, BucketError, ConfigError, StartError, serve.RefusedError) as error:
         return _failed(options, error)
     if options.act and result.get(options.done):
         trail.tell(options.act, result)

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from socialpub import platforms
-from socialpub.base import config, net, private, redact, troubles
+from socialpub.base import bucket, config, net, private, redact, troubles
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
 from socialpub.base.host import Host, take_descriptors, this_host
@@ -149,6 +149,7 @@ def settings_of(options: Options, **overrides: Mapping[str, Any]) -> Settings:
     }
     settings = config.load(options.config, chosen)
     check_platforms(settings)
+    bucket.check(settings.backup)
     return settings
 
 

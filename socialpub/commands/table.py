@@ -97,12 +97,13 @@ def _keeping() -> Iterator[click.Command]:
         "backup",
         "backup.backup",
         "write database and media to one file, beside a running server",
-        file("a new file, such as socialpub-2026-11-22.zip"),
+        file("a new file, such as socialpub-2026-11-22.zip, or s3:NAME, in the bucket of the settings"),
         flag("with-keys", "the master key too: who has the file can read all tokens"),
         act="backup",
         done="file",
     )
     yield Command("verify", "backup.verify", "read all of a backup, as a restore would", file())
+    yield Command("backups", "backup.listed", "the backups that the server made by itself, in its folder and bucket")
     yield Command(
         "restore",
         "backup.restore",

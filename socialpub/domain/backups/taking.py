@@ -22,6 +22,7 @@ from socialpub.base.config import Settings
 from socialpub.base.runtime import iso
 from socialpub.domain.backups import archive, checking
 from socialpub.domain.backups.archive import BackupError, Manifest, Told
+from socialpub.domain.backups.spool import locked, remove_left
 from socialpub.store import snapshot
 from socialpub.store.db import Database
 from socialpub.store.integrity import check_integrity
@@ -98,32 +99,14 @@ def _pins(media: Path) -> Iterator[Path]:
         yield media
         return
     for left in media.glob(f"{PINS}-*"):
-        _remove_left(left)
+        remove_left(left)
     folder = Path(tempfile.mkdtemp(dir=media, prefix=f"{PINS}-"))
-    held = _locked(folder)
+    held = locked(folder)
     try:
         for path in media.glob("??/[0-9a-f]*"):
             _pin(path, folder)
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(held)
-
-
-def _locked(folder: Path) -> int:
-    """A descriptor that says, as long as this process lives, that the folder is in use; OSError when another has it."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise
-    return handle
-
-
-def _remove_left(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # it is in use, or gone
-        held = _locked(folder)
         shutil.rmtree(folder, ignore_errors=True)
         os.close(held)
 

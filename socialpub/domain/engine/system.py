@@ -49,7 +49,7 @@ class Queue:
 class Backups:
     """The schedule, and the last one that was made: each is looked through before it has its name."""
 
-    directory: str
+    directory: str  # or bucket, or both
     every_seconds: float
     keep: int
     newest_at: int | None
@@ -149,4 +149,6 @@ def _free_bytes(service: Service) -> int | None:
 
 def _backups(engine: Engine) -> Backups:
     asked, timed = engine.service.runtime.settings.backup, engine.keeper.backups
-    return Backups(asked.directory, asked.every, asked.keep, timed.newest(), timed.problem)
+    bucket = f"s3://{asked.s3_bucket}" if asked.s3_endpoint else ""
+    where = " and ".join(filter(None, (asked.directory, bucket)))
+    return Backups(where, asked.every, asked.keep, timed.newest(), timed.problem)

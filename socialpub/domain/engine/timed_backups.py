@@ -1,25 +1,29 @@
-"""Backups on a schedule, into a folder: made by a thread that gives way to everything else, the oldest removed.
+"""Backups on a schedule, into a folder or a bucket: made by a thread that gives way to everything else, the oldest
+removed.
 
 When the last one was made is what its name says, so a restart makes none too many and none too few.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 from socialpub.base import troubles
-from socialpub.domain.backups import taking
+from socialpub.base.bucket import BucketError
+from socialpub.base.config import ConfigError
+from socialpub.domain.backups import archive, taking
 from socialpub.domain.backups.archive import BackupError
+from socialpub.domain.backups.shelves import Folder, Store, name_at, shelves, thin_out
+from socialpub.domain.backups.spool import spool
 from socialpub.domain.core.service import Service
 from socialpub.store.locks import StartError
 
 log = logging.getLogger("socialpub.backups")
 
-NAME = "socialpub-%Y%m%dT%H%M%SZ.zip"
 AGAIN_SECONDS = 600.0  # after one that could not be made
 JOIN_SECONDS = 5.0
 
@@ -36,14 +40,16 @@ class TimedBackups:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._not_before = float("-inf")
-        self.problem = ""  # why the last one could not be made
+        self.problem = ""  # why the last one could not be made or sent, or what of it is not as it should be
+        self._flaws = ""  # of the last one that was made
+        self._sent: int | None = None  # when the newest in the bucket was made; None: it was not looked at yet
 
     def look(self) -> None:
         """Begin a backup, when one is due and none is under way."""
-        if not self._settings.directory or (self._thread and self._thread.is_alive()):
+        if self._thread and self._thread.is_alive():
             return
-        if self._service.runtime.clock.monotonic() >= self._not_before and self._is_due():
-            self._thread = threading.Thread(target=self._make, name="backup", daemon=True)
+        if self._service.runtime.clock.monotonic() >= self._not_before and (self._is_due() or self._is_to_send()):
+            self._thread = threading.Thread(target=self._run, name="backup", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
@@ -52,48 +58,76 @@ class TimedBackups:
         if self._thread is not None:
             self._thread.join(JOIN_SECONDS)
 
+    @property
+    def _folder(self) -> Folder | None:
+        return Folder(Path(self._settings.directory)) if self._settings.directory else None
+
     def newest(self) -> int | None:
-        """When the last one was made, of those that are there."""
-        return max((at for at, _ in self._made()), default=None) if self._settings.directory else None
+        """When the last one was made, of those in the folder, or in the bucket where there is no folder."""
+        if self._folder is None:
+            return self._sent
+        return max((each.made for each in self._folder.kept()), default=None)
 
     def _is_due(self) -> bool:
-        newest = self.newest()
+        """In the folder."""
+        return self._folder is not None and self._is_old(self.newest())
+
+    def _is_to_send(self) -> bool:
+        return bool(self._settings.s3_endpoint) and self._is_old(self._sent)
+
+    def _is_old(self, newest: int | None) -> bool:
         return newest is None or self._service.now_ms - newest >= self._settings.every * 1000
 
-    def _made(self) -> Iterator[tuple[int, Path]]:
-        """Those that are there: when each was made, in ms, and where it is."""
-        for path in Path(self._settings.directory).glob("socialpub-*.zip"):
-            try:
-                made = datetime.strptime(path.name, NAME).replace(tzinfo=UTC)
-            except ValueError:
-                continue  # somebody else's
-            yield int(made.timestamp() * 1000), path
-
-    def _make(self) -> None:
-        service, now_ms = self._service, self._service.now_ms
-        named = datetime.fromtimestamp(now_ms / 1000, UTC).strftime(NAME)
-        file = Path(self._settings.directory, named)
+    def _run(self) -> None:
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            made = taking.take(service.db, service.runtime.settings, file, now_ms, self._give_way, with_key=False)
+            self._keep_all()
         except _StoppedError:
             return
-        except (BackupError, StartError, OSError) as error:
-            self._not_before = service.runtime.clock.monotonic() + AGAIN_SECONDS
+        except (BackupError, BucketError, ConfigError, StartError, OSError) as error:
+            self._not_before = self._service.runtime.clock.monotonic() + AGAIN_SECONDS
             self.problem = troubles.why(error) or str(error)
             log.error("no backup could be made: %s", self.problem)
-            return
-        self.problem = "; ".join(made.problems)
+        else:
+            self.problem = self._flaws
+
+    def _keep_all(self) -> None:
+        if self._folder and self._is_due():
+            self._make(self._folder.directory)
+        for shelf in shelves(self._settings):
+            if isinstance(shelf, Store) and self._is_to_send():
+                self._send(shelf)
+            for name in thin_out(shelf, self._settings.keep):
+                log.info("backup %s was removed: there are %d newer ones", shelf.where(name), self._settings.keep)
+
+    def _make(self, directory: Path) -> Path:
+        service, now_ms = self._service, self._service.now_ms
+        file = directory / name_at(now_ms)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        made = taking.take(service.db, service.runtime.settings, file, now_ms, self._give_way, with_key=False)
+        self._flaws = "; ".join(made.problems)
         log.info("backup %s: %d bytes, %d files of media", made.file, made.size, made.manifest.media_files)
         for problem in made.problems:
             log.error("backup %s: %s", made.file, problem)
-        self._thin_out()
+        return file
+
+    def _send(self, store: Store) -> None:
+        """Unless there is a new one in the bucket: the newest of the folder, or one that is made for it."""
+        self._sent = max((each.made for each in store.kept()), default=None)
+        if not self._is_to_send():
+            return
+        with self._newest() as file:
+            store.bucket.put(file, file.name, archive.counted("sending", file.stat().st_size, self._give_way))
+        self._sent = max(each.made for each in store.kept())
+        log.info("backup %s is in the bucket", store.where(file.name))
+
+    @contextlib.contextmanager
+    def _newest(self) -> Iterator[Path]:
+        if self._folder:
+            yield self._folder.directory / self._folder.kept()[0].name
+            return
+        with spool(self._service.runtime.settings.data_dir) as folder:
+            yield self._make(folder)
 
     def _give_way(self, what: str, done: int, total: int) -> None:
         if self._stopping.is_set():
             raise _StoppedError
-
-    def _thin_out(self) -> None:
-        for _, path in sorted(self._made(), reverse=True)[self._settings.keep :]:
-            path.unlink(missing_ok=True)
-            log.info("backup %s was removed: there are %d newer ones", path, self._settings.keep)

@@ -1,0 +1,91 @@
+"""Where the server's own backups are: a folder, a bucket, or both. When each was made is what its name says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from socialpub.base.bucket import Bucket
+from socialpub.base.config import Backup
+
+NAME = "socialpub-%Y%m%dT%H%M%SZ.zip"
+
+
+@dataclass(frozen=True, order=True)
+class Kept:
+    """A backup on a shelf. `made`: when, in ms."""
+
+    made: int
+    name: str
+    size: int
+
+
+class Folder:
+    """Backups in a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def kept(self) -> list[Kept]:
+        """Those that are there, the newest first; what somebody else put there is not looked at."""
+        return _sorted((path.name, path.stat().st_size) for path in self.directory.glob("socialpub-*.zip"))
+
+    def remove(self, name: str) -> None:
+        (self.directory / name).unlink(missing_ok=True)
+
+    def where(self, name: str) -> str:
+        return str(self.directory / name)
+
+
+class Store:
+    """Backups in a bucket. BucketError for whatever goes wrong."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self.bucket = bucket
+
+    def kept(self) -> list[Kept]:
+        """As `Folder`."""
+        return _sorted((each.name, each.size) for each in self.bucket.listed())
+
+    def remove(self, name: str) -> None:
+        self.bucket.remove(name)
+
+    def where(self, name: str) -> str:
+        return self.bucket.where(name)
+
+
+def shelves(settings: Backup) -> list[Folder | Store]:
+    """Those that the settings name."""
+    named: list[Folder | Store] = []
+    if settings.directory:
+        named.append(Folder(Path(settings.directory)))
+    if settings.s3_endpoint:
+        named.append(Store(Bucket(settings)))
+    return named
+
+
+def name_at(now_ms: int) -> str:
+    """The name of a backup that is made now."""
+    return datetime.fromtimestamp(now_ms / 1000, UTC).strftime(NAME)
+
+
+def thin_out(shelf: Folder | Store, most: int) -> list[str]:
+    """Remove all but the newest; the names of those that went."""
+    old = [each.name for each in shelf.kept()[most:]]
+    for name in old:
+        shelf.remove(name)
+    return old
+
+
+def _sorted(found: Iterable[tuple[str, int]]) -> list[Kept]:
+    named = ((_made(name), name, size) for name, size in found)
+    return sorted((Kept(made, name, size) for made, name, size in named if made is not None), reverse=True)
+
+
+def _made(name: str) -> int | None:
+    try:
+        return int(datetime.strptime(name, NAME).replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        return None  # somebody else's

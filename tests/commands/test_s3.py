@@ -1,0 +1,245 @@
+"""Backups in a bucket: sent, listed, verified, restored, thinned out; and what goes wrong, in words."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from socialpub.base import bucket
+from socialpub.base.bucket import Bucket, BucketError
+from socialpub.base.config import Backup, ConfigError, Settings
+from socialpub.base.net import listen
+from tests.commands.conftest import Ended, execute
+from tests.commands.test_backup import _post as later
+from tests.commands.test_backup import _upload as upload
+from tests.kit import Person, Server
+from tests.s3 import SECRET, Store, a_store
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with a_store() as running:
+        yield running
+
+
+def of(store: Store, **more: Any) -> Bucket:
+    return Bucket(Backup(**store.settings(**more)))
+
+
+def named(store: Store, **more: Any) -> dict[str, str]:
+    """The settings of the bucket as the environment has them."""
+    return {f"SOCIALPUB_BACKUP__{name.upper()}": str(value) for name, value in store.settings(**more).items()}
+
+
+@pytest.fixture
+def command(server: Server, store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+    """A command with the settings of the bucket, beside the server."""
+    for name, value in named(store, s3_prefix="ours").items():
+        monkeypatch.setenv(name, value)
+
+    def run(*words: str, database: Path = server.home / "socialpub.db") -> Ended:
+        return execute(*words, "--json", "--database", str(database), cwd=server.home)
+
+    return run
+
+
+# --- Commands --------------------------------------------------------------------------------------------------------
+
+
+def test_a_backup_goes_there_and_comes_back(
+    server: Server, alice: Person, store: Store, command: Callable[..., Ended], tmp_path: Path
+) -> None:
+    post = later(server, alice, upload(alice))
+    made = command("backup", "s3:mine.zip")
+    assert (made.code, made.json["file"], made.json["ok"]) == (0, "s3://backups/ours/mine.zip", True), made.err
+    assert list(store.objects["backups"]) == ["ours/mine.zip"]
+    assert len(store.objects["backups"]["ours/mine.zip"]) == made.json["bytes"]
+    found = command("verify", "s3:mine.zip")
+    assert (found.code, found.json["sha256"]) == (0, made.json["sha256"])
+    elsewhere = tmp_path / "elsewhere"
+    restored = command("restore", "s3:mine.zip", database=elsewhere / "socialpub.db")
+    assert (restored.code, restored.json["paused"], restored.json["mediaFiles"]) == (0, "restored", 1)
+    for home in (server.home, elsewhere):
+        assert not list(home.glob(".s3-*"))
+    server.stop()
+    shutil.copy(server.home / "master.key", elsewhere)
+    server.home = elsewhere
+    server.start()
+    assert [row["id"] for row in server.rows()] == [post]
+
+
+def test_the_servers_own_are_listed_with_where_they_are(store: Store, command: Callable[..., Ended]) -> None:
+    for name in ("socialpub-20261121T000000Z.zip", "socialpub-20261122T000000Z.zip", "somebody-elses.txt"):
+        store.objects["backups"][f"ours/{name}"] = b"12345"
+    listed = command("backups").json
+    assert [row["file"] for row in listed] == [
+        "s3://backups/ours/socialpub-20261122T000000Z.zip",
+        "s3://backups/ours/socialpub-20261121T000000Z.zip",
+    ]
+    assert listed[0] | {"file": ""} == {"madeAt": "2026-11-22T00:00:00.000Z", "bytes": 5, "file": ""}
+
+
+def test_without_a_bucket_in_the_settings_there_is_none(server: Server) -> None:
+    for words in (("backup", "s3:a.zip"), ("verify", "s3:a.zip"), ("backups",)):
+        ended = execute(*words, "--database", str(server.home / "socialpub.db"), cwd=server.home)
+        assert (ended.code, "backup.s3_endpoint" in ended.err) == (3, True), ended.err
+
+
+# --- Bounds ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_large_file_goes_in_parts_and_comes_back_whole(store: Store, tmp_path: Path) -> None:
+    content = os.urandom(bucket.PART * 2 + 17)
+    file = tmp_path / "large"
+    file.write_bytes(content)
+    seen: list[int] = []
+    of(store).put(file, "large", seen.append)
+    assert store.objects["backups"] == {"large": content}
+    assert sum(seen) == len(content)
+    assert sum("partNumber" in path for _, path in store.calls) == 3
+    with (tmp_path / "back").open("wb") as into:
+        of(store).get("large", into, seen.append)
+    assert (tmp_path / "back").read_bytes() == content
+
+
+def test_an_upload_that_is_given_up_leaves_nothing_there(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(bytes(bucket.PART * 2))
+
+    def stop(count: int) -> None:
+        if store.parts.get("u1"):
+            raise KeyError("the server stops")
+
+    with pytest.raises(KeyError):
+        of(store).put(file, "large", stop)
+    assert (store.objects["backups"], store.parts) == ({}, {})
+
+
+# --- Failures, in words ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"s3_bucket": "nowhere"}, "s3://nowhere/a.zip: there is no such bucket."),
+        ({"s3_secret_key": "another"}, "backup.s3_secret_key is not the one of backup.s3_access_key."),
+        ({"s3_access_key": "another"}, "the store does not know backup.s3_access_key."),
+        ({"s3_region": "elsewhere"}, "the bucket is in another region: see backup.s3_region."),
+        ({}, "s3://backups/a.zip: there is no such backup in the bucket."),
+    ],
+)
+def test_what_the_store_refuses_is_said_in_words(store: Store, tmp_path: Path, more: Any, says: str) -> None:
+    with (tmp_path / "into").open("wb") as into, pytest.raises(BucketError) as caught:
+        of(store, **more).get("a.zip", into, lambda count: None)
+    assert says in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ((403, "AccessDenied"), "the key may not do that in this bucket."),
+        ((403, "RequestTimeTooSkewed"), "this machine's clock is wrong."),
+        ((400, "SomethingElse"), "SomethingElse: no."),
+    ],
+)
+def test_other_refusals_too(store: Store, wrong: tuple[int, str], says: str) -> None:
+    store.wrong = wrong
+    with pytest.raises(BucketError) as caught:
+        of(store).listed()
+    assert says in str(caught.value)
+
+
+def test_a_store_that_is_not_there(tmp_path: Path) -> None:
+    with listen("127.0.0.1", 0) as nobody:
+        port = nobody.getsockname()[1]
+    gone = Backup(s3_endpoint=f"http://127.0.0.1:{port}", s3_bucket="bbb", s3_access_key="a", s3_secret_key="s")
+    with pytest.raises(BucketError, match=f"http://127.0.0.1:{port} cannot be reached"):
+        Bucket(gone).listed()
+
+
+def test_half_the_settings_are_refused_and_the_secret_is_never_shown(store: Store) -> None:
+    with pytest.raises(ValueError, match="s3_endpoint also needs s3_bucket, s3_access_key, s3_secret_key"):
+        Backup(s3_endpoint="https://s3.example.com")
+    assert SECRET not in repr(Settings(backup=store.settings()))
+
+
+def test_without_the_package_a_server_with_a_bucket_does_not_start(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "minio", None)
+    with pytest.raises(ConfigError, match='pip install "socialpub\\[s3\\]"'):
+        bucket.check(Backup(**store.settings()))
+    bucket.check(Backup())
+
+
+# --- By itself -------------------------------------------------------------------------------------------------------
+
+
+def look(server: Server) -> None:
+    """One look of the keeper, to its end."""
+    backups = server.engine.keeper.backups
+    backups.look()
+    if backups._thread is not None:
+        backups._thread.join(30)
+
+
+def test_a_backup_a_day_goes_there_and_the_oldest_are_removed(make_server: Callable[..., Server], store: Store) -> None:
+    server = make_server(backup=store.settings(every=DAY, keep=2))
+    store.objects["backups"]["mine.zip"] = b"mine"
+    look(server)
+    (first,) = set(store.objects["backups"]) - {"mine.zip"}
+    look(server)
+    assert len(store.objects["backups"]) == 2
+    server.restart()
+    look(server)
+    assert len(store.objects["backups"]) == 2
+    for _ in range(2):
+        server.clock.skip(DAY)
+        look(server)
+    kept = set(store.objects["backups"])
+    assert (len(kept), first in kept, "mine.zip" in kept) == (3, False, True)
+    assert not list(server.home.glob(".s3-*"))
+
+
+def test_with_a_folder_the_bucket_gets_the_same_file(
+    make_server: Callable[..., Server], store: Store, tmp_path: Path
+) -> None:
+    server = make_server(backup=store.settings(every=DAY, keep=2, directory=str(tmp_path / "backups")))
+    look(server)
+    (file,) = (tmp_path / "backups").iterdir()
+    assert store.objects["backups"] == {file.name: file.read_bytes()}
+
+
+def test_a_store_that_refuses_is_told_and_asked_again_and_the_folder_has_its_backup(
+    make_server: Callable[..., Server], store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = make_server(backup=store.settings(every=DAY, directory=str(tmp_path / "backups")))
+    store.wrong = (403, "AccessDenied")
+    look(server)
+    assert "no backup could be made: s3://backups/: the key may not do that in this bucket." in caplog.text
+    (file,) = (tmp_path / "backups").iterdir()
+    store.wrong, calls = None, len(store.calls)
+    look(server)
+    assert len(store.calls) == calls
+    server.clock.skip(600)
+    look(server)
+    assert list(store.objects["backups"]) == [file.name]
+
+
+def test_no_signature_and_no_secret_stands_in_the_log(
+    make_server: Callable[..., Server], store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    look(make_server(backup=store.settings(every=DAY)))
+    assert SECRET not in caplog.text
+    assert "Signature=" not in json.dumps(caplog.messages)
