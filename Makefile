@@ -5,6 +5,7 @@
 #   make test        the tests, a few minutes, no network
 #   make test-slow   kill and soak tests, the built wheel, a ninth platform
 #   make test-browser  pages in chromium
+#   make screenshots  pictures of every page, in screenshots/ (ARGS="FOLDER" for another; ARGS="--readme" for the README's)
 #   make lint        ruff, mypy, import rules, the example settings
 #   make fix         what can be put right by machine
 #   make audit       the locked packages against the database of known vulnerabilities (needs the package registry, or
@@ -19,7 +20,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo serve test test-slow test-browser lint fix audit bench binary lock
+.PHONY: demo serve test test-slow test-browser screenshots lint fix audit bench binary lock
 
 demo: $(READY)
 	$(BIN)/python -m socialpub demo $(ARGS)
@@ -36,6 +37,9 @@ test-slow: $(READY)
 # Needs Debian's chromium.
 test-browser: $(READY)
 	$(BIN)/python -m pytest -rs -m browser $(ARGS)
+
+screenshots: $(READY)
+	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

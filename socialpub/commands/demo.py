@@ -79,15 +79,15 @@ def demo(options: Options) -> dict[str, Any] | None:
     with _folder(options) as folder, simulator_server.SimulatorThread(clock) as lab:
         options.database = str(folder / "socialpub.db")
         options.data_dir = str(folder)
-        sock, settings = bind(_settings(options, lab, options.port))
+        sock, bound = bind(settings(options, lab, options.port))
         if options.once or options.json:
-            service = _start(settings)
-            shown = _furnish(service, lab)
+            service = start(bound)
+            shown = furnish(service, lab)
         else:
-            shown = live(_settings(options, lab, 0), lab, clock) | {"url": settings.base_url}
-            service = _start(settings)
+            shown = live(settings(options, lab, 0), lab, clock) | {"url": bound.base_url}
+            service = start(bound)
         if options.once:
-            with _served(service, sock):
+            with served(service, sock):
                 batch = _publish_once(shown)
             options.exit_code = 0 if batch.get("status") == "published" else 1
             return batch
@@ -96,27 +96,29 @@ def demo(options: Options) -> dict[str, Any] | None:
         return None
 
 
-def _start(settings: Settings, clock: Clock | None = None) -> Service:
-    return start_service(settings, Host(), clock)  # a host which leaves nothing outside its folder
+def start(settings: Settings, clock: Clock | None = None) -> Service:
+    """A service that leaves nothing outside its folder."""
+    return start_service(settings, Host(), clock)
 
 
 @contextlib.contextmanager
-def _served(service: Service, sock: socket.socket) -> Iterator[None]:
+def served(service: Service, sock: socket.socket) -> Iterator[None]:
+    """The service at work while the block runs; closed at its end."""
     engine = Engine(service)
     with in_thread(both(engine, running(build_app(service, engine), sock))):
         yield
 
 
-def live(settings: Settings, lab: simulator_server.SimulatorThread, clock: EarlierClock) -> dict[str, Any]:
-    """A database with days behind it, and what `_furnish` says of it. What happened in them is no news for the log."""
-    sock, settings = bind(settings)
+def live(wanted: Settings, lab: simulator_server.SimulatorThread, clock: EarlierClock) -> dict[str, Any]:
+    """A database with days behind it, and what `furnish` says of it. What happened in them is no news for the log."""
+    sock, bound = bind(wanted)
     logging.disable(logging.CRITICAL)
     try:
         clock.begin()
-        service = _start(settings, clock)
-        shown = _furnish(service, lab)
+        service = start(bound, clock)
+        shown = furnish(service, lab)
         bakery = _open_bakery(service, lab, shown)
-        with sock, _served(service, sock):
+        with sock, served(service, sock):
             Lived(service, lab.lab, lab.url, clock, shown["key"], bakery).live()
     finally:
         logging.disable(logging.NOTSET)
@@ -140,7 +142,8 @@ def _folder(options: Options) -> Iterator[Path]:
     yield folder
 
 
-def _settings(options: Options, lab: simulator_server.SimulatorThread, port: int | None) -> Settings:
+def settings(options: Options, lab: simulator_server.SimulatorThread, port: int | None) -> Settings:
+    """Those of a server on this simulator."""
     app = {"enabled": True, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
     sites = {name: {"api_base": lab.origin(name), **app} for name in platforms.CONNECTORS}
     return settings_of(
@@ -151,7 +154,7 @@ def _settings(options: Options, lab: simulator_server.SimulatorThread, port: int
     )
 
 
-def _furnish(service: Service, lab: simulator_server.SimulatorThread) -> dict[str, Any]:
+def furnish(service: Service, lab: simulator_server.SimulatorThread) -> dict[str, Any]:
     """An organization, a key and one connected account for each platform: `{url, login, key, accounts}`.
 
     The key is bound to the accounts' profile, so that a platform's name says which account. Who connects more of them
@@ -174,10 +177,11 @@ def _furnish(service: Service, lab: simulator_server.SimulatorThread) -> dict[st
 
 def _connect(who: Actor, lab: simulator_server.SimulatorThread, name: str, profile: str) -> Body:
     made = lab.lab.add_account(name, handle="demo.test", displayName="Café Nord")
-    return _keep(who, name, profile, _credentials(who.service, name, made))
+    return keep(who, name, profile, credentials(who.service, name, made))
 
 
-def _keep(who: Actor, name: str, profile: str, found: tuple[Identity, Tokens]) -> Body:
+def keep(who: Actor, name: str, profile: str, found: tuple[Identity, Tokens]) -> Body:
+    """An account that was found, connected."""
     return act.do_now(who, connect.store, name, Offer(profile, (Connected(*found),)))
 
 
@@ -188,16 +192,18 @@ def _open_bakery(service: Service, lab: simulator_server.SimulatorThread, shown:
     profile = str(act.do_now(here, profiles.create, ProfileRequest(name="Bakery"))["id"])
     for number, second in enumerate(BAKERY):
         made = lab.lab.add_account(second.platform, handle=f"nord-bakery-{number}.test", displayName=second.name)
-        identity, tokens = _credentials(service, second.platform, made)
+        identity, tokens = credentials(service, second.platform, made)
         if second.ends == "soon":
             tokens = replace(tokens, refresh=None, expires_at_ms=service.now_ms + ENDS_MS)
-        _keep(here, second.platform, profile, (identity, tokens))
+        keep(here, second.platform, profile, (identity, tokens))
         if second.ends == "revoked":
             lab.lab.end_tokens(second.platform, identity.platform_account_id, refresh=True)
+    act.do_now(here, users.create, "mira@example.com", "member", users.hashed(service.runtime.entropy(8).hex()))
     return str(act.do_now(here, keys.mint, KeyRequest(name="The bakery's website", profileId=profile))["key"])
 
 
-def _credentials(service: Service, name: str, made: dict[str, Any]) -> tuple[Identity, Tokens]:
+def credentials(service: Service, name: str, made: dict[str, Any]) -> tuple[Identity, Tokens]:
+    """Who an account of the simulator is, with its tokens."""
     if "appPassword" in made:
         return accounts.login(service, name, {"handle": made["handle"], "password": made["appPassword"]})
     identity = Identity(made["platformAccountId"], made["displayName"], made.get("extra", {}))

@@ -65,6 +65,10 @@ class Lived:
 
     def live(self) -> None:
         """Everything of the story, in its order, up to now."""
+        with self._client:
+            self._live()
+
+    def _live(self) -> None:
         self.lab.configure(processing_ms=0)  # only where a scene says so is a platform long about something
         now = SystemClock().now_ms()
         for picture in PICTURES:

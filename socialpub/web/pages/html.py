@@ -30,7 +30,8 @@ NOBODY: dict[str, Any] = {
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Jinja's, with what templates are given."""
     environment = Environment(
         loader=FileSystemLoader(shipped("templates")),
         autoescape=True,
@@ -39,14 +40,14 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"inline": inline, "prose": prose, "when": times.when, "ago": times.ago, "zip": pairs}
-    environment.filters |= {"sized": sized, "length_of_time": times.length}
+    environment.filters |= {"sized": sized, "length_of_time": times.length, "told": times.told}
     environment.globals |= NOBODY | {"version": __version__}
     return environment
 
 
 def render(template: str, **values: Any) -> str:
     """The page of a template."""
-    return _environment().get_template(template).render(**values)
+    return environment().get_template(template).render(**values)
 
 
 def page(template: str, status: int = 200, cookies: tuple[str, ...] = (), **values: Any) -> Reply:
@@ -69,9 +70,9 @@ def sized(count: int) -> str:
 
 def source(template: str) -> str:
     """A template's text as it stands."""
-    environment = _environment()
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, template)[0]
+    ours = environment()
+    assert ours.loader is not None
+    return ours.loader.get_source(ours, template)[0]
 
 
 def inline(text: str) -> Markup:

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from socialpub.web.pages import inside, times
+from socialpub.web.pages import html, inside, times
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import UNKNOWN_ID, Api, Person, Server
 from tests.web.test_docs import Page
@@ -135,6 +135,14 @@ def test_an_instant_is_told_on_the_clock_of_the_reader_with_its_zone(zone: str, 
 )
 def test_how_far_away_an_instant_is(seconds: int, words: str) -> None:
     assert times.distance(1_000_000_000_000, 1_000_000_000_000 + seconds * 1000) == words
+
+
+def test_an_instant_within_words_is_told_in_the_zone_of_whoever_reads_and_the_words_stay_text() -> None:
+    words = "Sent at 2026-11-21T09:30:00.012Z <b>&"
+    shown = html.environment().from_string("{{ words | told }}")
+    page = shown.render(words=words, zone="Europe/Berlin")
+    assert page.startswith('Sent at <time datetime="2026-11-21T09:30:00Z"')
+    assert page.endswith("Sat 21 Nov 2026, 10:30 CET</time> &lt;b&gt;&amp;")
 
 
 def test_times_are_in_the_zone_that_was_chosen_else_in_that_of_the_browser(browser: Api) -> None:

@@ -1,0 +1,238 @@
+"""`make screenshots`: every page of the route table, in every state of a server, light and dark, wide and on a phone.
+
+A page without a placeholder has its picture as soon as it has its line in the table; one with a placeholder that is not
+in `PARTS` yet makes `tests/test_screenshots.py` fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from socialpub.base.runtime import iso
+from socialpub.store.models import Account, ApiKey, Media, Post, Profile, User, WebhookDelivery, WebhookEndpoint
+from socialpub.web.app import ROUTES
+from tests.browser import worlds
+from tests.browser.chromium import Tab, chromium
+from tests.browser.worlds import World
+
+ROOT = Path(__file__).parents[2]
+WIDTHS = (1280, 390)
+TALL = 10_000
+README = {
+    "overview": ("/", 1280, False),
+    "calendar": ("/calendar", 1280, False),
+    "post": ("/posts/{unknown}", 390, True),
+}
+"""The three that the README shows: their addresses, how wide, and whether in the dark."""
+
+NO_PICTURE = {
+    "/overview/now": "a part of /",
+    "/connect/<platform:str>/callback": "platforms send browsers there; `test_connecting.py` looks at what comes of it",
+    "/connect/<platform:str>/done": "seen once after connecting; `test_connecting.py` looks at it",
+    "/overview/cancel": "its account stands in the query: in `QUERIES`",
+    "/static/<name:str>": "no page",
+    "/media/<media_id:str>/<name:str>": "no page",
+    "/healthz": "for programs",
+    "/readyz": "for programs",
+    "/metrics": "for programs",
+    "/openapi.json": "for programs",
+    "/oauth/client-metadata.json": "for programs",
+    "/oauth/jwks.json": "for programs",
+}
+QUERIES = ("/overview/cancel?account={revoked}", "/posts?status=failed", "/posts?q=nothing+has+this")
+LAST_PARTS = {"cancel": "queued", "settle": "unknown"}  # what a post has to be for this page
+
+
+def _ids(table: Any, **wanted: object) -> Callable[[World], str | None]:
+    """The newest row of a table that has these values."""
+
+    def find(world: World) -> str | None:
+        query = table.select(table.id)
+        for name, value in wanted.items():
+            query = query.where(getattr(table, name) == value)
+        found = world.service.read(lambda: query.order_by(table.id.desc()).limit(1).tuples().first()).result()
+        return None if found is None else str(found[0])
+
+    return find
+
+
+def _unknown(world: World) -> str | None:
+    query = Post.select(Post.id).where(Post.error.contains("publish.outcome_unknown")).limit(1)
+    found = world.service.read(lambda: query.tuples().first()).result()
+    return None if found is None else str(found[0])
+
+
+def _always(value: str) -> Callable[[World], str | None]:
+    return lambda world: value
+
+
+def _today(length: int) -> Callable[[World], str | None]:
+    return lambda world: iso(world.service.now_ms)[:length]
+
+
+PARTS: Mapping[str, Mapping[str, Callable[[World], str | None]]] = {
+    "post_id": {
+        **{status: _ids(Post, status=status) for status in ("published", "queued", "publishing", "failed", "rejected")},
+        "canceled": _ids(Post, status="canceled"),
+        "unknown": _unknown,
+    },
+    "account_id": {"active": _ids(Account, status="active"), "revoked": _ids(Account, status="revoked")},
+    "endpoint_id": {"endpoint": _ids(WebhookEndpoint)},
+    "delivery_id": {status: _ids(WebhookDelivery, status=status) for status in ("succeeded", "pending", "failed")},
+    "media_id": {"media": _ids(Media)},
+    "key_id": {"key": _ids(ApiKey)},
+    "profile_id": {"profile": _ids(Profile)},
+    "member_id": {"member": _ids(User)},
+    "platform": {name: _always(name) for name in ("bluesky", "facebook", "tiktok")},  # by a form, by consent, off
+    "month": {"month": _today(7)},
+    "day": {"week": _today(10)},
+    "code": {"code": _always("platform_rejected")},
+    "rule": {"rule": _always("publish.outcome_unknown")},
+    "token": {"invitation": lambda world: world.invitation},
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """An address, and the name of its picture."""
+
+    name: str
+    address: str
+    is_open: bool = False
+
+
+def pages() -> list[str]:
+    """The paths of the table that show a page."""
+    shown = {route.path for route in ROUTES if route.method == "GET" and not route.path.startswith("/v1/")}
+    return sorted(shown - NO_PICTURE.keys())
+
+
+def placeholders(path: str) -> list[str]:
+    return re.findall(r"<(\w+):\w+>", path)
+
+
+def views(world: World, *, reference: bool = False) -> Iterator[View]:
+    """Every page of a world, once for each kind of thing that its address may name there. `reference`: that too."""
+    for path in pages():
+        if path.startswith("/docs") and not reference:
+            continue
+        found = placeholders(path)
+        if path.startswith("/setup/"):
+            continue  # nobody may have signed up: `take_all` has a world for it
+        if not found:
+            yield View(_named(path), path, is_open=path == "/login")
+            continue
+        (part,) = found
+        wanted = PARTS[part]
+        if part == "post_id" and (only := LAST_PARTS.get(path.rpartition("/")[2])):
+            wanted = {only: wanted[only]}
+        for label, find in wanted.items():
+            if (value := find(world)) is not None:
+                address = re.sub(r"<\w+:\w+>", value, path)
+                yield View(_named(f"{re.sub('<.*?>', '', path)}-{label}"), address, is_open=part == "token")
+    yield from _queried(world)
+    yield View("not-found", "/nowhere")
+
+
+def _queried(world: World) -> Iterator[View]:
+    for address in QUERIES:
+        if (filled := _filled(world, address)) is not None:
+            yield View(_named(re.sub(r"=.*", "", address)), filled)
+
+
+def _filled(world: World, address: str) -> str | None:
+    """The address with `{revoked}` and the like as ids of this world."""
+    known = {**PARTS["post_id"], **PARTS["account_id"]}
+    for label in re.findall(r"\{(\w+)\}", address):
+        if (value := known[label](world)) is None:
+            return None
+        address = address.replace(f"{{{label}}}", value)
+    return address
+
+
+def _named(text: str) -> str:
+    return re.sub(r"\W+", "-", text).strip("-") or "overview"
+
+
+# --- Taking them -------------------------------------------------------------------------------------------------
+
+
+def sign_in(tab: Tab, world: World) -> None:
+    """As the world's owner."""
+    tab.show(f"{world.url}/login", width=1280)
+    tab.fill(**world.login)
+    tab.click("main form button")
+
+
+def take(tab: Tab, world: World, views: Iterable[View], into: Path) -> None:
+    """The pictures of these pages; those that somebody who is signed in does not see are taken last."""
+    into.mkdir(parents=True, exist_ok=True)
+    if world.login:
+        sign_in(tab, world)
+    for view in sorted(views, key=lambda view: view.is_open):
+        if view.is_open:
+            tab.page.context.clear_cookies()
+        for width in WIDTHS:
+            tab.show(f"{world.url}{view.address}", width=width)
+            for dark in (False, True):
+                tab.look(width=width, dark=dark)
+                tab.page.wait_for_load_state("networkidle")
+                _picture(tab, into / f"{view.name}-{width}-{'dark' if dark else 'light'}.png")
+    tab.page.context.clear_cookies()
+
+
+def _picture(tab: Tab, file: Path) -> None:
+    """The whole page, or its beginning where it is a book."""
+    tall = tab.ask("document.documentElement.scrollHeight") > TALL
+    tab.page.screenshot(path=file, full_page=not tall)
+
+
+def take_all(tab: Tab, folder: Path) -> None:
+    """Every page in every state."""
+    with worlds.fresh() as world:
+        take(tab, world, [View("setup", f"/setup/{world.invitation}", is_open=True)], folder / "empty")
+    with worlds.empty() as world:
+        take(tab, world, views(world, reference=True), folder / "empty")
+    with worlds.full() as world:
+        take(tab, world, views(world), folder / "full")
+        world.pause()
+        named = ("/", "/posts", "/calendar", "/compose", "/settings/system")
+        take(tab, world, [View(_named(address), address) for address in named], folder / "paused")
+    with worlds.long() as world:
+        take(tab, world, views(world), folder / "long")
+
+
+def take_readme(tab: Tab, folder: Path) -> None:
+    """The README's three, small: what is seen first, in as many colours as it needs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with worlds.full() as world:
+        sign_in(tab, world)
+        for name, (address, width, dark) in README.items():
+            tab.show(f"{world.url}{_filled(world, address)}", width=width, dark=dark)
+            tab.page.wait_for_load_state("networkidle")
+            seen = Image.open(io.BytesIO(tab.page.screenshot())).convert("RGB")
+            seen.quantize(128, dither=Image.Dither.NONE).save(folder / f"{name}.png", optimize=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Pictures of every page.")
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("screenshots"))
+    parser.add_argument("--readme", action="store_true", help="only the README's, in docs/pictures")
+    options = parser.parse_args()
+    with chromium() as tab:
+        if options.readme:
+            take_readme(tab, ROOT / "docs" / "pictures")
+        else:
+            take_all(tab, options.folder)
+
+
+if __name__ == "__main__":
+    main()

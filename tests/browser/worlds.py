@@ -1,0 +1,186 @@
+"""Servers to be looked at in every state: empty, lived in, and full of words that do not break."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from socialpub.base.runtime import iso
+from socialpub.commands import demo
+from socialpub.commands.lived import EarlierClock
+from socialpub.commands.parts import Options
+from socialpub.commands.serve import bind
+from socialpub.domain import act
+from socialpub.domain.core import instance
+from socialpub.domain.core.service import Service
+from socialpub.domain.people import keys, profiles, users
+from socialpub.domain.people.actor import operator
+from socialpub.domain.shapes.keys import KeyRequest
+from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
+from socialpub.simulator.server import SimulatorThread
+
+LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class World:
+    """A running server, and how its owner signs in. `invitation` is a link that nobody has used."""
+
+    url: str
+    service: Service
+    lab: SimulatorThread
+    login: dict[str, str]
+    key: str
+    invitation: str
+
+    def pause(self) -> None:
+        """The clock is in doubt, and no platform answers that could tell; whoever looks may end it."""
+        self.lab.lab.faults.add([{"fault": "reset_before"}])
+        self.service.write(lambda tx: instance.pause(self.service, tx, instance.CLOCK)).result()
+
+
+def fresh() -> contextlib.AbstractContextManager[World]:
+    """Nobody has signed up yet; the link that makes the first owner is the invitation."""
+    return _beside(_fresh)
+
+
+def empty() -> contextlib.AbstractContextManager[World]:
+    """An owner has just signed up."""
+    return _beside(_empty)
+
+
+def full() -> contextlib.AbstractContextManager[World]:
+    """The demo: posts in every state, accounts that expire and are lost."""
+    return _beside(_full)
+
+
+def long() -> contextlib.AbstractContextManager[World]:
+    """Every name and every text that people or platforms choose is one very long word."""
+    return _beside(_long)
+
+
+@contextlib.contextmanager
+def _beside(open_: Callable[[Path], contextlib.AbstractContextManager[World]]) -> Iterator[World]:
+    """A world made in a thread of its own: the browser's thread has a loop that runs already."""
+    with tempfile.TemporaryDirectory() as home, ThreadPoolExecutor(1, "world") as thread:
+        opened = open_(Path(home))
+        world = thread.submit(opened.__enter__).result()
+        try:
+            yield world
+        finally:
+            thread.submit(opened.__exit__, None, None, None).result()
+
+
+@contextlib.contextmanager
+def _fresh(folder: Path) -> Iterator[World]:
+    with _on(folder) as (options, lab, _):
+        sock, settings = bind(demo.settings(options, lab, 0))
+        service = demo.start(settings)
+        with demo.served(service, sock):
+            token = users.offer_setup(service)
+            assert token is not None
+            yield World(service.base_url, service, lab, {}, "", token)
+
+
+@contextlib.contextmanager
+def _empty(folder: Path) -> Iterator[World]:
+    with _on(folder) as (options, lab, _), _running(options, lab, {}) as world:
+        yield world
+
+
+@contextlib.contextmanager
+def _full(folder: Path) -> Iterator[World]:
+    with _on(folder) as (options, lab, clock):
+        shown = demo.live(demo.settings(options, lab, 0), lab, clock)
+        with _running(options, lab, shown) as world:
+            yield world
+
+
+@contextlib.contextmanager
+def _long(folder: Path) -> Iterator[World]:
+    with _empty(folder) as world:
+        _fill(world)
+        yield world
+
+
+@contextlib.contextmanager
+def _on(folder: Path) -> Iterator[tuple[Options, SimulatorThread, EarlierClock]]:
+    clock = EarlierClock()
+    with SimulatorThread(clock) as lab:
+        database = str(folder / "socialpub.db")
+        yield Options(database=database, data_dir=str(folder), config=None, port=0), lab, clock
+
+
+@contextlib.contextmanager
+def _running(options: Options, lab: SimulatorThread, shown: dict[str, Any]) -> Iterator[World]:
+    sock, settings = bind(demo.settings(options, lab, 0))
+    service = demo.start(settings)
+    shown = shown or _owner(service)
+    with demo.served(service, sock):
+        invitation = _invited(service.base_url, shown["login"])
+        yield World(service.base_url, service, lab, shown["login"], shown["key"], invitation)
+
+
+def _invited(url: str, login: dict[str, str]) -> str:
+    """The token of an invitation that the owner has made."""
+    with httpx.Client(base_url=url, follow_redirects=True, trust_env=False, verify=False) as browser:
+
+        def send(path: str, **fields: str) -> str:
+            token = re.search(r'name="csrf_token" value="([^"]*)"', browser.get(path).text)
+            assert token is not None
+            answer = browser.post(path, data={"csrf_token": token[1], **fields}, headers={"Origin": url})
+            return answer.raise_for_status().text
+
+        send("/login", **login)
+        found = re.search(r"/invited/([\w-]+)", send("/settings/members", email="jonas@example.com", role="admin"))
+        assert found is not None
+        return found[1]
+
+
+def _organization(service: Service) -> str:
+    return str(service.read(lambda: profiles.list_organizations()[0]["id"]).result())
+
+
+def _owner(service: Service) -> dict[str, Any]:
+    login = {"email": "owner@example.com", "password": "correct horse battery"}
+    made = act.do_now(operator(service, "test"), profiles.create_organization, OrganizationRequest(name="Bakery"))
+    here = operator(service, "test").within(str(made["id"]))
+    act.do_now(here, users.create, login["email"], "owner", users.hashed(login["password"]))
+    return {"login": login, "key": ""}
+
+
+def _fill(world: World) -> None:
+    here = operator(world.service, "test").within(_organization(world.service))
+    profile = str(act.do_now(here, profiles.create, ProfileRequest(name=LONG))["id"])
+    key = str(act.do_now(here, keys.mint, KeyRequest(name=LONG, profileId=profile))["key"])
+    for number, name in enumerate(("bluesky", "threads", "facebook")):
+        made = world.lab.lab.add_account(name, handle=f"{'long' * 10}{number}.test", displayName=LONG[:64])
+        demo.keep(here, name, profile, demo.credentials(world.service, name, made))
+    with httpx.Client(
+        base_url=world.url, headers={"Authorization": f"Bearer {key}"}, trust_env=False, verify=False, timeout=60
+    ) as api:
+        _post(world, api, ("bluesky", "threads"), scheduledAt=iso(world.service.now_ms + DAY_MS))
+        refused = {"error": {"message": LONG * 3, "type": "OAuthException", "code": 368}}
+        world.lab.lab.faults.add([{"fault": "status:400", "platform": "facebook", "body": refused}])
+        _post(world, api, ("bluesky", "facebook"))
+        world.lab.lab.faults.clear()
+        hook = {"url": f"{world.lab.url}/hooks/503?{LONG * 4}".encode("ascii", "ignore").decode(), "description": LONG}
+        api.post("/v1/webhook-endpoints", json=hook).raise_for_status()
+        _post(world, api, ("threads",))
+        picture = httpx.get(f"{world.lab.url}/pages/a.png", trust_env=False).content
+        sent = api.post("/v1/media", files={"file": (f"{LONG}.png", picture)}, data={"altText": LONG * 2})
+        sent.raise_for_status()
+
+
+def _post(world: World, api: httpx.Client, names: tuple[str, ...], **more: Any) -> None:
+    body = {"targets": [{"platform": name} for name in names], "text": LONG * 3, **more}
+    api.post("/v1/posts", json=body).raise_for_status()
