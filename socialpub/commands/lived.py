@@ -82,6 +82,8 @@ class Lived:
                 "events": events,
             }
             self._ask("POST", "/v1/webhook-endpoints", self.main, json=hook)
+        chat = {"to": {"kind": "slack", "url": f"{self.lab_url}/hooks/200"}, "description": "The kitchen's chat"}
+        self._ask("POST", "/v1/notification-channels", self.main, json=chat)
         asked: dict[int, dict[str, Any]] = {}
         for at, number, is_due in sorted(_moments(now)):
             scene = SCENES[number]

@@ -17,8 +17,19 @@ from typing import Any
 from PIL import Image
 
 from socialpub.base.runtime import iso
-from socialpub.store.models import Account, ApiKey, Media, Post, Profile, User, WebhookDelivery, WebhookEndpoint
+from socialpub.store.models import (
+    Account,
+    ApiKey,
+    Media,
+    NotificationChannel,
+    Post,
+    Profile,
+    User,
+    WebhookDelivery,
+    WebhookEndpoint,
+)
 from socialpub.web.app import ROUTES
+from socialpub.web.pages.channels import KINDS
 from tests.browser import worlds
 from tests.browser.chromium import Tab, chromium
 from tests.browser.worlds import World
@@ -92,6 +103,8 @@ PARTS: Mapping[str, Mapping[str, Callable[[World], str | None]]] = {
     "profile_id": {"profile": _ids(Profile)},
     "member_id": {"member": _ids(User)},
     "platform": {name: _always(name) for name in ("bluesky", "facebook", "tiktok")},  # by a form, by consent, off
+    "channel_id": {"channel": _ids(NotificationChannel)},
+    "kind": {name: _always(name) for name in KINDS},
     "month": {"month": _today(7)},
     "day": {"week": _today(10)},
     "code": {"code": _always("platform_rejected")},
