@@ -51,6 +51,7 @@ KNOWN = {
     "media/files": {"are_named", "_needed"},
     "media/library": {"public", "assets_of", "used", "forget_unused", "_forget_unused", "_forget_one", "_forget"},
     "notifications/outbox": {"_record", "look", "soonest"},
+    "people/actlog": {"_found"},
     "people/audit": {"purge"},
     "people/limits": {"_find", "keep", "purge"},
     "people/members": {"_withdraw_all_of"},

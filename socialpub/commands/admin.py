@@ -182,12 +182,23 @@ def user_list(options: Options) -> list[dict[str, Any]]:
 
 def user_set_password(options: Options) -> Body:
     """`{id, email, role}`; the user's sessions end."""
-    return _done(options, users.set_password, options.email, users.hashed(_secret("Password", new=True)))
+    hash_ = users.hashed(_secret("Password", new=True))
+    with opened(options) as service:
+        row, who = _person(options, service)
+        return act.do_now(who, users.set_password, row["email"], hash_)
 
 
 def user_reset_totp(options: Options) -> Body:
     """`{id, email}`; the password alone signs in again."""
-    return _done(options, totp.reset, options.email)
+    with opened(options) as service:
+        row, who = _person(options, service)
+        return act.do_now(who, totp.reset, row["email"])
+
+
+def _person(options: Options, service: Service) -> tuple[UserRow, Actor]:
+    """Somebody who can sign in, and the operator in their organization, whose log then tells of it."""
+    row = service.read(lambda: named.user(None, options.email)).result()
+    return row, by_operator(options, service).within(row["organization"])
 
 
 def user_show(options: Options) -> Body:

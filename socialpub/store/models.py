@@ -646,6 +646,11 @@ class Audit(BaseModel):
     address = TextField()
     request_id = TextField()
 
+    class Meta:
+        indexes = ((("organization", "at"), False), (("organization", "verb", "at"), False))
+
+
+Audit.add_index(Audit.index(Audit.organization, Audit.user, Audit.at, name="audit_user").where(SQL("user IS NOT NULL")))
 
 # --- Rows by their id -------------------------------------------------------------------------------------------
 

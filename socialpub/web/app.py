@@ -31,6 +31,7 @@ from socialpub.web.http import Arrival, Route
 from socialpub.web.openapi.document import Reference
 from socialpub.web.pages import accounts as account_pages
 from socialpub.web.pages import (
+    acts,
     apps,
     calendar,
     channels,
@@ -198,6 +199,7 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/settings/members/<member_id:str>", members.change_role, "page", needs=OWNERS),
     Route(POST, "/settings/members/<member_id:str>/remove", members.remove, "page", needs=OWNERS),
     Route(POST, "/settings/invitations/<invitation_id:str>/withdraw", members.withdraw, "page", needs=OWNERS),
+    Route(GET, "/settings/log", acts.log, "page", needs=MANAGERS),
     Route(GET, "/settings/keys", settings.list_keys, "page", needs=MANAGERS),
     Route(POST, "/settings/keys", settings.mint_key, "page", needs=MANAGERS),
     Route(GET, "/settings/keys/<key_id:str>/revoke", settings.ask_revoke, "page", needs=MANAGERS),
@@ -267,6 +269,7 @@ def build_app(service: Service, engine: Engine, name: str = "socialpub") -> App:
     app = App(name, config=config, configure_logging=False, strict_slashes=True, request_class=http.Arrival)
     app.ctx.reference = Reference(ROUTES, service)
     app.ctx.frame = Frame(service)
+    app.ctx.routes = ROUTES
     app.ctx.pages = {route.path: route for route in ROUTES if route.method == GET and route.guard == "page"}
     door = Door(service, engine)
     _add_routes(app, door)

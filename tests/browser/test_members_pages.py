@@ -136,3 +136,44 @@ def test_a_second_factor_is_set_up_and_asked_for(server: Server, alice: Person, 
     assert "9 of ten are left" in tab.text("main")
     tab.click("button.danger")
     assert "password alone" in tab.text(".notice")
+
+
+def test_the_log_tells_who_did_what_and_is_narrowed_by_clicks(server: Server, alice: Person, tab: Tab) -> None:
+    add_user(server, alice, EMAIL, "owner")
+    come_in(tab, server, "/settings/keys")
+    tab.fill(name="for the shop")
+    tab.click("main form.form button")
+    key = tab.text("#copy-secret")
+    tab.click(f"tbody tr:has-text('…{key[-4:]}') a.danger")
+    tab.click("button.danger")
+    assert server.api(key).get("/v1/posts").status_code == 401
+    tab.show(f"{server.url}/settings/log", width=1000)
+    assert "Revoke an API key" in tab.text("tbody")
+    seen(tab, "log")
+    tab.fill(kind="keys")
+    tab.click("form.filters button")
+    lines = tab.ask("[...document.querySelectorAll('tbody tr')].map((row) => row.cells[2].innerText.split('\\n')[0])")
+    assert lines[:2] == ["Revoke an API key", "Make an API key"]
+    assert "Sign in" not in tab.text("tbody")
+    assert key not in tab.page.content()
+    tab.fill(kind="media")
+    tab.click("form.filters button")
+    seen(tab, "log-empty")
+
+
+def test_a_second_organization_sees_nothing_of_the_first(server: Server, alice: Person, tab: Tab, other: Tab) -> None:
+    add_user(server, alice, EMAIL, "owner")
+    add_user(server, server.person("Bob"), "bob@example.com", "owner")
+    come_in(tab, server, "/settings/members")
+    tab.fill(email=CAROL, role="admin")
+    tab.click("main form.form button")
+    other.show(f"{server.url}/login", width=1000)
+    other.fill(email="bob@example.com", password=PASSWORD)
+    other.click("main form button")
+    for path in ("/settings", "/settings/members", "/settings/log", "/settings/totp", "/settings/keys"):
+        other.show(f"{server.url}{path}", width=1000)
+        assert other.ask("location.pathname") == path
+        page = other.page.content()
+        assert EMAIL not in page
+        assert CAROL not in page
+        assert alice.key_id not in page

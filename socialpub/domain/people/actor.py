@@ -29,7 +29,8 @@ class Actor:
 
     def within(self, organization: str) -> Actor:
         """The operator, who belongs to no organization, acting in this one."""
-        return replace(self, scope=replace(self.scope, organization=organization))
+        act = replace(self.act, organization=organization)
+        return replace(self, scope=replace(self.scope, organization=organization), act=act)
 
 
 def operator(service: Service, verb: str, address: str = "") -> Actor:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from socialpub.domain.core.service import Service
 from socialpub.store import sql
 from socialpub.store.db import Tx
+from socialpub.store.models import FormerUser
 from socialpub.store.statements import accepting, sweeps
 
 PURGED_AT_ONCE = 500
@@ -34,6 +35,7 @@ def record(service: Service, tx: Tx, act: Act, subject: str | None) -> None:
 
 
 def purge(service: Service, tx: Tx) -> int:
-    """Forget rows that are past their time, some hundred at once; how many."""
+    """Forget rows that are past their time, some hundred at once, and the names of who was removed before; how many."""
     before = service.now_ms - int(service.runtime.settings.retention.audit * 1000)
+    FormerUser.delete().where(FormerUser.removed_at < before).execute()
     return sql.change(sweeps.FORGET_AUDIT, (before, PURGED_AT_ONCE))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from peewee import PeeweeException
@@ -26,6 +26,7 @@ from socialpub.web.http import Arrival, Call, Reply, Route
 from socialpub.web.pages import html
 
 NOTICE_COOKIE = "socialpub_notice"
+PROVED = "password"  # what the row of an act says of a password that was given once more
 NOTICE_SECONDS = 60
 NAV = (
     ("Overview", "/"),
@@ -133,13 +134,18 @@ async def prove(call: Call, form: Mapping[str, str]) -> None:
     ApiError `session.proof`, `rate_limited`: show the page again, which has a field for it (`ui.proof`).
     """
     if await signin.prove(call.who, call.engine.throttle, form.get("password", ""), *_whence(call)):
-        await act.do(call.who, sessions.proved)
+        await _proved(call)
 
 
 async def give(call: Call, form: Mapping[str, str]) -> None:
     """The same, be it that they gave it a moment ago: for what only they may do, and nobody who finds their screen."""
     await signin.give(call.who, call.engine.throttle, form.get("password", ""), *_whence(call))
-    await act.do(call.who, sessions.proved)
+    await _proved(call)
+
+
+async def _proved(call: Call) -> None:
+    """Its row says what was done, and not what for: that has its own, once it is done."""
+    await act.do(replace(call.who, act=replace(call.act, verb=PROVED)), sessions.proved)
 
 
 def _whence(call: Call) -> tuple[str, str | None]:

@@ -1,0 +1,17 @@
+"""The log of acts. `number` is the row's own: among acts of one instant the later one has the higher."""
+
+_ROW = "audit.rowid, audit.at, audit.key, audit.user, audit.verb, audit.subject, audit.address"
+_HERE = "organization = ?1 AND (at, rowid) < (?2, ?3) AND at >= ?4"
+_NEWEST = "ORDER BY at DESC, rowid DESC LIMIT ?5"
+
+ALL = f"SELECT {_ROW} FROM audit WHERE {_HERE} {_NEWEST}"
+OF_PERSON = f"SELECT {_ROW} FROM audit WHERE {_HERE} AND user = ?6 {_NEWEST}"
+OF_PERSON_AND_VERBS = f"""
+    SELECT {_ROW} FROM audit WHERE {_HERE} AND user = ?6 AND verb IN (SELECT value FROM json_each(?7)) {_NEWEST}
+"""
+# Of each verb the newest, and of all these the newest: many verbs do not make it read more than it shows of each.
+OF_VERBS = f"""
+    SELECT {_ROW} FROM json_each(?6) AS wanted CROSS JOIN audit ON audit.rowid IN (
+        SELECT rowid FROM audit AS each WHERE {_HERE} AND each.verb = wanted.value {_NEWEST}
+    ) ORDER BY audit.at DESC, audit.rowid DESC LIMIT ?5
+"""

@@ -1,0 +1,140 @@
+"""What an act was, in words for people: the row of an act names its route or command, this table says what that does.
+
+What the API has words for (`Operation.summary`) is not repeated here. A page that acts has its line here; without one
+the log shows the route itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from socialpub.web.http import Route
+
+KINDS = {
+    "signin": "Signing in and out",
+    "people": "Members and passwords",
+    "keys": "API keys",
+    "accounts": "Accounts",
+    "posts": "Posts",
+    "media": "Media",
+    "webhooks": "Webhooks and notifications",
+    "settings": "Settings",
+}
+"""The kinds of acts that the log can be narrowed to."""
+
+SEGMENTS = {
+    "api-keys": "keys",
+    "accounts": "accounts",
+    "posts": "posts",
+    "media": "media",
+    "webhook-endpoints": "webhooks",
+    "webhook-deliveries": "webhooks",
+    "notification-channels": "webhooks",
+    "profiles": "settings",
+}
+"""Of which kind the acts of the API are, by the beginning of their address."""
+
+PAGES = {
+    "signin": {
+        "POST /login": "Sign in",
+        "POST /login with a recovery code": "Sign in with a recovery code",
+        "POST /logout": "Sign out",
+        "POST /logout/everywhere": "Sign out everywhere",
+        "POST /settings/sessions/end": "End another session",
+        "password": "Give the password once more",
+    },
+    "people": {
+        "POST /setup/<token:str>": "Set up this server",
+        "POST /invited/<token:str>": "Join by an invitation",
+        "POST /settings/members": "Invite a member",
+        "POST /settings/invitations/<invitation_id:str>/withdraw": "Withdraw an invitation",
+        "POST /settings/members/<member_id:str>": "Change a member's role",
+        "POST /settings/members/<member_id:str>/remove": "Remove a member",
+        "POST /settings/password": "Change the password",
+        "POST /settings/totp": "Turn the second factor on",
+        "POST /settings/totp/codes": "Make new recovery codes",
+        "POST /settings/totp/off": "Turn the second factor off",
+        "command user_create": "Make a user",
+        "command user_set_password": "Set a user's password",
+        "command user_reset_totp": "Turn a user's second factor off",
+    },
+    "keys": {
+        "POST /settings/keys": "Make an API key",
+        "POST /settings/keys/<key_id:str>/revoke": "Revoke an API key",
+        "command key_create": "Make an API key",
+        "command key_revoke": "Revoke an API key",
+    },
+    "accounts": {
+        "GET /connect/<platform:str>": "Start connecting an account",
+        "POST /connect/<platform:str>": "Connect an account",
+        "GET /connect/<platform:str>/callback": "Finish connecting an account",
+        "POST /accounts/<account_id:str>/disconnect": "Disconnect an account",
+        "POST /accounts/<account_id:str>/board": "Choose an account's default board",
+        "command account_add": "Add an account",
+        "command account_connect": "Connect an account",
+        "command account_disconnect": "Disconnect an account",
+        "POST /settings/apps/<platform:str>": "Type in the app of a platform",
+        "POST /settings/apps/<platform:str>/check": "Check the app of a platform",
+        "POST /settings/apps/<platform:str>/remove": "Remove the app of a platform",
+    },
+    "posts": {
+        "POST /compose": "Publish or schedule",
+        "POST /overview/settle": "Say what became of lost answers",
+        "POST /overview/retry": "Try failed posts again",
+        "POST /overview/cancel": "Cancel posts",
+        "POST /posts/<post_id:str>/cancel": "Cancel a scheduled post",
+        "POST /posts/<post_id:str>/settle": "Say what became of a lost answer",
+        "POST /posts/<post_id:str>/move": "Move a scheduled post",
+        "POST /posts/<post_id:str>/retry": "Try a failed post again",
+    },
+    "media": {
+        "POST /compose/media": "Upload a file",
+        "POST /library/<media_id:str>/delete": "Delete a file",
+    },
+    "webhooks": {
+        "POST /webhooks": "Register an endpoint",
+        "POST /webhooks/<endpoint_id:str>/test": "Send a sample",
+        "POST /webhooks/<endpoint_id:str>/switch": "Switch an endpoint on or off",
+        "POST /webhooks/<endpoint_id:str>/redeliver": "Deliver again what has failed",
+        "POST /webhooks/<endpoint_id:str>/rotate": "Exchange the signing secret",
+        "POST /webhooks/<endpoint_id:str>/delete": "Delete an endpoint",
+        "POST /deliveries/<delivery_id:str>/redeliver": "Deliver again",
+        "POST /settings/notifications/new/<kind:str>": "Add a channel",
+        "POST /settings/notifications/<channel_id:str>/test": "Send a test",
+        "POST /settings/notifications/<channel_id:str>/change": "Change a channel",
+        "POST /settings/notifications/<channel_id:str>/switch": "Switch a channel on or off",
+        "POST /settings/notifications/<channel_id:str>/target": "Lead a channel elsewhere",
+        "POST /settings/notifications/<channel_id:str>/delete": "Delete a channel",
+    },
+    "settings": {
+        "POST /overview/resume": "Resume publishing",
+        "POST /profile": "Show another profile",
+        "POST /settings/zone": "Choose a time zone",
+        "POST /settings/profiles": "Create a profile",
+        "POST /settings/profiles/<profile_id:str>": "Rename a profile",
+        "POST /settings/profiles/<profile_id:str>/delete": "Delete a profile",
+        "command org_set_tier": "Change the tier",
+        "command profile_create": "Create a profile",
+    },
+}
+"""The acts of pages and commands, by their kind."""
+
+
+def words_of(routes: Iterable[Route]) -> dict[str, str]:
+    """The words of every act, by its verb."""
+    by_pages = {verb: words for deeds in PAGES.values() for verb, words in deeds.items()}
+    return by_pages | {_verb(route): route.says.summary for route in routes if route.says and route.method != "GET"}
+
+
+def verbs_of(kind: str, routes: Iterable[Route]) -> tuple[str, ...]:
+    """The verbs of the acts of a kind."""
+    by_api = [_verb(route) for route in routes if route.says and route.method != "GET" and _kind(route) == kind]
+    return (*PAGES[kind], *by_api)
+
+
+def _verb(route: Route) -> str:
+    return f"{route.method} {route.path}"
+
+
+def _kind(route: Route) -> str | None:
+    return SEGMENTS.get(route.path.split("/")[2])

@@ -1,0 +1,195 @@
+"""The log of acts: every act of people and keys with who, what, when and from where, found by person, kind and day."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import httpx
+import pytest
+
+from socialpub.domain.people import actlog
+from socialpub.domain.people.actor import operator
+from socialpub.store.models import ApiKey, Audit, User
+from tests.kit import Person, Server
+from tests.web.pages.test_members import CAROL, XSS, id_of, invite, join, joined
+from tests.web.pages.test_settings import TOO_LATE, send
+from tests.web.test_audit import acts
+from tests.web.test_signin import EMAIL, PASSWORD, add_user, signed_in
+
+LOG = "/settings/log"
+
+
+@pytest.fixture
+def owner(server: Server, alice: Person) -> httpx.Client:
+    """An owner who has signed in."""
+    add_user(server, alice, EMAIL, "owner")
+    return signed_in(server)
+
+
+def told(browser: httpx.Client, **asked: str) -> list[tuple[str, ...]]:
+    """Who, what and from where of each line, as text."""
+    answer = browser.get(LOG, params=asked)
+    assert answer.status_code == 200
+    lines = re.findall(r"<tr>\n(.*?)</tr>", answer.text, re.S)
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", line, re.S) for line in lines]
+    return [tuple(plain(cell) for cell in row) for row in cells if row]
+
+
+def plain(cell: str) -> str:
+    return " ".join(html.unescape(re.sub("<[^>]+>", " ", cell)).split())
+
+
+def act(server: Server, alice: Person, **values: object) -> None:
+    """A row as it may stand there."""
+    ids = server.service.runtime.ids
+    row = {
+        "id": ids.uuid(),
+        "at": server.clock.now_ms(),
+        "organization": alice.organization,
+        "verb": "POST /login",
+        "address": "203.0.113.9",
+        "request_id": "r",
+    }
+    server.service.write(lambda tx: Audit.insert(**(row | values)).execute()).result()
+
+
+def test_what_people_keys_and_the_operator_do_stands_there(server: Server, owner: httpx.Client, alice: Person) -> None:
+    path = invite(owner)
+    join(server, path)
+    send(owner, f"/settings/members/{id_of(server, CAROL)}", role="admin")
+    send(owner, "/settings/keys", name="for the shop")
+    scheduled = {"targets": [{"accountId": alice.bluesky}], "text": "hi", "scheduledAt": "2098-01-01T10:00:00Z"}
+    post = alice.api.publish(scheduled).json()["results"][0]["postId"]
+    send(owner, f"/posts/{post}/cancel")
+    send(owner, f"/accounts/{alice.bluesky}/disconnect", keep="")
+    send(owner, f"/settings/members/{id_of(server, CAROL)}/remove")
+    here, key = "127.0.0.1", server.rows(ApiKey, id=alice.key_id)[0]["name"]
+    assert told(owner)[:9] == [
+        (EMAIL, f"Remove a member {CAROL}", here),
+        (EMAIL, f"Disconnect an account {alice.accounts['bluesky']['displayName']}", here),
+        (EMAIL, "Cancel a scheduled post the post", here),
+        (f"key {key}", "Publish or schedule", here),
+        (EMAIL, "Make an API key for the shop", here),
+        (EMAIL, f"Change a member's role {CAROL}", here),
+        (CAROL, "Join by an invitation", here),
+        (EMAIL, "Invite a member", here),
+        (EMAIL, "Sign in", here),
+    ]
+    assert f'href="/posts/{post}"' in owner.get(LOG).text
+
+
+@pytest.mark.parametrize("given", [{"password": "wrong password!"}, {}])
+def test_a_refusal_leaves_no_line(server: Server, owner: httpx.Client, given: dict[str, str]) -> None:
+    server.clock.skip(TOO_LATE)
+    before = acts(server)
+    assert send(owner, "/settings/keys", name="x", **given).status_code == 403
+    assert acts(server) == before
+
+
+def test_a_password_that_was_given_again_is_told_as_that(server: Server, owner: httpx.Client) -> None:
+    server.clock.skip(TOO_LATE)
+    assert send(owner, "/settings/password", password=PASSWORD, new_password="short").status_code == 400
+    assert told(owner)[0][1] == "Give the password once more"
+
+
+# --- Filters and pages -----------------------------------------------------------------------------------------------
+
+
+def test_the_log_is_narrowed_by_person_and_kind_in_the_address(server: Server, owner: httpx.Client) -> None:
+    carol = joined(server, owner, role="admin")
+    send(carol, "/settings/keys", name="carol's")
+    hers = told(owner, person=id_of(server, CAROL))
+    assert [line[1] for line in hers] == ["Make an API key carol's", "Join by an invitation"]
+    assert [line[1] for line in told(owner, kind="keys")] == ["Make an API key carol's"]
+    assert told(owner, kind="keys", person=id_of(server, EMAIL)) == []
+    assert "Nothing of this kind" in owner.get(LOG, params={"kind": "media"}).text
+    page = owner.get(LOG, params={"kind": "keys"}).text
+    assert '<option value="keys" selected>' in page
+    send(owner, f"/settings/members/{id_of(server, CAROL)}/remove")
+    assert f"{CAROL} (removed)" in owner.get(LOG).text
+
+
+def test_a_day_is_the_readers_own(server: Server, owner: httpx.Client, alice: Person) -> None:
+    server.service.write(lambda tx: User.update(zone="America/New_York").execute()).result()
+    begins, ends = 1_772_427_600_000, 1_772_514_000_000
+    for at, address in ((begins - 1, "before"), (begins, "first"), (ends - 1, "last"), (ends, "after")):
+        act(server, alice, at=at, address=address)
+    lines = told(owner, **{"from": "2026-03-02", "until": "2026-03-02"})
+    assert [line[2] for line in lines] == ["last", "first"]
+    assert told(owner, until="2026-03-01")[0][2] == "before"
+    assert "EST" in owner.get(LOG, params={"until": "2026-03-02"}).text
+
+
+def test_pages_go_on_where_the_last_ended_and_lose_none_of_one_instant(
+    server: Server, owner: httpx.Client, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actlog, "PAGE", 3)
+    for number in range(8):
+        act(server, alice, at=1_700_000_000_000, address=f"a{number}")
+    seen, asked = [], {"kind": "signin", "until": "2024-01-01"}
+    page = owner.get(LOG, params=asked)
+    while True:
+        seen += re.findall(r">(a\d)<", page.text)
+        older = re.search(r'href="([^"]+)" rel="next"', page.text)
+        if older is None:
+            break
+        page = owner.get(html.unescape(older[1]))
+    assert seen == [f"a{number}" for number in reversed(range(8))]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"from": "yesterday"},
+        {"from": "2026-02-30"},
+        {"until": "9999-12-31"},
+        {"from": "2026-W01-1x"},
+        {"person": "x"},
+        {"person": XSS},
+        {"kind": XSS},
+        {"cursor": "x"},
+        {"cursor": "\u00e9" * 50},
+        {"from": "\0"},
+    ],
+)
+def test_what_cannot_be_asked_for_is_said_on_the_page(owner: httpx.Client, asked: dict[str, str]) -> None:
+    answer = owner.get(LOG, params=asked)
+    assert answer.status_code == 200
+    assert 'role="alert"' in answer.text or not told(owner, **asked)
+    assert "<script>alert" not in answer.text
+
+
+# --- Who sees it ---------------------------------------------------------------------------------------------------
+
+
+def test_a_member_does_not_see_it_and_another_organization_sees_nothing_of_it(
+    server: Server, owner: httpx.Client
+) -> None:
+    member = joined(server, owner)
+    assert member.get(LOG).status_code == 403
+    assert LOG not in member.get("/settings").text
+    mallory = server.person("Mallory")
+    add_user(server, mallory, "mallory@example.com", "owner")
+    browser = signed_in(server, "mallory@example.com")
+    assert {line[0] for line in told(browser)} <= {"mallory@example.com", "the operator"}
+    page = browser.get(LOG).text
+    assert EMAIL not in page
+    assert CAROL not in page
+    hers = browser.get(LOG, params={"person": id_of(server, EMAIL)})
+    assert "no such person" in hers.text
+    cursor = {"cursor": "x"}
+    assert "cursor was not made" in browser.get(LOG, params=cursor).text
+
+
+def test_what_others_wrote_stays_text(server: Server, owner: httpx.Client, alice: Person) -> None:
+    act(server, alice, verb=XSS, address=XSS, subject=XSS, user=XSS)
+    send(owner, "/settings/keys", name=XSS)
+    page = owner.get(LOG).text
+    assert "<script>alert" not in page
+    assert html.escape(XSS, quote=False).replace('"', "&#34;") in page
+
+
+def test_the_operator_acts_in_an_organization_and_is_seen(server: Server, owner: httpx.Client, alice: Person) -> None:
+    who = operator(server.service, "command user_create", "user 0 of this machine").within(alice.organization)
+    assert who.act.organization == alice.organization
