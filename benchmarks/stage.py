@@ -19,6 +19,11 @@ from benchmarks.machine import BenchError, Process, free_ports
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import PORTS
 
+# Of the environment of development, httpx takes more than it takes where only socialpub is installed: its command line.
+AS_INSTALLED = (
+    "import runpy, sys; sys.modules.update(dict.fromkeys(('rich', 'pygments'))); "
+    "runpy.run_module('socialpub', run_name='__main__', alter_sys=True)"
+)
 ROOT = Path(__file__).parents[1]
 ACCOUNTS = 25  # as many as a batch may have targets
 SIMULATED = "twitter"  # one call for each post, and no step before it
@@ -183,7 +188,7 @@ class Side:
     def start(self, **environment: str) -> Process:
         """Serve, and be ready."""
         self.process = Process(
-            [self.python, "-m", "socialpub", "serve", "--config", str(self.folder / "socialpub.toml")],
+            [self.python, "-c", AS_INSTALLED, "serve", "--config", str(self.folder / "socialpub.toml")],
             self.folder,
             self.folder / "server.log",
             {**self.environment, **environment},
