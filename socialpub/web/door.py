@@ -51,7 +51,8 @@ class Door:
 
     def endpoint(self, route: Route) -> Callable[[Arrival], Coroutine[Any, Any, HTTPResponse]]:
         """The Sanic handler of a route."""
-        answer = self._at_once(route) if route.guard == "open" and route.light else self._in_order(route)
+        free = route.guard == "open" and route.light and not route.api
+        answer = (self._at_once if free else self._in_order)(route)
         place = "_".join(route.handler.__module__.split(".")[-2:])
         answer.__name__ = f"{route.method.lower()}_{place}_{route.handler.__name__}"
         return answer
