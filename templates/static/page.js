@@ -89,7 +89,7 @@ function show(form, page, parts) {
   const at = document.activeElement;
   for (const part of form.querySelectorAll(parts)) {
     const fresh = page.getElementById(part.id);
-    if (fresh && fresh.innerHTML !== part.innerHTML) part.replaceChildren(...fresh.childNodes);
+    if (fresh && !("keep" in fresh.dataset) && fresh.innerHTML !== part.innerHTML) part.replaceChildren(...fresh.childNodes);
   }
   if (at.isConnected) return;
   (document.getElementById(at.id || "media") || document.getElementById("media")).focus();

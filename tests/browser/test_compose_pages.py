@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Account, Media, Post
 from tests.browser.chromium import Tab, chromium
 from tests.browser.looks import seen
 from tests.browser.test_posts_pages import arrive
-from tests.domain.accounts.connect_kit import sign_in
+from tests.domain.accounts.connect_kit import open_office, sign_in
 from tests.kit import Person, Server
 from tests.web.pages.test_posts import XSS
 from tests.web.test_media import stored
@@ -220,3 +221,25 @@ def test_there_is_nowhere_to_publish_yet(server: Server, tab: Tab) -> None:
     tab.send("Network.setCookie", name="socialpub_session", value="alice", url=server.url)
     tab.show(f"{server.url}/compose", width=1000)
     seen(tab, "compose-empty")
+
+
+def test_a_board_is_chosen_by_clicks_and_stays_chosen(
+    make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch, tab: Tab
+) -> None:
+    office = open_office(make_server, lab, monkeypatch, "pinterest")
+    office.login_exists(boards=["Recipes", "A plan for the garden " * 5])
+    office.connect()
+    (account,) = office.rows()
+    tab.send("Network.setCookie", name="socialpub_session", value="alice", url=office.server.url)
+    tab.show(f"{office.server.url}/compose", width=1000)
+    open_details(tab, ".accounts")
+    tab.page.locator("button[name=boards]").click()
+    field = tab.page.locator(f"select[name='{account['id']}.option.boardId']")
+    field.wait_for()
+    field.select_option(label="A plan for the garden " * 5)
+    tab.fill(text="A pin")
+    tab.page.locator("button:has-text('Check it first')").click()
+    wait_for(tab, "#verdict", "1 of 1 would refuse it")  # there is nothing to see yet
+    assert field.evaluate("field => field.selectedOptions[0].textContent").startswith("A plan")
+    open_details(tab, ".accounts")
+    seen(tab, "compose-boards")

@@ -216,11 +216,12 @@ LIST_BOARDS = Operation(
 async def list_boards(call: Call) -> Reply:
     """GET /v1/accounts/{id}/pinterest/boards."""
     row = await call.service.read(lambda: accounts.find(call.narrowed, call.path_value("account_id")))
-    found = await _boards(call, row)
+    found = await boards_of(call, row)
     return Reply(boards.body(row, found))
 
 
-async def _boards(call: Call, row: AccountRow) -> tuple[Board, ...]:
+async def boards_of(call: Call, row: AccountRow) -> tuple[Board, ...]:
+    """The boards of an account, asked for at its platform; ApiError as that means."""
     share = upstreams.share_of(call.service, row)
     return await connect.aside(call.service, share, lambda: boards.listing(call.service, row))
 
@@ -249,7 +250,7 @@ async def choose_board(call: Call) -> Reply:
 
     async def look(request: BoardRequest) -> Deed:
         row = await call.service.read(lambda: accounts.find(call.narrowed, account))
-        board = boards.chosen(await _boards(call, row), request.board_id)
+        board = boards.chosen(await boards_of(call, row), request.board_id)
         return deed(call.who, boards.choose, account, board)
 
     return await commit_after(call, BoardRequest, look)

@@ -16,7 +16,7 @@ from typing import Any
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError, refuse
-from socialpub.domain.accounts import accounts
+from socialpub.domain.accounts import accounts, boards
 from socialpub.domain.media import library
 from socialpub.domain.people import desk as desks
 from socialpub.domain.people import limits
@@ -25,12 +25,13 @@ from socialpub.domain.posts import postlog, preflight
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.media import MediaFields, MediaQuery
 from socialpub.domain.shapes.posts import PublishRequest, TextCount, ValidateRequest
-from socialpub.platforms.contract import Item
+from socialpub.platforms.contract import Board, Item
 from socialpub.platforms.kit.options import OptionField, form_of
 from socialpub.store.rows import AccountRow, MediaRow
 from socialpub.web import edge, forms
 from socialpub.web.api import media as media_api
 from socialpub.web.api import posts as posts_api
+from socialpub.web.api.accounts import boards_of
 from socialpub.web.http import Call, Reply
 from socialpub.web.multipart import PageForm
 from socialpub.web.pages import shelf, times, written
@@ -65,6 +66,7 @@ class Verdict:
     words: str = ""
     status: int = 200
     is_sent: bool = False  # its key was used: it gets another
+    boards: Mapping[str, Sequence[Board]] = field(default_factory=dict)  # by account, where they were asked for
 
 
 NOTHING = Verdict()
@@ -178,7 +180,7 @@ async def _counts(call: Call, found: Found) -> dict[str, TextCount]:
 
 def _account(call: Call, found: Found, row: AccountRow, count: TextCount | None, verdict: Verdict) -> dict[str, Any]:
     id, platform = row["id"], platforms.platform(row["platform"])
-    fields = [_field(found.form, row, each, verdict.wrong) for each in form_of(platform.options)]
+    fields = [_field(found.form, row, each, verdict) for each in form_of(platform.options)]
     own = [f"{id}.text", f"{id}.comment", *(each["id"] for each in fields)]
     body = accounts.body(row)
     return {
@@ -212,16 +214,29 @@ def _why_not(call: Call, row: AccountRow) -> str:
     return ""
 
 
-def _field(form: Mapping[str, str], row: AccountRow, option: OptionField, wrong: Places) -> dict[str, Any]:
+def _field(form: Mapping[str, str], row: AccountRow, option: OptionField, verdict: Verdict) -> dict[str, Any]:
     """An option of an account as the page asks for it."""
     id = f"{row['id']}.option.{option.name}"
+    names_board = _board_option(row) == option.name
+    found = [(board.id, board.name) for board in verdict.boards.get(row["id"], ()) if names_board and board.pinnable]
+    value, default = form.get(id, ""), _default(row, option.name)
+    known = {"": default or "none yet", **({value: value} if value else {}), **dict(found)}
     return {
         "id": id,
         "option": option,
-        "value": form.get(id, ""),
-        "default": _default(row, option.name),
-        "wrong": wrong.get(id, ()),
+        "value": value,
+        "default": default,
+        "choices": option.choices or (tuple(known.items()) if found else ()),
+        "account": row["id"] if names_board else "",
+        "is_listed": bool(found),
+        "wrong": verdict.wrong.get(id, ()),
     }
+
+
+def _board_option(row: AccountRow) -> str:
+    """The option that names one of the account's boards, where its platform has them."""
+    platform = platforms.platform(row["platform"])
+    return next(iter(platform.defaults), "") if boards.has_boards(row["platform"]) else ""
 
 
 def _default(row: AccountRow, option: str) -> str:
@@ -247,6 +262,8 @@ async def act_on(call: Call) -> Reply:
     given = forms.fields(call)
     if given.get("do") == "send":
         return await _send(call, given)
+    if given.get("boards"):
+        return await _page(call, given, await _listed(call, given))
     return await _page(call, given, await _check(call, given) if given.get("do") == "check" else NOTHING)
 
 
@@ -262,6 +279,16 @@ async def _check(call: Call, given: Form) -> Verdict:
     wrong, warned = written.checked(told["results"])
     refusing = sum(bool(each) for each in wrong.values())
     return Verdict(wrong, warned, _summary(len(wrong), refusing, sum(bool(each) for each in warned.values())))
+
+
+async def _listed(call: Call, given: Form) -> Verdict:
+    """The boards of an account, as its platform lists them now."""
+    try:
+        row = await call.service.read(lambda: accounts.find(call.scope, given["boards"]))
+        found = await boards_of(call, row)
+    except ApiError as error:
+        return _refused(error, given)
+    return Verdict(boards={row["id"]: found})
 
 
 def _summary(accounts: int, refusing: int, warning: int) -> str:
@@ -282,7 +309,8 @@ def _refused(error: ApiError, given: Form) -> Verdict:
         )
         return Verdict({written.TOP: [said]}, status=error.status, is_sent=True)
     wrong = written.places(error, written.chosen(given))
-    return Verdict(wrong, words="Nothing was published. What is wrong stands where it is.", status=error.status)
+    words = "" if given.get("boards") else "Nothing was published. What is wrong stands where it is."
+    return Verdict(wrong, words=words, status=error.status)
 
 
 async def _asked(call: Call, given: Form) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,8 +15,8 @@ import pytest
 from socialpub.platforms import PLATFORMS
 from socialpub.platforms.kit.options import form_of
 from socialpub.store.models import Account, Batch, Media, Post
-from tests.domain.accounts.connect_kit import sign_in
-from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, Api
+from tests.domain.accounts.connect_kit import Office, open_office, sign_in
+from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, Api, Server
 from tests.web.pages.test_posts import HTML, XSS, page_of_notice
 from tests.web.pages.test_settings import sign_in_at
 from tests.web.test_media import JPEG, kept, stored
@@ -162,6 +163,50 @@ def test_every_option_of_every_platform_has_its_field(world: World, browser: Api
 def test_a_default_of_the_account_stands_beside_its_option(world: World, browser: Api) -> None:
     world.server.connect(world.alice, "pinterest", defaultBoardId="42", defaultBoardName="Recipes")
     assert "Empty: Recipes, 42." in browser.get("/compose", headers=HTML).text
+
+
+@pytest.fixture
+def pins(make_server: Callable[..., Server], lab: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Office, str]:
+    """An account of Pinterest that was connected, with three boards; its id."""
+    office = open_office(make_server, lab, monkeypatch, "pinterest")
+    office.login_exists(boards=["Recipes", XSS, "Plans"])
+    assert office.connect().status_code == 201
+    return office, str(office.rows()[0]["id"])
+
+
+def test_a_board_is_chosen_from_those_that_the_platform_lists(pins: tuple[Office, str]) -> None:
+    office, account = pins
+    name = f"{account}.option.boardId"
+    answer = send(office.browser, "", boards=account, text="Keep this", **to(account))
+    field = answer.text.partition(f'id="{name}-field"')[2].partition("</div>")[0]
+    listed = re.findall(r'<option value="(\d+)"[^>]*>(.*?)</option>', field)
+    assert [html.unescape(words) for _, words in listed] == ["Recipes", XSS, "Plans"]
+    assert "Keep this</textarea>" in answer.text
+    assert XSS not in answer.text
+    media = {"media.1": stored(office.alice.api, picture("JPEG", (400, 600)))["id"]}
+    sent = send(office.browser, text="A pin", **to(account), **media, **{name: listed[2][0]})
+    assert sent.status_code == 303
+    (post,) = office.server.rows(Post)
+    assert json.loads(post["options"]) == {"boardId": listed[2][0]}
+
+
+def test_boards_that_are_not_told_leave_the_form_as_it_is(pins: tuple[Office, str]) -> None:
+    office, account = pins
+    office.server.lab.lab.faults.add([{"fault": "status:503", "operation": "boards.list"}])
+    with office.browser.expecting_failure():
+        answer = send(office.browser, "", boards=account, text="Keep this", **to(account))
+    office.server.lab.lab.faults.clear()
+    assert answer.status_code == 503
+    assert len(problems(answer)) == 1
+    assert "Keep this</textarea>" in answer.text
+
+
+def test_boards_are_listed_of_ones_own_accounts_that_have_some(world: World, browser: Api) -> None:
+    for account, status in ((world.alice.bluesky, 400), (world.charlie.bluesky, 404), (UNKNOWN_ID, 404), (XSS, 404)):
+        answer = send(browser, "", boards=account, text="Keep this")
+        assert answer.status_code == status
+        assert len(problems(answer)) == 1
+        assert "Keep this</textarea>" in answer.text
 
 
 # --- When ------------------------------------------------------------------------------------------------------------
