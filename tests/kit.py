@@ -262,7 +262,7 @@ class Server:
             "server": {"port": port},
             "database": {"url": str(self.home / "socialpub.db")},
             "security": {"allow_private_networks": True},
-            "publishing": {"workers": 4, "threads": 64},
+            "publishing": {"workers": 4, "threads": 64, "version_checks": False},
             "platforms": {"bluesky": self.bluesky_site()},
         }
         for section, values in self.overrides.items():

@@ -228,6 +228,10 @@ class Publishing(Section):
     """Queued posts published at the same time, with the same shares."""
     retry_waits: list[Duration] = [30.0, 120.0, 480.0]
     """Waits before a scheduled post is tried again after platform_unavailable."""
+    version_checks: bool = True
+    """Ask each platform that has a connected account, once a day and with one harmless call, whether it still answers
+    the version of its API that this server calls, and with one more whether it answers the next one already.
+    """
     settle_horizon: Duration = Field(180.0, ge=1)
     """How long to look for a post whose answer was lost, on platforms without idempotency keys."""
 

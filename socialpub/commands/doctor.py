@@ -13,10 +13,10 @@ from socialpub import platforms
 from socialpub.base import net
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import SystemClock, load_vault
+from socialpub.base.runtime import SystemClock, iso, load_vault
 from socialpub.commands.parts import Options
 from socialpub.commands.serve import settings_of
-from socialpub.domain.accounts import accounts
+from socialpub.domain.accounts import accounts, versions
 from socialpub.domain.core import instance
 from socialpub.domain.core.sites import Sites, typed_in
 from socialpub.domain.media import files
@@ -101,6 +101,7 @@ def _inside(settings: Settings) -> Iterator[Check]:
         needed, named = database.read(lambda: (instance.needed_keys(), files.are_named())).result()
         paused = database.read(instance.paused).result()
         connected = database.read(lambda: accounts.list_everywhere(None, AccountsQuery())).result()
+        asked = database.read(versions.all_asked).result()
     finally:
         database.close()
     yield _key(settings, needed)
@@ -122,6 +123,20 @@ def _inside(settings: Settings) -> Iterator[Check]:
         f"{len(ill)} of {len(connected)} need their owner: {names}" if ill else f"{len(connected)} are connected",
         "Connect them again in the dashboard." if ill else "",
     )
+    for each in asked:
+        yield _version(each)
+
+
+def _version(asked: versions.Asked) -> Check:
+    """What the server heard when it last asked a platform for its version."""
+    label, when = platforms.platform(asked.platform).label, iso(asked.at)
+    newer = f"; it answers {asked.newer} already" if asked.newer and asked.next_heard == "good" else ""
+    if asked.heard == "ended":
+        use = f" or set platforms.{asked.platform}.api_version to {asked.newer}" if newer else ""
+        said = f"{label} does not answer version {asked.pin} of its API any more ({asked.said}, {when}){newer}"
+        return Check(f"{label} version", False, said, f"Install a newer socialpub{use}.")
+    heard = "answered" if asked.heard == "good" else "could not be asked for"
+    return Check(f"{label} version", True, f"version {asked.pin} of its API {heard} ({asked.said}, {when}){newer}")
 
 
 def _key(settings: Settings, needed: set[str]) -> Check:

@@ -632,6 +632,19 @@ class VersionTold(BaseModel):
         indexes = ((("organization", "platform", "pin"), True),)
 
 
+class VersionAsked(BaseModel):
+    """What a platform last said to the pinned version of its API, and to the next one: one row for each platform."""
+
+    row: ClassVar[type[rows.VersionAskedRow]] = rows.VersionAskedRow
+    platform = TextField(primary_key=True)
+    pin = TextField()
+    heard = TextField()  # good, ended, unknown
+    newer = TextField(null=True)
+    next_heard = TextField(null=True)
+    said = TextField()
+    asked_at = BigIntegerField()
+
+
 class Audit(BaseModel):
     """Who did what, on what, when and from where; ids without references, for it outlasts what it tells of."""
 
@@ -732,6 +745,7 @@ TABLES = (
     Subscription,
     SubscriptionNotice,
     VersionTold,
+    VersionAsked,
     Audit,
 )
 

@@ -433,6 +433,16 @@ class VersionToldRow(TypedDict):
     told_at: int
 
 
+class VersionAskedRow(TypedDict):
+    platform: str
+    pin: str
+    heard: str
+    newer: str | None
+    next_heard: str | None
+    said: str
+    asked_at: int
+
+
 class AuditRow(TypedDict):
     id: str
     at: int

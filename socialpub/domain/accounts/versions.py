@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
@@ -28,6 +29,37 @@ AT_ONCE = 100  # organizations told in one transaction
 RETIRED = ".version.retired"  # the end of the rules by which platforms refuse the version
 
 
+Heard = Literal["good", "ended", "unknown"]
+
+
+class Asked(NamedTuple):
+    """What a platform last said to the version that was pinned then, and to the next one (None: none is known)."""
+
+    platform: str
+    pin: str
+    heard: Heard
+    newer: str | None
+    next_heard: Heard | None
+    said: str
+    at: int
+
+
+def keep(tx: Tx, found: Asked) -> None:
+    """In place of what the platform said before."""
+    sql.change(statements.KEEP_ASKED, found)
+
+
+def asked(platform: str) -> Asked | None:
+    """Within a read."""
+    row = sql.first(statements.ASKED, (platform,))
+    return None if row is None else Asked(*row)
+
+
+def all_asked() -> list[Asked]:
+    """Within a read: a row for each platform at most."""
+    return [Asked(*row) for row in sql.every(statements.ALL_ASKED)]
+
+
 class Versions:
     """The daily look of one server."""
 
@@ -40,14 +72,16 @@ class Versions:
         if now < self._rests_until:
             return
         for platform in _ending(self._service):
-            self._tell_all(platform)
+            tell_all(self._service, platform)
         self._rests_until = now + LOOK_SECONDS
 
-    def _tell_all(self, platform: Platform) -> None:
-        service, asked = self._service, (platform.name, _pin(self._service, platform), AT_ONCE)
-        while untold := service.read(lambda: [row[0] for row in sql.every(statements.UNTOLD, asked)]).result():
-            log.warning("%s ends version %s of its API, which this server calls", platform.label, asked[1])
-            service.write(functools.partial(_tell_these, service, platform, untold)).result()
+
+def tell_all(service: Service, platform: Platform) -> None:
+    """Tell every organization with an account there that the pinned version ends, unless it was told."""
+    wanted = (platform.name, _pin(service, platform), AT_ONCE)
+    while untold := service.read(lambda: [row[0] for row in sql.every(statements.UNTOLD, wanted)]).result():
+        log.warning("%s ends version %s of its API, which this server calls", platform.label, wanted[1])
+        service.write(functools.partial(_tell_these, service, platform, untold)).result()
 
 
 def _tell_these(service: Service, platform: Platform, organizations: Sequence[str], tx: Tx) -> None:
@@ -62,10 +96,12 @@ def refused(service: Service, tx: Tx, organization: str, platform: str, error: A
 
 
 def _ending(service: Service) -> Iterator[Platform]:
-    """The platforms whose pinned version ends soon, or has ended."""
+    """The platforms whose pinned version ends soon, or has ended, by the calendar or by what they said."""
+    said = {each.platform: each.pin for each in service.read(all_asked).result() if each.heard == "ended"}
     for name, platform in platforms.PLATFORMS.items():
         sunset = platform.sunset_of(service.sites[name])
-        if sunset is not None and parse_instant(sunset) - AHEAD_MS <= service.now_ms:
+        is_near = sunset is not None and parse_instant(sunset) - AHEAD_MS <= service.now_ms
+        if is_near or said.get(name) == _pin(service, platform):
             yield platform
 
 
@@ -76,10 +112,16 @@ def _tell(service: Service, tx: Tx, organization: str, platform: Platform) -> No
     data: VersionDeprecated = {
         "platform": platform.name,
         "currentPin": pin,
-        "nextPin": platform.version if platform.version != pin else None,
+        "nextPin": platform.version if platform.version != pin else _next(platform, pin),
         "sunsetAt": platform.sunset_of(service.sites[platform.name]),
     }
     events.emit(service, tx, "version.deprecated", organization, data)
+
+
+def _next(platform: Platform, pin: str) -> str | None:
+    """The next version, where the platform has said that it answers it."""
+    found = asked(platform.name)
+    return found.newer if found and found.pin == pin and found.next_heard == "good" else None
 
 
 def _pin(service: Service, platform: Platform) -> str:

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 from prometheus_client.core import GaugeMetricFamily
 
+from socialpub import platforms
+from socialpub.domain.accounts import versions
 from socialpub.domain.core import instance
 from socialpub.domain.engine.kinds import KINDS
+from socialpub.domain.shapes.common import parse_instant
 from socialpub.store import sql
 from socialpub.store.statements import gauges
 
@@ -29,6 +32,7 @@ def _families(now_ms: int) -> Iterator[GaugeMetricFamily]:
     yield _one("deliveries_pending", "Deliveries to webhooks still to be made.", sql.value(gauges.DELIVERIES_PENDING))
     yield _one("notifications_pending", "Messages to people still to go out.", sql.value(gauges.NOTIFICATIONS_PENDING))
     yield from _accounts(now_ms)
+    yield from _versions(now_ms)
 
 
 def _accounts(now_ms: int) -> Iterator[GaugeMetricFamily]:
@@ -42,6 +46,24 @@ def _accounts(now_ms: int) -> Iterator[GaugeMetricFamily]:
         if first is not None:
             ends.add_metric((platform, status), (first - now_ms) / 1000)
     yield from (there, ends)
+
+
+def _versions(now_ms: int) -> Iterator[GaugeMetricFamily]:
+    named = ("platform", "version")
+    heard = GaugeMetricFamily(
+        "socialpub_version_answered",
+        "Whether the platform answers this version of its API (1) or not (0).",
+        labels=named,
+    )
+    ends = GaugeMetricFamily("socialpub_version_ends_seconds", "Until the version that is called ends.", labels=named)
+    for each in versions.all_asked():
+        for version, said in ((each.pin, each.heard), (each.newer, each.next_heard)):
+            if version and said in ("good", "ended"):
+                heard.add_metric((each.platform, version), 1.0 if said == "good" else 0.0)
+        day = platforms.platform(each.platform).sunsets.get(each.pin)
+        if day is not None:
+            ends.add_metric((each.platform, each.pin), (parse_instant(f"{day}T00:00:00Z") - now_ms) / 1000)
+    yield from (heard, ends)
 
 
 def _one(name: str, about: str, value: float) -> GaugeMetricFamily:

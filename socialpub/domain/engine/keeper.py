@@ -10,7 +10,7 @@ from typing import Any
 
 from socialpub.base import net
 from socialpub.base.errors import ApiError
-from socialpub.domain.accounts import connect, renewal, tokens, versions
+from socialpub.domain.accounts import canary, connect, renewal, tokens, versions
 from socialpub.domain.core import instance
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine import recovery
@@ -38,6 +38,7 @@ class Keeper:
         self.service, self._fetched, self._fenced = service, fetched, fenced
         self.upkeep = renewal.Upkeep(service)
         self.versions = versions.Versions(service)
+        self.canary = canary.Canary(service)
         self.pauses = Pauses(service, self._sort_overdue)
         self.retention = Retention(service)
         self.backups = TimedBackups(service)
@@ -118,6 +119,7 @@ class Keeper:
         if not self.pauses.reason:
             self.upkeep.look()
             self.versions.look()
+            self.canary.look()
 
     def _save_tokens(self) -> None:
         """New tokens that could not be written when they came, and that nobody else has."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from socialpub import platforms
+from socialpub.domain.accounts import versions
 from socialpub.domain.accounts.versions import AHEAD_MS
 from socialpub.domain.core import instance
 from socialpub.domain.core.service import Service
@@ -34,6 +35,7 @@ class Version:
     ends_at: str | None
     state: Literal["good", "soon", "over"]
     next: str | None
+    asked: versions.Asked | None  # what the platform last said to it
 
 
 @dataclass(frozen=True)
@@ -103,14 +105,16 @@ def _silent(service: Service) -> list[str]:
 
 
 def _versions(service: Service) -> Iterator[Version]:
+    said = {each.platform: each for each in versions.all_asked()}
     for name, platform in platforms.PLATFORMS.items():
-        site = service.sites[name]
+        site, asked = service.sites[name], said.get(name)
         ends, pinned = platform.sunset_of(site), platform.pinned(site)
         left = None if ends is None else parse_instant(ends) - service.now_ms
         state: Literal["good", "soon", "over"] = "good" if left is None or left > AHEAD_MS else "soon"
         newer = platform.version if platform.version != pinned else None
-        over = left is not None and left <= 0
-        yield Version(name, platform.label, pinned, site.enabled, ends, "over" if over else state, newer)
+        asked = asked if asked and asked.pin == pinned else None
+        over = (left is not None and left <= 0) or (asked is not None and asked.heard == "ended")
+        yield Version(name, platform.label, pinned, site.enabled, ends, "over" if over else state, newer, asked)
 
 
 def _house(engine: Engine) -> House:

@@ -135,6 +135,19 @@ class Console:
 
 
 @dataclass(frozen=True)
+class Canary:
+    """A harmless call that shows whether the platform answers a version of its API, whatever else it answers.
+
+    `path` is under the API's origin; it and `headers` have `{version}` in them, where the platform has it. `served`:
+    the header that names the version that was answered with, where another may stand in for one that has ended.
+    """
+
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    served: str = ""
+
+
+@dataclass(frozen=True)
 class Upkeep:
     """How a platform's tokens are kept alive, in seconds.
 
@@ -168,7 +181,10 @@ class Platform:
     site: type[Site] = Site
     state: Literal["stable", "trial", "pending"] = "stable"
     version: str = ""  # reported as platformVersion; a site's api_version overrides it
-    sunsets: Mapping[str, str] = field(default_factory=dict)  # the day on which a version ends, where one is told
+    # The versions that are known, oldest first, and the day on which each ends, where one is told.
+    sunsets: Mapping[str, str] = field(default_factory=dict)
+    successor: Callable[[str], str] | None = None  # what the version after one is called, where that is known
+    canary: Canary | None = None  # None: it has no versions
     first_comment: bool = False
     alt_text: tuple[Kind, ...] = ("image", "video")  # the kinds of media whose alt text is published
     caps: tuple[Cap, ...] = ()  # above four fifths of one: warning `daily_cap_near`
@@ -220,6 +236,14 @@ class Platform:
 
     def pinned(self, site: Site) -> str:
         return site.api_version or self.version
+
+    def next_of(self, site: Site) -> str | None:
+        """The version after the pinned one, as far as it is known."""
+        known = list(dict.fromkeys((*self.sunsets, self.version)))
+        later = known[known.index(self.pinned(site)) + 1 :] if self.pinned(site) in known else []
+        if later:
+            return later[0]
+        return self.successor(self.pinned(site)) if self.successor else None
 
     def sunset_of(self, site: Site) -> str | None:
         """When the pinned version ends, as far as the platform has told."""

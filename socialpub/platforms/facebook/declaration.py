@@ -12,6 +12,7 @@ from socialpub.platforms.contract import (
     NO_KEY,
     Account,
     AppCheck,
+    Canary,
     ConfiguredSite,
     Console,
     Counter,
@@ -26,7 +27,7 @@ from socialpub.platforms.facebook.rules import MEDIA, RULES, TEXT_MAX
 from socialpub.platforms.kit.options import AbsoluteUrl, Options
 from socialpub.platforms.kit.rules import ignored_option
 from socialpub.platforms.kit.text import graphemes
-from socialpub.platforms.meta.graph import AUTH, SHARED, SUNSETS, Graph, MetaSite, stand_in
+from socialpub.platforms.meta.graph import AUTH, SERVED, SHARED, SUNSETS, Graph, MetaSite, next_version, stand_in
 
 
 class FacebookSite(MetaSite, ConfiguredSite):
@@ -73,6 +74,8 @@ PLATFORM = Platform(
     site=FacebookSite,
     version="v26.0",
     sunsets=SUNSETS,
+    successor=next_version,
+    canary=Canary("{version}/me?fields=id", served=SERVED),
     alt_text=("image",),
     notices=(ignored_option("link", "a post with media shows the media", lambda draft: bool(draft.items)),),
     oauth=OAuth(

@@ -11,6 +11,7 @@ from socialpub.platforms.contract import (
     CONTAINER,
     Absent,
     Account,
+    Canary,
     Cap,
     Connected,
     Console,
@@ -38,7 +39,18 @@ from socialpub.platforms.kit.rules import ignored_option
 from socialpub.platforms.kit.text import graphemes
 from socialpub.platforms.meta import containers
 from socialpub.platforms.meta.containers import PATIENCE, VIDEO_PATIENCE, Dance, Form, Makings, verdicts
-from socialpub.platforms.meta.graph import AGAIN, SHARED, SUNSETS, Graph, MetaSite, exchanged, renewed, stand_in
+from socialpub.platforms.meta.graph import (
+    AGAIN,
+    SERVED,
+    SHARED,
+    SUNSETS,
+    Graph,
+    MetaSite,
+    exchanged,
+    next_version,
+    renewed,
+    stand_in,
+)
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "settle"]
 
@@ -88,6 +100,8 @@ PLATFORM = Platform(
     site=InstagramSite,
     version="v26.0",
     sunsets=SUNSETS,
+    successor=next_version,
+    canary=Canary("{version}/me?fields=user_id", served=SERVED),
     alt_text=("image",),
     notices=(
         ignored_option("coverUrl", "only a single video has a cover", _no_reel),

@@ -12,6 +12,7 @@ from socialpub.platforms.contract import (
     NO_KEY,
     Account,
     AppCheck,
+    Canary,
     Cap,
     Console,
     Counter,
@@ -78,6 +79,13 @@ SUNSETS = {
     **{f"2026{month:02}": f"2027-{month:02}-15" for month in range(4, 10)},
 }
 
+
+def _month_after(version: str) -> str:
+    """A version comes out every month."""
+    months = int(version[:4]) * 12 + int(version[4:6])
+    return f"{months // 12}{months % 12 + 1:02}"
+
+
 PLATFORM = Platform(
     name="linkedin",
     label="LinkedIn",
@@ -90,6 +98,12 @@ PLATFORM = Platform(
     site=LinkedinSite,
     version="202609",
     sunsets=SUNSETS,
+    successor=_month_after,
+    # Whoever may not read posts is told so with 403; a version that has ended is a 426 before that.
+    canary=Canary(
+        "rest/posts/urn%3Ali%3Ashare%3A0",
+        {"LinkedIn-Version": "{version}", "X-Restli-Protocol-Version": "2.0.0"},
+    ),
     alt_text=("image",),
     media=MEDIA,
     oauth=OAuth(

@@ -39,6 +39,14 @@ SUNSETS = {
 }
 
 
+SERVED = "facebook-api-version"  # a version that has ended is answered by the oldest that has not
+
+
+def next_version(version: str) -> str:
+    """The version after one, as Meta counts them."""
+    return f"v{int(version.removeprefix('v').partition('.')[0]) + 1}.0"
+
+
 class MetaSite(ScopedSite):
     """The settings that the platforms on a Graph API have in common."""
 

@@ -12,6 +12,7 @@ from socialpub.platforms.contract import (
     NO_KEY,
     Account,
     AppCheck,
+    Canary,
     Cap,
     Console,
     Counter,
@@ -91,6 +92,7 @@ PLATFORM = Platform(
     count=_count,
     site=PinterestSite,
     version="v5",
+    canary=Canary("{version}/user_account"),
     notices=(
         ignored_option("coverImageUrl", "only a video has a cover", _no_video),
         Notice("alt_text_ignored", "A pin has one, that of its first item.", _later_alt_texts),

@@ -13,6 +13,7 @@ from socialpub.platforms.contract import (
     Absent,
     Account,
     AppCheck,
+    Canary,
     Cap,
     Connected,
     Console,
@@ -81,6 +82,7 @@ PLATFORM = Platform(
     count=_count,
     site=ThreadsSite,
     version="v1.0",
+    canary=Canary("{version}/me?fields=id"),
     oauth=OAuth(
         scopes=("threads_basic", "threads_content_publish", "threads_manage_replies"),
         required=("threads_basic", "threads_content_publish"),

@@ -13,6 +13,7 @@ from socialpub.platforms.contract import (
     NO_KEY,
     Account,
     AppCheck,
+    Canary,
     Console,
     Counter,
     Draft,
@@ -106,6 +107,7 @@ PLATFORM = Platform(
     site=TiktokSite,
     state="pending",
     version="v2",
+    canary=Canary("{version}/user/info/?fields=open_id"),
     alt_text=(),
     notices=(
         Notice(

@@ -6,7 +6,19 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from socialpub.platforms.contract import NO_KEY, Account, Cap, Console, Counter, Draft, OAuth, Platform, Site, Upkeep
+from socialpub.platforms.contract import (
+    NO_KEY,
+    Account,
+    Canary,
+    Cap,
+    Console,
+    Counter,
+    Draft,
+    OAuth,
+    Platform,
+    Site,
+    Upkeep,
+)
 from socialpub.platforms.kit.options import DigitId, Options
 from socialpub.platforms.twitter.rules import MEDIA, RULES, text_max
 from socialpub.platforms.twitter.text import weighted_length
@@ -62,6 +74,7 @@ PLATFORM = Platform(
     count=_count,
     site=TwitterSite,
     version="v2",
+    canary=Canary("2/users/me"),
     alt_text=("image",),
     oauth=OAuth(scopes=SCOPES, required=SCOPES, pkce=True, basic=True),
     console=Console(

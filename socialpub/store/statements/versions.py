@@ -10,3 +10,9 @@ UNTOLD = """
 """
 
 TELL = "INSERT OR IGNORE INTO version_told (organization, platform, pin, told_at) VALUES (?, ?, ?, ?)"
+
+# What the platforms say to the versions that they are asked for: a row for each platform.
+_ASKED = "platform, pin, heard, newer, next_heard, said, asked_at"
+KEEP_ASKED = f"INSERT OR REPLACE INTO version_asked ({_ASKED}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+ASKED = f"SELECT {_ASKED} FROM version_asked WHERE platform = ?"
+ALL_ASKED = f"SELECT {_ASKED} FROM version_asked ORDER BY platform"

@@ -1,0 +1,119 @@
+"""Whether the platforms still answer the versions of their APIs that this server calls, and already the next ones.
+
+Once a day each platform with a connected account gets one harmless call with the pinned version, and one with the next
+that is known. What came of it is a row for each platform, for metrics, `doctor` and the page about the server; that the
+pinned version has ended is told as `version.deprecated`. A call that is refused for any other reason was answered.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError
+from socialpub.base.net import Reply
+from socialpub.domain.accounts import accounts, versions
+from socialpub.domain.accounts.tokens import open_tokens, open_upstream
+from socialpub.domain.accounts.versions import Asked, Heard
+from socialpub.domain.core.service import Service
+from socialpub.platforms.contract import Canary as Call
+from socialpub.platforms.contract import Platform
+from socialpub.store.models import Account, row_where
+from socialpub.store.rows import AccountRow
+
+log = logging.getLogger("socialpub.versions")
+
+FIRST_SECONDS = 600.0  # after a start: one that is started again and again does not ask each time
+LOOK_SECONDS = 3600.0
+DAY_MS = 86_400_000
+JOIN_SECONDS = 5.0
+ENDED = (410, 426)
+
+
+class Canary:
+    """`look` from the keeper; the calls are made in a thread of their own."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._thread: threading.Thread | None = None
+        self._not_before = service.runtime.clock.monotonic() + FIRST_SECONDS
+
+    def look(self) -> None:
+        """Begin to ask, when some platform may be due."""
+        now = self._service.runtime.clock.monotonic()
+        if now < self._not_before or not self._service.runtime.settings.publishing.version_checks:
+            return
+        if self._thread is None or not self._thread.is_alive():
+            self._not_before = now + LOOK_SECONDS
+            self._thread = threading.Thread(target=self._ask_all, name="canary", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Wait for the call that is under way."""
+        if self._thread is not None:
+            self._thread.join(JOIN_SECONDS)
+
+    def _ask_all(self) -> None:
+        try:
+            for platform in platforms.PLATFORMS.values():
+                if not self._service.stopping.is_set():
+                    ask(self._service, platform)
+        except ApiError as error:
+            log.warning("versions are asked for later: %s", error.message)
+
+
+def ask(service: Service, platform: Platform) -> None:
+    """Ask a platform that is due, and write down what it answers."""
+    site, call = service.sites[platform.name], platform.canary
+    account = service.read(lambda: _somebody(platform.name)).result() if call and site.enabled else None
+    if call is None or account is None or not _is_due(service, platform):
+        return
+    pin, newer = platform.pinned(site), platform.next_of(site)
+    heard, said = _ask_for(service, account, call, pin)
+    next_heard = _ask_for(service, account, call, newer)[0] if newer else None
+    found = Asked(platform.name, pin, heard, newer, next_heard, said, service.now_ms)
+    service.write(lambda tx: versions.keep(tx, found)).result()
+    if heard == "ended":
+        log.error("%s does not answer version %s of its API any more (%s)", platform.label, pin, said)
+        versions.tell_all(service, platform)
+    else:
+        log.info("%s was asked for version %s: %s; for %s: %s", platform.label, pin, heard, newer, next_heard)
+
+
+def _somebody(platform: str) -> AccountRow | None:
+    """An account whose token may make the call; its answer is about nobody."""
+    connected = Account.disconnected_at.is_null() & Account.secret.is_null(False) & (Account.status != "revoked")
+    found: AccountRow | None = row_where(Account, (Account.platform == platform) & connected)
+    return found
+
+
+def _is_due(service: Service, platform: Platform) -> bool:
+    last = service.read(lambda: versions.asked(platform.name)).result()
+    if last is None or last.pin != platform.pinned(service.sites[platform.name]):
+        return True
+    return abs(service.now_ms - last.at) >= DAY_MS
+
+
+def _ask_for(service: Service, account: AccountRow, call: Call, version: str) -> tuple[Heard, str]:
+    """What a platform says to a version, and how."""
+    platform = account["platform"]
+    try:
+        tokens = open_tokens(service, account["id"], account["secret"] or "")
+        with open_upstream(service, platform, accounts.who(account), tokens) as up:
+            headers = {"Authorization": f"Bearer {tokens.access}"}
+            headers |= {name: text.format(version=version) for name, text in call.headers.items()}
+            url = f"{up.site.api_base}/{call.path.format(version=version)}"
+            return heard_in(call, version, up.http.request("GET", url, headers=headers))
+    except ApiError as error:
+        return "unknown", error.message
+
+
+def heard_in(call: Call, version: str, reply: Reply) -> tuple[Heard, str]:
+    """What an answer says about the version: one that is refused for another reason was answered."""
+    served = reply.headers.get(call.served, version) if call.served else version
+    if served != version:
+        return "ended", f"it answered with {served}"
+    if reply.status in ENDED or (reply.status == 404 and "{version}" in call.path):
+        return "ended", f"status {reply.status}"
+    return ("unknown" if reply.status >= 500 else "good"), f"status {reply.status}"

@@ -1,0 +1,207 @@
+"""The daily question to each platform: whether it answers the version that is called, and the next one already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from socialpub import platforms
+from socialpub.base.net import Reply
+from socialpub.domain.accounts import canary, versions
+from socialpub.platforms.contract import Canary, Site
+from socialpub.simulator.server import SimulatorThread
+from socialpub.store.models import VersionAsked
+from tests.commands.test_backup import command
+from tests.domain.accounts.test_versions import told
+from tests.kit import Person, Server
+
+DAY = 86_400.0
+NAME = "linkedin"
+ENDED, LIVING = "202511", "202609"
+
+
+@pytest.fixture
+def served(make_server: Callable[..., Server], lab: SimulatorThread) -> Callable[..., tuple[Server, Person]]:
+    """A server with an account at the fake LinkedIn, and this version pinned."""
+
+    def serve(version: str = LIVING, **site: Any) -> tuple[Server, Person]:
+        there = {"api_base": lab.origin(NAME), "api_version": version, **site}
+        server = make_server(platforms={NAME: there}, publishing={"version_checks": True})
+        ann = server.person("Ann")
+        server.connect(ann, NAME)
+        return server, ann
+
+    return serve
+
+
+def look(server: Server, seconds: float = 600) -> list[dict[str, Any]]:
+    """A look of the keeper after so long, to its end; what it has written down."""
+    server.skip(seconds)
+    asking = server.engine.keeper.canary
+    asking.look()
+    if asking._thread is not None:
+        asking._thread.join(30)
+    return server.rows(VersionAsked)
+
+
+def calls(server: Server) -> list[str]:
+    """The versions that LinkedIn was asked for, in their order."""
+    lines = [call for call in server.lab.lab.calls if call.operation == "posts.get"]
+    return [call.headers["linkedin-version"] for call in lines]
+
+
+def test_a_version_that_lives_is_asked_for_once_a_day_and_so_is_the_next(
+    served: Callable[..., tuple[Server, Person]],
+) -> None:
+    server, _ = served()
+    (row,) = look(server)
+    assert (row["platform"], row["pin"], row["heard"]) == (NAME, LIVING, "good")
+    assert (row["newer"], row["next_heard"]) == ("202610", "good")
+    assert calls(server) == [LIVING, "202610"]
+    look(server, DAY - 7200)
+    assert len(calls(server)) == 2
+    look(server, 7200)
+    assert len(calls(server)) == 4
+    assert told(server) == []
+    assert len(server.rows(VersionAsked)) == 1
+
+
+def test_a_restart_asks_no_sooner(served: Callable[..., tuple[Server, Person]]) -> None:
+    server, ann = served()
+    look(server)
+    server.restart(ann)
+    look(server)
+    assert len(calls(server)) == 2
+
+
+def test_a_426_is_told_at_once_with_what_is_answered_in_its_place(
+    served: Callable[..., tuple[Server, Person]],
+) -> None:
+    server, ann = served("202512")
+    server.lab.lab.faults.add([{"fault": "status:426", "platform": NAME, "operation": "posts.get", "times": 1}])
+    (row,) = look(server)
+    assert (row["heard"], row["said"], row["newer"], row["next_heard"]) == ("ended", "status 426", "202601", "good")
+    (event,) = told(server)
+    assert event[0] == ann.organization
+    assert event[1]["currentPin"] == "202512"
+
+
+def test_a_version_that_has_ended_in_metrics_doctor_and_event(served: Callable[..., tuple[Server, Person]]) -> None:
+    server, ann = served(ENDED)
+    (row,) = look(server)
+    assert (row["pin"], row["heard"], row["said"]) == (ENDED, "ended", "status 426")
+    assert (row["newer"], row["next_heard"]) == ("202601", "good")
+    (event,) = told(server)
+    assert event == (
+        ann.organization,
+        {"platform": NAME, "currentPin": ENDED, "nextPin": LIVING, "sunsetAt": "2026-11-16T00:00:00.000Z"},
+    )
+    metrics = server.api().get("/metrics").text
+    assert f'socialpub_version_answered{{platform="{NAME}",version="{ENDED}"}} 0.0' in metrics
+    assert f'socialpub_version_answered{{platform="{NAME}",version="202601"}} 1.0' in metrics
+    assert f'socialpub_version_ends_seconds{{platform="{NAME}",version="{ENDED}"}} -' in metrics
+    checks = {each["name"]: each for each in command(server, "doctor", "--offline").json["checks"]}
+    said = checks["LinkedIn version"]
+    assert said["ok"] is False
+    assert f"does not answer version {ENDED} of its API any more (status 426, " in said["message"]
+    assert said["remediation"] == ("Install a newer socialpub or set platforms.linkedin.api_version to 202601.")
+    look(server, DAY)
+    assert len(told(server)) == 1
+
+
+def test_another_pin_is_asked_for_soon_and_the_old_answer_counts_no_more(
+    served: Callable[..., tuple[Server, Person]],
+) -> None:
+    server, _ = served(ENDED)
+    look(server)
+    server.overrides = {
+        **server.overrides,
+        "platforms": {NAME: server.overrides["platforms"][NAME] | {"api_version": LIVING}},
+    }
+    server.restart()
+    (row,) = look(server)
+    assert (row["pin"], row["heard"]) == (LIVING, "good")
+
+
+def test_nobody_is_asked_without_an_account_where_it_is_off_or_while_paused(
+    served: Callable[..., tuple[Server, Person]],
+) -> None:
+    server, _ = served(enabled=False)
+    assert look(server) == []
+    assert calls(server) == []
+
+
+def test_a_silent_platform_is_asked_again_the_next_day(served: Callable[..., tuple[Server, Person]]) -> None:
+    server, _ = served()
+    server.lab.lab.faults.add([{"fault": "status:503", "platform": NAME, "operation": "posts.get", "times": 2}])
+    (row,) = look(server)
+    assert (row["heard"], row["said"]) == ("unknown", "status 503")
+    assert told(server) == []
+    (row,) = look(server, DAY)
+    assert row["heard"] == "good"
+
+
+# --- What an answer says ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "reply", "heard"),
+    [
+        (Canary("{version}/me"), Reply(200, {}, b"{}"), "good"),
+        (Canary("{version}/me"), Reply(401, {}, b""), "good"),
+        (Canary("{version}/me"), Reply(429, {}, b""), "good"),
+        (Canary("{version}/me"), Reply(404, {}, b""), "ended"),
+        (Canary("rest/me"), Reply(404, {}, b""), "good"),
+        (Canary("rest/me"), Reply(410, {}, b""), "ended"),
+        (Canary("rest/me"), Reply(426, {}, b""), "ended"),
+        (Canary("rest/me"), Reply(502, {}, b""), "unknown"),
+        (
+            Canary("{version}/me", served="facebook-api-version"),
+            Reply(200, {"facebook-api-version": "v9"}, b""),
+            "good",
+        ),
+        (
+            Canary("{version}/me", served="facebook-api-version"),
+            Reply(200, {"facebook-api-version": "v22.0"}, b""),
+            "ended",
+        ),
+        (Canary("{version}/me", served="facebook-api-version"), Reply(200, {}, b""), "good"),
+    ],
+)
+def test_what_an_answer_says_of_the_version(call: Canary, reply: Reply, heard: str) -> None:
+    assert canary.heard_in(call, "v9", reply)[0] == heard
+
+
+@pytest.mark.parametrize("name", [name for name, each in platforms.PLATFORMS.items() if each.canary])
+def test_each_fake_answers_the_call(name: str, make_server: Callable[..., Server], lab: SimulatorThread) -> None:
+    server = make_server(
+        platforms={name: {"api_base": lab.origin(name), "enabled": True}}, publishing={"version_checks": True}
+    )
+    server.connect(server.person("Ann"), name)
+    (row,) = look(server)
+    assert (row["platform"], row["heard"]) == (name, "good"), json.dumps(row)
+
+
+@pytest.mark.parametrize(
+    ("name", "pin", "newer"),
+    [
+        ("linkedin", "202601", "202602"),
+        ("linkedin", "202609", "202610"),
+        ("linkedin", "202612", "202701"),
+        ("facebook", "v25.0", "v26.0"),
+        ("instagram", "v26.0", "v27.0"),
+        ("threads", "v1.0", None),
+    ],
+)
+def test_the_next_version_is_the_one_that_is_known(name: str, pin: str, newer: str | None) -> None:
+    assert platforms.platform(name).next_of(Site(api_version=pin)) == newer
+
+
+def test_what_is_kept_is_one_row_for_each_platform(served: Callable[..., tuple[Server, Person]]) -> None:
+    server, _ = served()
+    for _ in range(3):
+        look(server, DAY)
+    assert [each.platform for each in server.service.read(versions.all_asked).result()] == [NAME]
