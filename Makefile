@@ -12,6 +12,7 @@
 #                    AUDIT_DB=advisories.zip, see docs/security.md)
 #   make bench       measurements of a running server, a quarter of an hour; ARGS="--quick": a few minutes (needs wrk, gcc)
 #   make binary      the whole program as one file, dist/socialpub, for Linux with this machine's glibc or a newer one
+#   make release     wheel, source, binary, checksums and what they are made of, in dist/VERSION; from a clean tree only
 #   make lock        new lock files from pyproject.toml (needs the package registry)
 #
 # Options go in ARGS: make demo ARGS="--port 9000"
@@ -20,7 +21,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo serve test test-slow test-browser screenshots lint fix audit bench binary lock
+.PHONY: demo serve test test-slow test-browser screenshots lint fix audit bench binary release lock
 
 demo: $(READY)
 	$(BIN)/python -m socialpub demo $(ARGS)
@@ -61,6 +62,9 @@ bench: $(READY)
 
 binary: $(READY)
 	$(BIN)/pyinstaller --noconfirm --log-level WARN --distpath dist --workpath .venv/binary .ci/binary.spec
+
+release: $(READY)
+	$(BIN)/python .ci/release.py $(ARGS)
 
 COMPILE = .venv-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
 	--no-emit-index-url --no-emit-find-links pyproject.toml $(ARGS)
