@@ -36,6 +36,7 @@ from benchmarks import (
 from benchmarks import steady as steadily
 from benchmarks.goals import (
     ALONE,
+    BINARY,
     DELIVERIES,
     DELIVERIES_SLOW,
     FSYNC,
@@ -192,6 +193,8 @@ def _measured(here: Stage, given: argparse.Namespace) -> Iterator[Measurement]:
 
     if wanted(SIZE) and here.first.home is not None:
         yield partial(resting.size, given.rows, here.first.home)
+    if wanted(BINARY):
+        yield partial(resting.binary, here)
     if wanted(*IDLE):
         yield partial(resting.idle, here)
     for work in shares.WORK.values():

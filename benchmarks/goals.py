@@ -76,6 +76,7 @@ DUE = (
 DELIVERIES = _share("deliveries", "Deliveries to a receiver, of what a bare client loop does", 50, 80)
 DELIVERIES_SLOW = Goal("deliveries_slow", "Deliveries to a receiver that takes 100 ms", "/s", 200, 300, at_least=True)
 START = _most("start", "Start, the slowest of: after a stop, after a kill, with a cold file", "s", 1)
+BINARY = _most("binary", "Start of the one file, the slowest: its port is open after", "s", 1.2)
 IDLE = (
     _most("idle_memory", "Idle: memory", "MiB", 90),
     _most("idle_cpu", "Idle: share of a core", "%", 0.2),
@@ -101,6 +102,7 @@ ROWS = (
     DELIVERIES,
     DELIVERIES_SLOW,
     START,
+    BINARY,
     *IDLE,
     SEARCH,
     PAGES,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import statistics
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import dataset
-from benchmarks.goals import IDLE, SIZE, START, Result
-from benchmarks.machine import Process
+from benchmarks.goals import BINARY, IDLE, SIZE, START, Result
+from benchmarks.machine import Process, free_ports
 from benchmarks.stage import Side, Stage
 
 SETTLE_SECONDS, QUICK_SETTLE_SECONDS = 20, 3
@@ -45,6 +46,28 @@ def starts(stage: Stage) -> Iterator[Result]:
     if stage.empty is not None:
         told += f"; {stage.empty.name} {stage.empty.started:.2f} s"
     yield Result(START, max(middles.values()), told)
+
+
+def binary(stage: Stage) -> Iterator[Result]:
+    """Built for this, and run on an empty folder: what it unpacks is most of its start."""
+    side, folder = stage.first, stage.folder / "binary"
+    folder.mkdir()
+    builder, spec = Path(side.python).with_name("pyinstaller"), side.checkout / ".ci" / "binary.spec"
+    where: list[str | Path] = ["--distpath", folder, "--workpath", folder / "work"]
+    subprocess.run([builder, "--noconfirm", "--log-level", "ERROR", *where, spec], check=True, cwd=folder)
+    times = [_started(folder, side) for _ in range(QUICK_STARTS if stage.quick else STARTS)]
+    size = (folder / "socialpub").stat().st_size / 1e6
+    yield Result(BINARY, max(times), f"median {statistics.median(times):.2f} s, {size:.0f} MB")
+
+
+def _started(folder: Path, side: Side) -> float:
+    port = free_ports(1)
+    command = [str(folder / "socialpub"), "serve", "--port", str(port)]
+    process = Process(command, folder, folder / "binary.log", {"XDG_STATE_HOME": str(folder), "TMPDIR": str(folder)})
+    try:
+        return process.wait_listening(port)
+    finally:
+        process.stop()
 
 
 def _evict(side: Side) -> None:
