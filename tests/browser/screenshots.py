@@ -12,22 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 
 from socialpub.base.runtime import iso
-from socialpub.store.models import (
-    Account,
-    ApiKey,
-    Media,
-    NotificationChannel,
-    Post,
-    Profile,
-    User,
-    WebhookDelivery,
-    WebhookEndpoint,
-)
 from socialpub.web.app import ROUTES
 from socialpub.web.pages.channels import KINDS
 from tests.browser import worlds
@@ -62,23 +50,20 @@ QUERIES = ("/overview/cancel?account={revoked}", "/posts?status=failed", "/posts
 LAST_PARTS = {"cancel": "queued", "settle": "unknown"}  # what a post has to be for this page
 
 
-def _ids(table: Any, **wanted: object) -> Callable[[World], str | None]:
+def _ids(table: str, **wanted: str) -> Callable[[World], str | None]:
     """The newest row of a table that has these values."""
+    meets = " AND ".join(["1", *(f"{name} = ?" for name in wanted)])
 
     def find(world: World) -> str | None:
-        query = table.select(table.id)
-        for name, value in wanted.items():
-            query = query.where(getattr(table, name) == value)
-        found = world.service.read(lambda: query.order_by(table.id.desc()).limit(1).tuples().first()).result()
-        return None if found is None else str(found[0])
+        found = world.ask(f"SELECT id FROM {table} WHERE {meets} ORDER BY id DESC LIMIT 1", *wanted.values())
+        return str(found[0][0]) if found else None
 
     return find
 
 
 def _unknown(world: World) -> str | None:
-    query = Post.select(Post.id).where(Post.error.contains("publish.outcome_unknown")).limit(1)
-    found = world.service.read(lambda: query.tuples().first()).result()
-    return None if found is None else str(found[0])
+    found = world.ask("SELECT id FROM post WHERE error LIKE '%publish.outcome_unknown%' LIMIT 1")
+    return str(found[0][0]) if found else None
 
 
 def _always(value: str) -> Callable[[World], str | None]:
@@ -91,19 +76,22 @@ def _today(length: int) -> Callable[[World], str | None]:
 
 PARTS: Mapping[str, Mapping[str, Callable[[World], str | None]]] = {
     "post_id": {
-        **{status: _ids(Post, status=status) for status in ("published", "queued", "publishing", "failed", "rejected")},
-        "canceled": _ids(Post, status="canceled"),
+        **{
+            status: _ids("post", status=status)
+            for status in ("published", "queued", "publishing", "failed", "rejected")
+        },
+        "canceled": _ids("post", status="canceled"),
         "unknown": _unknown,
     },
-    "account_id": {"active": _ids(Account, status="active"), "revoked": _ids(Account, status="revoked")},
-    "endpoint_id": {"endpoint": _ids(WebhookEndpoint)},
-    "delivery_id": {status: _ids(WebhookDelivery, status=status) for status in ("succeeded", "pending", "failed")},
-    "media_id": {"media": _ids(Media)},
-    "key_id": {"key": _ids(ApiKey)},
-    "profile_id": {"profile": _ids(Profile)},
-    "member_id": {"member": _ids(User)},
+    "account_id": {"active": _ids("account", status="active"), "revoked": _ids("account", status="revoked")},
+    "endpoint_id": {"endpoint": _ids("webhook_endpoint")},
+    "delivery_id": {status: _ids("webhook_delivery", status=status) for status in ("succeeded", "pending", "failed")},
+    "media_id": {"media": _ids("media")},
+    "key_id": {"key": _ids("api_key")},
+    "profile_id": {"profile": _ids("profile")},
+    "member_id": {"member": _ids("user")},
     "platform": {name: _always(name) for name in ("bluesky", "facebook", "tiktok")},  # by a form, by consent, off
-    "channel_id": {"channel": _ids(NotificationChannel)},
+    "channel_id": {"channel": _ids("notification_channel")},
     "kind": {name: _always(name) for name in KINDS},
     "month": {"month": _today(7)},
     "day": {"week": _today(10)},

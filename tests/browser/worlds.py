@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -42,6 +43,11 @@ class World:
     key: str
     invitation: str
 
+    def ask(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """What stands in its database, read beside the server."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.service.db.path}?mode=ro", uri=True)) as database:
+            return database.execute(statement, values).fetchall()
+
     def pause(self) -> None:
         """The clock is in doubt, and no platform answers that could tell; whoever looks may end it."""
         self.lab.lab.faults.add([{"fault": "reset_before"}])
@@ -66,6 +72,12 @@ def full() -> contextlib.AbstractContextManager[World]:
 def long() -> contextlib.AbstractContextManager[World]:
     """Every name and every text that people or platforms choose is one very long word."""
     return _beside(_long)
+
+
+def elsewhere(run: Callable[[], object]) -> None:
+    """Run what needs a loop of its own, which the browser's thread has already."""
+    with ThreadPoolExecutor(1, "elsewhere") as thread:
+        thread.submit(run).result()
 
 
 @contextlib.contextmanager
