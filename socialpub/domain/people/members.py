@@ -18,11 +18,13 @@ from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.people.sessions import Browser, SignedIn
 from socialpub.domain.people.tenancy import Scope
 from socialpub.store.db import Tx
-from socialpub.store.models import FormerUser, Invitation, Organization, RecoveryCode, User
+from socialpub.store.models import Audit, FormerUser, Invitation, Organization, RecoveryCode, User
 from socialpub.store.rows import UserRow
 
-INVITED_MS = 7 * 24 * 3600 * 1000
+DAY_MS = 24 * 3600 * 1000
+INVITED_MS = 7 * DAY_MS
 OPEN_MAX = 20
+A_DAY_MAX = 100  # each may be mailed to somebody who has not asked for it
 LISTED_MAX = 500
 
 
@@ -117,6 +119,8 @@ def invite(tx: Tx, who: Actor, email: str, role: str) -> Done:
         raise users.wrong("email", "This is a member already.", status=409)
     Invitation.delete().where(Invitation.ends_at <= now).execute()
     Invitation.delete().where(Invitation.organization == organization, Invitation.email == address).execute()
+    if _made_lately(who) >= A_DAY_MAX:
+        raise users.wrong("email", f"{A_DAY_MAX} invitations were made within a day. Wait until tomorrow.", status=409)
     if Invitation.select().where(Invitation.organization == organization).count() >= OPEN_MAX:
         raise users.wrong("email", f"{OPEN_MAX} invitations are open. Withdraw one first.", status=409)
     token = users.link_token(service)
@@ -132,6 +136,12 @@ def invite(tx: Tx, who: Actor, email: str, role: str) -> Done:
         ends_at=now + INVITED_MS,
     ).execute()
     return Done(made, 201, secret=True)
+
+
+def _made_lately(who: Actor) -> int:
+    """How many invitations of the organization were made within a day, those that are used or withdrawn included."""
+    mine = (Audit.organization == who.scope.organization) & (Audit.verb == who.act.verb)
+    return int(Audit.select().where(mine, Audit.at > who.service.now_ms - DAY_MS).count())
 
 
 def invitations(scope: Scope, now: int) -> list[InvitationBody]:

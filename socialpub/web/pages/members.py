@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from socialpub.base.errors import ApiError
 from socialpub.domain import act
+from socialpub.domain.notifications import invitations
+from socialpub.domain.people import desk as desks
 from socialpub.domain.people import members
 from socialpub.domain.people.desk import Desk
 from socialpub.web import forms
@@ -34,9 +37,9 @@ async def _listing(call: Call, form: dict[str, str] | None = None, problem: str 
         }
 
     roles = list(reversed(ROLES.items()))
-    return await show(
-        call, "settings/members.html", read, status=status, problem=problem, roles=roles, me=call.scope.user
-    )
+    mails = invitations.share_of(call.service, call.scope.organization) is not None
+    shown: dict[str, Any] = {"roles": roles, "me": call.scope.user, "mails": mails}
+    return await show(call, "settings/members.html", read, status=status, problem=problem, **shown)
 
 
 async def invite(call: Call) -> Reply:
@@ -47,8 +50,22 @@ async def invite(call: Call) -> Reply:
         made = await act.do(call.who, members.invite, form.get("email", ""), form.get("role", ""))
     except ApiError as error:
         return await _listing(call, form, said(error), error.status)
-    words = f"Send this link to {made['email']}. It works once, within a week, for whoever has it."
-    return tell(call, MEMBERS, words, secret=f"{call.service.base_url}/invited/{made['token']}")
+    link = f"{call.service.base_url}/invited/{made['token']}"
+    words = await _mailed(call, str(made["email"]), link)
+    return tell(call, MEMBERS, f"{words} It works once, within a week, for whoever has it.", secret=link)
+
+
+async def _mailed(call: Call, to: str, link: str) -> str:
+    """What is left to do with the link: nothing, once a mail server has taken it."""
+    service, scope = call.service, call.scope
+    share = invitations.share_of(service, scope.organization)
+    if share is None:
+        return f"Send this link to {to}."
+    found = await service.read(lambda: desks.of(scope))
+    by, house = (found.email, found.organization) if found else ("Somebody", "an organization")
+    sending = service.delivering.of(share)
+    wrong = await asyncio.get_running_loop().run_in_executor(sending, invitations.send, service, to, by, house, link)
+    return f"The link is on its way to {to}." if wrong is None else f"It was not mailed: {wrong} Send the link to {to}."
 
 
 async def withdraw(call: Call) -> Reply:

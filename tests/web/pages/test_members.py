@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -12,6 +14,7 @@ from socialpub.base.crypto import digest
 from socialpub.domain.people import members, signin, users
 from socialpub.store.models import Audit, Device, FormerUser, Invitation, Session, User
 from tests.kit import UNKNOWN_ID, Person, Server
+from tests.mailroom import Mailroom, delivering
 from tests.web.pages.test_settings import asks_for_password, send
 from tests.web.test_audit import newest
 from tests.web.test_signin import EMAIL, PASSWORD, add_user, csrf_of, sign_in, signed_in
@@ -116,6 +119,40 @@ def test_so_many_may_be_open(owner: httpx.Client, monkeypatch: pytest.MonkeyPatc
         invite(owner, f"{number}@example.com")
     refused = send(owner, PATH, email="more@example.com", role="member")
     assert (refused.status_code, "Withdraw one first" in refused.text) == (409, True)
+
+
+def test_so_many_may_be_made_within_a_day(server: Server, owner: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(members, "A_DAY_MAX", 2)
+    for _ in range(2):
+        invite(owner)
+    refused = send(owner, PATH, email=CAROL, role="member")
+    assert (refused.status_code, "Wait until tomorrow" in refused.text) == (409, True)
+
+
+@pytest.fixture
+def mailroom(tmp_path: Path) -> Iterator[Mailroom]:
+    with delivering(tmp_path) as room:
+        yield room
+
+
+def test_where_there_is_a_mail_server_the_link_is_mailed_too(
+    make_server: Callable[..., Server], mailroom: Mailroom
+) -> None:
+    server = make_server(smtp=mailroom.settings())
+    add_user(server, server.person("Alice"), EMAIL, "owner")
+    browser = signed_in(server)
+    path = invite(browser)
+    (mailed,) = mailroom.wait(1)
+    assert mailed.to == [CAROL]
+    assert f"{server.service.base_url}{path}" in mailed.text
+    assert EMAIL in mailed.text
+    mailroom.refusal[CAROL] = "550 nobody of that name"
+    send(browser, PATH, email=CAROL, role="member")
+    page = browser.get(PATH).text
+    assert "It was not mailed" in page
+    assert "/invited/" in page
+    send(browser, PATH, email='"odd one"@example.com'.replace(" ", "."), role="member")
+    assert "/invited/" in browser.get(PATH).text
 
 
 @pytest.mark.parametrize(
