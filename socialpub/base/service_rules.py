@@ -179,7 +179,7 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
         "session.proof",
         "unauthorized",
         "This needs your password again: you gave it more than ten minutes ago.",
-        "Give your password, and send the form again.",
+        "Give your password and send the form again; whoever calls the API signs in again first.",
     ),
     ServiceRule("csrf", "unauthorized", "The CSRF token is missing or wrong.", "Load the page again and repeat."),
     ServiceRule(

@@ -54,6 +54,7 @@ class Route:
     `takes`: bytes of a body, where it is not what follows from the rest (`body_max`); `fields`: of a form, at most.
     `constant`: the same for everybody for as long as the server runs.
     `needs`: the roles of people who may; none named: all.
+    `proof`: whoever does it has given their password lately (rule `session.proof`).
     `light`: nothing comes of it but its answer. It ends with a caller who goes away, and needs no task of its own.
     `waits`: the answer tells of a batch that goes on, and `Prefer` says how long to wait for it.
     """
@@ -71,6 +72,7 @@ class Route:
     constant: bool = False
     waits: bool = False
     needs: tuple[str, ...] = ()
+    proof: bool = False
     light: bool = False
 
     @cached_property

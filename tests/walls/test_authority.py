@@ -14,7 +14,9 @@ import pytest
 import socialpub
 from socialpub import platforms
 from socialpub.domain.accounts import connect
+from socialpub.domain.core.sites import Sites
 from socialpub.platforms.contract import Board
+from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store.models import ApiKey, Session, User
 from socialpub.web.app import ROUTES
 from socialpub.web.door import Door
@@ -101,6 +103,22 @@ def _settle(office: Office) -> Send:
 def _board(office: Office) -> Send:
     account = office.server.connect(office.alice, "pinterest")["id"]
     return lambda: office.alice.api.patch(f"/v1/accounts/{account}/pinterest/default-board", json={"boardId": "1"})
+
+
+def _board_form(office: Office) -> Send:
+    account = office.server.connect(office.alice, "pinterest")["id"]
+    return _form(office, f"/accounts/{account}/board", board="1")
+
+
+def _app(office: Office, way: str = "") -> Send:
+    """A form about the app of a platform where the settings name none; where there is a way, one was typed in."""
+    service, lab = office.server.service, {"threads": {"api_base": office.server.lab.origin("threads")}}
+    settings = service.runtime.settings
+    service.sites = Sites(settings.model_copy(update={"platforms": settings.platforms | lab}))
+    app = {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
+    if way:
+        assert _form(office, "/settings/apps/threads", **app)().status_code == 303
+    return _form(office, f"/settings/apps/threads{way}", **app)
 
 
 def _upload(office: Office) -> Send:
@@ -255,6 +273,10 @@ BY_PEOPLE: dict[str, Callable[[Office], Send]] = {
     "POST /accounts/<account_id:str>/disconnect": lambda office: _form(
         office, f"/accounts/{office.alice.bluesky}/disconnect"
     ),
+    "POST /accounts/<account_id:str>/board": _board_form,
+    "POST /settings/apps/<platform:str>": _app,
+    "POST /settings/apps/<platform:str>/check": lambda office: _app(office, "/check"),
+    "POST /settings/apps/<platform:str>/remove": lambda office: _app(office, "/remove"),
     "POST /settings/keys": lambda office: _form(office, "/settings/keys", name="new"),
     "POST /settings/keys/<key_id:str>/revoke": lambda office: _form(
         office, f"/settings/keys/{office.alice.key_id}/revoke"
@@ -334,7 +356,7 @@ def test_every_route_that_may_write_is_in_a_table() -> None:
 
 
 def test_every_route_says_which_roles_may_write() -> None:
-    assert {NEEDS[name] for name in BY_PEOPLE.keys() - EVERYBODYS} == {("owner", "admin")}
+    assert {NEEDS[name] for name in BY_PEOPLE.keys() - EVERYBODYS} == {("owner", "admin"), ("owner",)}
     assert {NEEDS[name] for name in EVERYBODYS} == {()}
 
 

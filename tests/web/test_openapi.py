@@ -107,7 +107,7 @@ def test_every_request_rule_of_posts_and_limits_is_documented_where_it_arises() 
         for rule in SERVICE_RULES.values()
         if rule.stage == "request" and not rule.retired and not rule.rule.startswith(later)
     }
-    assert expected - told - from_the_socket - uploads - {"csrf", "session.proof"} == set()
+    assert expected - told - from_the_socket - uploads - {"csrf"} == set()
 
 
 def test_enumerations_are_named_and_used_by_reference() -> None:

@@ -175,7 +175,13 @@ def sign_in(server: Server, person: Person) -> dict[str, str]:
             id=user, organization=person.organization, email="a@x.test", role="owner", password="", created_at=now
         ).execute()
         Session.insert(
-            id=digest("cookie"), user=user, csrf="csrf", created_at=now, seen_at=now, ends_at=now + 3_600_000
+            id=digest("cookie"),
+            user=user,
+            csrf="csrf",
+            created_at=now,
+            seen_at=now,
+            ends_at=now + 3_600_000,
+            proved_at=now,
         ).execute()
 
     server.service.write(write).result()

@@ -193,6 +193,13 @@ async def give(who: Actor, throttle: Throttle, password: str, address: str, cook
     await _give(throttle, await _proof(who, cookie), password, address)
 
 
+async def check_proof(who: Actor) -> None:
+    """ApiError `session.proof` unless whoever acts gave their password lately."""
+    proof = await _proof(who, None)
+    if not is_fresh(proof.proved_at, who.service.now_ms):
+        raise refuse("session.proof")
+
+
 async def _give(throttle: Throttle, proof: _Proof, password: str, address: str) -> None:
     if not password:
         raise refuse("session.proof")

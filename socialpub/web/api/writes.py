@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from socialpub.domain import act
 from socialpub.domain.act import Deed
+from socialpub.domain.people import signin
 from socialpub.web.http import Call, Reply, kept
 
 M = TypeVar("M", bound=BaseModel)
@@ -46,4 +47,9 @@ async def commit_bare(call: Call, choose: Callable[[], Deed]) -> Reply:
 
 
 async def _once(call: Call, ask: Callable[[], Awaitable[Deed]]) -> Reply:
-    return kept(await act.once(call.service, call.key, ask))
+    async def asked() -> Deed:
+        if call.route.proof:
+            await signin.check_proof(call.who)
+        return await ask()
+
+    return kept(await act.once(call.service, call.key, asked))

@@ -232,6 +232,8 @@ def _implied(route: Route) -> Iterator[str]:
         yield "unauthenticated"
     if route.guard == "session":
         yield from ("unauthorized", "csrf")
+    if route.proof:
+        yield "session.proof"
     if route.api:
         yield "rate_limited"
     if takes_key(route):

@@ -10,9 +10,11 @@ import pytest
 
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.people import signin
-from socialpub.store.models import ApiKey, Profile
+from socialpub.store.models import Account, ApiKey, Profile
+from socialpub.web.app import ROUTES
+from socialpub.web.http import Route
 from tests.domain.accounts.connect_kit import sign_in
-from tests.kit import UNKNOWN_ID, Api, Person, Server
+from tests.kit import UNKNOWN_ID, Api, Person, Server, error_of
 from tests.web.test_signin import EMAIL, PASSWORD, add_user, csrf_of, signed_in
 
 TOO_LATE = signin.FRESH_MS / 1000 + 1
@@ -79,6 +81,44 @@ def test_a_secret_and_a_loss_ask_for_the_password_when_the_sign_in_is_older_than
     assert send(browser, "/settings/keys", name="new", password=PASSWORD).status_code == 303
     assert not asks_for_password(browser.get("/settings/keys"))  # for the next ten minutes
     assert send(browser, f"/settings/keys/{alice.key_id}/revoke").status_code == 303
+
+
+PROVED = [route for route in ROUTES if route.proof]
+
+
+@pytest.mark.parametrize("route", PROVED, ids=lambda route: f"{route.method} {route.path}")
+def test_the_api_asks_for_a_password_too_where_its_pages_do(
+    server: Server, browser: httpx.Client, alice: Person, route: Route
+) -> None:
+    ids = {"account_id": alice.bluesky, "profile_id": alice.profile, "key_id": alice.key_id}
+    path = re.sub(r"<(\w+):str>", lambda found: ids[found[1]], route.path)
+    body = {"json": {"name": "ci"}} if route.method == "POST" else {}
+
+    def ask() -> httpx.Response:
+        token = {"X-CSRF-Token": csrf_of(browser.get("/settings"))}
+        return browser.request(route.method, path, headers=token | {"Idempotency-Key": "one"}, **body)
+
+    server.clock.skip(TOO_LATE)
+    before = [server.rows(table) for table in (Account, ApiKey, Profile)]
+    refused = ask()
+    assert (refused.status_code, error_of(refused)["rule"]) == (403, "session.proof")
+    assert error_of(refused)["remediation"] == SERVICE_RULES["session.proof"].remediation
+    assert [server.rows(table) for table in (Account, ApiKey, Profile)] == before
+    assert send(browser, "/settings/keys", name="new", password=PASSWORD).status_code == 303  # a proof for ten minutes
+    done = ask()
+    assert done.status_code in (200, 201, 409)  # the profile still owns an account
+    if done.status_code != 409:
+        server.clock.skip(TOO_LATE)
+        assert ask().json() == done.json()  # a repeat changes nothing, and asks for nothing
+
+
+def test_the_routes_that_ask_for_a_password_are_those_that_destroy_or_make_a_secret() -> None:
+    assert {f"{route.method} {route.path}" for route in PROVED} == {
+        "DELETE /v1/accounts/<account_id:str>",
+        "DELETE /v1/profiles/<profile_id:str>",
+        "DELETE /v1/api-keys/<key_id:str>",
+        "POST /v1/api-keys",
+    }
 
 
 def test_what_was_typed_is_still_there_when_the_password_is_asked_for(server: Server, browser: httpx.Client) -> None:
