@@ -32,12 +32,17 @@ def write(path: Path, keys: Sequence[crypto.MasterKey]) -> None:
 
 def keep_aside(path: Path, key: crypto.MasterKey) -> Path:
     """A file of its own beside it for a key that seals nothing here any more: older backups still need it."""
-    aside = path.with_name(f"{path.name}.{key.id}")
-    if not aside.exists():
-        handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    there = aside(path, key.id)
+    if not there.exists():
+        handle = os.open(there, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         os.close(handle)
-    write(aside, [key])
-    return aside
+    write(there, [key])
+    return there
+
+
+def aside(path: Path, key_id: str) -> Path:
+    """Where a key is that was in this file once."""
+    return path.with_name(f"{path.name}.{key_id}")
 
 
 def _sync(folder: Path) -> None:

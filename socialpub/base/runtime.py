@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, overload
 
-from socialpub.base import config, crypto, guard, host, net, troubles
+from socialpub.base import config, crypto, guard, host, keyfile, net, troubles
 
 
 class Clock(Protocol):
@@ -103,7 +103,7 @@ def load_vault(
     try:
         keys = [crypto.read_master_key(text) for text in named]
         keys = keys or _keys_from_file(settings.key_file, entropy, make=not needed)
-        _check_needed(keys, needed)
+        _check_needed(keys, needed, settings.key_file)
     except ValueError as error:
         where = "security.encryption_keys" if named else str(settings.key_file)
         raise config.ConfigError(f"{where}: {error}") from error
@@ -118,14 +118,16 @@ def held_in(key_file: Path) -> list[crypto.MasterKey]:
         raise OSError(f"{key_file}: {error}") from error
 
 
-def _check_needed(keys: Collection[crypto.MasterKey], needed: Collection[str]) -> None:
+def _check_needed(keys: Collection[crypto.MasterKey], needed: Collection[str], key_file: Path) -> None:
     """ValueError, before anything is sealed with a key that does not belong to the database."""
     held = {key.id for key in keys}
     lacking = sorted(set(needed) - held)
     if lacking:
+        aside = [str(path) for key in lacking if (path := keyfile.aside(key_file, key)).exists()]
+        found = f"it is in {aside[0]}, copy it here" if aside else "restore that one from your backup"
         raise ValueError(
             f"this database was sealed with another master key (id {', '.join(lacking)}; here: "
-            f"{', '.join(sorted(held))}); restore that one from your backup, secrets cannot be read without it"
+            f"{', '.join(sorted(held))}); {found}, secrets cannot be read without it"
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from socialpub import platforms
 from socialpub.base import net
+from socialpub.base.bucket import Bucket, BucketError
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import SystemClock, iso, load_vault
@@ -186,10 +187,20 @@ def _outside(settings: Settings, sites: Sites) -> Iterator[Check]:
     with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http:
         yield _server(http, settings)
         yield _public(http, settings)
+        if settings.backup.s3_endpoint:
+            yield _bucket(settings)
         for name, platform in platforms.PLATFORMS.items():
             site = sites[name]
             if site.enabled and (site.client_id or platform.credentials):
                 yield from _platform(http, platform, site)
+
+
+def _bucket(settings: Settings) -> Check:
+    try:
+        found = Bucket(settings.backup).listed()
+    except BucketError as error:
+        return Check("backups in the bucket", False, str(error), "Correct the settings `backup.s3_…`.")
+    return Check("backups in the bucket", True, f"it can be listed; {len(found)} files are there")
 
 
 def _server(http: net.Http, settings: Settings) -> Check:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import base64
 import json
+import shutil
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -139,6 +140,19 @@ def test_links_that_an_older_socialpub_signed_stay_good(
     alice.api = server.api(alice.key)
     assert furnished()["page"] == 200
     assert furnished()["image"] == 200
+
+
+def test_a_backup_from_before_says_where_its_key_is(server: Server, alice: Person, tmp_path: Path) -> None:
+    (old,), file, home = keys_of(server), tmp_path / "b.zip", tmp_path / "elsewhere"
+    assert command(server, "backup", str(file)).code == 0
+    assert command(server, "keys", "rotate").code == 0
+    assert command(server, "restore", str(file), database=home / "socialpub.db").code == 0
+    for path in server.home.glob("master.key*"):
+        shutil.copy(path, home)
+    refused = command(server, "account", "list", database=home / "socialpub.db")
+    assert f"it is in {home}/master.key.{old.id}, copy it here" in refused.err
+    shutil.copy(home / f"master.key.{old.id}", home / "master.key")
+    assert command(server, "account", "list", database=home / "socialpub.db").code == 0
 
 
 def test_a_file_with_two_keys_is_a_rotation_that_goes_on(server: Server, alice: Person) -> None:

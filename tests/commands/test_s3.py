@@ -88,6 +88,28 @@ def test_the_servers_own_are_listed_with_where_they_are(store: Store, command: C
     assert listed[0] | {"file": ""} == {"madeAt": "2026-11-22T00:00:00.000Z", "bytes": 5, "file": ""}
 
 
+def test_doctor_says_whether_the_bucket_can_be_used(
+    store: Store, command: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOCIALPUB_SERVER__PORT", "1")
+
+    def found() -> dict[str, Any]:
+        checks = {each["name"]: each for each in command("doctor").json["checks"]}
+        return dict(checks["backups in the bucket"])
+
+    assert found() | {"name": ""} == {
+        "name": "",
+        "ok": True,
+        "message": "it can be listed; 0 files are there",
+        "remediation": "",
+    }
+    store.wrong = (403, "AccessDenied")
+    assert (found()["ok"], found()["message"]) == (
+        False,
+        "s3://backups/ours/: the key may not do that in this bucket.",
+    )
+
+
 def test_without_a_bucket_in_the_settings_there_is_none(server: Server) -> None:
     for words in (("backup", "s3:a.zip"), ("verify", "s3:a.zip"), ("backups",)):
         ended = execute(*words, "--database", str(server.home / "socialpub.db"), cwd=server.home)

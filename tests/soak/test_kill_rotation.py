@@ -55,3 +55,25 @@ def test_a_rotation_killed_at_every_step_goes_on(tmp_path: Path, again: bool) ->
             assert (world.folder / f"master.key.{old.id}").exists()
             assert publish(world, f"{step}, done") == "published"
         assert world.stop() == 0
+
+
+def test_a_forgetting_killed_at_every_step_goes_on(tmp_path: Path) -> None:
+    with a_world(tmp_path, each=ACCOUNTS, on=("twitter",)) as world:
+        world.start()
+        assert world.stop() == 0
+        (world.folder / "master.key").unlink()
+        for part in range(1, 4):
+            code, _ = command(world.folder, "keys", "forget", "--yes", faults=f"forget.part=kill@{part}")
+            assert code == -9
+            assert command(world.folder, "serve", "--port", "0")[0] == 1  # the lost key is still named
+        code, done = command(world.folder, "keys", "forget", "--yes")
+        assert code == 0
+        (new,) = read_master_keys((world.folder / "master.key").read_text())
+        assert (done["keyId"], set.union(*sealed_in(world.database).values())) == (new.id, {new.id})
+        world.start()
+        with world.client() as client:
+            accounts = client.get("/v1/accounts").json()["data"]
+            told = client.get("/v1/events", params={"type": "token.revoked", "limit": 200}).json()["data"]
+        assert {account["status"] for account in accounts} == {"revoked"}
+        assert len({event["data"]["accountId"] for event in told}) == len(told) == ACCOUNTS
+        assert world.stop() == 0

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from socialpub.base import faults
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core import instance
 from socialpub.domain.core.service import Service
@@ -53,6 +54,7 @@ def forget(service: Service) -> None:
         after: object = FIRST
         while after is not None:
             after = service.write(functools.partial(_part, service, each, after)).result()
+            faults.hit("forget.part")
 
 
 def finish(tx: Tx, who: Actor) -> dict[str, Any]:
