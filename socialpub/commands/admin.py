@@ -281,8 +281,8 @@ def account_disconnect(options: Options) -> Body:
 def _what_happens(row: AccountRow, waiting: int, *, keep: bool) -> str:
     label = platforms.platform(row["platform"]).label
     posts = {0: "No post waits", 1: "1 post waits"}.get(waiting, f"{waiting} posts wait")
-    then = "kept, and go out if it is connected again before their time" if keep else "canceled"
-    told = f"{posts} for it: they are {then}." if waiting else f"{posts} for it."
+    then = "kept, and to go out if it is connected again in time" if keep else "canceled"
+    told = f"{posts} for it: to be {then}." if waiting else f"{posts} for it."
     return (
         f"{label} account {row['display_name'] or row['platform_account_id']}: its tokens are erased here, and its "
         f"authorization ends at {label} where that is possible. {told}"

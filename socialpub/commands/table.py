@@ -34,6 +34,7 @@ def root() -> Group:
         "Publish to social platforms: once, on time, with proof.",
         *_serving(),
         *_keeping(),
+        *_carrying(),
         _master_key(),
         Group(
             "config",
@@ -152,6 +153,33 @@ def _master_key() -> Group:
             act="keys forget",
             done="keyId",
         ),
+    )
+
+
+def _carrying() -> Iterator[click.Command]:
+    yield Command(
+        "export",
+        "carrying.export",
+        "write posts with what became of them to a new file: a JSON object a line, or CSV",
+        file("a new file; .csv is CSV, anything else NDJSON; - is standard output"),
+        option("org", ONE_ORG),
+        flag("accounts", "the accounts in place of the posts, without their tokens"),
+        flag("csv", "CSV, whatever the file is called"),
+        option("status", "only posts with this status; may be given several times", multiple=True, type=OneOf(_states)),
+        option("account", "only posts to this account, by id or name"),
+        option("after", "only posts created after this time", metavar="TIME"),
+        option("before", "only posts created before this time", metavar="TIME"),
+    )
+    yield Command(
+        "import",
+        "carrying.bring",
+        "schedule the posts of a file; looks through all of it first, and imports what is not there yet",
+        file("NDJSON, or CSV where it is called .csv: account, scheduledAt, text, media, options"),
+        option("org", ONE_ORG),
+        flag("check", "only look through it"),
+        flag("skip-invalid", "import the lines that are right, though others are not"),
+        act="import",
+        done="imported",
     )
 
 
@@ -368,6 +396,12 @@ def _roles() -> Iterable[str]:
     from socialpub.domain.people.users import ROLES
 
     return ROLES
+
+
+def _states() -> Iterable[str]:
+    from socialpub.store.rows import PostStatus
+
+    return get_args(PostStatus)
 
 
 def _statuses() -> Iterable[str]:

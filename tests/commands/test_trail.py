@@ -18,6 +18,7 @@ READING = {
     "config example",
     "doctor",
     "status",
+    "export",
     "listen",
     "trigger",
     "verify",

@@ -1,0 +1,324 @@
+"""`socialpub export` and `import`: posts (or accounts) as NDJSON or CSV, a line at a time, whatever their number."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import csv
+import fcntl
+import io
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from socialpub.base import faults, troubles
+from socialpub.base.errors import ApiError
+from socialpub.commands.admin import acting, opened
+from socialpub.commands.backup import told
+from socialpub.commands.parts import Options
+from socialpub.commands.serve import RefusedError
+from socialpub.domain.accounts import accounts
+from socialpub.domain.core.service import Service
+from socialpub.domain.people import named
+from socialpub.domain.people.actor import Actor
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.posts import exporting, importing
+from socialpub.domain.shapes.accounts import AccountsQuery
+from socialpub.domain.shapes.errors import warning_body
+from socialpub.platforms.contract import Warning
+from socialpub.store import sql
+from socialpub.store.locks import StartError, try_lock
+
+LINE_MAX = 1024 * 1024  # characters
+AT_ONCE = 16  # lines in one step: their writes share a transaction's fsync
+PROBLEMS_SHOWN = 200
+FAILED = 1
+Json = dict[str, Any]
+COLUMNS = (
+    "id accountId account platform status scheduledAt publishedAt text media options url error createdAt".split()
+)  # fmt: skip
+NESTED = ("media", "options")  # JSON within a cell
+
+
+# --- Out -----------------------------------------------------------------------------------------------------------
+
+
+def export(options: Options) -> Json | None:
+    """`{file, lines}` of what was written; nothing is said of standard output (`-`)."""
+    with opened(options) as service:
+        organization = acting(options, service).scope.organization
+        rows = _accounts(service, organization) if options.accounts else _posts(service, organization, options)
+        if str(options.file) == "-":
+            _write(sys.stdout, rows, "csv" if options.csv else "ndjson", options)
+            return None
+        return {"file": str(options.file), "lines": _to_file(options, rows)}
+
+
+def _posts(service: Service, organization: str, options: Options) -> Iterator[Json]:
+    wanted = {"status": list(options.status), "after": options.after, "before": options.before}
+    query = {name: value for name, value in wanted.items() if value}
+    if options.account:
+        query["accountId"] = service.read(lambda: named.account(organization, options.account)).result()["id"]
+    return exporting.posts(service, Scope(organization), query)
+
+
+def _accounts(service: Service, organization: str) -> Iterator[Json]:
+    found = service.read(lambda: accounts.list_everywhere(organization, AccountsQuery())).result()
+    yield from (dict(body) for body in found)
+
+
+def _to_file(options: Options, rows: Iterable[Json]) -> int:
+    """Write a new file; it is there once it is whole."""
+    file: Path = options.file
+    if file.exists():
+        raise RefusedError(f"{file} is there already, and an export writes over nothing")
+    part = file.with_name(file.name + ".part")
+    try:
+        with open(part, "w", encoding="utf-8", newline="") as into:
+            lines = _write(into, rows, "csv" if options.csv or file.suffix == ".csv" else "ndjson", options)
+        os.replace(part, file)
+    except OSError as error:
+        raise StartError(f"{file} cannot be written: {troubles.why(error)}") from error
+    return lines
+
+
+def _write(into: TextIO, rows: Iterable[Json], form: str, options: Options) -> int:
+    if form == "ndjson":
+        return _count(rows, lambda row: print(json.dumps(row, ensure_ascii=False), file=into))
+    first = "id profileId platform platformAccountId displayName status createdAt updatedAt tokenExpiresAt".split()
+    writer = csv.DictWriter(into, first if options.accounts else COLUMNS, extrasaction="ignore")
+    writer.writeheader()
+    return _count(rows, lambda row: writer.writerow(row if options.accounts else _cells(row)))
+
+
+def _count(rows: Iterable[Json], write: Callable[[Json], object]) -> int:
+    count = 0
+    for row in rows:
+        write(row)
+        count += 1
+    return count
+
+
+def _cells(post: Json) -> Json:
+    """A post as one row: its account by what it is called, what is nested as JSON."""
+    account, error = post["account"], post.get("error") or {}
+    return {
+        **post,
+        "account": account["displayName"] or account["platformAccountId"],
+        "media": json.dumps(post["mediaRefs"], ensure_ascii=False) if post["mediaRefs"] else "",
+        "options": json.dumps(post["options"], ensure_ascii=False) if post["options"] else "",
+        "error": error.get("rule") or error.get("code", ""),
+    }
+
+
+# --- In: the lines -------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Report:
+    """What an import has found and done. Of the problems the first are kept, all are counted."""
+
+    file: str
+    lines: int = 0
+    imported: int = 0
+    there: int = 0
+    invalid: int = 0
+    problems: list[Json] = field(default_factory=list)
+    warnings: list[Json] = field(default_factory=list)
+
+    def refuse(self, line: int, found: Iterable[Json]) -> None:
+        self.invalid += 1
+        self._keep(self.problems, line, found)
+
+    def warn(self, line: int, found: Iterable[Json]) -> None:
+        self._keep(self.warnings, line, found)
+
+    def _keep(self, kept: list[Json], line: int, found: Iterable[Json]) -> None:
+        kept.extend({"line": line, **one} for one in found)
+        kept.sort(key=lambda one: int(one["line"]))
+        del kept[PROBLEMS_SHOWN:]
+
+    def body(self) -> Json:
+        return dict(vars(self))
+
+
+Line = tuple[int, Json | ApiError]
+"""A line's number, and what it says, or why it cannot be read."""
+
+
+def _lines(file: Path, raw: BinaryIO) -> Iterator[Line]:
+    raw.seek(0)
+    return _csv_lines(raw) if file.suffix == ".csv" else _json_lines(raw)
+
+
+def _json_lines(raw: BinaryIO) -> Iterator[Line]:
+    number = 0
+    while line := raw.readline(LINE_MAX + 1):
+        number += 1
+        if len(line) > LINE_MAX:
+            yield number, _unreadable(f"The line is longer than {LINE_MAX} bytes; what follows is not looked at.")
+            return
+        if line.strip():
+            yield number, _json(line)
+
+
+def _json(line: bytes) -> Json | ApiError:
+    try:
+        found = sql.loads(line.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        return _unreadable(f"The line is not JSON: {error}.")
+    return found if isinstance(found, dict) else _unreadable("The line is not a JSON object.")
+
+
+def _csv_lines(raw: BinaryIO) -> Iterator[Line]:
+    csv.field_size_limit(LINE_MAX)
+    text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
+    reader = csv.DictReader(text, strict=True)
+    begins = 2
+    try:
+        for row in reader:
+            yield begins, _row(row)
+            begins = reader.line_num + 1
+    except (csv.Error, UnicodeDecodeError) as error:
+        yield begins, _unreadable(f"The line is not CSV in UTF-8: {error}; what follows is not looked at.")
+    finally:
+        text.detach()
+
+
+def _row(row: dict[Any, Any]) -> Json | ApiError:
+    if None in row:
+        return _unreadable("The line has more cells than the first line has names.")
+    found = {name: value for name, value in row.items() if value}
+    for name in NESTED:
+        if name in found:
+            try:
+                found[name] = sql.loads(found[name])
+            except ValueError:
+                return ApiError("validation_failed", f"The cell {name} is not JSON.", rule=name)
+    return found
+
+
+def _unreadable(message: str) -> ApiError:
+    return ApiError("validation_failed", message, rule="line")
+
+
+# --- In: the posts -------------------------------------------------------------------------------------------------
+
+
+def bring(options: Options) -> Json:
+    """Look through the whole file, then import it: `{file, lines, imported, there, invalid, problems, warnings}`.
+
+    Nothing is written where a line has a problem, unless `--skip-invalid`. Exit code 1 where one has.
+    """
+    file: Path = options.file
+    with _held(file) as raw, opened(options) as service:
+        who, report = acting(options, service), Report(str(file))
+        asyncio.run(_Import(who, file, raw, report, told(options)).run(options))
+    options.exit_code = FAILED if report.invalid and not options.skip_invalid else 0
+    if options.json:
+        return report.body()
+    _tell(report)
+    return {name: value for name, value in report.body().items() if not isinstance(value, list)}
+
+
+@contextlib.contextmanager
+def _held(file: Path) -> Iterator[BinaryIO]:
+    """The file, which nobody else imports meanwhile."""
+    try:
+        raw = open(file, "rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise StartError(f"{file} cannot be read: {troubles.why(error)}") from error
+    with raw:
+        if not try_lock(raw):
+            raise RefusedError(f"{file} is being imported already")
+        try:
+            yield raw
+        finally:
+            fcntl.flock(raw, fcntl.LOCK_UN)
+
+
+class _Import:
+    """One import: a look through all of the file, then the same again with writing."""
+
+    def __init__(
+        self, who: Actor, file: Path, raw: BinaryIO, report: Report, tell: Callable[[str, int, int], None]
+    ) -> None:
+        self._who, self._file, self._raw, self._report, self._tell = who, file, raw, report, tell
+        self._find = importing.finder(who)
+        self._size = file.stat().st_size
+        self._bad: set[int] = set()  # lines that the look has refused
+        self._now: set[Any] = set()  # posts of the step under way: a file may have one twice
+
+    async def run(self, options: Options) -> None:
+        await self._each("Looking through", self._look)
+        if options.check or (self._bad and not options.skip_invalid):
+            return
+        self._report.lines = self._report.there = 0
+        await self._each("Importing", self._bring_in)
+
+    async def _each(self, what: str, do: Callable[[int, importing.Wanted], Awaitable[None]]) -> None:
+        """A few lines at a time."""
+        step: list[Line] = []
+        for line in _lines(self._file, self._raw):
+            step.append(line)
+            if len(step) == AT_ONCE:
+                await self._step(step, do)
+                step = []
+            self._tell(what, min(self._raw.tell(), self._size - 1), self._size)
+        await self._step(step, do)
+        self._tell(what, self._size, self._size)
+
+    async def _step(self, step: list[Line], do: Callable[[int, importing.Wanted], Awaitable[None]]) -> None:
+        self._now.clear()
+        await asyncio.gather(*(self._line(*line, do) for line in step))
+        faults.hit("import.step")
+
+    async def _line(
+        self, number: int, given: Json | ApiError, do: Callable[[int, importing.Wanted], Awaitable[None]]
+    ) -> None:
+        self._report.lines += 1
+        if number in self._bad:
+            return
+        account = None
+        try:
+            if isinstance(given, ApiError):
+                raise given
+            wanted = importing.read(given, self._find)
+            account = wanted.account
+            if await self._is_there(wanted):
+                self._report.there += 1
+            else:
+                await do(number, wanted)
+        except ApiError as error:
+            if error.status >= 500 or error.code == "rate_limited":
+                raise  # it is not the line
+            self._bad.add(number)
+            self._report.refuse(number, importing.problems(error, account))
+
+    async def _is_there(self, wanted: importing.Wanted) -> bool:
+        return await self._who.service.read(lambda: importing.is_there(wanted))
+
+    async def _look(self, number: int, wanted: importing.Wanted) -> None:
+        self._report.warn(number, map(_noted, await importing.check(self._who, wanted)))
+
+    async def _bring_in(self, number: int, wanted: importing.Wanted) -> None:
+        if wanted.same in self._now:
+            self._report.there += 1
+            return
+        self._now.add(wanted.same)
+        await importing.bring_in(self._who, wanted)
+        self._report.imported += 1
+
+
+def _noted(note: Warning) -> Json:
+    return dict(warning_body(note))
+
+
+def _tell(report: Report) -> None:
+    for kind, found in (("", report.problems), ("warning: ", report.warnings)):
+        for one in found:
+            print(f"{report.file}:{one['line']}: {kind}{one['message']}", file=sys.stderr)

@@ -1,0 +1,37 @@
+"""Posts as an export has them: as the API shows them, with the options that they were sent with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from socialpub.domain.core.service import Service
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.posts import postlog
+from socialpub.domain.shapes.posts import PostsQuery
+from socialpub.store import sql
+from socialpub.store.statements import carrying
+
+PAGE = 200
+Json = dict[str, Any]
+
+
+def posts(service: Service, scope: Scope, wanted: Json) -> Iterator[Json]:
+    """Every post of the scope that the query (of GET /v1/posts) asks for, newest first; a page of them in memory."""
+    cursor = None
+    while True:
+        query = PostsQuery.model_validate({**wanted, "limit": PAGE} | ({"cursor": cursor} if cursor else {}))
+        page = service.read(lambda query=query: _page(service, scope, query)).result()  # type: ignore[misc]
+        yield from page["data"]
+        cursor = page["nextCursor"]
+        if cursor is None:
+            return
+
+
+def _page(service: Service, scope: Scope, query: PostsQuery) -> Json:
+    page: Json = sql.loads(postlog.page(service, scope, query))
+    ids = sql.json_of([post["id"] for post in page["data"]])
+    options = dict(sql.every(carrying.OPTIONS, (ids, scope.organization)))
+    for post in page["data"]:
+        post["options"] = sql.loads(options[post["id"]] or "{}")
+    return page

@@ -1,0 +1,257 @@
+"""`export` and `import`: what is written, what is refused by its line, and that nothing is there twice."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from socialpub.commands import carrying
+from tests.commands.conftest import Ended, Run
+from tests.commands.test_lists import account, home
+from tests.commands.test_one_owner import acts
+
+Ask = Callable[..., Any]
+LATER = "2035-01-02T03:04:05.000Z"
+BLUESKY, X = "did:plc:a", "7"
+TEXTS = ["Hello", 'Commas, "quotes"; and\nlines', "Emoji 🎉 and ümlauts, 日本語", " spaces around ", "=1+1", "\ttab"]
+
+
+@pytest.fixture
+def house(ask: Ask) -> str:
+    """An organization with two accounts."""
+    org, profile = home(ask)
+    account(ask, profile, "bluesky", BLUESKY)
+    account(ask, profile, "twitter", X)
+    return org
+
+
+def post(number: int = 0, **more: Any) -> dict[str, Any]:
+    return {"account": BLUESKY, "text": f"post {number}", "scheduledAt": LATER} | more
+
+
+def written(folder: Path, *lines: Any, name: str = "posts.ndjson") -> str:
+    text = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
+    (folder / name).write_text(text)
+    return name
+
+
+def imported(run: Run, *arguments: str, code: int = 0) -> dict[str, Any]:
+    ended = run("--json", "import", *arguments)
+    assert ended.code == code, ended.err
+    return dict(ended.json)
+
+
+def exported(run: Run, *arguments: str) -> list[dict[str, Any]]:
+    ended = run("export", "-", *arguments)
+    assert ended.code == 0, ended.err
+    return [json.loads(line) for line in ended.out.splitlines()]
+
+
+# --- Out -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_export_has_the_posts_as_the_api_shows_them(run: Run, ask: Ask, house: str, folder: Path) -> None:
+    imported(run, written(folder, post(1), post(2, account=X)))
+    assert ask("export", "out.ndjson") == {"file": "out.ndjson", "lines": 2}
+    lines = [json.loads(line) for line in (folder / "out.ndjson").read_text().splitlines()]
+    assert {line["text"] for line in lines} == {"post 1", "post 2"}
+    for line in lines:
+        assert (line["status"], line["scheduledAt"], line["url"]) == ("queued", LATER, None)
+        assert line["account"]["platformAccountId"] in (BLUESKY, X)
+    assert (folder / "out.ndjson").stat().st_mode & 0o777 == 0o600
+    assert not (folder / "out.ndjson.part").exists()
+
+
+def test_an_export_is_narrowed(run: Run, house: str, folder: Path) -> None:
+    imported(run, written(folder, post(1), post(2, account=X)))
+    assert [line["text"] for line in exported(run, "--account", "twitter 7")] == ["post 2"]
+    assert exported(run, "--status", "published", "--status", "failed") == []
+    assert len(exported(run, "--status", "queued", "--after", "2020-01-01T00:00:00Z")) == 2
+    assert exported(run, "--before", "2020-01-01T00:00:00Z") == []
+
+
+def test_csv_has_a_line_of_names_and_a_row_for_each_post(run: Run, house: str, folder: Path) -> None:
+    imported(run, written(folder, *(post(text=text) for text in TEXTS)))
+    rows = list(csv.DictReader(io.StringIO(run("export", "-", "--csv").out)))
+    assert {row["text"] for row in rows} == set(TEXTS)
+    assert set(rows[0]) == set(carrying.COLUMNS)
+
+
+@pytest.mark.parametrize("name", ["accounts.ndjson", "accounts.csv"])
+def test_accounts_are_exported_without_their_secrets(run: Run, ask: Ask, house: str, folder: Path, name: str) -> None:
+    assert ask("export", name, "--accounts")["lines"] == 2
+    text = (folder / name).read_text()
+    assert BLUESKY in text
+    assert "do-not-show" not in text
+
+
+def test_an_export_writes_over_nothing(run: Run, house: str, folder: Path) -> None:
+    (folder / "out.ndjson").write_text("mine")
+    ended = run("--json", "export", "out.ndjson")
+    assert (ended.code, (folder / "out.ndjson").read_text()) == (3, "mine")
+    assert "writes over nothing" in ended.error["message"]
+
+
+# --- In ------------------------------------------------------------------------------------------------------------
+
+
+def test_posts_are_scheduled_and_each_is_an_act(run: Run, house: str, folder: Path) -> None:
+    report = imported(run, written(folder, post(1), post(2)))
+    counted = {"lines": 2, "imported": 2, "there": 0, "invalid": 0}
+    assert report == {"file": "posts.ndjson", **counted, "problems": [], "warnings": []}
+    assert [verb for verb, _ in acts(folder)][-2:] == ["command bring"] * 2
+
+
+def test_the_whole_file_is_looked_through_before_anything_is_written(run: Run, house: str, folder: Path) -> None:
+    lines = [
+        post(1),
+        "not JSON",
+        "[1]",
+        post(2, account="nobody"),
+        post(3, text="x" * 301),
+        post(4, scheduledAt="2001-01-01T00:00:00Z"),
+        {"account": BLUESKY, "text": "no time"},
+        post(5, colour="red"),
+        {"text": "no account", "scheduledAt": LATER},
+        post(6, firstComment={"text": "first"}),
+        post(7, options={"nonsense": 1}),
+    ]
+    report = imported(run, written(folder, *lines), code=1)
+    assert [(problem["line"], problem["rule"]) for problem in report["problems"]] == [
+        (2, "line"),
+        (3, "line"),
+        (4, None),
+        (5, "bluesky.text.max_graphemes"),
+        (6, "scheduledAt.future"),
+        (7, "scheduledAt"),
+        (8, "colour"),
+        (9, "account"),
+        (10, "scheduledAt.no_first_comment"),
+        (11, report["problems"][-1]["rule"]),
+    ]
+    assert (report["lines"], report["invalid"], report["imported"]) == (11, 10, 0)
+    assert all(problem["message"] for problem in report["problems"])
+    assert exported(run) == []
+    said = run("import", "posts.ndjson").err
+    assert "posts.ndjson:2: The line is not JSON" in said
+    assert "posts.ndjson:4: There is no account of this name." in said
+
+
+def test_what_is_right_is_imported_where_that_is_asked_for(run: Run, house: str, folder: Path) -> None:
+    report = imported(run, written(folder, post(1), "nonsense", post(2)), "--skip-invalid")
+    assert (report["imported"], report["invalid"]) == (2, 1)
+    assert len(exported(run)) == 2
+
+
+def test_a_check_writes_nothing(run: Run, house: str, folder: Path) -> None:
+    report = imported(run, written(folder, post(1)), "--check")
+    assert (report["lines"], report["imported"], exported(run)) == (1, 0, [])
+
+
+def test_the_same_again_changes_nothing(run: Run, house: str, folder: Path) -> None:
+    name = written(folder, post(1), post(2), post(1), post(1, account=X))
+    first, again = imported(run, name), imported(run, name)
+    assert (first["imported"], first["there"]) == (3, 1)
+    assert (again["imported"], again["there"]) == (0, 4)
+    assert len(exported(run)) == 3
+
+
+def test_more_lines_than_a_step_takes(run: Run, house: str, folder: Path) -> None:
+    lines = [post(number % 40) for number in range(50)]
+    report = imported(run, written(folder, *lines))
+    assert (report["lines"], report["imported"], report["there"]) == (50, 40, 10)
+
+
+def test_warnings_are_told_by_their_line(run: Run, house: str, folder: Path) -> None:
+    imported(run, written(folder, post(1)))
+    again = imported(run, written(folder, post(1, scheduledAt="2035-02-02T00:00:00Z"), name="more.ndjson"))
+    assert [warning["line"] for warning in again["warnings"]] == [1]
+    assert again["imported"] == 1
+
+
+def test_a_file_that_is_not_there_or_is_being_imported_is_named(run: Run, house: str, folder: Path) -> None:
+    assert "cannot be read" in run("--json", "import", "gone.ndjson").error["message"]
+    name = written(folder, post(1))
+    with carrying._held(folder / name):
+        ended = run("--json", "import", name)
+    assert (ended.code, ended.error["message"]) == (3, "posts.ndjson is being imported already")
+
+
+def test_csv_lines_are_named_where_they_begin(run: Run, house: str, folder: Path) -> None:
+    text = f'\ufeffaccount,scheduledAt,text,media\n{BLUESKY},{LATER},"two\nlines",\nnobody,{LATER},x,\n{BLUESKY},,x,\n'
+    (folder / "posts.csv").write_text(text + f"{X},{LATER},x,[\n")
+    report = imported(run, "posts.csv", "--skip-invalid")
+    assert [problem["line"] for problem in report["problems"]] == [4, 5, 6]
+    assert [line["text"] for line in exported(run)] == ["two\nlines"]
+
+
+@pytest.mark.parametrize("name", ["out.ndjson", "out.csv"])
+def test_what_is_exported_is_the_same_once_it_is_imported(
+    run: Run, ask: Ask, house: str, folder: Path, name: str
+) -> None:
+    """On another server, which knows the accounts by other ids."""
+    media = [{"kind": "image", "url": "https://example.com/a.jpg", "altText": "an image"}]
+    lines = [post(text=text) for text in TEXTS] + [post(1, media=media), post(2, account=X)]
+    lines.append(post(3, options={"langs": ["de", "en"]}))
+    assert imported(run, written(folder, *lines))["imported"] == len(lines)
+    ask("export", name)
+    before = exported(run)
+    other = ("--database", "other/socialpub.db", "--data-dir", "other")
+    profile = ask("org", "create", "Acme", *other) and ask("profile", "list", *other)[0]["id"]
+    for platform, known in (("bluesky", BLUESKY), ("twitter", X)):
+        given = ("--profile", profile, "--platform", platform, "--platform-account-id", known)
+        ask("account", "add", *given, *other, stdin=json.dumps({"accessToken": "access-token-do-not-show"}))
+    assert imported(run, name, *other)["imported"] == len(lines)
+    after = exported(run, *other)
+    assert sorted(map(carried, before)) == sorted(map(carried, after))
+
+
+def carried(line: dict[str, Any]) -> str:
+    """What of a post goes along."""
+    kept = ("text", "scheduledAt", "mediaRefs", "options", "platform")
+    return json.dumps([line[name] for name in kept] + [line["account"]["platformAccountId"]])
+
+
+def test_what_was_canceled_may_come_again(run: Run, ask: Ask, house: str, folder: Path) -> None:
+    name = written(folder, post(1))
+    imported(run, name)
+    ended = run("account", "disconnect", BLUESKY, "--cancel", "--yes")
+    assert "1 post waits for it: to be canceled." in ended.err
+    made = ask("profile", "list")[0]["id"]
+    account(ask, made, "bluesky", BLUESKY)
+    assert imported(run, name)["imported"] == 1
+
+
+def test_a_file_of_any_length_takes_no_more_memory(folder: Path) -> None:
+    line = json.dumps(post(text="x" * 1000)).encode() + b"\n"
+    (folder / "many.ndjson").write_bytes(line * 40_000)
+    with open(folder / "many.ndjson", "rb") as raw:
+        tracemalloc.start()
+        count = sum(1 for _ in carrying._lines(folder / "many.ndjson", raw))
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert count == 40_000
+    assert most < 2_000_000
+
+
+def test_a_line_without_an_end_is_not_read_whole(folder: Path) -> None:
+    (folder / "long.ndjson").write_bytes(b"x" * (carrying.LINE_MAX + 10))
+    with open(folder / "long.ndjson", "rb") as raw:
+        ((number, error),) = carrying._lines(folder / "long.ndjson", raw)
+    assert (number, "longer than" in str(error)) == (1, True)
+
+
+def said(ended: Ended) -> dict[str, str]:
+    return dict(line.split(maxsplit=1) for line in ended.out.splitlines())
+
+
+def test_people_are_told_what_was_done(run: Run, house: str, folder: Path) -> None:
+    told = said(run("import", written(folder, post(1), post(2))))
+    assert told == {"file": "posts.ndjson", "lines": "2", "imported": "2", "there": "0", "invalid": "0"}
