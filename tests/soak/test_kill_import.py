@@ -61,11 +61,11 @@ def test_what_is_imported_beside_a_server_goes_out_once(tmp_path: Path) -> None:
         world.start()
         (account, *_), *_ = world.accounts.values()
         file = world.folder / "soon.ndjson"
-        soon = iso(time.time_ns() // 1_000_000 + 5_000)
+        soon = iso(time.time_ns() // 1_000_000 + 30_000)
         file.write_text(json.dumps({"account": account, "text": "soon:1", "scheduledAt": soon}) + "\n")
         for _ in range(2):
             assert command(world.folder, "import", file.name)[0] == 0
         with world.client() as client:
-            wait_for(lambda: client.get("/v1/posts").json()["data"][0]["status"] == "published", 30)
+            wait_for(lambda: client.get("/v1/posts").json()["data"][0]["status"] == "published", 90)
             assert len(client.get("/v1/posts").json()["data"]) == 1
         assert world.stop() == 0
