@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
-from socialpub import platforms
+from socialpub import __version__, platforms
 from socialpub.base import bucket, config, net, private, redact, troubles
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
@@ -91,6 +91,7 @@ def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> Non
         # every request waiting for twentieths of a second.
         gc.collect()
         gc.freeze()
+        log.info("started: socialpub %s at %s, database %s, process %d", *_here(service), extra=_NAMES)
         ready()
 
     try:
@@ -103,10 +104,18 @@ def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> Non
         print(f"socialpub: {service.db.place.lost}", file=sys.stderr, flush=True)
         _end_at_once(FAILED)
     lost = service.db.fenced.is_set()
+    log.info("stopped: socialpub %s at %s, database %s, process %d", *_here(service), extra=_NAMES)
     if service.is_busy():
         _end_at_once(REFUSED if lost else 0)
     if lost:
         raise RefusedError(f"{service.db.path}: {service.db.failing}")
+
+
+def _here(service: Service) -> tuple[str, str, str, int]:
+    return __version__, service.base_url, str(service.db.path), os.getpid()
+
+
+_NAMES = {"names": ("version", "url", "database", "process")}
 
 
 @contextlib.asynccontextmanager

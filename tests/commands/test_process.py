@@ -310,3 +310,13 @@ def test_the_simulator_refuses_ports_beyond_the_last(run: Run) -> None:
 
 def test_the_help_of_the_simulator_says_how_many_ports_it_takes(run: Run) -> None:
     assert f"the first of {len(FAKES) + 1} ports in a row" in " ".join(run("simulator", "--help").out.split())
+
+
+def test_a_start_and_a_stop_are_in_the_log(start: Callable[..., Process], folder: Path) -> None:
+    server = start("serve", "--port", "0")
+    line = server.until("started: ")
+    assert re.search(r"Z INFO socialpub\.commands started: socialpub \S+ at http://127\.0\.0\.1:\d+, database ", line)
+    assert f", process {server.popen.pid}" in line
+    server.popen.send_signal(signal.SIGTERM)
+    assert ", process " in server.until(" INFO socialpub.commands stopped: ")
+    assert server.popen.wait(timeout=20) == 0

@@ -151,6 +151,18 @@ def renewed(service: Service, account: str, stale: Tokens) -> Tokens:
             _wait_for_others(service)
 
 
+def _tell_renewal(service: Service, row: AccountRow, began: float, error: BaseException | None) -> None:
+    """The line of a renewal that was asked for; of a failed one the code, for a platform's words may hold anything."""
+    why = f": {error.code}" if isinstance(error, ApiError) else ": it stopped" if error else ""
+    took = (service.runtime.clock.monotonic() - began) * 1000
+    known = (row["id"], row["platform"], "not renewed" if error else "renewed", took, why)
+    log.log(logging.WARNING if error else logging.INFO, _RENEWAL, *known, extra=_NAMES)
+
+
+_RENEWAL = "account %s, %s: its tokens were %s, %.0f ms%s"
+_NAMES = {"names": ("account", "platform", "outcome", "ms", "why")}
+
+
 def _connected(service: Service, account: str) -> AccountRow:
     row = service.read(lambda: _row(account)).result()
     if row is None or row["secret"] is None:
@@ -176,13 +188,16 @@ def _wait_for_others(service: Service) -> None:
 
 def _renew(service: Service, row: AccountRow, current: Tokens, mine: Renewal) -> Tokens:
     faults.hit("tok.after_intent")
+    began = service.runtime.clock.monotonic()
     try:
         fresh = _asked(service, row, current)
-    except BaseException:
+    except BaseException as error:
+        _tell_renewal(service, row, began, error)
         with contextlib.suppress(ApiError):  # nothing can be written: the claim ends by itself
             service.write(lambda tx: _release(service, tx, row["id"])).result()
         raise
     faults.hit("tok.after_reply")
+    _tell_renewal(service, row, began, None)
     assert row["secret"] is not None, "it was opened"
     mine.unsaved = (row["secret"], fresh)
     if _saved(service, row, mine):
@@ -429,14 +444,26 @@ def digest_of(tokens: Tokens) -> str:
 
 def tell_revoked(service: Service, tx: Tx, account: str, at_ms: int, reason: str) -> None:
     row = the_row(Account, account)
+    named = (account, row["platform"])
+    tx.after_commit(
+        lambda: log.warning("account %s, %s: its authorization has ended; it has to be connected again", *named)
+    )
     data: TokenRevoked = {**_common(row), "revokedAt": iso(at_ms), "reason": reason}
     events.emit(service, tx, "token.revoked", row["organization"], data, profile=row["profile"])
 
 
 def tell_expiring(service: Service, tx: Tx, account: str, ends_ms: int) -> None:
     row, days = the_row(Account, account), (ends_ms - service.now_ms) // DAY_MS
+    named = (account, row["platform"], iso(ends_ms))
+    tx.after_commit(
+        lambda: log.warning("account %s, %s: its authorization ends at %s unless it is connected again", *named)
+    )
     data: TokenExpiring = {**_common(row), "expiresAt": iso(ends_ms), "daysUntilExpiry": days}
     events.emit(service, tx, "token.expiring", row["organization"], data, profile=row["profile"])
+
+
+_ENDED = "account %s, %s: its authorization has ended; it has to be connected again"
+_ENDS = "account %s, %s: its authorization ends at %s unless it is connected again"
 
 
 def _common(row: AccountRow) -> TokenEvent:

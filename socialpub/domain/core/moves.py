@@ -191,13 +191,17 @@ def _request_of(row: PostRow) -> str | None:
 
 
 def _told(row: PostRow, request_id: str | None) -> None:
-    """An outcome is counted, and has one line in the log; ids only, for a platform's words may hold anything."""
+    """An outcome is counted, and has one line in the log; ids only, for a platform's words may hold anything.
+
+    When it was meant to be out, and how long after that it came to this, is what whoever missed it looks for.
+    """
+    due = row["created_at"] if row["scheduled_at"] is None else row["scheduled_at"]
     error = json.loads(row["error"]) if row["error"] else {}
     outcome = row["status"] if row["status"] in TERMINAL else "failed, is tried again"
     why = " ".join(error[name] for name in ("code", "rule") if name in error)
     meters.OUTCOMES.labels(row["platform"], outcome if row["status"] in TERMINAL else "retry").inc()
     log.info(
-        "post %s %s: account %s, %s, attempt %s, batch %s, request %s%s",
+        "post %s %s: account %s, %s, attempt %s, batch %s, request %s, due %s, after %d ms%s",
         row["id"],
         outcome,
         row["account"],
@@ -205,13 +209,15 @@ def _told(row: PostRow, request_id: str | None) -> None:
         row["attempts"],
         row["batch"],
         request_id,
+        iso(due),
+        max(0, row["updated_at"] - due),
         f": {why}" if why else "",
         extra=_NAMES,
     )
 
 
 # What the arguments of the line are, for logs that programs read.
-_NAMES = {"names": ("post", "outcome", "account", "platform", "attempt", "batch", "request", "why")}
+_NAMES = {"names": ("post", "outcome", "account", "platform", "attempt", "batch", "request", "due", "ms", "why")}
 
 
 def _common(row: AcceptedPost) -> PostEvent:

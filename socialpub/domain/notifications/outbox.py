@@ -11,7 +11,7 @@ from socialpub.base.fair import Share
 from socialpub.domain.core.service import Service
 from socialpub.domain.notifications import channels, chats, email, words
 from socialpub.domain.outbox import addresses
-from socialpub.domain.outbox.calls import GIVEN_UP_MS, Attempt, End, again_at, status_of, timed
+from socialpub.domain.outbox.calls import GIVEN_UP_MS, Attempt, End, again_at, status_of, tell, timed
 from socialpub.domain.outbox.deliverer import Errand, Found
 from socialpub.domain.shapes.notifications import PAUSED
 from socialpub.store import sql
@@ -109,6 +109,7 @@ def _record(service: Service, tx: Tx, to: Receiver, due: Due, attempt: Attempt) 
     """Write down what became of an attempt: the message's state, and what the channel shows; when it is made again."""
     now, next_at = service.now_ms, again_at(service, due.attempts, attempt)
     state = status_of(attempt, next_at)
+    tx.after_commit(lambda: tell("notification", due.id, due.type, to.id, attempt, next_at))
     sql.change(statements.ENDED, (state, next_at, attempt.status, attempt.error, now, due.number))
     if attempt.error is None:
         sql.change(statements.DELIVERED, (now, to.id))

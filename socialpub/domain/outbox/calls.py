@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from socialpub.base import net
 from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.runtime import iso
 from socialpub.domain.core.service import Service
 
 log = logging.getLogger("socialpub.webhooks")
@@ -60,6 +61,25 @@ def timed(service: Service, delivery: str, run: Callable[[], End]) -> Attempt:
         end = End(error="The call stopped with an error of this server.", name="internal")
     took = int((clock.monotonic() - at) * 1000)
     return Attempt(delivery, began, took, end.status, end.error, end.name, end.final, end.response, end.wait)
+
+
+def tell(kind: str, id_: str, type_: str, to: str, attempt: Attempt, next_at: int | None) -> None:
+    """The line of an attempt at what goes to the receiver `to`, once its end is written."""
+    log.info(
+        "%s %s of %s to %s: %s, status %s, %d ms%s",
+        kind,
+        id_,
+        type_,
+        to,
+        attempt.error or "delivered",
+        attempt.status,
+        attempt.duration_ms,
+        f", again at {iso(next_at)}" if next_at else "",
+        extra=_NAMES,
+    )
+
+
+_NAMES = {"names": ("kind", "delivery", "type", "receiver", "outcome", "status", "ms", "again")}
 
 
 def answered(reply: net.Reply) -> End:

@@ -12,7 +12,17 @@ from typing_extensions import TypedDict
 from socialpub.base.fair import Share
 from socialpub.domain.core.service import Service
 from socialpub.domain.outbox import addresses
-from socialpub.domain.outbox.calls import ANSWER_MAX, GIVEN_UP_MS, Attempt, End, again_at, answered, status_of, timed
+from socialpub.domain.outbox.calls import (
+    ANSWER_MAX,
+    GIVEN_UP_MS,
+    Attempt,
+    End,
+    again_at,
+    answered,
+    status_of,
+    tell,
+    timed,
+)
 from socialpub.domain.outbox.deliverer import Errand, Found
 from socialpub.domain.webhooks import endpoints, eventlog, signing
 from socialpub.store import sql
@@ -158,6 +168,7 @@ def record(service: Service, tx: Tx, to: Receiver, due: Due, attempt: Attempt) -
     now, next_at = service.now_ms, again_at(service, due.tries, attempt)
     state = status_of(attempt, next_at)
     sql.change(statements.ENDED, (state, next_at, attempt.status, attempt.error, now, due.number))
+    tx.after_commit(lambda: tell("delivery", due.id, due.type, to.id, attempt, next_at))
     told = (attempt.duration_ms, attempt.status, attempt.error, attempt.response)
     sql.change(statements.ATTEMPT, (attempt.id, due.number, attempt.started_at, *told))
     if attempt.error is None:

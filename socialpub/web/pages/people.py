@@ -58,6 +58,7 @@ async def login(call: Call) -> Reply:
     except ApiError as error:
         if error.code not in ("unauthenticated", "rate_limited"):
             raise
+        call.request.ctx.error = error  # for the log
         return _login_page(call, after, email, error, forms.was_kept(form.get("kept", "")) or "")
     if isinstance(signed_in, Half):
         return await _finish(call, form, signed_in) if form.get("code") else _code_page(call, form, signed_in)

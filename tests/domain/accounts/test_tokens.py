@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -460,3 +461,17 @@ def test_what_is_sent_is_the_refresh_token_and_the_apps_own_credentials(make: Ma
     form = {"grant_type": "refresh_token", "refresh_token": held.refresh or ""}
     client = {"client_id": "simulator-app", "client_secret": "simulator-app-secret"}
     assert sent == Sent("POST", "https://auth.example/token", {"Accept": "application/json"}, form | client)
+
+
+def test_a_renewal_leaves_one_line_and_no_token(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "socialpub.tokens")
+    home = make()
+    fresh = home.renewed()
+    (said,) = (line for line in caplog.messages if "renewed" in line)
+    assert re.fullmatch(rf"account {home.account}, \w+: its tokens were renewed, \d+ ms", said)
+    assert fresh.access not in caplog.text
+    home.upstream.server.end_tokens(None, access=True, refresh=True)
+    with pytest.raises(ApiError):
+        home.renewed()
+    assert any(" its tokens were not renewed, " in line for line in caplog.messages)
+    assert any(line.endswith("its authorization has ended; it has to be connected again") for line in caplog.messages)
