@@ -36,6 +36,7 @@ from socialpub.store.locks import StartError, try_lock
 LINE_MAX = 1024 * 1024  # characters
 AT_ONCE = 16  # lines in one step: their writes share a transaction's fsync
 PROBLEMS_SHOWN = 200
+WHOLE = "line"  # what is wrong where no field can be named
 FAILED = 1
 Json = dict[str, Any]
 COLUMNS = (
@@ -203,7 +204,7 @@ def _row(row: dict[Any, Any]) -> Json | ApiError:
 
 
 def _unreadable(message: str) -> ApiError:
-    return ApiError("validation_failed", message, rule="line")
+    return ApiError("validation_failed", message, rule=WHOLE)
 
 
 # --- In: the posts -------------------------------------------------------------------------------------------------

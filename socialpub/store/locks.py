@@ -14,7 +14,6 @@ from typing import Any
 from socialpub.base import troubles
 
 LOCK_SECONDS = 5.0
-LOOK_SECONDS = 0.1  # far longer than a command needs to look whether there is a server
 
 
 class StartError(Exception):
@@ -111,9 +110,7 @@ class ServeLock:
     def take(self) -> bool:
         """Whether this process is now the one server of the file."""
         if not try_lock(self._file):
-            time.sleep(LOOK_SECONDS)
-            if not try_lock(self._file):
-                return False
+            return False
         with contextlib.suppress(OSError):  # who holds the lock is only for whoever looks; a disk may be full
             os.ftruncate(self._file.fileno(), 0)
             os.write(self._file.fileno(), f"{os.getpid()}\n".encode())

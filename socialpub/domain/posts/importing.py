@@ -104,8 +104,8 @@ def _body(given: Given, account: AccountRow) -> dict[str, Any]:
 
 def is_there(wanted: Wanted) -> bool:
     """Whether the post is there already, whatever has become of it but that it was canceled; in a read."""
-    account = wanted.account
-    same = (account["id"], wanted.request.scheduled_at, wanted.text, account["organization"])
+    account, organization = wanted.account["id"], wanted.account["organization"]
+    same = (account, wanted.request.scheduled_at, wanted.text, organization)
     sources = _sources(wanted.request.media or ())
     return any(_sources(sql.loads(media or "[]")) == sources for (media,) in sql.every(carrying.SAME, same))
 
