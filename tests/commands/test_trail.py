@@ -22,6 +22,7 @@ READING = {
     "listen",
     "trigger",
     "verify",
+    "backups",
 }  # and whatever lists
 SECRETS = ("do-not-show", "correct horse")
 
