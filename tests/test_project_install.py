@@ -1,0 +1,146 @@
+"""Every way of installing that docs/running.md gives, from nothing to a published post (the binary's own:
+tests/test_project_binary.py)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import nothing
+from tests.soak.world import free_port
+from tests.test_project_binary import DEBIAN
+from tests.test_project_binary import binary as binary
+from tests.test_project_wheel import wheel as wheel
+
+ROOT = Path(__file__).parents[1]
+UNIT = ROOT / "docs" / "running" / "socialpub.service"
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="these are Linux's ways")]
+
+
+# --- pipx, uvx: the wheel and what it depends on, from the package registry ----------------------------------------
+
+LEANED_ON = ("sanic", "huey", "httpx", "peewee")
+
+
+def bounds() -> dict[str, tuple[str, str]]:
+    """Of what we lean on: the lowest version that is allowed, and the first that is not."""
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    found = (re.fullmatch(r"(\w+)>=([\d.]+),<([\d.]+)", line) for line in wanted)
+    return {match[1]: (match[2], match[3]) for match in found if match}
+
+
+def test_what_we_lean_on_has_an_upper_bound() -> None:
+    assert set(bounds()) >= set(LEANED_ON)
+
+
+def outside() -> dict[str, str]:
+    """An environment that has nothing of this checkout."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SOCIALPUB_"))}
+
+
+@pytest.mark.parametrize("which", ["lowest", "newest"])
+def test_the_wheel_publishes_with_the_lowest_and_the_newest_versions_allowed(
+    which: str, wheel: Path, tmp_path: Path
+) -> None:
+    """As pipx and uvx do it: an environment of its own, and whatever the registry has."""
+    home, folder = tmp_path / "venv", tmp_path / "data"
+    folder.mkdir()
+    venv.create(home, symlinks=True, with_pip=True)
+    pins = [f"{name}=={lowest}.0" for name, (lowest, _) in bounds().items()] if which == "lowest" else []
+    install = [home / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", wheel, *pins]
+    done = subprocess.run(install, capture_output=True, text=True, timeout=600, check=False, env=outside())
+    if done.returncode and any(word in done.stderr for word in ("NewConnectionError", "No matching distribution")):
+        pytest.skip(
+            "!!! NOT DONE: the package registry cannot be reached, so nothing is known of the wheel with the "
+            f"{which} versions allowed. Run `make test-slow` where the network allows it."
+        )
+    assert done.returncode == 0, done.stderr
+    program = str(home / "bin" / "socialpub")
+    nothing.in_folder(lambda *words: [program, *words], folder, outside())
+
+
+# --- systemd: the unit, in an empty Debian -----------------------------------------------------------------------
+
+UID = 61234  # what DynamicUser may give
+
+
+@pytest.fixture(scope="module")
+def debian(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An empty Debian with the one file in the place where the page puts it."""
+    if os.getuid() != 0 or shutil.which("debootstrap") is None:
+        pytest.skip("making an empty Debian needs root and debootstrap")
+    root = tmp_path_factory.mktemp("systemd") / "debian"
+    make = ["debootstrap", "--variant=minbase", "bookworm", root, DEBIAN]
+    subprocess.run(make, check=True, timeout=300, capture_output=True, umask=0o022)
+    subprocess.run(["install", "-m", "755", binary, root / "usr" / "local" / "bin" / "socialpub"], check=True)
+    yield root
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def of_unit(name: str) -> list[str]:
+    """What a setting of the unit says, in words."""
+    found = re.findall(rf"^{name}=(.*)$", UNIT.read_text(), re.M)
+    return found[-1].split() if found else []
+
+
+def test_the_units_server_publishes_as_its_user_with_a_system_that_it_cannot_write(debian: Path) -> None:
+    """What of the unit can be done without systemd: its ExecStart, environment, mask and folders as a user without a
+    name, without any capability and without new ones, all but its folders read-only and /tmp its own.
+
+    Not done here, since only systemd does it: LimitNOFILE, SystemCallFilter, RestrictAddressFamilies,
+    RestrictNamespaces, ProtectProc and the like. `systemd-analyze` reads them (tests/test_project_running.py).
+    """
+    port, folders = free_port(), [debian / "var" / "lib" / name for name in of_unit("StateDirectory")]
+    for folder in folders:
+        folder.mkdir(mode=0o700)
+        os.chown(folder, UID, UID)
+    with nothing.simulator(lambda *words: in_root(debian, "socialpub", *words)) as platforms:
+        settings = debian / "etc" / "socialpub.toml"
+        settings.write_text(nothing.settings(platforms["platforms"]["bluesky"], port))
+        settings.chmod(0o644)  # systemd hands its user a copy (LoadCredential)
+        started = [*of_unit("ExecStart"), "--config", "/etc/socialpub.toml"]
+        with nothing.process(as_the_unit(debian, folders, started), stderr=subprocess.PIPE, text=True) as server:
+            url = f"http://127.0.0.1:{port}"
+            nothing.wait_for(url, server)
+            nothing.publishes(url, platforms, lambda *words: beside(debian, *words))
+        assert server.returncode == 0
+        assert server.stderr
+        assert "Traceback" not in server.stderr.read()
+        server.stderr.close()
+    owners = {path.stat().st_uid for path in folders[0].rglob("*")}
+    modes = {path.stat().st_mode & 0o077 for path in folders[0].rglob("*")}
+    assert (owners, modes) == ({UID}, {0})  # what root did beside it too
+
+
+def in_root(debian: Path, *words: str) -> list[str]:
+    return ["env", "-i", "PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "chroot", str(debian), *words]
+
+
+def beside(debian: Path, *words: str) -> list[str]:
+    """A command beside the server, as root: as the page says."""
+    given = ("--database", "/var/lib/socialpub/socialpub.db", "--config", "/etc/socialpub.toml")
+    return in_root(debian, "socialpub", *words, *given)
+
+
+def as_the_unit(debian: Path, folders: list[Path], started: list[str]) -> list[str]:
+    binds = " && ".join(f"mount --bind {folder} {folder}" for folder in folders)
+    (home,) = of_unit("WorkingDirectory")
+    (mask,) = of_unit("UMask")
+    script = (
+        f"mount --bind {debian} {debian} && {binds} && mount -o remount,bind,ro {debian} && "
+        f"mount -t tmpfs tmpfs {debian}/tmp && umask {mask} && "
+        f'exec env -i {" ".join(of_unit("Environment"))} PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"'
+    )
+    user = ["--reuid", str(UID), "--regid", str(UID), "--clear-groups", "--bounding-set", "-all", "--no-new-privs"]
+    # The mark, the data and the program are found from the root of the empty Debian.
+    inside = ["chroot", str(debian), "setpriv", *user, "sh", "-c", f'cd {home} && exec "$@"', "sh", *started]
+    return ["unshare", "--mount", "sh", "-ec", script, "sh", *inside]
