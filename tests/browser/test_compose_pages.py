@@ -56,7 +56,7 @@ def test_a_text_with_a_file_goes_out_by_clicks(server: Server, alice: Person, ta
     tab.fill(text="x" * 301)
     wait_for(tab, ".count.over", "301 of 300")
     tab.page.locator("button:has-text('Check it first')").click()
-    wait_for(tab, "#verdict", "1 of 1 would refuse it")
+    wait_for(tab, "#verdict", "the account would refuse it")
     wait_for(tab, ".accounts .problem", "300 characters")
     assert tab.ask("location.pathname") == "/compose"
     seen(tab, "compose-too-long")
@@ -239,7 +239,7 @@ def test_a_board_is_chosen_by_clicks_and_stays_chosen(
     field.select_option(label="A plan for the garden " * 5)
     tab.fill(text="A pin")
     tab.page.locator("button:has-text('Check it first')").click()
-    wait_for(tab, "#verdict", "1 of 1 would refuse it")  # there is nothing to see yet
+    wait_for(tab, "#verdict", "the account would refuse it")  # there is nothing to see yet
     assert field.evaluate("field => field.selectedOptions[0].textContent").startswith("A plan")
     open_details(tab, ".accounts")
     seen(tab, "compose-boards")

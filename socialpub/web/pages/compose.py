@@ -41,7 +41,7 @@ from socialpub.web.pages.written import Places, Said
 COMPOSE = "/compose"
 BODY_MAX = 512 * 1024
 LISTED_MAX = 100
-FIELDS_MAX = 2000
+FIELDS_MAX = 2500
 """Accounts on the page, and the fields of its form: each account has some for what is different there."""
 SHELF = 12
 WAIT_SECONDS = 10.0
@@ -172,16 +172,22 @@ async def _counts(call: Call, found: Found) -> dict[str, TextCount]:
     """Of each account that is chosen, how long its text is."""
     named = set(written.chosen(found.form))
     rows = [row for row in found.accounts if row["id"] in named]
-    items = tuple(Item(row["kind"], stored=True) for row in found.chosen)
     default = written.typed(found.form, "text")
-    texts = [(row, items, written.typed(found.form, f"{row['id']}.text") or default) for row in rows]
+    texts = [(row, _items(found, row["id"]), written.typed(found.form, f"{row['id']}.text") or default) for row in rows]
     return dict(zip((row["id"] for row in rows), await preflight.counted(call.service, call.scope, texts), strict=True))
+
+
+def _items(found: Found, account: str) -> tuple[Item, ...]:
+    """The files that an account gets."""
+    kept = [row for row in found.chosen if not found.form.get(written.without(account, row["id"]))]
+    return tuple(Item(row["kind"], stored=True) for row in kept)
 
 
 def _account(call: Call, found: Found, row: AccountRow, count: TextCount | None, verdict: Verdict) -> dict[str, Any]:
     id, platform = row["id"], platforms.platform(row["platform"])
     fields = [_field(found.form, row, each, verdict) for each in form_of(platform.options)]
-    own = [f"{id}.text", f"{id}.comment", *(each["id"] for each in fields)]
+    left_out = [written.without(id, file["id"]) for file in found.chosen] if count else []
+    own = [f"{id}.text", f"{id}.comment", *(each["id"] for each in fields), *left_out]
     body = accounts.body(row)
     return {
         "id": id,
@@ -196,6 +202,7 @@ def _account(call: Call, found: Found, row: AccountRow, count: TextCount | None,
         "is_chosen": bool(found.form.get(f"to.{id}")),
         "count": count,
         "fields": fields,
+        "left_out": left_out,
         "comments": platform.first_comment,
         "is_open": any(found.form.get(name) or verdict.wrong.get(name) for name in own),
         "wrong": verdict.wrong.get(id, ()),
@@ -292,6 +299,8 @@ async def _listed(call: Call, given: Form) -> Verdict:
 
 
 def _summary(accounts: int, refusing: int, warning: int) -> str:
+    if refusing == accounts == 1:
+        return "As it is, the account would refuse it. What is wrong stands there."
     if refusing:
         return f"As it is, {refusing} of {accounts} would refuse it. What is wrong stands at the account."
     where = "the account" if accounts == 1 else f"all {accounts} accounts"

@@ -20,6 +20,8 @@ from socialpub.platforms.kit.options import form_of
 from socialpub.store.rows import AccountRow, MediaRow
 from socialpub.web.pages import times
 
+Item = str | dict[str, str]
+"""A media item as the API takes it."""
 TOP, ACCOUNTS, TEXT, MEDIA, WHEN = "", "accounts", "text", "media", "when"
 FAR_MS = 5 * 366 * 24 * 3600 * 1000
 _NUMBERED = re.compile(r"media\.([0-9]{1,3})", re.ASCII)
@@ -84,14 +86,14 @@ def request_of(
     form: Mapping[str, str], accounts: Mapping[str, AccountRow], held: Mapping[str, MediaRow], now_ms: int
 ) -> dict[str, Any]:
     """The body of a publish request. ApiError for a time that is none, or too far away."""
-    text, media = typed(form, "text"), [_item(form, each, held) for each in files(form)]
-    given: dict[str, Any] = {"targets": [_target(form, each, accounts.get(each)) for each in chosen(form)]}
+    text, items = typed(form, "text"), {each: _item(form, each, held) for each in files(form)}
+    given: dict[str, Any] = {"targets": [_target(form, each, accounts.get(each), items) for each in chosen(form)]}
     given |= {"text": text} if text else {}
-    given |= {"media": media} if media else {}
+    given |= {"media": list(items.values())} if items else {}
     return given | ({"scheduledAt": _due(form, now_ms)} if form.get("when") == "later" else {})
 
 
-def _item(form: Mapping[str, str], media: str, held: Mapping[str, MediaRow]) -> str | dict[str, str]:
+def _item(form: Mapping[str, str], media: str, held: Mapping[str, MediaRow]) -> Item:
     """A media item; a file of which nothing is known is left to the API to refuse."""
     row, alt = held.get(media), f"alt.{media}"
     if row is None or alt not in form or typed(form, alt) == (row["alt_text"] or ""):
@@ -99,7 +101,12 @@ def _item(form: Mapping[str, str], media: str, held: Mapping[str, MediaRow]) -> 
     return {"kind": row["kind"], "mediaId": media, "altText": typed(form, alt)}
 
 
-def _target(form: Mapping[str, str], account: str, row: AccountRow | None) -> dict[str, Any]:
+def without(account: str, media: str) -> str:
+    """The name of the box that leaves a file out on an account."""
+    return f"{account}.without.{media}"
+
+
+def _target(form: Mapping[str, str], account: str, row: AccountRow | None, items: Mapping[str, Item]) -> dict[str, Any]:
     target: dict[str, Any] = {"accountId": account}
     if row is None:
         return target
@@ -107,6 +114,8 @@ def _target(form: Mapping[str, str], account: str, row: AccountRow | None) -> di
     options = dict(_options(form, account, row["platform"]))
     target |= {"text": text} if text else {}
     target |= {"firstComment": {"text": comment}} if comment else {}
+    kept = [item for media, item in items.items() if not form.get(without(account, media))]
+    target |= {"media": kept} if len(kept) < len(items) else {}
     return target | ({"options": {"platform": row["platform"], **options}} if options else {})
 
 

@@ -390,6 +390,23 @@ def test_files_are_chosen_from_the_library_reordered_and_taken_out(world: World,
     assert json.loads(posts(world)[0]["media"]) == [{"kind": "image", "mediaId": first}]
 
 
+def test_a_file_is_left_out_on_an_account_of_its_own(world: World, browser: Api) -> None:
+    files = [stored(world.alice.api, JPEG + bytes([n]))["id"] for n in (1, 2)]
+    first, second = world.alice.bluesky, world.bob.bluesky
+    both = {"media.1": files[0], "media.2": files[1]}
+    shown = send(browser, "count", **both, **to(first)).text
+    assert shown.count(f'name="{first}.without.') == 2
+    assert f'name="{second}.without.' not in shown  # it is not chosen
+    left = {f"{first}.without.{files[0]}": "yes", f"{second}.without.{files[0]}": "yes"}
+    left |= {f"{second}.without.{files[1]}": "yes"}
+    assert (
+        f'name="{first}.without.{files[0]}" value="yes" checked' in send(browser, "", **both, **left, **to(first)).text
+    )
+    assert send(browser, text="x", **both, **left, **to(first, second)).status_code == 303
+    sent = {row["account"]: [ref["mediaId"] for ref in json.loads(row["media"])] for row in posts(world)}
+    assert sent == {first: files[1:], second: []}
+
+
 # --- Who may be published to -----------------------------------------------------------------------------------------
 
 
@@ -517,7 +534,7 @@ def test_text_stays_text_wherever_it_comes_from(world: World, browser: Api) -> N
 
 
 def test_more_fields_than_the_form_has_are_refused(world: World, browser: Api) -> None:
-    answer = send(browser, **{f"f{number}": "" for number in range(2001)})
+    answer = send(browser, **{f"f{number}": "" for number in range(2501)})
     assert answer.status_code == 400
     assert browser.post("/compose", content=b"x" * 600_000, headers=HTML).status_code == 413
 
