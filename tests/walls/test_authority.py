@@ -59,6 +59,9 @@ TAKEN: dict[str, tuple[Callable[[Server], None], int, str]] = {
 }
 
 
+CHANNEL_PAGE = "/settings/notifications/<channel_id:str>"
+
+
 # --- Every route that writes for somebody ---------------------------------------------------------------------------
 
 
@@ -201,6 +204,12 @@ def _hook_form(office: Office, way: str, **fields: str) -> Send:
     return _form(office, f"/webhooks/{made}/{way}", **fields)
 
 
+def _channel_form(office: Office, way: str, **fields: str) -> Send:
+    to = {"kind": "slack", "url": "http://127.0.0.1:1/x"}
+    made = office.alice.api.post("/v1/notification-channels", json={"to": to}).json()["id"]
+    return _form(office, f"/settings/notifications/{made}/{way}", **fields)
+
+
 def _delivery(office: Office) -> str:
     api = office.alice.api
     api.post(HOOKS, json={"url": "http://127.0.0.1:1/"})
@@ -301,6 +310,11 @@ BY_PEOPLE: dict[str, Callable[[Office], Send]] = {
     "POST /webhooks/<endpoint_id:str>/redeliver": lambda office: _hook_form(office, "redeliver"),
     "POST /webhooks/<endpoint_id:str>/rotate": lambda office: _hook_form(office, "rotate"),
     "POST /webhooks/<endpoint_id:str>/delete": lambda office: _hook_form(office, "delete"),
+    f"POST {CHANNEL_PAGE}/test": lambda office: _channel_form(office, "test"),
+    f"POST {CHANNEL_PAGE}/change": lambda office: _channel_form(office, "change", description="x"),
+    f"POST {CHANNEL_PAGE}/switch": lambda office: _channel_form(office, "switch", active="no"),
+    f"POST {CHANNEL_PAGE}/target": lambda office: _channel_form(office, "target", secret_url="http://127.0.0.1:1/y"),
+    f"POST {CHANNEL_PAGE}/delete": lambda office: _channel_form(office, "delete"),
     "POST /deliveries/<delivery_id:str>/redeliver": lambda office: _form(
         office, f"/deliveries/{_delivery(office)}/redeliver"
     ),

@@ -16,9 +16,9 @@ from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.domain.shapes.notifications import PAUSED
 from socialpub.store.models import NotificationChannel
 from socialpub.web.pages.channels import KINDS, TYPES
-from tests.chats import ACCESS, CHANNELS, CHATS, DISCORD, SLACK, TOKEN, TOPIC, add, texts
+from tests.chats import ACCESS, CHANNELS, CHATS, DISCORD, SLACK, TOKEN, TOPIC, texts
 from tests.domain.accounts.connect_kit import sign_in
-from tests.kit import UNKNOWN_ID, Api, Person, Server
+from tests.kit import UNKNOWN_ID, Api, Server
 from tests.mailroom import Mailroom, delivering
 from tests.sink import Said, Sink
 from tests.web.pages.test_posts import HTML, XSS, page_of_notice, send
@@ -30,26 +30,12 @@ PLACE = "/settings/notifications"
 UNKNOWN = "nch_0000000000000000000000"
 
 
-def _made(person: Person) -> str:
-    return str(add(person, {"kind": "slack", "url": "https://127.0.0.1:9/x"})["id"])
-
-
-def asked(way: str, **fields: str) -> Callable[[Person, Api], httpx.Response]:
-    return lambda person, browser: send(browser, f"{PLACE}/{_made(person)}/{way}", **fields)
-
-
-ONE = "/settings/notifications/<channel_id:str>"
 WRITES = [
     Write(
         "POST",
         "/settings/notifications/new/<kind:str>",
         lambda person, browser: send(browser, f"{PLACE}/new/slack", secret_url="https://127.0.0.1:9/x"),
-    ),
-    Write("POST", f"{ONE}/test", asked("test")),
-    Write("POST", f"{ONE}/change", asked("change", description="x")),
-    Write("POST", f"{ONE}/switch", asked("switch", active="no")),
-    Write("POST", f"{ONE}/target", asked("target", secret_url="https://127.0.0.1:9/y")),
-    Write("POST", f"{ONE}/delete", asked("delete")),
+    )
 ]
 
 
