@@ -47,7 +47,9 @@ NO_PICTURE = {
     "/oauth/jwks.json": "for programs",
 }
 QUERIES = ("/overview/cancel?account={revoked}", "/posts?status=failed", "/posts?q=nothing+has+this")
-LAST_PARTS = {"cancel": "queued", "settle": "unknown"}  # what a post has to be for this page
+LAST_PARTS = {"cancel": "queued", "settle": "unknown", "board": "boards"}  # what a thing has to be for this page
+
+NOT_THERE = {("/settings/apps/<platform:str>", "bluesky")}  # it needs no app
 
 
 def _ids(table: str, **wanted: str) -> Callable[[World], str | None]:
@@ -83,7 +85,11 @@ PARTS: Mapping[str, Mapping[str, Callable[[World], str | None]]] = {
         "canceled": _ids("post", status="canceled"),
         "unknown": _unknown,
     },
-    "account_id": {"active": _ids("account", status="active"), "revoked": _ids("account", status="revoked")},
+    "account_id": {
+        "active": _ids("account", status="active"),
+        "revoked": _ids("account", status="revoked"),
+        "boards": _ids("account", platform="pinterest"),
+    },
     "endpoint_id": {"endpoint": _ids("webhook_endpoint")},
     "delivery_id": {status: _ids("webhook_delivery", status=status) for status in ("succeeded", "pending", "failed")},
     "media_id": {"media": _ids("media")},
@@ -133,10 +139,10 @@ def views(world: World, *, reference: bool = False) -> Iterator[View]:
             continue
         (part,) = found
         wanted = PARTS[part]
-        if part == "post_id" and (only := LAST_PARTS.get(path.rpartition("/")[2])):
+        if (only := LAST_PARTS.get(path.rpartition("/")[2])) in wanted:
             wanted = {only: wanted[only]}
         for label, find in wanted.items():
-            if (value := find(world)) is not None:
+            if (path, label) not in NOT_THERE and (value := find(world)) is not None:
                 address = re.sub(r"<\w+:\w+>", value, path)
                 yield View(_named(f"{re.sub('<.*?>', '', path)}-{label}"), address, is_open=part == "token")
     yield from _queried(world)

@@ -10,8 +10,10 @@ import pytest
 from socialpub import platforms
 from socialpub.base.runtime import iso
 from socialpub.domain.core import instance
+from tests.counting import Counting
 from tests.domain.accounts.connect_kit import sign_in
-from tests.kit import Api, Server
+from tests.domain.posts.test_postlog import fill
+from tests.kit import Api, Person, Server
 from tests.web.world import World
 
 PAGE = "/settings/system"
@@ -98,3 +100,21 @@ def test_where_other_organizations_are_the_server_is_not_shown_and_members_do_no
     assert str(world.server.home) not in browser.get(PAGE).text
     member = sign_in(world.server, world.alice.organization, role="member", name="mia")
     assert member.get(PAGE).status_code == 403
+
+
+def test_the_page_and_the_overview_cost_the_same_however_many_posts_there_are(
+    server: Server, alice: Person, counting: Counting
+) -> None:
+    browser = sign_in(server, alice.organization)
+
+    def work(path: str) -> int:
+        with counting.while_() as done:
+            assert browser.get(path, headers={"Accept": "text/html"}).status_code == 200
+        return done.asked.statements
+
+    paths = (PAGE, "/")
+    fill(server, alice, {"text": "one"})
+    few = [work(path) for path in paths]
+    fill(server, alice, *[{"status": "queued", "scheduled_at": 4_000_000_000_000 + step} for step in range(200)])
+    fill(server, alice, *[{"text": f"{step}"} for step in range(100)])
+    assert [work(path) for path in paths] == few
