@@ -49,8 +49,6 @@ NO_PICTURE = {
 QUERIES = ("/overview/cancel?account={revoked}", "/posts?status=failed", "/posts?q=nothing+has+this")
 LAST_PARTS = {"cancel": "queued", "settle": "unknown", "board": "boards"}  # what a thing has to be for this page
 
-NOT_THERE = {("/settings/apps/<platform:str>", "bluesky")}  # it needs no app
-
 
 def _ids(table: str, **wanted: str) -> Callable[[World], str | None]:
     """The newest row of a table that has these values."""
@@ -142,7 +140,7 @@ def views(world: World, *, reference: bool = False) -> Iterator[View]:
         if (only := LAST_PARTS.get(path.rpartition("/")[2])) in wanted:
             wanted = {only: wanted[only]}
         for label, find in wanted.items():
-            if (path, label) not in NOT_THERE and (value := find(world)) is not None:
+            if (value := find(world)) is not None:
                 address = re.sub(r"<\w+:\w+>", value, path)
                 yield View(_named(f"{re.sub('<.*?>', '', path)}-{label}"), address, is_open=part == "token")
     yield from _queried(world)

@@ -63,6 +63,7 @@ def look_at(tab: Tab, world: World, view: View) -> None:
         "out_of_sight": tab.ask(OUT_OF_SIGHT),
         "too_wide": tab.ask(f"[document.documentElement.scrollWidth].filter((width) => width > {PHONE})"),
     }
+    is_error = tab.ask("performance.getEntriesByType('navigation')[0].responseStatus") >= 400  # which is a page too
     tab.look(width=WIDE, dark=True)
     hold(
         f"{view.name} ({view.address})",
@@ -70,7 +71,7 @@ def look_at(tab: Tab, world: World, view: View) -> None:
         contrast=tab.ask(CONTRAST),
         sticking_out_wide=tab.ask(STICKING_OUT),
         out_of_sight_wide=tab.ask(OUT_OF_SIGHT),
-        complaints=[text for text in tab.complaints if view.address != "/nowhere"],
+        complaints=tab.complaints[1:] if is_error else tab.complaints,
         elsewhere=[url for url in tab.asked if urlsplit(url).netloc != urlsplit(world.url).netloc],
     )
 
