@@ -232,7 +232,8 @@ def _is_empty(path: Path) -> bool:
 
 def older(path: Path, lacking: int) -> str:
     """What is said of a file that an older socialpub wrote."""
-    wrote = f"{path} was written by an older socialpub: this one knows {lacking} more migrations. Nothing was changed."
+    more = "1 more migration" if lacking == 1 else f"{lacking} more migrations"
+    wrote = f"{path} was written by an older socialpub: this one knows {more}. Nothing was changed."
     if is_served(path):
         return f"{wrote} A server runs on it: stop that one first, or use the commands of its version."
     return f"{wrote} Make a backup, then bring it to date: socialpub migrate."

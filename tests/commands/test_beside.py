@@ -65,7 +65,7 @@ def test_a_command_does_not_run_beside_an_older_server(
     ended = run(*command, "--json")
     assert ended.code == 3
     assert ended.error["message"] == (
-        "socialpub.db was written by an older socialpub: this one knows 1 more migrations. Nothing was changed. "
+        "socialpub.db was written by an older socialpub: this one knows 1 more migration. Nothing was changed. "
         "A server runs on it: stop that one first, or use the commands of its version."
     )
     assert schema(folder / "socialpub.db") == before

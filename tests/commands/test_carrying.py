@@ -16,6 +16,7 @@ from socialpub.commands import carrying
 from tests.commands.conftest import Ended, Run
 from tests.commands.test_lists import account, home
 from tests.commands.test_one_owner import acts
+from tests.commands.test_typing import at_a_terminal, seen_until
 
 Ask = Callable[..., Any]
 LATER = "2035-01-02T03:04:05.000Z"
@@ -255,3 +256,12 @@ def said(ended: Ended) -> dict[str, str]:
 def test_people_are_told_what_was_done(run: Run, house: str, folder: Path) -> None:
     told = said(run("import", written(folder, post(1), post(2))))
     assert told == {"file": "posts.ndjson", "lines": "2", "imported": "2", "there": "0", "invalid": "0"}
+
+
+def test_at_a_terminal_an_import_shows_how_far_it_is(run: Run, house: str, folder: Path) -> None:
+    with at_a_terminal("import", written(folder, *map(post, range(40))), cwd=folder) as (process, terminal):
+        seen = seen_until(terminal, f"Importing            [{'#' * 30}] 100%")
+        assert process.stdout
+        assert b"imported  40" in process.stdout.read()
+    assert "Looking through      [" in seen
+    assert len(exported(run)) == 40
