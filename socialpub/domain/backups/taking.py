@@ -166,11 +166,10 @@ def _pinned(pins: Path) -> list[Path]:
 def _write(into: IO[bytes], manifest: Manifest, copy: Path, pins: Path, key: bytes | None, told: Told) -> list[str]:
     """The problems of files whose bytes are not those that they are named after."""
     moved = archive.counted("writing", manifest.database_bytes + manifest.media_bytes, told)
-    writer = archive.Writer(into)
-    writer.add_manifest(manifest)
-    if key is not None:
-        writer.add_key(key)
-    writer.add_database(copy, moved)
-    changed = [path.name for path in _pinned(pins) if not writer.add_media(path.name, path, moved)]
-    writer.close()
+    with contextlib.closing(archive.Writer(into)) as writer:  # also where it is given up: its file is closed then
+        writer.add_manifest(manifest)
+        if key is not None:
+            writer.add_key(key)
+        writer.add_database(copy, moved)
+        changed = [path.name for path in _pinned(pins) if not writer.add_media(path.name, path, moved)]
     return [f"the file of media {name} has changed on the disk" for name in changed]

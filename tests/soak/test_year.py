@@ -1,0 +1,235 @@
+"""A year in minutes, on clocks that the test moves: posts each day, tokens and versions that end, backups, retention.
+
+SOAK_YEAR_POSTS: posts a day, in five platforms' shares. The file grows by its posts and by nothing else, memory stays
+where it was, every post is out once, and whatever needs a person has said so.
+"""
+
+from __future__ import annotations
+
+import base64
+import gc
+import json
+import logging
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from socialpub import platforms
+from socialpub.domain.accounts.versions import AHEAD_MS, RETIRED
+from socialpub.domain.backups import checking
+from socialpub.domain.core import instance
+from socialpub.domain.core.service import Service
+from socialpub.domain.engine import keeper
+from socialpub.domain.media import files
+from socialpub.domain.shapes.common import parse_instant
+from socialpub.platforms.contract import Identity, Tokens
+from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, server_of
+from socialpub.store import sql
+from socialpub.store.models import Account, VersionTold
+from tests.conftest import Tell
+from tests.kit import Person, Server, iso
+from tests.media_kit import picture
+from tests.soak.world import count, wait_for
+
+pytestmark = pytest.mark.slow
+
+DAYS = count("year_days", 365)
+POSTS = count("year_posts", 100)  # a day
+STEPS = 4 if POSTS >= 40 else 1  # a day
+STEP_SECONDS = 86_400 // STEPS
+ON = ("bluesky", "facebook", "linkedin", "pinterest", "twitter")
+MONTH = 30
+SETTLED = 3 * MONTH  # by then the first rows are past their time
+KEPT = {"events": "30d", "notifications": "30d", "intents": "30d", "attempts": "30d", "audit": "30d", "media": "30d"}
+FORGOTTEN = ("event", "intent", "attempt", "audit", "idempotency", "job", "notification", "webhook_delivery")
+BACKUPS = 3
+SCOPES = ("openid", "profile", "w_member_social")
+DAY_MS = 86_400_000
+
+
+@pytest.fixture(autouse=True)
+def brisk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A keeper that makes its rounds often: between two there are hours here."""
+    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.02)
+    # Files on the disk have the machine's time: by the test's, each upload was begun long ago.
+    monkeypatch.setattr(files, "LEFTOVER_SECONDS", 10 * 365 * 86_400.0)
+    logging.disable(logging.WARNING)  # pytest keeps every line
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+def server(make_server: Callable[..., Server], lab: Any, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    app = {"enabled": True, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
+    return make_server(
+        platforms={name: {"api_base": lab.origin(name), **app} for name in ON},
+        retention=KEPT,
+        backup={"directory": str(tmp_path_factory.mktemp("backups")), "keep": BACKUPS},
+        limits={"posts": 10_000},
+    )
+
+
+class Year:
+    """The days of one server and one person."""
+
+    def __init__(self, server: Server, person: Person) -> None:
+        self.server, self.person = server, person
+        self.made = self.connected_again = 0
+        self.accounts = {name: account["id"] for name, account in person.accounts.items()}
+        self.sizes: dict[int, dict[str, int]] = {}
+
+    def live(self, days: int) -> None:
+        for day in range(days):
+            for step in range(STEPS):
+                self._step(POSTS * (step + 1) // STEPS - POSTS * step // STEPS)
+            if day % MONTH == MONTH - 1 or day == days - 1:
+                self.sizes[day + 1] = self._measured()
+
+    def _step(self, posts: int) -> None:
+        """Half of them at once, half at the end of these hours."""
+        self._connect_again()
+        ends = self.server.clock.now_ms() + STEP_SECONDS * 1000
+        for number in range(posts):
+            self._post(None if number % 2 else ends)
+        self._pass(STEP_SECONDS + 1)
+        assert wait_for(self._is_quiet, 120), self._open()
+
+    def _connect_again(self) -> None:
+        """What a person does who is told that an authorization ends: LinkedIn's two months, which nobody can renew."""
+        for row in self.server.rows(Account):
+            if row["status"] == "active":
+                continue
+            told = {data["accountId"] for kind, data in self.server.events() if kind == "token.expiring"}
+            assert row["id"] in told, row
+            authorization = server_of(self.server.lab.lab.fake(row["platform"]))
+            assert authorization
+            issue = authorization.issue(row["platform_account_id"].rpartition(":")[2], SCOPES)
+            tokens = Tokens(issue.access, issue.refresh, (issue.now + issue.expires_in) * 1000)  # type: ignore[operator]
+            identity = Identity(row["platform_account_id"], row["display_name"])
+            self.server._keep(self.person, row["platform"], row["platform"], identity, tokens)
+            self.connected_again += 1
+
+    def _post(self, at_ms: int | None) -> None:
+        platform = ON[self.made % len(ON)]
+        body: dict[str, Any] = {"text": f"post {self.made}", "targets": [{"accountId": self.accounts[platform]}]}
+        if platform == "pinterest":
+            image = picture(size=(100 + self.made % 97, 100))
+            body["media"] = [{"kind": "image", "bytesBase64": base64.b64encode(image).decode()}]
+        if at_ms is not None:
+            body["scheduledAt"] = iso(at_ms)
+        answer = self.person.api.publish(body, key=f"post-{self.made}")
+        assert answer.is_success, answer.text
+        self.made += 1
+
+    def _pass(self, seconds: float) -> None:
+        assert wait_for(self._is_idle, 60)
+        self.server.lab.lab.clock.skip(seconds)  # type: ignore[attr-defined]
+        self.server.skip(seconds)
+        self.server.lab.lab.calls.clear()
+
+    def _is_idle(self) -> bool:
+        """Nothing is under way that hours would cut off."""
+        backup = self.server.engine.keeper.backups._thread
+        return not self.server.engine.keeper.upkeep._running and not (backup and backup.is_alive())
+
+    def _is_quiet(self) -> bool:
+        """All that is due is out, and the keeper has made a round since the hours passed."""
+        kept = self.server.engine.keeper
+        return not self._open() and kept.heartbeat > self.server.clock.monotonic() - 3600 and self._is_idle()
+
+    def _open(self) -> list[Any]:
+        return [row["status"] for row in self.server.rows(status="queued") + self.server.rows(status="publishing")]
+
+    def _measured(self) -> dict[str, int]:
+        gc.collect()
+        service = self.server.service
+        service.write(lambda tx: None).result()
+        found = {"database": (self.server.home / "socialpub.db").stat().st_size, "memory": memory()}
+        found["media"] = sum(path.is_file() for path in (self.server.home / "media").rglob("*"))
+        return found | {table: rows(service, table) for table in (*FORGOTTEN, "post")}
+
+
+def rows(service: Service, table: str) -> int:
+    return int(service.read(lambda: sql.value(f"SELECT count(*) FROM {table}")).result())
+
+
+def memory() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+@pytest.fixture
+def person(server: Server) -> Person:
+    person = server.person("Dora")
+    server.connect_bluesky(person)
+    for name in ON:
+        if name != "bluesky":
+            made = server.lab.lab.add_account(name, handle=f"dora-{name}")
+            ends = parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
+            tokens = Tokens(made["accessToken"], made.get("refreshToken"), ends)
+            server.watch.secrets |= {tokens.access, tokens.refresh or tokens.access}
+            identity = Identity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
+            server._keep(person, name, name, identity, tokens)
+    return person
+
+
+def test_a_year_goes_by_without_anybody(server: Server, person: Person, tell: Tell) -> None:
+    began, person.api.watch = server.clock.now_ms(), None  # which would keep every answer
+    year = Year(server, person)
+    year.live(DAYS)
+    tell(told(year))
+
+    out = {row["text"] for row in server.rows(status="published")}
+    assert Counter(post.text for post in server.lab.lab.ledger.posts()) == Counter(out)  # each once
+    refused = [row for row in server.rows() if row["status"] != "published"]
+    assert len(out) + len(refused) == year.made
+    assert [row for row in refused if not is_of_an_ended_version(server, row)] == []
+
+    first, last = min(day for day in year.sizes if day >= min(SETTLED, DAYS)), max(year.sizes)
+    before, after = year.sizes[first], year.sizes[last]
+    for table in (*FORGOTTEN, "media"):
+        assert after[table] <= before[table] * 1.1 + 50, (table, before[table], after[table])
+    grown, posts = after["database"] - before["database"], after["post"] - before["post"]
+    assert grown <= posts * 2500 + 500_000, (grown, posts)
+    assert after["memory"] <= before["memory"] + 60_000_000 + posts * 2000, (before["memory"], after["memory"])
+
+    backups = sorted(Path(server.service.runtime.settings.backup.directory).glob("*.zip"))
+    assert len(backups) == BACKUPS
+    assert checking.check(backups[-1], lambda what, done, total: None).problems == ()
+    newest = datetime.strptime(backups[-1].name, "socialpub-%Y%m%dT%H%M%SZ.zip").replace(tzinfo=UTC)
+    assert server.clock.now_ms() - newest.timestamp() * 1000 < 2 * DAY_MS
+
+    assert year.connected_again <= DAYS // 50 + 1
+    versions = {row["platform"]: row["told_at"] for row in server.rows(VersionTold)}
+    assert set(versions) == {name for name in ON if sunset(server, name) <= server.clock.now_ms() + AHEAD_MS}
+    for name, at_ms in versions.items():  # a person had three months
+        assert at_ms <= max(began, sunset(server, name) - AHEAD_MS) + 2 * DAY_MS, name
+    assert server.service.read(instance.paused).result() is None
+
+
+def sunset(server: Server, name: str) -> float:
+    """When the version of a platform's API that is called ends; never, where none is told."""
+    day = platforms.PLATFORMS[name].sunset_of(server.service.sites[name])
+    return math.inf if day is None else parse_instant(day)
+
+
+def is_of_an_ended_version(server: Server, row: dict[str, Any]) -> bool:
+    """What a person was told of in time, and nobody did anything about."""
+    rule = json.loads(row["error"] or "{}").get("rule") or ""
+    return rule.endswith(RETIRED) and row["updated_at"] >= sunset(server, row["platform"])
+
+
+def told(year: Year) -> str:
+    lines = [f"{year.made} posts in {DAYS} days; an account was connected again {year.connected_again} times, as told"]
+    for day, found in sorted(year.sizes.items()):
+        lines.append(
+            f"day {day}: {found['post']} posts, database {found['database'] / 1e6:.1f} MB, memory "
+            f"{found['memory'] / 1e6:.0f} MB, {found['media']} files, "
+            + ", ".join(f"{table} {found[table]}" for table in FORGOTTEN[:5])
+        )
+    return "\n".join(lines)
