@@ -17,6 +17,7 @@ from unittest import mock
 from socialpub.base import crypto
 from socialpub.base.config import shipped
 from socialpub.store import db
+from socialpub.store.statements import sealed
 
 ROWS = 6
 NOW_MS = 1_795_000_000_000  # November 2026
@@ -24,6 +25,7 @@ LATER_MS = 10**13
 KEY = crypto.mint_key("svc_live_", bytes)  # of the first key, as its owner has it
 MASTER = crypto.MasterKey(bytes(range(32)))
 VAULT = crypto.Vault([MASTER], os.urandom)
+SEALED = {(each.table, each.column) for each in sealed.SEALED}
 STATUSES = ("published", "failed", "queued", "rejected", "canceled", "published")
 OWNERS = ("organization", "profile", "account")  # everything is of the first
 
@@ -175,6 +177,8 @@ def _value(
             return WORDS[word]
     if name.endswith(("_at", "_until")) or name == "at":
         return NOW_MS + place
+    if not required and (table, name) in SEALED:
+        return None
     if name == "secret":
         return VAULT.seal(b"{}", (table, name, _id(table, place)))
     return place + 1 if kind in ("INTEGER", "BIGINT") else 1.5 if kind == "REAL" else f"{table} {name} {place}"

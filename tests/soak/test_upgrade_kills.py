@@ -34,4 +34,4 @@ def test_an_upgrade_killed_at_any_statement_goes_on(number: int, tmp_path: Path,
     found = json.loads(done.stdout)
     tell(f"an upgrade from migration {number}: {found['kills']} kills at {found['statements']} statements")
     assert found["wrong"] == []
-    assert found["kills"] >= 5
+    assert found["kills"] >= 1

@@ -62,9 +62,10 @@ def facts(path: Path, columns: dict[str, set[str]] | None = None) -> dict[str, A
     with opened(path) as connection:
         found = {}
         for table in columns or formers.tables(connection):
-            there = {row["name"] for row in connection.execute(f"PRAGMA table_info('{table}')")}
+            info = connection.execute(f"PRAGMA table_info('{table}')").fetchall()
+            there = {row["name"] for row in info}
             wanted = (columns or {}).get(table) or {name for name in there if (table, name) not in CHANGED}
-            key = KEYS.get(table, ("id",) if "id" in there else ("key",))
+            key = KEYS.get(table) or tuple(row["name"] for row in info if row["pk"])
             rows = connection.execute(f'SELECT * FROM "{table}"').fetchall()
             found[table] = {tuple(row[name] for name in key): {name: row[name] for name in wanted} for row in rows}
     return found
