@@ -58,7 +58,8 @@ def serve(options: Options) -> None:
 
 
 def _say_ready(settings: Settings, setup_token: str | None) -> None:
-    print(f"socialpub serves {settings.base_url}", file=sys.stderr)
+    # In one piece: the log has a thread of its own, whose lines would come between this one and its end.
+    print(f"socialpub serves {settings.base_url}\n", end="", file=sys.stderr)
     if setup_token:
         print(
             f"Nobody can sign in yet. Make the first owner, once: {settings.base_url}/setup/{setup_token}",
