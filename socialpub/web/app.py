@@ -137,6 +137,8 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/overview/cancel", overview.ask_cancel, "page", needs=MANAGERS),
     Route(POST, "/overview/cancel", overview.cancel, "page", needs=MANAGERS),
     Route(POST, "/overview/resume", overview.resume, "page", needs=MANAGERS),
+    Route(GET, "/overview/compare", overview.ask_go_on, "page", needs=MANAGERS),
+    Route(POST, "/overview/compare", overview.go_on, "page", needs=MANAGERS),
     Route(GET, "/login", people.login_form),
     Route(POST, "/login", people.login, takes=bodies.SMALL_MAX),
     Route(POST, "/logout", people.logout, "page"),

@@ -16,6 +16,7 @@ import socialpub
 from socialpub import platforms
 from socialpub.base.crypto import digest
 from socialpub.domain.accounts import connect
+from socialpub.domain.core import instance
 from socialpub.domain.core.sites import Sites
 from socialpub.domain.people import totp, users
 from socialpub.platforms.contract import Board
@@ -314,6 +315,12 @@ def _with_second_factor(office: Office, way: str) -> Send:
     return _form(office, f"/settings/totp/{way}")
 
 
+def _after_restore(office: Office) -> Send:
+    service = office.server.service
+    service.write(lambda tx: instance.pause(service, tx, instance.RESTORED)).result()
+    return _form(office, "/overview/compare", overdue="publish")
+
+
 BY_PEOPLE: dict[str, Callable[[Office], Send]] = {
     "POST /settings/password": _password,
     "POST /settings/sessions/end": _other_session,
@@ -358,6 +365,7 @@ BY_PEOPLE: dict[str, Callable[[Office], Send]] = {
     "POST /overview/retry": lambda office: _form(office, "/overview/retry", account=office.alice.bluesky),
     "POST /overview/cancel": lambda office: _form(office, "/overview/cancel", account=office.alice.bluesky),
     "POST /overview/resume": lambda office: _form(office, "/overview/resume"),
+    "POST /overview/compare": _after_restore,
     "POST /settings/profiles": lambda office: _form(office, "/settings/profiles", name="new"),
     "POST /settings/profiles/<profile_id:str>": lambda office: _form(
         office, f"/settings/profiles/{office.alice.profile}", name="new"

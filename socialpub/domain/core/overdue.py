@@ -16,6 +16,7 @@ from socialpub.store.models import Intent
 from socialpub.store.statements import publishing, sweeps
 
 LEAST_MS = 5000  # from due to claimed in ordinary work: no grace is shorter
+ALL = -1  # as SQLite has it
 PREPARING_MS = 300_000  # from claimed to sent: it takes what an upload takes, and that is not being late
 
 
@@ -67,8 +68,8 @@ def _sent() -> Any:
     return Intent.select().where(Intent.outcome.is_null() | (Intent.outcome == "ok"))
 
 
-def before(at_ms: int) -> list[DuePost]:
-    """Open posts that were due before a time and of which nothing can have been sent, in due order."""
-    found = sql.every(sweeps.OVERDUE, (at_ms,))
+def before(at_ms: int, most: int = ALL) -> list[DuePost]:
+    """Open posts that were due before a time, of which nothing can have been sent; `most` of them, in due order."""
+    found = sql.every(sweeps.OVERDUE, (at_ms, most))
     rows = (cast(DuePost, dict(zip(sweeps.OVERDUE_COLUMNS, row, strict=True))) for row in found)
     return [row for row in rows if not moves.goes_on(row)]

@@ -34,6 +34,7 @@ log = logging.getLogger("socialpub.jobs")
 
 STEP = 20  # rows in one transaction: other writers wait for it
 SWEEP_MAX = 500
+SKIPPED_MAX = 200  # overdue posts that one transaction gives up: other writers wait for it
 SOON_MS = 3_600_000  # a post that has lost its doorbell is found this long before it is due
 ANSWER_MS, ANSWER_MAX_MS = 1000, 60_000  # between looks at an interrupted batch, growing with its age
 INTERRUPTED_MS = 120_000  # an answer this late is nobody's any more
@@ -157,9 +158,31 @@ def take_back(tx: Tx, who: Actor) -> dict[str, Any]:
 
 def trust_clock(tx: Tx, who: Actor) -> dict[str, Any]:
     """The same where only the clock was in doubt, on the word of somebody who may speak for the whole server."""
-    if not may_resume(who.scope):
-        raise ApiError("unauthorized", "Whoever runs this server ends its pause: socialpub resume")
+    _check_may(who.scope)
     return end_pause(tx, who, instance.CLOCK)
+
+
+def go_on(tx: Tx, who: Actor, *, skip: bool) -> dict[str, Any]:
+    """`{was, skipped}`: publishing goes on after a restore, on the word of somebody who has compared.
+
+    `skip`: what is overdue now fails, in place of going out late. ApiError where another pause is on, or where that
+    is more than SKIPPED_MAX posts, which are a command's work.
+    """
+    _check_may(who.scope)
+    if instance.paused() != instance.RESTORED:
+        raise ApiError("validation_failed", "Publishing is not paused for a restore.", rule="state", status=409)
+    rows = overdue.before(who.service.now_ms, SKIPPED_MAX + 1) if skip else []
+    if len(rows) > SKIPPED_MAX:
+        words = f"More than {SKIPPED_MAX} posts are overdue. socialpub resume --after-restore --skip-overdue does it."
+        raise ApiError("validation_failed", words, rule="overdue")
+    for row in rows:
+        records.too_late(who.service, tx, row)
+    return end_pause(tx, who, instance.RESTORED) | {"skipped": len(rows)}
+
+
+def _check_may(scope: Scope) -> None:
+    if not may_resume(scope):
+        raise ApiError("unauthorized", "Whoever runs this server ends its pause: socialpub resume")
 
 
 def may_resume(scope: Scope) -> bool:

@@ -14,7 +14,7 @@ OVERDUE = f"""
     WHERE {OPEN} AND {DUE} < ? AND NOT EXISTS (
         SELECT 1 FROM intent WHERE intent.post = post.id AND (intent.outcome IS NULL OR intent.outcome = 'ok')
     )
-    ORDER BY {DUE}, id
+    ORDER BY {DUE}, id LIMIT ?
 """
 UNRUNG = f"""
     SELECT id, account, {DUE} FROM post

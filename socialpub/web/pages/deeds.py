@@ -108,6 +108,7 @@ PAGES = {
     },
     "settings": {
         "POST /overview/resume": "Resume publishing",
+        "POST /overview/compare": "Resume publishing after a restore",
         "POST /profile": "Show another profile",
         "POST /settings/zone": "Choose a time zone",
         "POST /settings/profiles": "Create a profile",

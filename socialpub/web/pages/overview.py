@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from socialpub import platforms
+from socialpub.base.errors import ApiError
 from socialpub.domain import act
 from socialpub.domain.accounts import accounts, connect
+from socialpub.domain.core import instance, overdue
 from socialpub.domain.engine import recovery
 from socialpub.domain.engine.engine import HEARTBEAT_SECONDS
 from socialpub.domain.people.desk import Desk
@@ -14,7 +16,7 @@ from socialpub.domain.posts import changes, overview
 from socialpub.domain.shapes.posts import SettleRequest
 from socialpub.web import forms
 from socialpub.web.http import Call, Reply
-from socialpub.web.pages.inside import part, show, tell
+from socialpub.web.pages.inside import part, prove, said, show, tell
 
 
 async def home(call: Call) -> Reply:
@@ -85,3 +87,42 @@ async def resume(call: Call) -> Reply:
     """POST /overview/resume: publishing goes on, on somebody's word that the clock is right."""
     await act.do(call.who, recovery.trust_clock)
     return tell(call, "/", "Publishing goes on.")
+
+
+async def ask_go_on(call: Call) -> Reply:
+    """GET /overview/compare: what is to be looked at before publishing goes on after a restore."""
+    return await _compare(call)
+
+
+async def _compare(call: Call, problem: str = "", status: int = 200) -> Reply:
+    def read(desk: Desk) -> dict[str, Any]:
+        return {
+            "paused": instance.paused(),
+            "may_resume": recovery.may_resume(desk.scope),
+            "late": overdue.before(call.service.now_ms, recovery.SKIPPED_MAX + 1),
+        }
+
+    return await show(
+        call,
+        "overview/compare.html",
+        read,
+        status=status,
+        problem=problem,
+        platforms=platforms.PLATFORMS,
+        most=recovery.SKIPPED_MAX,
+        due_of=overdue.due_of,
+    )
+
+
+async def go_on(call: Call) -> Reply:
+    """POST /overview/compare: `overdue`, which is `publish` or `skip`."""
+    form = forms.fields(call)
+    if form.get("overdue") not in ("publish", "skip"):
+        return await _compare(call, "Say what becomes of the posts that are overdue.", 400)
+    try:
+        await prove(call, form)
+        done = await act.do(call.who, recovery.go_on, skip=form["overdue"] == "skip")
+    except ApiError as error:
+        return await _compare(call, said(error), error.status)
+    skipped = f" {_posts(done['skipped'])} failed as overdue." if done["skipped"] else ""
+    return tell(call, "/", f"Publishing goes on.{skipped}")

@@ -6,11 +6,13 @@ import httpx
 import pytest
 
 from socialpub.domain.core import instance
+from socialpub.domain.engine import recovery
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts import overview
 from socialpub.store.models import Account, Post
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Api, Server
+from tests.web.pages.test_settings import asks_for_password
 from tests.web.test_scheduling import failed, unknown
 from tests.web.world import World
 
@@ -145,6 +147,69 @@ def test_who_is_alone_on_a_server_ends_a_pause_for_the_clock(server: Server) -> 
     assert 'action="/overview/resume"' in browser.get("/").text
     assert send(browser, "/overview/resume").status_code == 303
     assert server.service.read(instance.paused).result() is None
+
+
+def restored(server: Server) -> None:
+    server.service.write(lambda tx: instance.pause(server.service, tx, instance.RESTORED)).result()
+
+
+@pytest.mark.parametrize(("choice", "status"), [("skip", "failed"), ("publish", "published")])
+def test_who_is_alone_on_a_server_goes_on_after_a_restore(server: Server, choice: str, status: str) -> None:
+    """Having said what becomes of what is overdue: it fails, or goes out late."""
+    only = server.person("Only")
+    server.connect_bluesky(only)
+    restored(server)
+    post = World(server, only, only, only).scheduled()
+    server.clock.skip(3600 + 60)
+    browser = sign_in(server, only.organization)
+    assert 'href="/overview/compare"' in browser.get("/").text
+    page = browser.get("/overview/compare").text
+    assert "1 post is overdue" in page
+    assert f'href="/posts/{post}"' in page
+    assert send(browser, "/overview/compare").status_code == 400
+    assert server.service.read(instance.paused).result() == instance.RESTORED
+    answer = send(browser, "/overview/compare", overdue=choice)
+    assert "Publishing goes on." in then(browser, answer)
+    assert server.service.read(instance.paused).result() is None
+    row = server.wait(post, status)
+    assert (row["error_code"] is None) == (choice == "publish")
+    assert "not paused for a restore" in browser.get("/overview/compare").text
+    assert send(browser, "/overview/compare", overdue=choice).status_code == 409
+
+
+def test_nobody_goes_on_for_others_nor_for_another_reason(world: World) -> None:
+    browser = sign_in(world.server, world.alice.organization)
+    restored(world.server)
+    assert 'href="/overview/compare"' not in browser.get("/").text
+    assert "There are other organizations" in browser.get("/overview/compare").text
+    assert send(browser, "/overview/compare", overdue="skip").status_code == 403
+    assert world.server.service.read(instance.paused).result() == instance.RESTORED
+
+
+def test_more_than_a_transaction_should_hold_is_the_commands_work(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only = server.person("Only")
+    server.connect_bluesky(only)
+    world = World(server, only, only, only)
+    monkeypatch.setattr(recovery, "SKIPPED_MAX", 1)
+    restored(server)
+    posts = [world.scheduled(), world.scheduled()]
+    server.clock.skip(3600 + 60)
+    browser = sign_in(server, only.organization)
+    assert "More than 1 post" in browser.get("/overview/compare").text
+    answer = send(browser, "/overview/compare", overdue="skip")
+    assert (answer.status_code, "socialpub resume --after-restore --skip-overdue" in answer.text) == (400, True)
+    assert {row["status"] for post in posts for row in server.rows(Post, id=post)} == {"queued"}
+
+
+def test_going_on_asks_for_the_password_when_the_sign_in_is_old(server: Server) -> None:
+    browser = sign_in(server, server.person("Only").organization)
+    restored(server)
+    server.clock.skip(11 * 60)
+    answer = send(browser, "/overview/compare", overdue="skip")
+    assert (answer.status_code, asks_for_password(answer)) == (403, True)
+    assert server.service.read(instance.paused).result() == instance.RESTORED
 
 
 def test_a_scheduler_that_is_silent_is_told(world: World, browser: Api) -> None:
