@@ -174,7 +174,7 @@ def go_on(tx: Tx, who: Actor, *, skip: bool) -> dict[str, Any]:
     rows = overdue.before(who.service.now_ms, SKIPPED_MAX + 1) if skip else []
     if len(rows) > SKIPPED_MAX:
         words = f"More than {SKIPPED_MAX} posts are overdue. socialpub resume --after-restore --skip-overdue does it."
-        raise ApiError("validation_failed", words, rule="overdue")
+        raise ApiError("validation_failed", words)
     for row in rows:
         records.too_late(who.service, tx, row)
     return end_pause(tx, who, instance.RESTORED) | {"skipped": len(rows)}
