@@ -88,7 +88,7 @@ def seen(tab: Tab, name: str) -> None:
     for width in (360, 1280):
         for dark in (False, True):
             tab.look(width=width, dark=dark)
-            if wanted := os.environ.get("SOCIALPUB_PICTURES"):
+            if wanted := os.environ.get("PICTURES"):
                 tab.picture(Path(wanted) / f"{name}-{width}-{'dark' if dark else 'light'}.png")
             wide = tab.ask("document.documentElement.scrollWidth")
             hold(
