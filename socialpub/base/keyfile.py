@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from socialpub.base import crypto
+from socialpub.base import crypto, folders
 
 
 def write(path: Path, keys: Sequence[crypto.MasterKey]) -> None:
@@ -27,7 +27,7 @@ def write(path: Path, keys: Sequence[crypto.MasterKey]) -> None:
         with contextlib.suppress(OSError):
             fresh.unlink()
         raise
-    _sync(path.parent)
+    folders.sync(path.parent)
 
 
 def keep_aside(path: Path, key: crypto.MasterKey) -> Path:
@@ -43,11 +43,3 @@ def keep_aside(path: Path, key: crypto.MasterKey) -> Path:
 def aside(path: Path, key_id: str) -> Path:
     """Where a key is that was in this file once."""
     return path.with_name(f"{path.name}.{key_id}")
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

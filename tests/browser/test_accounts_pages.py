@@ -3,49 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from socialpub.base.runtime import iso
 from socialpub.domain.accounts import tokens
-from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, ApiKey, Profile
-from tests.browser.chromium import Tab, chromium
+from tests.browser.chromium import Tab
 from tests.browser.looks import seen
-from tests.domain.accounts.connect_kit import Office, open_office
-from tests.kit import Server
+from tests.domain.accounts.connect_kit import Office
 
 pytestmark = pytest.mark.browser
 
 LONG = "Donaudampfschifffahrtsgesellschaftskapitaen" * 4
 
 
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    with chromium() as found:
-        yield found
-
-
 @pytest.fixture
-def open_(
-    make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch, tab: Tab
-) -> Iterator[Callable[[str], Office]]:
-    opened: list[Office] = []
-
+def with_second(open_: Callable[[str], Office]) -> Callable[[str], Office]:
     def office(name: str) -> Office:
-        """Alice is signed in, has a second profile, and the platform asks her."""
-        opened.append(open_office(make_server, lab, monkeypatch, name))
-        opened[-1].upstream.consent.mode = "form"
-        assert opened[-1].browser.post("/v1/profiles", json={"name": "Second"}).status_code == 201
-        tab.page.context.clear_cookies()
-        tab.send("Network.setCookie", name="socialpub_session", value="alice", url=opened[-1].server.url)
-        return opened[-1]
+        """The same with a second profile."""
+        opened = open_(name)
+        assert opened.browser.post("/v1/profiles", json={"name": "Second"}).status_code == 201
+        return opened
 
-    yield office
-    for one in opened:
-        one.upstream.consent.mode = "approve"
+    return office
 
 
 def second(office: Office) -> str:
@@ -59,8 +42,10 @@ def begin(tab: Tab, office: Office, name: str) -> None:
     tab.click(f'button[formaction="/connect/{name}"]')
 
 
-def test_accounts_of_two_kinds_are_connected_into_the_second_profile(tab: Tab, open_: Callable[[str], Office]) -> None:
-    office = open_("threads")
+def test_accounts_of_two_kinds_are_connected_into_the_second_profile(
+    tab: Tab, with_second: Callable[[str], Office]
+) -> None:
+    office = with_second("threads")
     office.login_exists()
     begin(tab, office, "threads")
     tab.click("#go")
@@ -83,8 +68,10 @@ def test_accounts_of_two_kinds_are_connected_into_the_second_profile(tab: Tab, o
     seen(tab, "account-new")
 
 
-def test_a_revoked_account_is_connected_again_and_its_posts_go_out(tab: Tab, open_: Callable[[str], Office]) -> None:
-    office = open_("threads")
+def test_a_revoked_account_is_connected_again_and_its_posts_go_out(
+    tab: Tab, with_second: Callable[[str], Office]
+) -> None:
+    office = with_second("threads")
     made = office.login_exists()
     begin(tab, office, "threads")
     tab.click("#go")
@@ -124,8 +111,8 @@ def schedule(office: Office, account: str, number: int) -> str:
     return str(office.alice.api.post("/v1/posts", json=body).json()["results"][0]["postId"])
 
 
-def test_an_account_with_troubles_and_long_words_is_still_clear(tab: Tab, open_: Callable[[str], Office]) -> None:
-    office = open_("threads")
+def test_an_account_with_troubles_and_long_words_is_still_clear(tab: Tab, with_second: Callable[[str], Office]) -> None:
+    office = with_second("threads")
     made = office.server.connect(office.alice, "threads")
     said = json.dumps({"code": "platform_auth_failed", "message": f"{LONG} {LONG}", "at": 1_795_176_000_000})
 
@@ -143,8 +130,8 @@ def test_an_account_with_troubles_and_long_words_is_still_clear(tab: Tab, open_:
     seen(tab, "account-disconnect-long")
 
 
-def test_a_default_board_is_chosen_by_clicks(tab: Tab, open_: Callable[[str], Office]) -> None:
-    office = open_("pinterest")
+def test_a_default_board_is_chosen_by_clicks(tab: Tab, with_second: Callable[[str], Office]) -> None:
+    office = with_second("pinterest")
     office.login_exists(boards=["Bread", "Cakes for " + LONG])
     begin(tab, office, "pinterest")
     tab.click("#go")
@@ -161,8 +148,8 @@ def test_a_default_board_is_chosen_by_clicks(tab: Tab, open_: Callable[[str], Of
     seen(tab, "account-with-board")
 
 
-def test_a_key_is_revoked_and_a_profile_deleted_by_clicks(tab: Tab, open_: Callable[[str], Office]) -> None:
-    office = open_("threads")
+def test_a_key_is_revoked_and_a_profile_deleted_by_clicks(tab: Tab, with_second: Callable[[str], Office]) -> None:
+    office = with_second("threads")
     tab.show(f"{office.server.url}/settings/keys", width=390)
     tab.click(f'a[href="/settings/keys/{office.alice.key_id}/revoke"]')
     tab.click("button.danger")
@@ -176,8 +163,8 @@ def test_a_key_is_revoked_and_a_profile_deleted_by_clicks(tab: Tab, open_: Calla
     assert tab.page.get_by_text("Second").count() == 0
 
 
-def test_the_keyboard_alone_reaches_every_action_of_an_account(tab: Tab, open_: Callable[[str], Office]) -> None:
-    office = open_("threads")
+def test_the_keyboard_alone_reaches_every_action_of_an_account(tab: Tab, with_second: Callable[[str], Office]) -> None:
+    office = with_second("threads")
     made = office.server.connect(office.alice, "threads")
     tab.show(f"{office.server.url}/accounts/{made['id']}", width=390)
     wanted = {f"/connect/threads?profile={office.alice.profile}", f"/accounts/{made['id']}/disconnect"}

@@ -9,18 +9,12 @@ import pytest
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import PlatformApp
-from tests.browser.chromium import Tab, chromium
+from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.domain.accounts.connect_kit import OAUTH, Office, open_office
 from tests.kit import Server
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Account, Media, Post
-from tests.browser.chromium import Tab, chromium
+from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.browser.test_posts_pages import arrive
 from tests.domain.accounts.connect_kit import open_office, sign_in
@@ -24,12 +24,6 @@ from tests.web.world import picture
 pytestmark = pytest.mark.browser
 
 WORDS = "We bake at night so that there is bread in the morning. " * 4
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

@@ -3,47 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from socialpub.domain.people import users
 from socialpub.domain.people.actor import operator
-from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
 from socialpub.store.models import Session
-from tests.browser.chromium import Tab, chromium
+from tests.browser.chromium import Tab
 from tests.browser.looks import seen
-from tests.domain.accounts.connect_kit import Office, open_office
-from tests.kit import Server
+from tests.domain.accounts.connect_kit import Office
 
 pytestmark = pytest.mark.browser
 
 EMAIL, PASSWORD = "alice@example.com", "correct horse battery"
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    with chromium() as tab:
-        yield tab
-
-
-@pytest.fixture
-def open_(
-    make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch, tab: Tab
-) -> Iterator[Callable[[str], Office]]:
-    opened: list[Office] = []
-
-    def office(name: str) -> Office:
-        """Alice is signed in, and the platform asks her."""
-        opened.append(open_office(make_server, lab, monkeypatch, name))
-        opened[-1].upstream.consent.mode = "form"
-        tab.send("Network.setCookie", name="socialpub_session", value="alice", url=opened[-1].server.url)
-        return opened[-1]
-
-    yield office
-    for one in opened:
-        one.upstream.consent.mode = "approve"
 
 
 def to_the_platform(tab: Tab, office: Office) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from socialpub.store.models import Account, ApiKey, Profile
-from tests.browser.chromium import Tab, chromium
+from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Person, Server
@@ -16,12 +14,6 @@ from tests.web.test_signin import EMAIL, PASSWORD, add_user
 from tests.web.world import World
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

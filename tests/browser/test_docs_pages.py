@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.browser.chromium import Tab, chromium
+from tests.browser.chromium import Tab
 from tests.browser.looks import CONTRAST, STICKING_OUT, seen
 from tests.kit import Server
 
@@ -26,12 +24,6 @@ PAGES = [
     LONG,
     "/nothing-here",
 ]
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])

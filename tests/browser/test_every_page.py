@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.browser import worlds
-from tests.browser.chromium import Tab, chromium
+from tests.browser.chromium import Tab
 from tests.browser.looks import ALIKE, CONTRAST, STICKING_OUT, UNNAMED, hold
 from tests.browser.screenshots import View, sign_in, views
 from tests.browser.worlds import World
@@ -33,12 +33,6 @@ PRESSABLE = """
   .filter((node) => node.type !== 'radio' || node.checked)
   .map((node, number) => { node.dataset.pressable = number; return number; })
 """
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

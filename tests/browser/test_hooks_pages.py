@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.chromium import Tab, chromium
+from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.browser.test_posts_pages import arrive
 from tests.chats import CHATS, SLACK
@@ -24,12 +24,6 @@ from tests.web.test_notifications import refused, settled
 from tests.web.world import World
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from socialpub.domain.people import profiles, users
 from socialpub.domain.people.actor import operator
 from socialpub.domain.shapes.profiles import OrganizationRequest
 from tests.browser import worlds
-from tests.browser.chromium import Tab, chromium
+from tests.browser.chromium import Tab
 from tests.browser.screenshots import sign_in, views
 from tests.browser.worlds import World
 
@@ -50,12 +50,6 @@ SEND = """
 }
 """
 PASSWORD = "correct horse battery"
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

@@ -9,19 +9,13 @@ import pytest
 
 from socialpub.domain.people import totp
 from socialpub.store.models import User
-from tests.browser.chromium import Tab, chromium
+from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.kit import Person, Server
 from tests.web.test_signin import EMAIL, PASSWORD, add_user
 
 pytestmark = pytest.mark.browser
 CAROL = "carol.with-a-very-long-name-that-hardly-fits@bakery-on-the-corner.example"
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from socialpub.domain.people import users
 from socialpub.store.models import ApiKey, Device, Session
-from tests.browser.chromium import Tab, chromium
+from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.kit import Server
 
@@ -16,12 +14,6 @@ pytestmark = pytest.mark.browser
 
 FIRST = {"organization": "Bakery", "email": "alice@example.com"}
 PASSWORD = "correct horse battery"
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    with chromium() as found:
-        yield found
 
 
 def test_the_first_owner_sets_up_mints_a_key_signs_out_and_in_again(server: Server, tab: Tab) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
 from socialpub.store.models import Attempt
-from tests.browser.chromium import Tab, chromium
+from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.domain.accounts.connect_kit import sign_in
 from tests.domain.posts import postlog_kit as kit
@@ -17,12 +16,6 @@ from tests.kit import Person, Server
 from tests.web.pages.test_posts import LOST, REFUSED, XSS, failed
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    with chromium() as found:
-        yield found
 
 
 def arrive(tab: Tab, server: Server, person: Person) -> None:

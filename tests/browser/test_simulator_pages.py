@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from socialpub.simulator.server import SimulatorThread
-from tests.browser.chromium import Tab, chromium
+from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.kit import Server
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    with chromium() as tab:
-        yield tab
 
 
 def test_what_arrived_is_read_by_everybody_empty_and_full(tab: Tab, server: Server, lab: SimulatorThread) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -14,7 +14,7 @@ from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
-from tests.browser.chromium import Tab, chromium
+from tests.browser.chromium import Tab
 from tests.domain.accounts.connect_kit import Office, open_office
 from tests.kit import Server
 
@@ -74,12 +74,6 @@ MADE = (
     'script:not([src="/static/page.js"]), img, image, iframe, object, embed, math, svg, video, details:not(.menu), '
     "base, template, main style, main meta"
 )
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
-    with chromium() as tab:
-        yield tab
 
 
 @pytest.fixture
