@@ -1,23 +1,24 @@
 """`python -m socialpub` is the same program as the `socialpub` command, and what the one-file binary runs."""
 
 import sys
+from typing import NoReturn
 
 from socialpub.base import binary
 
 
-def begin() -> int:
+def begin() -> NoReturn:
     """Run the program, or, in a process of the binary that opens a media file, only what that takes."""
     if binary.is_binary():
         if sys.argv[1:2] == [binary.READER]:
             from socialpub.domain.media import probe_worker
 
             probe_worker.main(*sys.argv[2:])
-            return 0
+            sys.exit()
         binary.begin()
-    from socialpub.commands.cli import main
+    from socialpub.commands.cli import program
 
-    return main()
+    program()
 
 
 if __name__ == "__main__":
-    raise SystemExit(begin())
+    begin()

@@ -6,14 +6,20 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the rules, 4 authentication.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
 from socialpub.base import private
-from socialpub.commands import table
+from socialpub.commands import ending, table
 from socialpub.commands.parts import Options
 
 DONE, FAILED = 0, 1
+
+
+def program() -> NoReturn:
+    """Run one command as this process, and end it."""
+    ending.end(main())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

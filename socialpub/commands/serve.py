@@ -12,7 +12,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -23,6 +23,7 @@ from socialpub.base.errors import ApiError
 from socialpub.base.host import Host, take_descriptors, this_host
 from socialpub.base.log import Behind
 from socialpub.base.runtime import Clock, Runtime, SystemClock, load_vault
+from socialpub.commands.ending import end
 from socialpub.commands.parts import Options
 from socialpub.domain.core import copies, instance
 from socialpub.domain.core.service import Service, close_service, open_service
@@ -34,7 +35,7 @@ from socialpub.store.locks import ServeLock, StartError, all_files, check_access
 from socialpub.web.app import build_app
 from socialpub.web.server import Life, running, until_signal
 
-FAILED, REFUSED = 1, 3
+FAILED = 1
 LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
 log = logging.getLogger("socialpub.commands")
 
@@ -83,7 +84,7 @@ def only_server(settings: Settings) -> Iterator[None]:
 
 
 def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until a signal; upstream calls that outlast the drain are abandoned, and looked at by the next start."""
+    """Serve until a signal. Upstream calls that outlast the drain go with the process; the next start looks at them."""
     engine = Engine(service)
     engine.on_fenced = lambda: os.kill(os.getpid(), signal.SIGTERM)
 
@@ -103,12 +104,9 @@ def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> Non
         raise StartError(f"{service.db.path}: {service.db.failing or error.message}") from error
     if service.db.place.lost:  # as it stands: Python's own end would close the files, and write to what is there now
         print(f"socialpub: {service.db.place.lost}", file=sys.stderr, flush=True)
-        _end_at_once(FAILED)
-    lost = service.db.fenced.is_set()
+        end(FAILED)
     log.info("stopped: socialpub %s at %s, database %s, process %d", *_here(service), extra=_NAMES)
-    if service.is_busy():
-        _end_at_once(REFUSED if lost else 0)
-    if lost:
+    if service.db.fenced.is_set():
         raise RefusedError(f"{service.db.path}: {service.db.failing}")
 
 
@@ -316,10 +314,3 @@ def _quieten(level: int) -> None:
     """Libraries tell what is wrong, and nothing of every request."""
     for noisy in ("httpx", "httpcore", "huey", "huey.consumer", "sanic.root", "sanic.server"):
         logging.getLogger(noisy).setLevel(max(level, logging.WARNING))
-
-
-def _end_at_once(code: int) -> NoReturn:
-    """End without what Python does at its end; what was logged is written."""
-    logging.shutdown()
-    sys.stderr.flush()
-    os._exit(code)

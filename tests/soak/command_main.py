@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 # Commands are read when they are asked for. The shapes are those of the program's own platforms: they come first.
 import socialpub.domain.shapes.posts  # noqa: F401
 from socialpub.commands import cli
@@ -11,4 +9,4 @@ from tests.soak import fakes
 
 if __name__ == "__main__":
     fakes.register()
-    sys.exit(cli.main(sys.argv[1:]))
+    cli.program()

@@ -10,6 +10,7 @@ command; what only tests need (platforms, short deadlines, the naive protocol) i
 from __future__ import annotations
 
 import json
+import logging
 import os
 import resource
 import select
@@ -84,6 +85,7 @@ def _serve(asked: dict[str, Any]) -> None:
         code = cli.main(asked["arguments"])
     except SystemExit as error:
         code = int(error.code or 0)
+    logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
