@@ -9,6 +9,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ COLUMNS = (
     "id accountId account platform status scheduledAt publishedAt text media options url error createdAt".split()
 )  # fmt: skip
 NESTED = ("media", "options")  # JSON within a cell
+_FORMULA = re.compile("'*[=+\\-@\t\r]")
+"""How a cell begins that a spreadsheet would run, or that was kept from it."""
 
 
 # --- Out -----------------------------------------------------------------------------------------------------------
@@ -93,7 +96,7 @@ def _write(into: TextIO, rows: Iterable[Json], form: str, options: Options) -> i
     first = "id profileId platform platformAccountId displayName status createdAt updatedAt tokenExpiresAt".split()
     writer = csv.DictWriter(into, first if options.accounts else COLUMNS, extrasaction="ignore")
     writer.writeheader()
-    return _count(rows, lambda row: writer.writerow(row if options.accounts else _cells(row)))
+    return _count(rows, lambda row: writer.writerow(_harmless(row if options.accounts else _cells(row))))
 
 
 def _count(rows: Iterable[Json], write: Callable[[Json], object]) -> int:
@@ -102,6 +105,15 @@ def _count(rows: Iterable[Json], write: Callable[[Json], object]) -> int:
         write(row)
         count += 1
     return count
+
+
+def _harmless(cells: Json) -> Json:
+    """A spreadsheet runs a cell that begins like a formula, and names come from platforms: an apostrophe stops it."""
+    return {name: f"'{cell}" if _is_formula(cell) else cell for name, cell in cells.items()}
+
+
+def _is_formula(cell: object) -> bool:
+    return isinstance(cell, str) and _FORMULA.match(cell) is not None
 
 
 def _cells(post: Json) -> Json:
@@ -193,7 +205,7 @@ def _csv_lines(raw: BinaryIO) -> Iterator[Line]:
 def _row(row: dict[Any, Any]) -> Json | ApiError:
     if None in row:
         return _unreadable("The line has more cells than the first line has names.")
-    found = {name: value for name, value in row.items() if value}
+    found = {name: value[1:] if _is_kept(value) else value for name, value in row.items() if value}
     for name in NESTED:
         if name in found:
             try:
@@ -201,6 +213,11 @@ def _row(row: dict[Any, Any]) -> Json | ApiError:
             except ValueError:
                 return ApiError("validation_failed", f"The cell {name} is not JSON.", rule=name)
     return found
+
+
+def _is_kept(cell: str) -> bool:
+    """Whether an export put the apostrophe before it."""
+    return cell.startswith("'") and _is_formula(cell)
 
 
 def _unreadable(message: str) -> ApiError:

