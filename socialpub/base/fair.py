@@ -189,6 +189,11 @@ class Pool(concurrent.futures.Executor):
         with self._changed:
             return self._waits()
 
+    def has_room(self, count: int) -> bool:
+        """Whether so much more would begin at once, whoever's it is: below half of the places no share is full."""
+        with self._changed:
+            return not self._waiting and 2 * (self._running + count) <= self._shares.places
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more work. `cancel_futures`: what waits is not begun."""
         with self._changed:

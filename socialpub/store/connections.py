@@ -80,6 +80,10 @@ class Promise(Generic[T]):
     def result(self, timeout: float | None = None) -> T:
         return self._future.result(timeout)
 
+    def when_failed(self, run: Callable[[], None]) -> None:
+        """Call `run` where there will be no result, in whatever thread knows it first."""
+        self._future.add_done_callback(lambda future: run() if future.cancelled() or future.exception() else None)
+
     def __await__(self) -> Generator[Any, None, T]:
         return asyncio.shield(asyncio.wrap_future(self._future)).__await__()
 

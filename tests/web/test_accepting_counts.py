@@ -8,6 +8,7 @@ from tests.counting import Counting, Done
 from tests.web.world import World, picture
 
 STATEMENTS, STEPS = 14, 20
+CLAIMED = 4  # more where it is taken, and what it sends written down, by the same transaction
 
 
 def scheduled(counting: Counting, world: World, key: str = "", **fields: object) -> Done:
@@ -43,7 +44,7 @@ def test_a_post_that_is_published_now_is_accepted_by_one_transaction_too(countin
         world.published(text="now")
     asked = done.asked
     assert (asked.reads, asked.writes, asked.commits, asked.built) == (0, 1, 1, []), asked
-    assert asked.statements <= STATEMENTS + 1, asked
+    assert asked.statements <= STATEMENTS + CLAIMED, asked
 
 
 def test_stored_media_are_one_statement_more(counting: Counting, world: World) -> None:

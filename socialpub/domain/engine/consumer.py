@@ -14,7 +14,7 @@ from socialpub.base.fair import working_for
 from socialpub.domain.core import upstreams
 from socialpub.domain.core.service import BEGIN_AT_ONCE, BEGIN_SECONDS
 from socialpub.domain.engine.kinds import KINDS, Bench, Kind
-from socialpub.domain.publishing import run as publishing
+from socialpub.domain.publishing import immediate
 from socialpub.store.queue import Claim, EmbeddedConsumer
 
 log = logging.getLogger("socialpub.jobs")
@@ -44,7 +44,7 @@ class Workers:
             self._consumer.stop(graceful=True)
         self._jobs.until_none_held(deadline - clock.monotonic())
 
-    def publish_now(self, claims: Sequence[Claim]) -> None:
+    def publish_now(self, claims: Sequence[Claim], taken: immediate.Taken) -> None:
         """Run the targets of an immediate batch in the I/O pool: all at once, but one after the other on an account."""
         service = self._bench.service
         lanes: dict[str, list[Claim]] = {}
@@ -53,10 +53,12 @@ class Workers:
         for lane in lanes.values():
             try:
                 threads = upstreams.threads(service, lane[0].share)
-                threads.submit_for(lane[0].share, publishing.run_lane, service, self._bench.fetched, lane)
+                threads.submit_for(lane[0].share, immediate.run_lane, service, self._bench.fetched, lane, taken)
             except RuntimeError:  # no thread to be had: the leases run out and the jobs ring
                 log.exception("an immediate batch could not be started; it follows within a minute")
                 for claim in lane:
+                    if claim.key in taken:
+                        self._jobs.lanes.leave(claim.lane)
                     self._jobs.drop(claim)
 
     def _handing(self, kind: Kind) -> Callable[[Claim], None]:

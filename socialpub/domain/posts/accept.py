@@ -23,6 +23,7 @@ from socialpub.domain.people import audit, limits
 from socialpub.domain.people.actor import Actor
 from socialpub.domain.posts import batches, lookup, preflight, unheard
 from socialpub.domain.posts.targets import Aim, Ref, check_batch, check_future, resolve
+from socialpub.domain.publishing.immediate import Begin, Beginning
 from socialpub.domain.shapes.errors import warning_body
 from socialpub.domain.shapes.posts import BatchBody, PublishRequest
 from socialpub.platforms.contract import Facts, Warning
@@ -36,14 +37,6 @@ from socialpub.store.statements import accepting
 Value = str | int | None
 Inline = tuple[str, str, str | None]  # inline media: its hash, its target's profile, its alt text
 PAUSED_RETRY_SECONDS = 60
-
-
-@dataclass(frozen=True)
-class Accepted:
-    """A batch that is committed, as it was then; `claims` are the immediate targets, already leased to this process."""
-
-    body: BatchBody
-    claims: Sequence[Claim]
 
 
 @dataclass(frozen=True)
@@ -226,16 +219,25 @@ def _saved_ref(ref: Ref, profile: str, media: Mapping[Inline, str]) -> Ref:
 # --- The transaction -------------------------------------------------------------------------------------------------
 
 
-async def commit(order: Order) -> Accepted:
-    """Write the batch; ApiError, and nothing written, when what `prepare` saw is so no longer, or as `prepare`."""
+async def commit(order: Order, begin: Begin | None = None) -> BatchBody:
+    """Write the batch; ApiError, and nothing written, when what `prepare` saw is so no longer, or as `prepare`.
+
+    The batch as it was accepted. `begin`: whoever publishes it, where it is an immediate one.
+    """
     service, scope = order.who.service, order.who.scope
+    beginning = begin and Beginning(service, begin)
     async with library.bound(service, order.stored.values()), service.writing.of(scope.organization):
-        accepted = await act.write(service, scope, lambda tx: _insert(tx, order))
+        if beginning:
+            beginning.hold(order.jobs)
+        written = act.write(service, scope, lambda tx: _insert(tx, order, beginning))
+        if beginning:
+            written.when_failed(beginning.leave)
+        body = await written
     faults.hit("sched.after_commit" if order.at_ms is not None else "now.after_commit")
-    return accepted
+    return body
 
 
-def _insert(tx: Tx, order: Order) -> Accepted:
+def _insert(tx: Tx, order: Order, beginning: Beginning | None) -> BatchBody:
     who, service, organization = order.who, order.who.service, order.who.scope.organization
     library.named(service, tx, order.stored.values())
     again = _look_again(order)
@@ -252,8 +254,10 @@ def _insert(tx: Tx, order: Order) -> Accepted:
     _tell(service, tx, order, again, now)
     for crossing in crossings:
         events.emit(service, tx, crossing.type, organization, crossing.data, request_id=who.request_id)
+    if beginning:
+        beginning.take(tx, claims)
     faults.hit("sched.before_commit" if order.at_ms is not None else "now.before_commit")
-    return Accepted(body, claims)
+    return body
 
 
 @dataclass(frozen=True)
@@ -316,7 +320,7 @@ def _insert_posts(service: Service, tx: Tx, order: Order, again: _Again, now: in
 
 
 def _put_jobs(service: Service, tx: Tx, order: Order) -> Sequence[Claim]:
-    """The posts' jobs; the claims when they are published at once."""
+    """The posts' jobs; the claims when they are published at once: already leased to this process."""
     if order.at_ms is None:
         return service.jobs.put_held(tx, "publish", order.jobs)
     service.jobs.put_new(tx, "publish", order.jobs, order.at_ms)

@@ -7,7 +7,7 @@ ambiguous send is settled by looking; and the same plan is only sent again where
 steps. All of it runs in I/O threads that hold no database connection.
 
 What is planned without asking anybody is written down with the claim, so such a post is never claimed and not yet
-intended; never with its acceptance: it may wait, and a crash meanwhile would leave it looking as if it had been sent.
+intended; never while it may still have to wait: a crash meanwhile would leave it looking as if it had been sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, assert_never
 
-from socialpub.base import crew, faults
+from socialpub.base import faults
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
 from socialpub.base.service_rules import SERVICE_RULES
@@ -59,28 +59,30 @@ from socialpub.store.rows import IntentRow, PostRow
 log = logging.getLogger("socialpub.publish")
 
 T = TypeVar("T")
-LANE_SECONDS = 120.0
 RECORD_WAITS = (0.5, 1.0, 2.0, 5.0)
 
 
 def run(service: Service, fetched: library.Fetched, claim: Claim) -> bool:
     """Answer a post's doorbell: go on with it from wherever its rows say it is. Whether something public was sent."""
-    snapshot = service.write(lambda tx: _take(service, tx, claim)).result()
-    if snapshot is None:
-        return False
+    snapshot = service.write(lambda tx: take(service, tx, claim)).result()
+    return snapshot is not None and go_on(service, fetched, snapshot)
+
+
+def go_on(service: Service, fetched: library.Fetched, snapshot: Snapshot) -> bool:
+    """The same with what was taken, once that is committed."""
     if not snapshot.intended:
         faults.hit("pub.after_claim")
     this = _Run(service, fetched, snapshot)
     try:
         this.go()
     except LostClaimError:
-        log.warning("post %s was taken over by another run", claim.key)
+        log.warning("post %s was taken over by another run", snapshot.claim.key)
     except StorageError as error:
-        log.error("post %s: its state could not be written: %s", claim.key, error)
+        log.error("post %s: its state could not be written: %s", snapshot.claim.key, error)
     return this.sent
 
 
-def _take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
+def take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
     """Take a post to work on; what is about to be sent is written down at once, where that is known without asking."""
     snapshot = records.take(service, tx, claim)
     if snapshot is None or records.refusal(snapshot.account):
@@ -89,36 +91,6 @@ def _take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
     if plan is None:
         return snapshot
     return replace(snapshot, intended=intents.intend(service, tx, snapshot, "publish", plan.plan, plan.warnings))
-
-
-def run_lane(service: Service, fetched: library.Fetched, claims: Sequence[Claim]) -> None:
-    """The targets of one account in an immediate batch, one after the other."""
-    for claim in claims:
-        try:
-            if _entered(service, claim.lane):
-                try:
-                    run(service, fetched, claim)
-                finally:
-                    service.jobs.lanes.leave(claim.lane)
-            else:
-                _give_back(service, claim)
-        except Exception:  # noqa: BLE001 - a thread of the pool has no caller; the lease brings the post back
-            log.exception("publishing post %s stopped", claim.key)
-        finally:
-            service.jobs.drop(claim)
-
-
-def _entered(service: Service, lane: str) -> bool:
-    """Whether it is this thread's turn on the account; in that time."""
-    lanes = service.jobs.lanes
-    if lanes.try_enter(lane, rested=True):
-        return True
-    crew.waits()
-    return lanes.enter(lane, LANE_SECONDS)
-
-
-def _give_back(service: Service, claim: Claim) -> None:
-    service.write(lambda tx: service.jobs.again(tx, claim, service.now_ms)).result()
 
 
 @dataclass

@@ -250,12 +250,11 @@ async def _publish(call: Call, ask: Ask, wait: float, ear: unheard.Ear | None) -
         request = await ask()
         order = await accept.prepare(call.who, request, ear, call.inline)
     with batches.Ending(service, order.batch, call.key) as ending:
-        accepted = await accept.commit(order)
-        if not accepted.claims:
-            return batches.answer_of(accepted.body)
-        call.engine.publish_now(accepted.claims)
+        if order.at_ms is not None:
+            return batches.answer_of(await accept.commit(order))
+        accepted = await accept.commit(order, call.engine.publish_now)
         ended = await ending.within(wait)
-    answer = batches.answer_of(ended.body if ended else await batches.as_it_is(service, accepted.body))
+    answer = batches.answer_of(ended.body if ended else await batches.as_it_is(service, accepted))
     if call.key is None or (ended and ended.written):
         return answer
     return await batches.keep_answer(service, call.key, answer)

@@ -81,8 +81,7 @@ async def _schedule(service: Service, who: Actor, account: str) -> dict[str, Any
         "scheduledAt": iso(service.now_ms + HOUR * 1000),
     }
     request = posts.PublishRequest.model_validate(body)
-    accepted = await accept.commit(await accept.prepare(who, request, None, {}))
-    return dict(accepted.body)
+    return dict(await accept.commit(await accept.prepare(who, request, None, {})))
 
 
 async def _ended(service: Service, batch: dict[str, Any]) -> dict[str, Any]:

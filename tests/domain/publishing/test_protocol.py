@@ -327,6 +327,17 @@ def _die(run: Any, intent: Any, **_: Any) -> None:
     raise LostClaimError(intent["post"])
 
 
+def test_a_batch_that_was_not_accepted_keeps_no_account(server: Protocol) -> None:
+    account = server.alice.accounts["bluesky"]["id"]
+    faults.plan("now.before_commit=raise@1")
+    with server.alice.api.expecting_failure():
+        assert server.alice.api.publish({"text": "refused", "targets": [{"accountId": account}]}).status_code == 500
+    assert server.service.jobs.lanes.closed()[0] == set()
+    done = server.alice.api.publish({"text": "accepted", "targets": [{"accountId": account}]})
+    assert done.json()["status"] == "published"
+    assert (server.ledger("refused"), len(server.ledger("accepted"))) == ([], 1)
+
+
 # --- After downtime ------------------------------------------------------------------------------------------------
 
 
@@ -368,8 +379,6 @@ def test_an_answer_that_was_cut_off_is_completed_once_the_batch_is_settled(serve
     faults.plan("now.after_commit=raise@1")
     with server.alice.api.expecting_failure():
         assert server.alice.api.publish(body, key="k").status_code == 500
-    for claim in server.service.jobs.held():
-        server.service.jobs.drop(claim)  # the process that held it is gone
     server.restart(server.alice)
     faults.plan("")
     assert wait_for(lambda: server.rows(Idempotency)[0]["status"], 20)

@@ -1,0 +1,103 @@
+"""An immediate batch: begun in the transaction that accepts it, then sent by a thread for each of its accounts.
+
+A target whose account nobody publishes to is claimed, and what it sends written down where that is known without asking
+anybody, by the transaction that accepts it: that is one commit and two hand-overs less than a claim of its own. Only
+where a thread is there for it at once: between the commit and the send nobody knows whether it went out, and nothing
+may wait there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from socialpub.base import crew
+from socialpub.base.fair import Share
+from socialpub.domain.core import upstreams
+from socialpub.domain.core.service import Service
+from socialpub.domain.media import library
+from socialpub.domain.publishing import run
+from socialpub.domain.publishing.intents import Snapshot
+from socialpub.store.db import Tx
+from socialpub.store.queue import Claim, Work
+
+log = logging.getLogger("socialpub.publish")
+
+LANE_SECONDS = 120.0
+
+Taken = Mapping[str, Snapshot | None]
+"""What was taken with the acceptance, by its post; None where that was its end. Each is the first of a held lane."""
+Begin = Callable[[Sequence[Claim], Taken], None]
+"""Has the targets of an immediate batch published. It must be short and must not raise: the writer calls it."""
+
+
+@dataclass
+class Beginning:
+    """The targets of a batch that begin with its acceptance: their lanes are held from now on.
+
+    They are left at the end of the run, or by `leave` where nothing was accepted.
+    """
+
+    service: Service
+    begin: Begin
+    _held: set[str] = field(default_factory=set)
+
+    def hold(self, works: Sequence[Work]) -> None:
+        """Hold what lanes are free, where all can begin at once."""
+        shares = [Share(work.host, work.owner) for work in works]
+        pools = {upstreams.threads(self.service, share) for share in shares}
+        if all(pool.has_room(len(works)) for pool in pools):
+            lanes = dict.fromkeys(work.lane for work in works)
+            self._held = {lane for lane in lanes if self.service.jobs.lanes.try_enter(lane, rested=True)}
+
+    def leave(self) -> None:
+        """Nothing was accepted."""
+        for lane in self._held:
+            self.service.jobs.lanes.leave(lane)
+
+    def take(self, tx: Tx, claims: Sequence[Claim]) -> None:
+        """In the transaction that accepts the batch: take what has its lane; after the commit everything begins."""
+        first: dict[str, Claim] = {}
+        for claim in claims:
+            if claim.lane in self._held:
+                first.setdefault(claim.lane, claim)
+        taken = {claim.key: run.take(self.service, tx, claim) for claim in first.values()}
+        tx.after_commit(lambda: self.begin(claims, taken))
+
+
+def run_lane(service: Service, fetched: library.Fetched, claims: Sequence[Claim], taken: Taken) -> None:
+    """The targets of one account in an immediate batch, one after the other."""
+    for claim in claims:
+        try:
+            if claim.key in taken or _entered(service, claim.lane):
+                try:
+                    _run(service, fetched, claim, taken)
+                finally:
+                    service.jobs.lanes.leave(claim.lane)
+            else:
+                _give_back(service, claim)
+        except Exception:  # noqa: BLE001 - a thread of the pool has no caller; the lease brings the post back
+            log.exception("publishing post %s stopped", claim.key)
+        finally:
+            service.jobs.drop(claim)
+
+
+def _run(service: Service, fetched: library.Fetched, claim: Claim, taken: Taken) -> None:
+    if claim.key not in taken:
+        run.run(service, fetched, claim)
+    elif snapshot := taken[claim.key]:
+        run.go_on(service, fetched, snapshot)
+
+
+def _entered(service: Service, lane: str) -> bool:
+    """Whether it is this thread's turn on the account; in that time."""
+    lanes = service.jobs.lanes
+    if lanes.try_enter(lane, rested=True):
+        return True
+    crew.waits()
+    return lanes.enter(lane, LANE_SECONDS)
+
+
+def _give_back(service: Service, claim: Claim) -> None:
+    service.write(lambda tx: service.jobs.again(tx, claim, service.now_ms)).result()
