@@ -19,7 +19,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-BUILDERS = ("podman", "docker")
+BUILDERS = {"podman": ("build", "--format", "docker"), "docker": ("build",)}  # the other form has no health check
 
 
 class RefusedError(Exception):
@@ -111,13 +111,13 @@ def _binary(part: Path, binary: Path, made_at: str) -> None:
 
 def _container(version: str, binary: Path) -> None:
     """The image, where there is somebody to build it; it is pushed by hand."""
-    for builder in BUILDERS:
+    for builder, build in BUILDERS.items():
         if (
             shutil.which(builder)
             and subprocess.run([builder, "info"], capture_output=True, check=False).returncode == 0
         ):
             shutil.copy(binary, ROOT / "dist" / "socialpub")
-            run(builder, "build", "-t", f"socialpub:{version}", "-f", "docs/running/Containerfile", ".")
+            run(builder, *build, "-t", f"socialpub:{version}", "-f", "docs/running/Containerfile", ".")
             print(f"container socialpub:{version} was built by {builder}")
             return
     print(f"!!! CONTAINER NOT BUILT: neither {' nor '.join(BUILDERS)} works on this machine.", file=sys.stderr)

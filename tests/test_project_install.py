@@ -3,6 +3,7 @@ tests/test_project_binary.py)."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tomllib
 import venv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,70 @@ def as_the_unit(debian: Path, folders: list[Path], started: list[str]) -> list[s
     # The mark, the data and the program are found from the root of the empty Debian.
     inside = ["chroot", str(debian), "setpriv", *user, "sh", "-c", f'cd {home} && exec "$@"', "sh", *started]
     return ["unshare", "--mount", "sh", "-ec", script, "sh", *inside]
+
+
+# --- A container, built and run by buildah, which needs no daemon ----------------------------------------------------
+
+IMAGE, USER = "socialpub", 10001
+BASE = "docker.io/library/debian:bookworm-slim"
+CONTAINERFILE = ROOT / "docs" / "running" / "Containerfile"
+Buildah = Callable[..., list[str]]
+
+
+@pytest.fixture
+def buildah(debian: Path, tmp_path: Path) -> Iterator[Buildah]:
+    """Its commands, in a store of its own that has the base image: no registry is asked."""
+    if shutil.which("buildah") is None:
+        pytest.skip("building a container needs buildah")
+    kept = [f"--{name}={tmp_path / name}" for name in ("root", "runroot")]
+
+    def words(command: str, *more: str | Path) -> list[str]:
+        return ["buildah", *kept, "--storage-driver=vfs", command, *map(str, more)]
+
+    empty = said(words("from", "scratch"))
+    said(words("add", "--quiet", empty, debian, "/"))
+    said(words("commit", "--quiet", empty, BASE))
+    said(words("rm", empty))
+    yield words
+    said(words("rm", "--all"))
+
+
+def said(words: list[str]) -> str:
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()
+
+
+def test_the_container_publishes_is_healthy_and_runs_as_nobody_special(
+    buildah: Buildah, binary: Path, tmp_path: Path
+) -> None:
+    context = tmp_path / "checkout"
+    (context / "dist").mkdir(parents=True)
+    shutil.copy(binary, context / "dist")
+    form = ["--format", "docker", "--isolation", "chroot", "--pull-never"]
+    said(buildah("build", *form, "-t", IMAGE, "-f", CONTAINERFILE, context))
+    image = json.loads(said(buildah("inspect", "--type", "image", IMAGE)))["Docker"]["config"]
+    container = said(buildah("from", "--pull-never", IMAGE))
+    port = free_port()
+
+    def inside(*words: str) -> list[str]:
+        given = [f"--env={name}={value}" for name, value in environment.items()]
+        return buildah("run", "--isolation", "chroot", *given, container, "--", *words)
+
+    environment: dict[str, object] = {}
+    with nothing.simulator(lambda *words: inside("socialpub", *words)) as platforms:
+        environment |= {"SOCIALPUB_SERVER__PORT": port, "SOCIALPUB_SECURITY__ALLOW_PRIVATE_NETWORKS": "true"}
+        environment["SOCIALPUB_PLATFORMS__BLUESKY__API_BASE"] = platforms["platforms"]["bluesky"]
+        with nothing.process(inside(*image["Entrypoint"], *image["Cmd"]), stderr=subprocess.PIPE, text=True) as server:
+            nothing.wait_for(f"http://127.0.0.1:{port}", server)
+            nothing.publishes(f"http://127.0.0.1:{port}", platforms, lambda *words: inside("socialpub", *words))
+            health = [word.replace("8080", str(port)) for word in image["Healthcheck"]["Test"][1:]]
+            said(inside(*health))
+            assert said(inside("id", "--user")) == str(USER)
+            assert set(said(inside("ls", "/data")).split()) >= {"socialpub.db", "master.key"}
+            assert said(inside("ls", "/marks"))
+        assert server.stderr
+        server.stderr.close()
+    assert set(image["Volumes"]) == {"/data", "/marks"}
+    unwell = subprocess.run(inside(*health), capture_output=True, timeout=60, check=False)
+    assert unwell.returncode != 0  # it has stopped
