@@ -284,6 +284,18 @@ class Retention(Section):
     """How long media are kept that nothing needs any more: neither uploaded nor named by a post in this time. What a
     post needs that is still to go out stays, however old it is. 0: media stay until somebody deletes them.
     """
+    posts: Duration = Field(0, ge=0)
+    """How long a post is kept after its last change; then it goes with its attempts, what was sent for it and its place
+    in the search, once all posts of its request are past their time. One that is still to go out, or of which nobody
+    has said whether it is out, stays. 0: posts are kept for ever. Else at least 7 days, `events` and `idempotency`.
+    """
+
+    @model_validator(mode="after")
+    def _posts_last(self) -> Self:
+        least = max(seconds("7d"), self.events, self.idempotency)
+        if 0 < self.posts < least:
+            raise ValueError(f"posts must be 0, or at least {least / 86_400:g}d: `events`, `idempotency` and 7 days")
+        return self
 
 
 class Log(Section):

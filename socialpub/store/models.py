@@ -261,6 +261,7 @@ class Media(BaseModel):
 
 Media.add_index(Media.index(Media.used_at, name="media_used").where(SQL("deleted_at IS NULL")))
 Media.add_index(Media.index(Media.size_bytes, name="media_kept").where(SQL("deleted_at IS NULL")))
+Media.add_index(Media.index(Media.deleted_at, name="media_gone").where(SQL("deleted_at IS NOT NULL")))
 Media.add_index(  # `size_bytes > 0` keeps SQLite from taking it for asset ids of an organization
     Media.index(Media.organization, Media.size_bytes, name="media_held").where(
         SQL("deleted_at IS NULL AND size_bytes > 0")
@@ -427,7 +428,8 @@ class Event(BaseModel):
     organization = refers_to(Organization, "organization")
     profile = refers_to(Profile, "profile", null=True)
     type = TextField()
-    post = refers_to(Post, "post", field="id", null=True)  # whose profile it is then, and the column is empty
+    # Whose profile it is then, and the column is empty. No reference, for which all events are read when a post goes.
+    post = TextField(null=True)
     data = TextField()  # of a post's event without what the post's row tells (`statements/events.py`)
     request_id = TextField(null=True)
     created_at = BigIntegerField()

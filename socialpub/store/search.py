@@ -144,6 +144,14 @@ def file_some() -> bool:
     return not now.is_whole
 
 
+def unfile(numbers: str) -> None:
+    """Take posts, a JSON list of numbers, out of the index of texts; in the write that deletes them, before it does.
+
+    Shelves of short terms keep their numbers, which find nothing, until all of a chunk are gone (`forget_chunks`).
+    """
+    sql.execute(searching.UNFILE_TEXTS, (numbers,))
+
+
 def rebuild() -> None:
     """File every post anew; in one write, but for the short terms, which follow."""
     newest = filed().newest

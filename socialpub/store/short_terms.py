@@ -11,6 +11,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from socialpub.store import sql
 from socialpub.store.statements import searching
@@ -19,6 +20,17 @@ CHUNK = 128  # posts
 SEGMENT = 63  # chunks: the bits of an integer without its sign
 LONGEST = 2  # letters
 SHELVES = 16  # that are looked at for a search; where it would be more, the organization's
+
+
+Place = tuple[int, int]
+"""Of a chunk: its shelf, and its place there."""
+BEFORE_ALL = (0, -1)
+_ABOVE_ALL = 2**63  # numbers of posts
+
+
+class Chunk(NamedTuple):
+    at: Place
+    is_gone: bool  # all of its posts
 
 
 def terms_of(fold: str) -> set[str]:
@@ -57,6 +69,23 @@ def _file_chunk(shelf: int, place: int, numbers: Sequence[int]) -> None:
     sql.execute(searching.ADD_TERMS, (shelf, segment, 1 << bit, sql.json_of(sorted(terms))))
 
 
+# --- Forgetting ------------------------------------------------------------------------------------------------------
+
+
+def chunks_after(place: Place, count: int) -> list[Chunk]:
+    """The next chunks in the order of shelf and place; in a read."""
+    found = sql.every(searching.PART_OF_CHUNKS, (*place, count))
+    return [Chunk((shelf, place), bool(gone)) for shelf, place, gone in found]
+
+
+def forget(chunks: Iterable[Place]) -> None:
+    """Delete chunks whose posts are gone, and the terms of segments that have no other; in a write."""
+    for shelf, place in chunks:
+        sql.execute(searching.FORGET_CHUNK, (shelf, place))
+        segment = place // SEGMENT
+        sql.execute(searching.FORGET_TERMS, (shelf, segment, segment * SEGMENT, (segment + 1) * SEGMENT))
+
+
 # --- Finding ---------------------------------------------------------------------------------------------------------
 
 
@@ -82,8 +111,8 @@ class Shelf:
         return [(self.id, place) for place in taken]
 
     def _first(self, place: int) -> int:
-        found: int = sql.value(searching.FIRST_OF_CHUNK, (self.id, place))
-        return found
+        found: int | None = sql.value(searching.FIRST_OF_CHUNK, (self.id, place))
+        return _ABOVE_ALL if found is None else found
 
     def _with_term(self, end: int) -> Iterator[int]:
         segments = sql.json_of(list(range((end - 1) // SEGMENT, -1, -1)))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from socialpub.domain.core.service import Service
+from socialpub.domain.engine import forgetting
 from socialpub.domain.media import library
 from socialpub.store import sql
 from socialpub.store.db import Tx
@@ -50,11 +51,14 @@ class Retention:
         self._after = {history.setting: 0 for history in HISTORIES}
         self._rests_until = {history.setting: float("-inf") for history in HISTORIES}
         self._media_rests_until = float("-inf")
+        self._posts = forgetting.Forgetting(service)
+        self._posts_rest_until = float("-inf")
 
     def look(self, now_ms: int) -> int:
         """Forget some of what is past its time; how many rows."""
         self._look_at_media(now_ms)
-        return sum(self._look_at(history, now_ms) for history in HISTORIES)
+        gone = sum(self._look_at(history, now_ms) for history in HISTORIES)
+        return gone + self._look_at_posts(now_ms)
 
     def _look_at_media(self, now_ms: int) -> None:
         service, kept = self._service, self._service.runtime.settings.retention.media
@@ -64,6 +68,17 @@ class Retention:
             if library.forget_unused(service, now_ms - int(kept * 1000)) < library.UNUSED_AT_ONCE:
                 self._media_rests_until = service.runtime.clock.monotonic() + REST_SECONDS
                 return
+
+    def _look_at_posts(self, now_ms: int) -> int:
+        service, kept = self._service, self._service.runtime.settings.retention.posts
+        if not kept or service.runtime.clock.monotonic() < self._posts_rest_until:
+            return 0
+        gone, is_done = self._posts.look(now_ms - int(kept * 1000), PARTS)
+        if is_done:
+            self._posts_rest_until = service.runtime.clock.monotonic() + REST_SECONDS
+        if gone:
+            log.info("%d posts past their time were forgotten", gone)
+        return gone
 
     def _look_at(self, history: History, now_ms: int) -> int:
         service, gone = self._service, 0

@@ -9,11 +9,19 @@ GONE_BACK = "UPDATE post_search_order SET disorder = max(disorder, ?)"
 
 FILED = "SELECT texts, terms, coalesce((SELECT max(number) FROM post), 0) FROM post_search_filed"
 
+# What of a post is filed; the index has to be told it again when the post goes.
+_FILING = f"number, {FOLD}, substr(organization, -3), substr(profile, -3), substr(platform, 1, 3)"
 # The posts after ?1 up to ?2.
 FILE_TEXTS = f"""
     INSERT INTO post_search (rowid, fold, organization, profile, platform)
-    SELECT number, {FOLD}, substr(organization, -3), substr(profile, -3), substr(platform, 1, 3)
-    FROM post WHERE number > ?1 AND number <= ?2 ORDER BY number
+    SELECT {_FILING} FROM post WHERE number > ?1 AND number <= ?2 ORDER BY number
+"""
+# Of those in a JSON list.
+UNFILE_TEXTS = f"""
+    INSERT INTO post_search (post_search, rowid, fold, organization, profile, platform)
+    SELECT 'delete', {_FILING} FROM post
+    WHERE number IN (SELECT value FROM json_each(?)) AND number <= (SELECT texts FROM post_search_filed)
+    ORDER BY number
 """
 TEXTS_FILED = "UPDATE post_search_filed SET texts = ?"
 TERMS_FILED = "UPDATE post_search_filed SET terms = ?"
@@ -43,6 +51,21 @@ ADD_TERMS = """
     ON CONFLICT DO UPDATE SET bits = bits | excluded.bits
 """
 
+# The chunks after place ?2 of shelf ?1, and whether all of their posts are gone.
+PART_OF_CHUNKS = """
+    SELECT shelf, place, NOT EXISTS (
+        SELECT 1 FROM json_each(chunk.numbers) AS candidate
+        CROSS JOIN post ON post.number = chunk.first + candidate.value
+    ) FROM post_search_chunk AS chunk WHERE (shelf, place) > (?1, ?2) ORDER BY shelf, place LIMIT ?3
+"""
+FORGET_CHUNK = "DELETE FROM post_search_chunk WHERE shelf = ? AND place = ?"
+# Of segment ?2 of shelf ?1, which has the places from ?3 up to ?4: once it is full, and all of its chunks are gone.
+FORGET_TERMS = """
+    DELETE FROM post_search_term WHERE shelf = ?1 AND segment = ?2
+    AND (SELECT chunks FROM post_search_shelf WHERE id = ?1) >= ?4
+    AND NOT EXISTS (SELECT 1 FROM post_search_chunk WHERE shelf = ?1 AND place >= ?3 AND place < ?4)
+"""
+
 CLEAR_TERMS = (
     "DELETE FROM post_search_term",
     "DELETE FROM post_search_chunk",
@@ -59,7 +82,8 @@ SHELVES = """
     WHERE organization = ?1 AND profile <> '' AND (?2 IS NULL OR profile = ?2)
     AND (?3 IS NULL OR platform IN (SELECT value FROM json_each(?3))) LIMIT ?4
 """
-FIRST_OF_CHUNK = "SELECT first FROM post_search_chunk WHERE shelf = ? AND place = ?"
+# Or of the next one that there still is.
+FIRST_OF_CHUNK = "SELECT first FROM post_search_chunk WHERE shelf = ? AND place >= ? ORDER BY place LIMIT 1"
 NEWEST_OF_CHUNK = "SELECT newest FROM post_search_chunk WHERE shelf = ? AND place = ?"
 # Of shelf ?1, in its segments ?3 (JSON), newest first: where term ?2 is.
 SEGMENTS_WITH = """
