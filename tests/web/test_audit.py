@@ -114,3 +114,14 @@ def test_rows_are_kept_for_a_year_and_go_in_slices(
     server.skip(2 * 86_400)
     keeper.sweep(server.service, server.engine.fetched)
     assert acts(server) == []
+
+
+def test_rows_are_kept_as_long_as_the_settings_say(make_server: Callable[..., Server]) -> None:
+    server = make_server(retention={"audit": "30d"})
+    alice = server.person("Alice")
+    server.connect_bluesky(alice)
+    alice.api.publish({"text": "one", "targets": [{"accountId": alice.bluesky}]})
+    for days, left in ((29, 1), (2, 0)):
+        server.skip(days * 86_400)
+        keeper.sweep(server.service, server.engine.fetched)
+        assert len(acts(server)) == left
