@@ -706,6 +706,14 @@ def test_what_is_as_good_as_a_password_is_never_shown_again(world: World, sink: 
     assert row["secret"].startswith("v1.")
 
 
+def test_a_name_and_a_password_in_an_address_are_not_shown(world: World, sink: Sink) -> None:
+    """Credentials in an address are taken where private networks are, and shown to nobody."""
+    world.server.watch.secrets |= {"s3cret-of-the-proxy"}
+    url = sink.origin.replace("://", "://ann:s3cret-of-the-proxy@") + "/services/T0/B0/x"
+    made = world.alice.api.post(CHANNELS, json={"to": {"kind": "slack", "url": url}}).json()
+    assert made["to"]["url"] == f"{sink.origin}/…B0/x"
+
+
 def test_a_channel_leads_elsewhere_once_it_is_changed(world: World, sink: Sink) -> None:
     made = on_slack(world.alice, sink, description="old")
     here = f"{CHANNELS}/{made['id']}"

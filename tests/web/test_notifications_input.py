@@ -47,6 +47,7 @@ BAD: list[dict[str, Any]] = [
     {"to": SLACK_TO, "events": ["post.gone"]},
     {"to": SLACK_TO, "events": "post.failed"},
     {"to": SLACK_TO, "description": "x" * 501},
+    {"to": SLACK_TO, "description": "a\0b"},
     {"to": SLACK_TO, "active": True},
     {"to": SLACK_TO, "more": 1},
 ]
@@ -57,6 +58,40 @@ def test_bad_input_is_refused_and_leaves_nothing(corpus: World, body: dict[str, 
     answer = corpus.alice.api.post(CHANNELS, json=body)
     assert (answer.status_code, error_of(answer)["code"]) == (400, "validation_failed")
     assert corpus.server.rows(NotificationChannel) == []
+
+
+@pytest.mark.parametrize(
+    ("to", "rule", "message"),
+    [
+        ({}, "to.kind", "to.kind: Name the kind of channel: email, ntfy, slack, discord, telegram."),
+        (
+            {"kind": "sms"},
+            "to.kind",
+            "to.kind: Input should be one of 'email', 'ntfy', 'slack', 'discord', 'telegram'.",
+        ),
+        ({"kind": "slack"}, "to.url", "to.url: Field required."),
+        (
+            {**SLACK_TO, "secret": "x"},
+            "to.secret",
+            "to.secret: There is no such field; remove it. Known here: kind, url.",
+        ),
+        (
+            {"kind": "email", "address": "nobody"},
+            "to.address",
+            "to.address: Input should be an e-mail address and nothing else, such as ann@example.com.",
+        ),
+        (
+            {"kind": "telegram", "botToken": TOKEN, "chatId": "@a b"},
+            "to.chatId",
+            "to.chatId: Input should be a chat's number, or the @name of a public channel.",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_in_words_and_by_the_field_that_was_sent(
+    corpus: World, to: dict[str, Any], rule: str, message: str
+) -> None:
+    error = error_of(corpus.alice.api.post(CHANNELS, json={"to": to}))
+    assert (error["rule"], error["message"]) == (rule, message)
 
 
 @pytest.mark.parametrize("kind", ["slack", "discord"])

@@ -361,6 +361,19 @@ def test_a_sample_with_data_of_ones_own_and_a_receiver_that_refuses(world: World
     assert told["responseBody"] == "status 418"
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", '[1, {"deep": NaN}]'])
+def test_a_number_that_is_not_json_is_in_no_sample(world: World, sink: Sink, number: str) -> None:
+    endpoint = register(world.alice, sink.url)
+    answer = world.alice.api.post(
+        f"{ENDPOINTS}/{endpoint['id']}/test",
+        content=f'{{"data": {{"n": {number}}}}}',
+        headers={"Content-Type": "application/json"},
+    )
+    assert answer.status_code == 400
+    assert error_of(answer)["rule"] == "data.n"
+    assert sink.got == []
+
+
 def test_a_sample_to_nobody(world: World) -> None:
     with listening() as closed:
         url = closed.url

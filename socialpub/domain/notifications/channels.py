@@ -175,7 +175,8 @@ def _seen(kind: str, name: str, value: str) -> str:
     if name != "url":
         return _tail(value)
     scheme, _, rest = value.partition("://")
-    host, _, path = rest.partition("/")
+    authority, _, path = rest.partition("/")
+    host = authority.rpartition("@")[2]  # after a name and a password, where the URL has them
     return f"{scheme}://{host}/{_tail(path)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
@@ -92,6 +93,17 @@ def _no_nul(text: str) -> str:
     return text
 
 
+def _finite(value: Any) -> Any:
+    """Any JSON, unless a number in it is NaN or too large: what is told of it would not be JSON."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in inner:
+        _finite(item)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise PydanticCustomError("finite_number", "Numbers should be finite")
+    return value
+
+
+NO_NUL = AfterValidator(_no_nul)
 _DATE_TIME = WithJsonSchema({"type": "string", "format": "date-time"})
 Instant = Annotated[int, BeforeValidator(parse_instant), _DATE_TIME]
 Upper = Annotated[int, BeforeValidator(parse_upper), _DATE_TIME]
@@ -99,17 +111,16 @@ Uuid = Annotated[
     str, StringConstraints(pattern=UUID_PATTERN, to_lower=True), WithJsonSchema({"type": "string", "format": "uuid"})
 ]
 MediaId = Annotated[str, StringConstraints(pattern=MEDIA_ID_PATTERN)]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_MAX), AfterValidator(_no_nul)]
-Short = Annotated[str, StringConstraints(min_length=1, max_length=10_000), AfterValidator(_no_nul)]  # for 64 KiB bodies
+Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_MAX), NO_NUL]
+Short = Annotated[str, StringConstraints(min_length=1, max_length=10_000), NO_NUL]  # for 64 KiB bodies
 ORGANIZATION_MAX = 200  # characters of its name
 NAME_PATTERN = r"\S"  # not blank
-LongName = Annotated[
-    str, StringConstraints(min_length=1, max_length=ORGANIZATION_MAX, pattern=NAME_PATTERN), AfterValidator(_no_nul)
-]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=NAME_PATTERN), AfterValidator(_no_nul)]
-AltText = Annotated[str, StringConstraints(max_length=TEXT_MAX), AfterValidator(_no_nul)]
-Address = Annotated[str, StringConstraints(min_length=1, max_length=2048), AfterValidator(_no_nul)]
-Link = Annotated[str, StringConstraints(pattern=LINK, max_length=2048), AfterValidator(_no_nul)]
+LongName = Annotated[str, StringConstraints(min_length=1, max_length=ORGANIZATION_MAX, pattern=NAME_PATTERN), NO_NUL]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=NAME_PATTERN), NO_NUL]
+AnyJson = Annotated[Any, AfterValidator(_finite)]
+AltText = Annotated[str, StringConstraints(max_length=TEXT_MAX), NO_NUL]
+Address = Annotated[str, StringConstraints(min_length=1, max_length=2048), NO_NUL]
+Link = Annotated[str, StringConstraints(pattern=LINK, max_length=2048), NO_NUL]
 if TYPE_CHECKING:
     PlatformName = str
     ErrorCode = str

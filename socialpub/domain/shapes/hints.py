@@ -11,13 +11,14 @@ from __future__ import annotations
 import difflib
 import re
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
 from socialpub import platforms
+from socialpub.domain.shapes.notifications import TARGETS
 
 NEVER = "publishNow"  # who is led there publishes too early
 
@@ -201,13 +202,18 @@ def _platforms_with(name: str) -> list[str]:
 
 # --- Which fields a place has ------------------------------------------------------------------------------------
 
+CHOICES: Mapping[str | int | None, Mapping[str | int, type[BaseModel]]] = {
+    "options": {name: platform.options for name, platform in platforms.PLATFORMS.items()},
+    "to": dict(TARGETS.items()),
+}
+"""By field: what may stand there, by the tag with which pydantic's location goes on."""
+
 
 def fields_at(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
-    """The fields known at pydantic's location `loc`; of options, those of the platform that the location names."""
+    """The fields known at pydantic's location `loc`; where there is a choice, those of the tag that it names."""
     found: type[BaseModel] = model
     for before, part in zip([None, *loc], loc, strict=False):
-        if before == "options" and part in platforms.PLATFORMS:
-            found = platforms.PLATFORMS[str(part)].options
+        found = CHOICES.get(before, {}).get(part, found)
         for field in found.model_fields.values():
             if field.alias == part and (inner := _model_in(field.annotation)):
                 found = inner

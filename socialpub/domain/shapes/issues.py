@@ -10,10 +10,21 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from socialpub import platforms
+from socialpub.base.config import MAILBOX
 from socialpub.base.errors import ApiError, refuse
 from socialpub.domain.shapes import hints
 from socialpub.domain.shapes.common import MEDIA_ID_PATTERN, NAME_PATTERN, UUID_PATTERN
+from socialpub.domain.shapes.notifications import (
+    BOT_TOKEN,
+    CHANNEL_ID,
+    CHAT_ID,
+    NTFY_SERVER,
+    NTFY_TOKEN,
+    NTFY_TOPIC,
+    TARGETS,
+)
 from socialpub.domain.shapes.posts import PublishRequest
+from socialpub.domain.shapes.webhooks import ENDPOINT_ID
 
 M = TypeVar("M", bound=BaseModel)
 ISSUES_MAX = 100  # shown of a request that is nothing but issues
@@ -92,14 +103,14 @@ def _sentence(text: str) -> str:
 
 
 def _issue(entry: Any, at: Sequence[str | int]) -> dict[str, Any]:
-    """One of pydantic's issues; that the tag of options is missing or unknown is an issue of the tag itself."""
+    """One of pydantic's issues; that the tag of a choice is missing or unknown is an issue of the tag itself."""
     kind, path, ctx = entry["type"], [*at, *_plain(entry["loc"])], entry.get("ctx", {})
     if kind == "union_tag_not_found":
-        names = f"Name the platform whose options these are: {', '.join(platforms.PLATFORMS)}"
-        return issue("missing", [*path, "platform"], names, _EXPECTED["missing"], "nothing")
+        tag = ctx["discriminator"].strip("'")
+        return issue("missing", [*path, tag], _TAGS[tag], _EXPECTED["missing"], "nothing")
     if kind == "union_tag_invalid":
-        tags = ctx["expected_tags"]
-        return issue("literal_error", [*path, "platform"], f"Input should be one of {tags}", tags, "string")
+        tag, tags = ctx["discriminator"].strip("'"), ctx["expected_tags"]
+        return issue("literal_error", [*path, tag], f"Input should be one of {tags}", tags, "string")
     expected = _expected(kind, ctx)
     message = _MESSAGES.get(kind, entry["msg"].removeprefix("Value error, "))
     if kind == "string_pattern_mismatch":
@@ -111,7 +122,7 @@ def _plain(loc: Sequence[str | int]) -> list[str | int]:
     """pydantic's location without the tags of unions."""
     path: list[str | int] = []
     for part in loc:
-        is_tag = str(part).startswith("<") or (path[-1:] == ["options"] and part in platforms.PLATFORMS)
+        is_tag = str(part).startswith("<") or part in hints.CHOICES.get(path[-1] if path else None, ())
         if not is_tag:
             path.append(cut(part) if isinstance(part, str) else part)
     return path
@@ -151,11 +162,23 @@ _EXPECTED = {
 }
 
 
+_TAGS = {
+    "platform": f"Name the platform whose options these are: {', '.join(platforms.PLATFORMS)}",
+    "kind": f"Name the kind of channel: {', '.join(TARGETS)}",
+}
 _MESSAGES = {"missing": "Field required", "extra_forbidden": "There is no such field"}
 _FORMS = {
     UUID_PATTERN: "a UUID",
     MEDIA_ID_PATTERN: "a media id: med_ and 22 letters or digits",
     NAME_PATTERN: "more than blanks",
+    MAILBOX: "an e-mail address and nothing else, such as ann@example.com",
+    NTFY_SERVER: "the address of an ntfy server without a path, such as https://ntfy.example.com",
+    NTFY_TOPIC: "the name of a topic: up to 64 letters, digits, hyphens or underscores",
+    NTFY_TOKEN: "an access token, as ntfy shows it",
+    BOT_TOKEN: "a bot's token as BotFather gave it: a number, a colon, and 20 characters or more",
+    CHAT_ID: "a chat's number, or the @name of a public channel",
+    ENDPOINT_ID: "an endpoint's id: whe_ and 22 letters or digits",
+    CHANNEL_ID: "a channel's id: nch_ and 22 letters or digits",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, Union
 
 from pydantic import Field, StringConstraints
@@ -20,14 +21,20 @@ if TYPE_CHECKING:
 else:
     NoticeType = Literal[(*EVENT_DATA, PAUSED)]
 
+NTFY_SERVER = r"^https?://[^/\\\s?#@]+/?$"
+NTFY_TOPIC = r"^[A-Za-z0-9_-]{1,64}$"
+NTFY_TOKEN = r"^[A-Za-z0-9_.~+/=-]{1,200}$"
+BOT_TOKEN = r"^[0-9]{1,20}:[A-Za-z0-9_-]{20,100}$"
+CHAT_ID = r"^(-?[0-9]{1,20}|@[A-Za-z0-9_]{1,64})$"
+CHANNEL_ID = r"^nch_[0-9A-Za-z]{22}$"
 ChannelKind = Literal["email", "ntfy", "slack", "discord", "telegram"]
 Mailbox = Annotated[str, StringConstraints(pattern=MAILBOX, max_length=MAILBOX_MAX)]
-NtfyServer = Annotated[str, StringConstraints(pattern=r"^https?://[^/\\\s?#@]+/?$", max_length=500)]
-NtfyTopic = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-NtfyToken = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.~+/=-]{1,200}$")]
-BotToken = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}:[A-Za-z0-9_-]{20,100}$")]
-ChatId = Annotated[str, StringConstraints(pattern=r"^(-?[0-9]{1,20}|@[A-Za-z0-9_]{1,64})$")]
-ChannelId = Annotated[str, StringConstraints(pattern=r"^nch_[0-9A-Za-z]{22}$")]
+NtfyServer = Annotated[str, StringConstraints(pattern=NTFY_SERVER, max_length=500)]
+NtfyTopic = Annotated[str, StringConstraints(pattern=NTFY_TOPIC)]
+NtfyToken = Annotated[str, StringConstraints(pattern=NTFY_TOKEN)]
+BotToken = Annotated[str, StringConstraints(pattern=BOT_TOKEN)]
+ChatId = Annotated[str, StringConstraints(pattern=CHAT_ID)]
+ChannelId = Annotated[str, StringConstraints(pattern=CHANNEL_ID)]
 NoticeTypes = Annotated[list[NoticeType], Field(max_length=50)]
 
 
@@ -79,6 +86,13 @@ class TelegramTarget(Request):
 ChannelTarget = Annotated[
     Union[EmailTarget, NtfyTarget, SlackTarget, DiscordTarget, TelegramTarget], Field(discriminator="kind")
 ]
+TARGETS: Mapping[ChannelKind, type[Request]] = {
+    "email": EmailTarget,
+    "ntfy": NtfyTarget,
+    "slack": SlackTarget,
+    "discord": DiscordTarget,
+    "telegram": TelegramTarget,
+}
 
 
 class ShownTarget(TypedDict):

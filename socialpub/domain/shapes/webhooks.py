@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, StringConstraints
 from typing_extensions import TypedDict
 
-from socialpub.domain.shapes.common import Address, DateTime, Instant, Maybe, Request, Short, Uuid, absent
+from socialpub.domain.shapes.common import (
+    NO_NUL,
+    Address,
+    AnyJson,
+    DateTime,
+    Instant,
+    Maybe,
+    Request,
+    Short,
+    Uuid,
+    absent,
+)
 from socialpub.domain.shapes.events import EventBody, EventType
 from socialpub.store.rows import DeliveryStatus
 
 DESCRIPTION_MAX = 500
 DATA_MAX = 100  # names
 Types = Annotated[list[EventType], Field(max_length=50)]
-Description = Annotated[str, StringConstraints(max_length=DESCRIPTION_MAX)]
-EndpointId = Annotated[str, StringConstraints(pattern=r"^whe_[0-9A-Za-z]{22}$")]
+Description = Annotated[str, StringConstraints(max_length=DESCRIPTION_MAX), NO_NUL]
+ENDPOINT_ID = r"^whe_[0-9A-Za-z]{22}$"
+EndpointId = Annotated[str, StringConstraints(pattern=ENDPOINT_ID)]
 
 
 # --- Endpoints -----------------------------------------------------------------------------------------------------
@@ -80,7 +92,7 @@ class TestRequest(Request):
 
     type: Maybe[EventType] = absent()
     """The type of the sample; `post.published` where none is named."""
-    data: Maybe[Annotated[dict[Short, Any], Field(max_length=DATA_MAX)]] = absent()
+    data: Maybe[Annotated[dict[Short, AnyJson], Field(max_length=DATA_MAX)]] = absent()
     """What the sample carries in place of its example data."""
 
 
