@@ -162,6 +162,23 @@ def test_bytes_are_sent_as_httpx_would_send_them(url: str, headers: dict[str, st
 
 
 @pytest.mark.parametrize(
+    "value", [{"text": 'Zoë \U0001f600 " \\ \u2028', "n": [1, 2.5, None, True]}, [], {}, "", 0, False]
+)
+@pytest.mark.parametrize("headers", [{}, {"content-type": "application/json; charset=UTF-8"}])
+def test_json_is_sent_as_httpx_would_send_it(value: Any, headers: dict[str, str]) -> None:
+    given = net._headers(headers)
+    quick = net._plain("POST", "https://example.com/2/tweets", given, None, value)
+    usual = net._made(httpx.Request("POST", "https://example.com/2/tweets", headers=given, json=value))
+    assert quick is not None
+    assert (quick.headers, b"".join(quick.stream)) == (usual.headers, b"".join(usual.stream))
+
+
+def test_what_json_has_no_word_for_is_not_sent() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        net._plain("POST", "https://example.com/", {}, None, {"n": float("nan")})
+
+
+@pytest.mark.parametrize(
     ("url", "headers", "content"),
     [
         ("https://ann:secret@example.com/", {}, b"x"),

@@ -112,10 +112,10 @@ def move(
     request_id = request_id or _request_of(row)
     for type_ in MOVES[name].events:
         _tell(service, tx, type_, row, _DATA[type_](row, data or {}), request_id)
+    if row["status"] in TERMINAL:
+        service.hub.seen(tx, f"batch:{row['batch']}")  # first of all, for somebody waits for it
     if row["status"] in TERMINAL or name == "wait":
         tx.after_commit(lambda: _told(row, request_id))
-    if row["status"] in TERMINAL:
-        service.hub.seen(tx, f"batch:{row['batch']}")
     if name in GOES_ELSEWHERE:
         tx.after_commit(lambda: service.lately.forget(row["account"], row["platform"]))
     elif row["status"] in ("canceled", "rejected"):
