@@ -281,9 +281,11 @@ COMES_WITH = {
     "httpcore": "httpx",
     "urllib3": "minio",
     "markupsafe": "jinja2",
+    "opentelemetry": "opentelemetry-sdk",
     "pydantic_core": "pydantic",
     "uvloop": "sanic",
 }
+OTLP = "opentelemetry-exporter-otlp-proto-http"  # imported by a name that it shares with the sdk
 READ_BY_PYTHON = {"tzdata"}  # by `zoneinfo`, where the machine has no time zones of its own (in a container)
 
 
@@ -294,8 +296,9 @@ def _third_parties() -> set[str]:
 
 def test_every_package_that_is_imported_is_declared_and_the_other_way_round() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = [*project["dependencies"], *project["optional-dependencies"]["s3"]]
-    declared = {re.split(r"[<>=!~\[; ]", line)[0].lower() for line in named}
+    extras = project["optional-dependencies"]
+    named = [*project["dependencies"], *extras["s3"], *extras["tracing"]]
+    declared = {re.split(r"[<>=!~\[; ]", line)[0].lower() for line in named} - {OTLP}
     distributions = packages_distributions()
     imported = {COMES_WITH.get(name) or distributions[name][0].lower().replace("_", "-") for name in _third_parties()}
     assert imported | READ_BY_PYTHON == declared

@@ -305,6 +305,18 @@ class Log(Section):
     """Lines for people, or an object a line for programs. Times are UTC in both."""
 
 
+class Tracing(Section):
+    endpoint: str = Field("", pattern=r"^(https?://[^\s]+)?$")
+    """Where an OpenTelemetry collector takes traces by OTLP over HTTP, such as http://localhost:4318/v1/traces; empty:
+    there are none. Needs the packages of `socialpub[tracing]`. What the collector wants to be told in headers stands in
+    the environment, as OTEL_EXPORTER_OTLP_HEADERS.
+    """
+    service_name: str = Field("socialpub", min_length=1)
+    """What this server is called there."""
+    ratio: float = Field(1.0, ge=0, le=1)
+    """Which share of the traces that begin here is sent; a request that comes with a trace says so itself."""
+
+
 class Backup(Section):
     directory: str = ""
     """Where the server puts backups of database and media by itself; empty: it makes none. Best on another disk.
@@ -366,6 +378,7 @@ class Settings(BaseSettings):
     retention: Retention = Retention()
     backup: Backup = Backup()
     log: Log = Log()
+    tracing: Tracing = Tracing()
     platforms: dict[str, dict[str, Any]] = {}
 
     @classmethod

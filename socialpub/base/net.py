@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 import httpcore
 import httpx
 
-from socialpub.base import crew
+from socialpub.base import crew, tracing
 from socialpub.base.connections import ConnectionPool
 from socialpub.base.connections import close_idle as close_idle
 from socialpub.base.errors import ApiError, Outcome, refuse
@@ -191,7 +191,7 @@ class _Client:
         """
         self._check(url)
         self._deadline.at = time.monotonic() + deadline
-        with _told(url):
+        with tracing.call(method, url) as span, _told(url):
             sent = _headers(headers)
             asked = None if params or data else _plain(method, url, sent, content, json)
             with self._sent(
@@ -203,6 +203,7 @@ class _Client:
                     body += chunk
                     if len(body) > max_bytes:
                         raise _lost(url, "its answer is too large")
+                tracing.answered(span, answer.status)
                 return Reply(answer.status, answer.headers, bytes(body), url)
 
     def download(self, url: str, into: Sink, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply:
@@ -214,7 +215,12 @@ class _Client:
         self._deadline.at = time.monotonic() + deadline
         for _ in range(redirects + 1):
             self._check(url)
-            with _told(url), self._sent(_made(httpx.Request("GET", url, headers=_ALWAYS))) as answer:
+            with (
+                tracing.call("GET", url) as span,
+                _told(url),
+                self._sent(_made(httpx.Request("GET", url, headers=_ALWAYS))) as answer,
+            ):
+                tracing.answered(span, answer.status)
                 if answer.status in _REDIRECTS and "location" in answer.headers:
                     url = str(httpx.URL(url).join(answer.headers["location"]))
                     continue

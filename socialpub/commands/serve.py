@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from socialpub import __version__, platforms
-from socialpub.base import bucket, config, net, private, redact, troubles
+from socialpub.base import bucket, config, net, private, redact, tracing, troubles
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
 from socialpub.base.host import Host, take_descriptors, this_host
@@ -55,7 +55,8 @@ def serve(options: Options) -> None:
         with sock:
             service = start_service(settings)
             token = users.offer_setup(service)
-            run(service, sock, lambda: _say_ready(settings, token))
+            with traced(settings):
+                run(service, sock, lambda: _say_ready(settings, token))
 
 
 def _say_ready(settings: Settings, setup_token: str | None) -> None:
@@ -69,6 +70,24 @@ def _say_ready(settings: Settings, setup_token: str | None) -> None:
         if not settings.server.base_url:
             port = settings.server.port
             print(f"From another machine, first: ssh -L {port}:127.0.0.1:{port} YOU@THIS-SERVER", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def traced(settings: Settings) -> Iterator[None]:
+    """Traces go where the settings say while the block runs; ConfigError where the packages for it are not there."""
+    chosen = settings.tracing
+    if not chosen.endpoint:
+        yield
+        return
+    try:
+        exporter = tracing.otlp(chosen.endpoint)
+    except ImportError as error:
+        raise ConfigError('tracing.endpoint needs more packages: pip install "socialpub[tracing]"') from error
+    tracing.start(exporter, chosen.service_name, chosen.ratio, __version__)
+    try:
+        yield
+    finally:
+        tracing.stop()
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from sanic.exceptions import (
     ServiceUnavailable,
 )
 
+from socialpub.base import tracing
 from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError, refuse
 from socialpub.domain.core import disk
@@ -98,7 +99,8 @@ async def answer(service: Service, request: Arrival, error: BaseException) -> Pa
     request.ctx.request_id, request.ctx.error = request_id, found
     if found.status >= 500 and not (isinstance(error, ApiError) or _is_storage(error)):
         log.error("%s %s %s failed", request_id, request.method, ascii(request.path), exc_info=error)
-    body = envelope(_bounded(found), service.base_url, request_id, http.trace_id(request))
+    trace_id = tracing.trace_of(request.ctx.span) or http.trace_id(request)
+    body = envelope(_bounded(found), service.base_url, request_id, trace_id)
     headers = dict(found.headers)
     if found.retry_after is not None:
         headers["Retry-After"] = str(found.retry_after)

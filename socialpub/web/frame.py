@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sanic import HTTPResponse
 
+from socialpub.base import tracing
 from socialpub.base.errors import refuse
 from socialpub.domain.core.service import Service
 from socialpub.domain.people import limits
@@ -40,6 +41,7 @@ class Frame:
         """Give it its id; ApiError `http.request` for what is no address, `http.host` for another host's."""
         request.ctx.request_id = http.request_id(self._service, request)
         request.ctx.began = self._service.runtime.clock.monotonic()
+        request.ctx.span = tracing.begin(request.ctx.request_id, request.method, request.headers)
         if request.ctx.bad_target:
             raise refuse("http.request")  # it must not be answered as the address that stands in for it
         if self._own_host:

@@ -246,6 +246,7 @@ class Context(SimpleNamespace):
     scope: Scope | None = None
     rate: limits.Rate | None = None
     error: ApiError | None = None
+    span: Any = None  # where there are traces
     way_on: Mapping[str, str] | None = None  # from a page that tells of an error
 
 

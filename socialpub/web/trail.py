@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from socialpub.base import tracing
 from socialpub.base.log import Settled
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.core.service import Service
@@ -21,6 +22,8 @@ _LINE.names = ("request", "method", "path", "status", "ms", "by", "from", "why")
 
 def tell(service: Service, request: Arrival, status: int) -> None:
     """Write the line. Nothing that a caller wrote stands in it, but the path: no field's name, no message, no key."""
+    if request.ctx.span is not None:
+        _end_span(request, status)
     if not log.isEnabledFor(logging.INFO):
         return
     ctx, clock = request.ctx, service.runtime.clock
@@ -28,6 +31,19 @@ def tell(service: Service, request: Arrival, status: int) -> None:
     where = ascii(edge.caller(service, request))[1:-1] or "nowhere"
     known = (ctx.request_id, request.method, _path(request), status, took * 1000, _who(ctx.scope), where, _why(request))
     log.handle(Settled(_LINE, clock.now_ms(), known))
+
+
+def _end_span(request: Arrival, status: int) -> None:
+    """It says what the line says, but no more of the address than its route."""
+    ctx = request.ctx
+    path = ctx.route.path if ctx.route else None
+    about: dict[str, tracing.Value] = {
+        "http.request.method": request.method,
+        "http.route": path,
+        "socialpub.request": ctx.request_id,
+        "socialpub.error": ctx.error and ctx.error.code,
+    }
+    tracing.end(ctx.span, ctx.request_id, f"{request.method} {path}" if path else request.method, status, about)
 
 
 def _path(request: Arrival) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, assert_never
 
-from socialpub.base import faults
+from socialpub.base import faults, tracing
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
 from socialpub.base.service_rules import SERVICE_RULES
@@ -74,7 +74,8 @@ def go_on(service: Service, fetched: library.Fetched, snapshot: Snapshot) -> boo
         faults.hit("pub.after_claim")
     this = _Run(service, fetched, snapshot)
     try:
-        this.go()
+        with tracing.attempt(snapshot.request_id, _about(snapshot)):
+            this.go()
     except LostClaimError:
         log.warning("post %s was taken over by another run", snapshot.claim.key)
     except StorageError as error:
@@ -91,6 +92,18 @@ def take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
     if plan is None:
         return snapshot
     return replace(snapshot, intended=intents.intend(service, tx, snapshot, "publish", plan.plan, plan.warnings))
+
+
+def _about(snapshot: Snapshot) -> dict[str, tracing.Value]:
+    """What a trace says of an attempt."""
+    post = snapshot.post
+    return {
+        "socialpub.post": post["id"],
+        "socialpub.platform": post["platform"],
+        "socialpub.account": post["account"],
+        "socialpub.attempt": snapshot.attempt,
+        "socialpub.request": snapshot.request_id,
+    }
 
 
 @dataclass
