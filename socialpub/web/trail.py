@@ -41,7 +41,7 @@ def _end_span(request: Arrival, status: int) -> None:
         "http.request.method": request.method,
         "http.route": path,
         "socialpub.request": ctx.request_id,
-        "socialpub.error": ctx.error and ctx.error.code,
+        "socialpub.error": ctx.error.code if ctx.error else None,
     }
     tracing.end(ctx.span, ctx.request_id, f"{request.method} {path}" if path else request.method, status, about)
 

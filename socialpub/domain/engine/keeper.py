@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from socialpub.base import net
+from socialpub.base import memory, net
 from socialpub.base.errors import ApiError
 from socialpub.domain.accounts import canary, connect, renewal, tokens, versions
 from socialpub.domain.core import instance
@@ -115,6 +115,7 @@ class Keeper:
     def _tend(self) -> None:
         """Renew tokens ahead of time (not while paused: a copy must not use up the original's); tidy up."""
         net.close_idle()
+        memory.give_back()
         connect.purge(self.service)
         if not self.pauses.reason:
             self.upkeep.look()

@@ -1,0 +1,57 @@
+"""Memory that was freed goes back to the machine."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from socialpub.base import memory
+from tests.kit import Server
+
+# Threads take and free blocks that glibc does not give back by itself: above them, in each arena, one is still in use.
+CODE = """
+import os, threading
+from socialpub.base import memory
+
+def used():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+kept, over = [], threading.Event()
+
+def work():
+    blocks = [b"x" * 60_000 for _ in range(500)]
+    kept.append(b"y" * 60_000)
+    del blocks
+    over.wait()
+
+threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+for thread in threads:
+    thread.start()
+while len(kept) < 4:
+    over.wait(0.01)
+over.wait(0.2)
+before = used()
+memory.give_back()
+print(before - used())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps it so")
+def test_what_threads_have_freed_goes_back() -> None:
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=60, check=True)
+    assert int(done.stdout) > 50_000_000
+
+
+def test_the_keeper_gives_back(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[bool] = []
+    monkeypatch.setattr(memory, "give_back", lambda: given.append(True))
+    server.engine.keeper._tend()
+    assert given
+
+
+def test_a_library_without_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_trim", None)
+    memory.give_back()
