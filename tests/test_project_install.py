@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tomllib
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -48,6 +48,18 @@ def outside() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SOCIALPUB_"))}
 
 
+def by_registry(words: Sequence[str | Path], what: str, where: Mapping[str, str], folder: Path | None = None) -> None:
+    """Run what needs the package registry; the test is skipped where that cannot be reached."""
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=600, check=False, env=where)
+    said = done.stdout + done.stderr
+    if done.returncode and any(word in said for word in ("NewConnectionError", "No matching distribution")):
+        pytest.skip(
+            f"!!! NOT DONE: the package registry cannot be reached, so nothing is known of {what}. "
+            "Run `make test-slow` where the network allows it."
+        )
+    assert done.returncode == 0, said
+
+
 @pytest.mark.parametrize("which", ["lowest", "newest"])
 def test_the_wheel_publishes_with_the_lowest_and_the_newest_versions_allowed(
     which: str, wheel: Path, tmp_path: Path
@@ -58,15 +70,32 @@ def test_the_wheel_publishes_with_the_lowest_and_the_newest_versions_allowed(
     venv.create(home, symlinks=True, with_pip=True)
     pins = [f"{name}=={lowest}.0" for name, (lowest, _) in bounds().items()] if which == "lowest" else []
     install = [home / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", wheel, *pins]
-    done = subprocess.run(install, capture_output=True, text=True, timeout=600, check=False, env=outside())
-    if done.returncode and any(word in done.stderr for word in ("NewConnectionError", "No matching distribution")):
-        pytest.skip(
-            "!!! NOT DONE: the package registry cannot be reached, so nothing is known of the wheel with the "
-            f"{which} versions allowed. Run `make test-slow` where the network allows it."
-        )
-    assert done.returncode == 0, done.stderr
+    by_registry(install, f"the wheel with the {which} versions allowed", outside())
     program = str(home / "bin" / "socialpub")
     nothing.in_folder(lambda *words: [program, *words], folder, outside())
+
+
+def test_pipx_installs_the_wheel_and_what_may_be_added_by_the_commands_of_the_page(wheel: Path, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
+    (install,) = re.findall(r"^    (pipx install \S+\.whl)$", page, re.MULTILINE)
+    added = re.findall(r"`(pipx inject socialpub [^`]+)`", page)
+    assert (
+        len(added) == len(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]) - 1
+    )
+    tools, folder = tmp_path / "tools", tmp_path / "data"
+    folder.mkdir()
+    venv.create(tools, symlinks=True, with_pip=True)
+    by_registry([tools / "bin" / "pip", "install", "--quiet", "pipx"], "pipx", outside())
+    places = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
+    where = outside() | places | {"PIPX_DEFAULT_PYTHON": sys.executable}
+    for command in (install, *added):
+        program, *words = command.split()
+        by_registry([tools / "bin" / program, *words], command, where, wheel.parent)
+    program = str(tmp_path / "bin" / "socialpub")
+    nothing.in_folder(lambda *words: [program, *words], folder, outside())
+    python = tmp_path / "pipx" / "venvs" / "socialpub" / "bin" / "python"
+    needed = "import minio, opentelemetry.exporter.otlp.proto.http.trace_exporter"
+    subprocess.run([python, "-c", needed], check=True, timeout=60, env=outside())
 
 
 # --- systemd: the unit, in an empty Debian -----------------------------------------------------------------------
