@@ -254,6 +254,15 @@ def test_the_room_of_platforms_holds_a_folder_for_each_and_what_they_share() -> 
     assert [path.name for path in (PACKAGE / "platforms").glob("*.py")] == ["__init__.py"]
 
 
+DOZEN = 12
+
+
+@pytest.mark.parametrize("floor", ["domain", "platforms"])
+def test_no_floor_has_more_than_a_dozen_rooms(floor: str) -> None:
+    rooms = [path.parent.name for path in (PACKAGE / floor).glob("*/__init__.py")]
+    assert 1 < len(rooms) <= DOZEN, rooms
+
+
 def _named(module: str) -> str:
     """`socialpub.web.http` for its file."""
     return ".".join(["socialpub", *Path(module).with_suffix("").parts]).removesuffix(".__init__")

@@ -66,7 +66,6 @@ KNOWN = {
     "posts/postlog": {"_filtered"},
     "posts/preflight": {"_recent", "posted_before"},
     "posts/unheard": {"find", "_forget"},
-    "sealing/forgetting": {"_account", "_attempt", "_channel", "_kept_answer"},
     "webhooks/deliver": {"look"},
 }  # fmt: skip
 """Each was looked at: it gets ids that its caller has found within a scope, those of the caller's own session, key or

@@ -16,7 +16,7 @@ from socialpub.commands.serve import RefusedError, make_private, needed_keys, on
 from socialpub.domain import act
 from socialpub.domain.core import copies
 from socialpub.domain.core.service import Service, close_service, open_service
-from socialpub.domain.sealing import forgetting, rotation
+from socialpub.domain.engine import lost_key, rotation
 from socialpub.store import db
 from socialpub.store.locks import is_served
 
@@ -59,8 +59,8 @@ def forget(options: Options) -> dict[str, Any]:
         counts = _lost(settings)
         _agreed(options, counts)
         with copies.changed_by_us(settings), _with_what_there_is(settings) as service:
-            forgetting.forget(service)
-            done = act.do_now(acting(options, service), forgetting.finish)
+            lost_key.forget(service)
+            done = act.do_now(acting(options, service), lost_key.finish)
     return {**done, **counts, "next": "socialpub serve, then connect the accounts again"}
 
 
@@ -74,7 +74,7 @@ def _lost(settings: Settings) -> dict[str, int]:
         raise RefusedError("every master key that this database needs is here: there is nothing to forget")
     database = db.Database(settings.database_path).open()
     try:
-        found = database.read(lambda: forgetting.lost(lacking)).result()
+        found = database.read(lambda: lost_key.lost(lacking)).result()
     finally:
         database.close()
     return {name: found[table] for name, table in _SHOWN.items()}

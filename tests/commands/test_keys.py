@@ -17,7 +17,7 @@ import pytest
 
 from socialpub.base.crypto import MasterKey, read_master_keys
 from socialpub.domain.core import sites
-from socialpub.domain.sealing import forgetting
+from socialpub.domain.engine import lost_key
 from socialpub.store.models import PlatformApp
 from socialpub.store.statements.sealed import SEALED
 from tests.commands.conftest import Ended, Run, execute
@@ -235,11 +235,11 @@ def test_without_a_lost_key_accounts_reconnect_and_the_log_stays(
     (account,) = alice.api.get("/v1/accounts").json()["data"]
     assert account["status"] == "revoked"
     (told,) = [data for type_, data in server.events() if type_ == "token.revoked"]
-    assert told["reason"] == forgetting.ACCOUNT
+    assert told["reason"] == lost_key.ACCOUNT
     (post,) = alice.api.get("/v1/posts").json()["data"]
     assert post["status"] == "published"
     (endpoint,) = alice.api.get(ENDPOINTS).json()["data"]
-    assert (endpoint["active"], endpoint["lastFailureReason"]) == (False, forgetting.ENDPOINT)
+    assert (endpoint["active"], endpoint["lastFailureReason"]) == (False, lost_key.ENDPOINT)
     assert alice.api.get("/v1/notification-channels").json()["data"] == []
     again = alice.api.post("/v1/posts", json={"text": "again", "targets": [{"accountId": alice.bluesky}]}).json()
     assert again["results"][0]["error"]["rule"] == "account.reconnect_required"
@@ -282,7 +282,7 @@ def test_every_place_that_seals_is_in_the_table() -> None:
         if not found & tables and str(path.relative_to(ROOT)) not in COOKIES
     }
     assert lacking == {}
-    assert {(each.table, each.column) for each in SEALED} == set(forgetting.LOST)
+    assert {(each.table, each.column) for each in SEALED} == set(lost_key.LOST)
 
 
 def tables_in(path: Path) -> set[str]:

@@ -1,1 +1,1 @@
-"""The work that nobody waits for: jobs, the threads that do them, and what a start finds."""
+"""The work that nobody waits for: jobs, who does them, what a start finds; and the master key as a whole."""

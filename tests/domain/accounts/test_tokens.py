@@ -19,9 +19,8 @@ from socialpub.base.net import Reply
 from socialpub.domain import act
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core.service import close_service
-from socialpub.domain.engine import recovery
+from socialpub.domain.engine import recovery, rotation
 from socialpub.domain.people.actor import operator
-from socialpub.domain.sealing import rotation
 from socialpub.platforms.contract import Upkeep
 from socialpub.store.models import Account, Instance
 from tests.domain.accounts.tokens_kit import NAME, Home, open_home
