@@ -179,7 +179,7 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
         "session.proof",
         "unauthorized",
         "This needs your password again: you gave it more than ten minutes ago.",
-        "Give your password and send the form again; whoever calls the API signs in again first.",
+        "Give your password and send the form again; if you call the API, sign in again first.",
     ),
     ServiceRule("csrf", "unauthorized", "The CSRF token is missing or wrong.", "Load the page again and repeat."),
     ServiceRule(
@@ -252,14 +252,14 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
     ServiceRule(
         "webhook.endpoints.max",
         _V,
-        "The organization has as many webhook endpoints as it may.",
+        "The organization has as many webhook endpoints as it may have.",
         "Delete one that is not used any more.",
         status=409,
     ),
     ServiceRule(
         "notification.channels.max",
         _V,
-        "The organization has as many notification channels as it may.",
+        "The organization has as many notification channels as it may have.",
         "Delete a channel that is no longer needed.",
         status=409,
     ),

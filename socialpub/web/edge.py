@@ -105,7 +105,7 @@ def check_host(service: Service, request: Request) -> None:
     named = request.headers.getall("host", [])
     if len(named) != 1 or not (_same_host(named[0], ours) or _is_loopback(request, named[0])):
         host = urlsplit(ours).netloc
-        raise refuse("http.host", f"This server is {host}, the request is for another host.")
+        raise refuse("http.host", f"This server is {host}; the request is for another host.")
 
 
 def _same_host(named: str, base_url: str) -> bool:

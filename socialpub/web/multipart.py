@@ -141,7 +141,7 @@ class Form:
         if found is None:
             raise refuse("media.type_unsupported")
         if self._part.declared not in (*_UNDECLARED, found):
-            raise refuse("media.type_mismatch", f"The part is declared as {self._part.declared}, it is {found}.")
+            raise refuse("media.type_mismatch", f"The part is declared as {self._part.declared}, but it is {found}.")
 
     def _close(self) -> None:
         part = self._part

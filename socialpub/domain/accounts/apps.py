@@ -180,7 +180,7 @@ def remove(tx: Tx, who: Actor, name: str) -> Done:
     """Forget the app that was typed in."""
     check_change(who, name)
     if not PlatformApp.delete().where(PlatformApp.id == name).execute():
-        raise ApiError("not_found", "No app was typed in for this platform.")
+        raise ApiError("not_found", "No app has been entered for this platform.")
     tx.after_commit(lambda: who.service.sites.forget(name))
     return Done(AppBody(platform=name), subject=name)
 

@@ -182,7 +182,7 @@ def go_on(tx: Tx, who: Actor, *, skip: bool) -> dict[str, Any]:
 
 def _check_may(scope: Scope) -> None:
     if not may_resume(scope):
-        raise ApiError("unauthorized", "Whoever runs this server ends its pause: socialpub resume")
+        raise ApiError("unauthorized", "Only the operator of this server can end its pause: socialpub resume")
 
 
 def may_resume(scope: Scope) -> bool:

@@ -137,7 +137,10 @@ def _check_quota(service: Service, organization: str, coming: int) -> None:
         return
     held = sql.first(accepting.MEDIA_HELD, (organization,))[0]
     if held + coming > most:
-        raise refuse("media.quota", f"The organization's media have {held:,} of {most:,} bytes; this has {coming:,}.")
+        raise refuse(
+            "media.quota",
+            f"The organization's media take up {held:,} of {most:,} bytes; this file would add {coming:,}.",
+        )
 
 
 def new_id(service: Service) -> str:

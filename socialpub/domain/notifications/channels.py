@@ -87,7 +87,10 @@ def create(tx: Tx, who: Actor, request: ChannelRequest) -> Done:
     service, scope, now = who.service, who.scope, who.service.now_ms
     here = (NotificationChannel.organization == scope.organization) & NotificationChannel.deleted_at.is_null()
     if NotificationChannel.select().where(here).count() >= PER_ORGANIZATION:
-        raise refuse("notification.channels.max", f"The organization has {PER_ORGANIZATION} notification channels.")
+        raise refuse(
+            "notification.channels.max",
+            f"The organization already has {PER_ORGANIZATION} notification channels, the most that it may have.",
+        )
     channel = service.runtime.ids.prefixed(PREFIX)
     row: NotificationChannelRow = {
         "id": channel,

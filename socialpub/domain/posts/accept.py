@@ -286,7 +286,7 @@ def _look_again(order: Order) -> _Again:
     if preflight.refuses_duplicates(service, order.request):
         preflight.check_duplicates(aims, preflight.posted_before(service, aims))
     if there != len(wanted):
-        raise ApiError("not_found", "An account of this batch was disconnected meanwhile.")
+        raise ApiError("not_found", "An account of this batch was disconnected in the meantime.")
     profiles = dict(sql.loads(held))
     for aim in aims:
         for asset in aim.assets:

@@ -146,7 +146,7 @@ def advice(model: type[BaseModel], loc: Sequence[str | int]) -> str:
     """What to do about the field at pydantic's location `loc`, which there is not: a clause, or a question."""
     name, known = str(loc[-1]), fields_at(model, loc[:-1])
     if not known:
-        return "nothing is taken in the query here: fields stand in the body"
+        return "this address takes no query parameters; fields belong in the body of a request that takes one"
     publishes = "targets" in _names(model)
     meant = _meant(name, known, publishes)
     if meant is None and publishes and (owners := _platforms_with(name)):

@@ -73,7 +73,10 @@ def register(tx: Tx, who: Actor, request: EndpointRequest) -> Done:
     addresses.check_url(service, request.url)
     here = (WebhookEndpoint.organization == scope.organization) & WebhookEndpoint.deleted_at.is_null()
     if WebhookEndpoint.select().where(here).count() >= PER_ORGANIZATION:
-        raise refuse("webhook.endpoints.max", f"The organization has {PER_ORGANIZATION} webhook endpoints already.")
+        raise refuse(
+            "webhook.endpoints.max",
+            f"The organization already has {PER_ORGANIZATION} webhook endpoints, the most that it may have.",
+        )
     endpoint, secret = service.runtime.ids.prefixed(PREFIX), new_secret(service)
     row: WebhookEndpointRow = {
         "id": endpoint,

@@ -228,7 +228,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.video.frame_rate",
         "deep",
-        "A video on Instagram has {limit} frames per second.",
+        "A video on Instagram must have {limit} frames per second.",
         "Re-encode the video at 30 frames per second.",
         _MEDIA,
         frame_rate(_REEL, 23, 60),
@@ -267,7 +267,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "instagram.cover_image.mime_allowed",
         "deep",
-        "The cover of a video on Instagram is a JPEG.",
+        "The cover of a video on Instagram must be a JPEG.",
         "Convert the cover to JPEG.",
         _MEDIA,
         types(_COVER),

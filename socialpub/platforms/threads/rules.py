@@ -180,7 +180,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "threads.video.frame_rate",
         "deep",
-        "A video on Threads has {limit} frames per second.",
+        "A video on Threads must have {limit} frames per second.",
         "Re-encode the video at 30 frames per second.",
         _OVERVIEW,
         frame_rate(_VIDEOS, 23, 60),

@@ -237,7 +237,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.video.frame_rate",
         "deep",
-        "A video on TikTok has {limit} frames per second.",
+        "A video on TikTok must have {limit} frames per second.",
         "Re-encode the video at 30 frames per second.",
         _MEDIA,
         frame_rate(_VIDEOS, 23, 60),
@@ -247,7 +247,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.resolution.unsupported",
         "deep",
-        "Each side of a video on TikTok has {limit} pixels.",
+        "Each side of a video on TikTok must have {limit} pixels.",
         "Scale the video.",
         _MEDIA,
         measured(_VIDEOS, "dimensions of {}", size_in_pixels, _sides_fit),

@@ -22,7 +22,7 @@ async def lemonsqueezy(call: Call) -> Reply:
         raise ApiError("not_found")
     if not billing.is_signed(secret, call.body, call.request.headers.get(SIGNATURE, "")):
         remedy = "Set billing.lemonsqueezy_secret to the signing secret of the webhook at Lemon Squeezy."
-        raise ApiError("unauthenticated", "The signature does not fit the notice.", remediation=remedy)
+        raise ApiError("unauthenticated", "The signature does not match the notice.", remediation=remedy)
     notice = billing.read(call.body)
     if notice is not None and await call.service.read(lambda: billing.matters(notice)):
         acts = replace(call.act, organization=notice.organization)

@@ -132,7 +132,7 @@ async def _remove(call: Call, problem: str = "", status: int = 200) -> Reply:
         apps.check_may(call.scope)
         app = apps.one(call.service, platform)
         if app.typed_at is None:
-            raise ApiError("not_found", "No app was typed in for this platform.")
+            raise ApiError("not_found", "No app has been entered for this platform.")
         return {"app": app, "connected": apps.connected(call.scope, platform)}
 
     return await show(call, "apps/remove.html", read, status=status, platform=platform, problem=problem)

@@ -47,7 +47,9 @@ def _check(call: Call) -> None:
         return
     if presented is None and _is_local(call):
         return
-    raise ApiError("unauthenticated", "Metrics are for this machine itself, or for the token of server.metrics_token.")
+    raise ApiError(
+        "unauthenticated", "Metrics are served to this machine only, or with the token in server.metrics_token."
+    )
 
 
 def _is_local(call: Call) -> bool:

@@ -82,7 +82,7 @@ async def _second_step(call: Call, form: dict[str, str]) -> Reply:
     half = _opened(call, form)
     if half is None:
         after = forms.local_path(form.get("next"))
-        error = ApiError("unauthenticated", "That took too long. Sign in once more.")
+        error = ApiError("unauthenticated", "That took too long. Sign in again.")
         return _login_page(call, after, error=error, kept=forms.was_kept(form.get("kept", "")) or "")
     return await _finish(call, form, half)
 
