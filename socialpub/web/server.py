@@ -32,6 +32,7 @@ CONNECTIONS_MOST = DESCRIPTORS_MOST
 FIRST_BYTE_SECONDS = 0.02  # in which a new connection may show that it has something to say
 UNREAD_SPEED = 32 * 1024 * 1024  # bytes a second, of all bodies that nobody reads: to take them in costs as much
 SWITCH_SECONDS = 0.001  # for which a thread that computes may keep the loop waiting; Python's own is five times that
+ACCEPTED_AT_ONCE = 16  # connections, each time that the loop goes round: what their requests ask for is behind that
 BACKLOG = 1024  # connections that wait to be accepted; beyond it a client tries again after a second
 
 
@@ -73,6 +74,9 @@ class Protocol(HttpProtocol):
 
     __slots__ = ()
     HTTP_CLASS = Stream
+
+    def __init__(self, *, app: Sanic[Any, Any], connections: object, **given: Any) -> None:
+        super().__init__(app=app, connections=app.ctx.lines, **given)  # of all that listen
 
     async def send(self, data: bytes) -> None:
         if not self._can_write.is_set():
@@ -151,6 +155,36 @@ async def running(app: Sanic[Any, Any], sock: socket.socket) -> AsyncIterator[No
     """The application, serving on this loop while the block runs. Its listeners run once, in order."""
     sys.setswitchinterval(SWITCH_SECONDS)
     app.ctx.unread = Pace(UNREAD_SPEED)
+    app.ctx.lines = set()
+    servers = [await _server(app, sock)]
+    servers += [await _server(app, sock.dup()) for _ in range(_copies())]
+    server = servers[0]
+    await server.startup()
+    await server.before_start()
+    for each in servers:
+        await each.start_serving()
+    await server.after_start()
+    try:
+        yield
+    finally:
+        for each in servers:
+            each.server.close()  # no new connections; the ones that are open are answered first
+        await server.before_stop()
+        for connection in list(app.ctx.lines):
+            connection.close()
+        await server.after_stop()
+        Sanic.unregister_app(app)
+
+
+def _copies() -> int:
+    """How many copies of a socket listen beside it: uvloop accepts one connection for each that it looks at. Who comes
+    while many others do would wait for all that they ask for. Python's own loop accepts whoever is there.
+    """
+    own = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
+    return 0 if own else ACCEPTED_AT_ONCE - 1
+
+
+async def _server(app: Sanic[Any, Any], sock: socket.socket) -> Any:
     server = await app.create_server(
         sock=sock,
         protocol=Protocol,
@@ -161,19 +195,7 @@ async def running(app: Sanic[Any, Any], sock: socket.socket) -> AsyncIterator[No
     )
     if server is None or server.server is None:
         raise RuntimeError("the server did not start")
-    await server.startup()
-    await server.before_start()
-    await server.start_serving()
-    await server.after_start()
-    try:
-        yield
-    finally:
-        server.server.close()  # no new connections; the ones that are open are answered first
-        await server.before_stop()
-        for connection in list(server.connections):
-            connection.close()
-        await server.after_stop()
-        Sanic.unregister_app(app)
+    return server
 
 
 @contextlib.contextmanager
