@@ -18,6 +18,7 @@ SETTLE_SECONDS, QUICK_SETTLE_SECONDS = 20, 3
 IDLE_SECONDS, QUICK_IDLE_SECONDS = 75, 15  # sweeps go every minute
 STARTS, QUICK_STARTS = 3, 1
 CALM_SECONDS, CALM_BYTES = 120, 1_000_000
+CALM_LOOKS = 5  # one after the other: the look at the file begins when it is its turn, and may come to a stop
 
 
 def size(rows: int, home: Path) -> Iterator[Result]:
@@ -82,12 +83,11 @@ def _evict(side: Side) -> None:
 
 def _calm(process: Process) -> None:
     """Until it has looked at its file, which it does when that was copied, or it does not end."""
-    until = time.monotonic() + CALM_SECONDS
-    while time.monotonic() < until:
+    until, calm = time.monotonic() + CALM_SECONDS, 0
+    while time.monotonic() < until and calm < CALM_LOOKS:
         before = process.usage()
         time.sleep(1)
-        if (process.usage() - before).read < CALM_BYTES:
-            return
+        calm = calm + 1 if (process.usage() - before).read < CALM_BYTES else 0
 
 
 def idle(stage: Stage) -> Iterator[Result]:
