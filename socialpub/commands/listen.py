@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from socialpub.base import net
 from socialpub.base.compact import dumps
@@ -66,6 +67,9 @@ def listen(options: Options) -> None:
     """Hand on every event that happens from now on, until Ctrl-C."""
     if not options.forward_to and not options.print:
         options.usage("name --forward-to, or --print, or both")
+    _check_address(options, "url", options.url)
+    if options.forward_to:
+        _check_address(options, "forward-to", options.forward_to)
     secret = options.secret or "whsec_" + base64.b64encode(SYSTEM_ENTROPY(32)).decode()
     try:
         base64.b64decode(secret.removeprefix("whsec_"), validate=True)
@@ -81,6 +85,17 @@ def listen(options: Options) -> None:
             forward.hand_on(event)
     except KeyboardInterrupt:
         _say("stopped")
+
+
+def _check_address(options: Options, name: str, url: str) -> None:
+    """Exit code 2 for what is no address to call."""
+    try:
+        parts = urlsplit(url)
+        callable_ = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        callable_ = False
+    if not callable_:
+        options.usage(f"--{name} is an http or https URL, such as http://localhost:3000")
 
 
 def _begin(options: Options, secret: str) -> None:
@@ -164,6 +179,7 @@ def trigger(options: Options) -> list[Json]:
     """What the endpoint, or each one that is on and wants the type, did with a sample."""
     api = PublicApi(options.url, options.key)
     body = {"type": options.type} | ({"data": _data(options)} if options.data is not None else {})
+    _check_address(options, "url", options.url)
     endpoints = [options.endpoint] if options.endpoint else _wanting(api, options.type)
     if not endpoints:
         raise RefusedError(f"no endpoint that is on wants {options.type}")

@@ -131,6 +131,21 @@ def test_a_key_that_nobody_knows_ends_it_with_4_and_bad_options_with_2(server: S
     assert run("listen", "--url", server.url, "--key", bad, "--print", "--secret", "whsec_?").code == 2
 
 
+@pytest.mark.parametrize(
+    "address", ["nonsense", "localhost:3000", "ftp://localhost/", "http://", "http://[/", "http://a:b/"]
+)
+def test_what_is_no_address_ends_them_with_2(server: Server, alice: Person, run: Run, address: str) -> None:
+    with_key = ("--key", alice.key)
+    for given in (
+        ("listen", "--url", address, "--print", *with_key),
+        ("listen", "--url", server.url, "--forward-to", address, *with_key),
+        ("trigger", "post.failed", "--url", address, *with_key),
+    ):
+        ended = run(*given)
+        assert ended.code == 2, ended.err
+        assert "is an http or https URL" in ended.err
+
+
 # --- trigger -------------------------------------------------------------------------------------------------------
 
 
