@@ -1,7 +1,6 @@
 """The one thread that writes: group commit, each function in a savepoint, answered after the commit.
 
 Whoever asks for many writes fills no group alone: each owner has a line, and a group takes from all of them in turn.
-Whose write comes while a group of others runs gets into it, and it ends with that: the rest of them wait for the next.
 """
 
 from __future__ import annotations
@@ -58,14 +57,8 @@ class Tx:
 class _Write(Generic[T]):
     def __init__(self, run: Callable[[Tx], T], owner: str) -> None:
         self.run, self.owner, self.tx = run, owner, Tx()
-        self.begun = False
         self.future: concurrent.futures.Future[T] = concurrent.futures.Future()
         self.value: T | None = None
-
-    def begin(self) -> bool:
-        """Whether it is still wanted; from then on it is."""
-        self.begun = self.begun or self.future.set_running_or_notify_cancel()
-        return self.begun
 
     def succeed(self) -> None:
         self.tx.committed()
@@ -141,15 +134,12 @@ class Writer:
         """The next group, from all lines in turn; none once there will be no more."""
         if not self._lines and not self._ends:
             self._place(self._inbox.get())
-        self._take_in()
-        group: list[_Write[Any]] = []
-        for _ in range(OWNER_MAX):
-            group += self._one_of_each(list(self._lines), GROUP_MAX - len(group))
-        return group
-
-    def _take_in(self) -> None:
         while not self._inbox.empty():
             self._place(self._inbox.get())
+        group: list[_Write[Any]] = []
+        for _ in range(OWNER_MAX):
+            group += self._one_of_each(GROUP_MAX - len(group))
+        return group
 
     def _place(self, item: _Write[Any] | None) -> None:
         if item is None:
@@ -157,43 +147,19 @@ class Writer:
         else:
             self._lines.setdefault(item.owner, deque()).append(item)
 
-    def _one_of_each(self, owners: Sequence[str], room: int) -> list[_Write[Any]]:
-        """The first of each of these lines, of `room` at most; each then goes behind the others."""
+    def _one_of_each(self, room: int) -> list[_Write[Any]]:
+        """The first of each line, of `room` lines at most; each then goes behind the others."""
         taken: list[_Write[Any]] = []
-        for owner in owners[:room]:
+        for owner in list(self._lines)[:room]:
             line = self._lines.pop(owner)
             taken.append(line.popleft())
             if line:
                 self._lines[owner] = line
         return taken
 
-    def _let_in(self, group: list[_Write[Any]], ran: int) -> None:
-        """Who comes while a group of others runs is the last in it; but nobody who was in it before is put off with
-        all that he asked for. The rest is the first of its lines again.
-        """
-        if self._inbox.empty():
-            return
-        self._take_in()
-        inside = {item.owner for item in group}
-        new = [owner for owner in self._lines if owner not in inside]
-        if not new:
-            return
-        kept, rest = group[:ran], deque[_Write[Any]]()
-        served = {item.owner for item in kept}
-        for item in group[ran:]:
-            if item.owner in served:
-                rest.appendleft(item)
-            else:
-                kept.append(item)
-                served.add(item.owner)
-        group[:] = kept
-        for item in rest:
-            self._lines.setdefault(item.owner, deque()).appendleft(item)
-        group += [item for item in self._one_of_each(new, GROUP_MAX - len(group)) if item.begin()]
-
     def _commit(self, group: list[_Write[Any]]) -> None:
         """Run a group in one transaction and answer it."""
-        group = [item for item in group if item.begin()]
+        group = [item for item in group if item.future.set_running_or_notify_cancel()]
         try:
             with held(self._lock_file):
                 done = self._transaction(group)
@@ -228,14 +194,9 @@ class Writer:
             if self.guard:
                 self.guard()
             run = self._run_alone if len(group) == 1 else self._run_one
-            done: list[_Write[Any]] = []
-            for number, item in enumerate(group, 1):  # it changes on the way
-                if run(connection, item):
-                    done.append(item)
-                if not connection.in_transaction:
-                    return done  # nobody was in it but the one that was undone
-                run = self._run_one
-                self._let_in(group, number)
+            done = [item for item in group if run(connection, item)]
+            if not connection.in_transaction:
+                return done  # nobody was in it but the one that was undone
             faults.hit("db.commit")
             self.place.look()
             connection.execute("COMMIT")

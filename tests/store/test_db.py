@@ -8,7 +8,6 @@ import contextvars
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +47,11 @@ def busy_writer(database: Database) -> Iterator[None]:
     """The writer thread does not look at its inbox while the block runs, so what is asked for becomes one group."""
     entered, leave = threading.Event(), threading.Event()
 
-    def wait() -> None:
+    def wait(tx: Tx) -> None:
         entered.set()
         leave.wait(10)
 
-    answer = database.write(lambda tx: tx.after_commit(wait))
+    answer = database.write(wait)
     entered.wait(10)
     try:
         yield
@@ -135,85 +134,6 @@ def test_who_asks_for_many_writes_keeps_nobody_else_waiting(database: Database) 
         answer.result()
     assert order[:4] == ["many 0", "one 0", "many 1", "one 1"]
     assert [name for name in order if name.startswith("many")] == [f"many {number}" for number in range(100)]
-
-
-@dataclass
-class Held:
-    """A write that the writer is in the middle of, until it is let go on."""
-
-    ran: list[str]
-    runs: threading.Event = field(default_factory=threading.Event)
-    go_on: threading.Event = field(default_factory=threading.Event)
-
-    def write(self, name: str) -> Callable[[Tx], str]:
-        def run(tx: Tx) -> str:
-            self.ran.append(name)
-            self.runs.set()
-            assert self.go_on.wait(30)
-            return insert(name)(tx)
-
-        return run
-
-
-@pytest.mark.parametrize(
-    "there, comes, order, groups",
-    [
-        (["a 0", "a 1", "a 2"], ["b 0", "b 1"], ["a 0", "b 0", "a 1", "b 1", "a 2"], 2),
-        (["a 0", "a 1", "b 0", "b 1"], ["c 0", "a 2"], ["a 0", "b 0", "c 0", "a 1", "b 1", "a 2"], 2),
-        (["a 0", "a 1", "b 0"], ["b 1", "a 2"], ["a 0", "b 0", "a 1", "b 1", "a 2"], 2),
-        (["a 0"], ["b 0", "c 0", "b 1"], ["a 0", "b 0", "c 0", "b 1"], 2),
-    ],
-)
-def test_who_comes_while_a_group_of_others_runs_is_the_last_in_it(
-    database: Database, there: list[str], comes: list[str], order: list[str], groups: int
-) -> None:
-    """Of the others each has one write in it at least, and the rest is next, each one's in its order."""
-    held = Held([])
-
-    def run() -> None:
-        with busy_writer(database):
-            answers = [asked_by(name[0], lambda name=name: database.write(held.write(name))) for name in there]
-        assert held.runs.wait(30)
-        answers += [asked_by(name[0], lambda name=name: database.write(held.write(name))) for name in comes]
-        held.go_on.set()
-        assert [answer.result() for answer in answers] == there + comes
-
-    assert count_commits(database, run) == 1 + groups
-    assert held.ran == order
-
-
-def test_what_is_put_off_for_others_is_in_no_transaction_of_theirs(database: Database) -> None:
-    """The one that fails takes down who was in it: what was put off is written by the next."""
-    held = Held([])
-    with busy_writer(database):
-        first = asked_by("a", lambda: database.write(held.write("first")))
-        put_off = asked_by("a", lambda: database.write(insert("put off")))
-    assert held.runs.wait(30)
-    late = asked_by("b", lambda: database.write(insert("late")))
-    faults.plan("db.commit=enospc@1")
-    held.go_on.set()
-    for answer in (first, late):
-        with pytest.raises(ApiError, match="disk is full"):
-            answer.result()
-    assert put_off.result() == "put off"
-    assert names(database) == {"put off"}
-
-
-def test_whoever_comes_after_a_write_that_failed_alone_is_in_the_next_transaction(database: Database) -> None:
-    held = Held([])
-
-    def fails(tx: Tx) -> None:
-        held.write("gone")(tx)
-        raise KeyError("no")
-
-    failing = asked_by("a", lambda: database.write(fails))
-    assert held.runs.wait(30)
-    late = asked_by("b", lambda: database.write(insert("late")))
-    held.go_on.set()
-    with pytest.raises(KeyError):
-        failing.result()
-    assert late.result() == "late"
-    assert names(database) == {"late"}
 
 
 def test_an_answer_comes_after_its_row_is_on_the_disk(database: Database, path: Path) -> None:
