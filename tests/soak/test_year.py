@@ -48,7 +48,8 @@ ON = ("bluesky", "facebook", "linkedin", "pinterest", "twitter")
 MONTH = 30
 QUARTER = 3 * MONTH  # by its end the first rows of everything are past their time
 KEPT = dict.fromkeys(("events", "notifications", "intents", "attempts", "audit", "media"), "30d") | {"posts": "60d"}
-SLACK = {"database": 50_000, "memory": 50_000_000}  # glibc takes memory in steps of this order
+# glibc takes memory in steps; a picture that is sent again may have two files until the older one is past its time.
+SLACK = {"database": 50_000, "memory": 50_000_000, "files of media": 100}
 BACKUPS = 3
 SCOPES = ("openid", "profile", "w_member_social")
 DAY_MS = 86_400_000
