@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 import httpcore
 import httpx
 
-from socialpub.base import crew, tracing
+from socialpub.base import compact, crew, tracing
 from socialpub.base.connections import ConnectionPool
 from socialpub.base.connections import close_idle as close_idle
 from socialpub.base.errors import ApiError, Outcome, refuse
@@ -265,7 +265,7 @@ def _plain(
     """
     names = {name.lower() for name in headers}
     if value is not None and content is None:
-        content = _compact(value).encode()
+        content = compact.strict(value).encode()
     if not content or not isinstance(content, bytes) or names & _FRAMING:
         return None
     target, host = _place(url)
@@ -278,7 +278,6 @@ def _plain(
     return httpcore.Request(method.upper(), target, headers=sent, content=content, extensions=_TIMEOUTS)
 
 
-_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _FRAMING = frozenset({"host", "content-length", "transfer-encoding"})
 
 

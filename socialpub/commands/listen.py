@@ -177,9 +177,9 @@ class Forward:
 
 def trigger(options: Options) -> list[Json]:
     """What the endpoint, or each one that is on and wants the type, did with a sample."""
+    _check_address(options, "url", options.url)
     api = PublicApi(options.url, options.key)
     body = {"type": options.type} | ({"data": _data(options)} if options.data is not None else {})
-    _check_address(options, "url", options.url)
     endpoints = [options.endpoint] if options.endpoint else _wanting(api, options.type)
     if not endpoints:
         raise RefusedError(f"no endpoint that is on wants {options.type}")

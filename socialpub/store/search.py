@@ -147,7 +147,7 @@ def file_some() -> bool:
 def unfile(numbers: str) -> None:
     """Take posts, a JSON list of numbers, out of the index of texts; in the write that deletes them, before it does.
 
-    Shelves of short terms keep their numbers, which find nothing, until all of a chunk are gone (`forget_chunks`).
+    Shelves of short terms keep their numbers, which find nothing, until all of a chunk are gone (`short_terms.forget`).
     """
     sql.execute(searching.UNFILE_TEXTS, (numbers,))
 

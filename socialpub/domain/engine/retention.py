@@ -49,10 +49,8 @@ class Retention:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._after = {history.setting: 0 for history in HISTORIES}
-        self._rests_until = {history.setting: float("-inf") for history in HISTORIES}
-        self._media_rests_until = float("-inf")
         self._posts = forgetting.Forgetting(service)
-        self._posts_rest_until = float("-inf")
+        self._rests_until: dict[str, float] = {}  # by setting
 
     def look(self, now_ms: int) -> int:
         """Forget some of what is past its time; how many rows."""
@@ -60,29 +58,35 @@ class Retention:
         gone = sum(self._look_at(history, now_ms) for history in HISTORIES)
         return gone + self._look_at_posts(now_ms)
 
+    def _rests(self, setting: str) -> bool:
+        return self._service.runtime.clock.monotonic() < self._rests_until.get(setting, float("-inf"))
+
+    def _rest(self, setting: str) -> None:
+        self._rests_until[setting] = self._service.runtime.clock.monotonic() + REST_SECONDS
+
     def _look_at_media(self, now_ms: int) -> None:
         service, kept = self._service, self._service.runtime.settings.retention.media
-        if not kept or service.runtime.clock.monotonic() < self._media_rests_until:
+        if not kept or self._rests("media"):
             return
         for _ in range(PARTS):
             if library.forget_unused(service, now_ms - int(kept * 1000)) < library.UNUSED_AT_ONCE:
-                self._media_rests_until = service.runtime.clock.monotonic() + REST_SECONDS
+                self._rest("media")
                 return
 
     def _look_at_posts(self, now_ms: int) -> int:
-        service, kept = self._service, self._service.runtime.settings.retention.posts
-        if not kept or service.runtime.clock.monotonic() < self._posts_rest_until:
+        kept = self._service.runtime.settings.retention.posts
+        if not kept or self._rests("posts"):
             return 0
         gone, is_done = self._posts.look(now_ms - int(kept * 1000), PARTS)
         if is_done:
-            self._posts_rest_until = service.runtime.clock.monotonic() + REST_SECONDS
+            self._rest("posts")
         if gone:
             log.info("%d posts past their time were forgotten", gone)
         return gone
 
     def _look_at(self, history: History, now_ms: int) -> int:
         service, gone = self._service, 0
-        if service.runtime.clock.monotonic() < self._rests_until[history.setting]:
+        if self._rests(history.setting):
             return 0
         before = now_ms - int(getattr(service.runtime.settings.retention, history.setting) * 1000)
         for _ in range(PARTS):
@@ -90,7 +94,7 @@ class Retention:
             last, oldest = service.read(functools.partial(sql.first, history.part, (after, PART))).result()
             if last is None or oldest >= before:
                 self._after[history.setting] = 0
-                self._rests_until[history.setting] = service.runtime.clock.monotonic() + REST_SECONDS
+                self._rest(history.setting)
                 break
             gone += service.write(functools.partial(_forget, history.forget, (after, last, before))).result()
             self._after[history.setting] = last

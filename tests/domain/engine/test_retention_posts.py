@@ -36,8 +36,9 @@ def publish(person: Person, text: str, **more: object) -> str:
 def forget(server: Server, days: float) -> None:
     """All that is forgotten so many days from now."""
     kept = Retention(server.service)
-    kept.look(server.clock.now_ms() + int(days * DAY * 1000))
-    assert kept._posts_rest_until > 0  # all was looked at
+    then = server.clock.now_ms() + int(days * DAY * 1000)
+    kept.look(then)
+    assert kept.look(then) == 0  # all was looked at
 
 
 NEEDLES = "post_search WHERE post_search MATCH 'needle'"
