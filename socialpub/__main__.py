@@ -9,6 +9,7 @@ from socialpub.base import binary
 def begin() -> NoReturn:
     """Run the program, or, in a process of the binary that opens a media file, only what that takes."""
     if binary.is_binary():
+        binary.find_packed()
         if sys.argv[1:2] == [binary.READER]:
             from socialpub.domain.media import probe_worker
 

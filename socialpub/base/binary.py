@@ -16,6 +16,7 @@ import signal
 import sys
 from pathlib import Path
 
+PACKED = "packed.zip"  # in that folder: time zones, and what packages say of themselves
 READER = "--read-media"  # the first argument of the process that opens media files
 _MARK, _PR_SET_PDEATHSIG = "socialpub.lock", 1
 _held: list[int] = []  # descriptors whose locks say that the folder is in use
@@ -31,6 +32,11 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith("_PYI_")}
 
 
+def find_packed() -> None:
+    """What is packed is found like any other package."""
+    sys.path.append(str(_folder() / PACKED))
+
+
 def begin() -> None:
     """At the start of the program: end with the bootloader, and remove what killed ones left."""
     parent = os.getppid()
@@ -38,10 +44,13 @@ def begin() -> None:
         ctypes.CDLL(None).prctl(ctypes.c_ulong(_PR_SET_PDEATHSIG), ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
         if os.getppid() != parent or parent == 1:
             os.kill(os.getpid(), signal.SIGKILL)
-    folder = Path(sys._MEIPASS)  # type: ignore[attr-defined]  # the folder it was unpacked into
-    _held.append(_locked(folder))
-    for other in folder.parent.glob("_MEI*/" + _MARK):
+    _held.append(_locked(_folder()))
+    for other in _folder().parent.glob("_MEI*/" + _MARK):
         _remove_left(other)
+
+
+def _folder() -> Path:
+    return Path(sys._MEIPASS)  # type: ignore[attr-defined]  # where it was unpacked
 
 
 def _locked(folder: Path) -> int:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from socialpub.base import guard, private, troubles
+from socialpub.base import docstrings, guard, private, troubles
 
 CONFIG_FILE = "socialpub.toml"
 _SECRET_WORDS = ("secret", "password", "encryption_keys", "metrics_token")
@@ -67,7 +67,7 @@ def proxies(entries: Iterable[str]) -> tuple[Network, ...]:
 class Section(BaseModel):
     """One table of the file; an unknown setting is an error, so that a misspelt one is not ignored."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
 
 class Server(Section):
@@ -358,9 +358,7 @@ class Backup(Section):
 class Settings(BaseSettings):
     """All settings. Precedence: command line, environment (SOCIALPUB_SECTION__KEY), file, defaults."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", use_attribute_docstrings=True
-    )
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid")
 
     server: Server = Server()
     database: DatabaseSection = DatabaseSection()
@@ -530,8 +528,7 @@ def _table(name: str, model: type[BaseModel]) -> str:
 
 def help_of(model: type[BaseModel], key: str) -> str:
     """What a setting is for, in the words of the section or of the one that it extends."""
-    sections = [part.model_fields for part in model.__mro__ if issubclass(part, BaseModel)]
-    return next((fields[key].description or "" for fields in sections if key in fields and fields[key].description), "")
+    return docstrings.of(model).get(key, "")
 
 
 def toml(value: object) -> str:

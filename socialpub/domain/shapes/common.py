@@ -144,7 +144,6 @@ class Request(BaseModel):
         alias_generator=to_camel,
         populate_by_name=False,
         hide_input_in_errors=True,
-        use_attribute_docstrings=True,
     )
 
 

@@ -30,7 +30,7 @@ class Tokens:
 class Site(BaseModel):
     """The settings `[platforms.NAME]` that every platform has; a platform adds its own by subclassing."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     enabled: bool = True
     """Whether accounts can be connected and published to."""

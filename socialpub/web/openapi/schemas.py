@@ -6,12 +6,12 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
+from pydantic import BaseModel, TypeAdapter, create_model
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 from pydantic_core import core_schema
-from typing_extensions import get_original_bases, is_typeddict
 
 from socialpub import platforms
+from socialpub.base import docstrings
 from socialpub.base.error_codes import ERRORS
 from socialpub.domain.core.events import EVENTS
 from socialpub.domain.shapes.errors import ErrorEnvelope
@@ -36,7 +36,7 @@ UNIONS: dict[str, Any] = {"MediaEntry": MediaEntry, "Options": Options, "Channel
 
 
 class _Generator(GenerateJsonSchema):
-    """pydantic's generator without the defaults that stand for "absent"."""
+    """pydantic's generator with what is said of the fields, and without the defaults that stand for "absent"."""
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         made = super().default_schema(schema)
@@ -44,13 +44,19 @@ class _Generator(GenerateJsonSchema):
             made.pop("default", None)
         return made
 
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        made, model = super().model_schema(schema), schema["cls"]
+        aliases = {name: field.alias or name for name, field in model.model_fields.items()}
+        return _told(made, {aliases[name]: text for name, text in docstrings.of(model).items() if name in aliases})
+
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
-        """pydantic reads the docstrings in the class itself, not those of the fields that it has of another."""
-        made = super().typed_dict_schema(schema)
-        for base in filter(is_typeddict, get_original_bases(schema["cls"])):
-            for name, text in _descriptions(base).items():
-                made["properties"][name].setdefault("description", text)
-        return made
+        return _told(super().typed_dict_schema(schema), docstrings.of(schema["cls"]))
+
+
+def _told(schema: JsonSchemaValue, descriptions: dict[str, str]) -> JsonSchemaValue:
+    for name, text in descriptions.items():
+        schema["properties"][name].setdefault("description", text)
+    return schema
 
 
 def model_name(shape: Any) -> str:
@@ -98,18 +104,11 @@ def _of_answers(shapes: Iterable[Any]) -> Json:
 @functools.cache
 def _typed_dicts(shapes: tuple[Any, ...]) -> Json:
     fields: Any = {shape.__name__: (shape, ...) for shape in shapes}
-    # One model holds them all, so that its setting is theirs: they have none of their own.
-    together = create_model("Answers", __config__=ConfigDict(use_attribute_docstrings=True), **fields)
+    together = create_model("Answers", **fields)
     made: Json = together.model_json_schema(mode="serialization", ref_template=TEMPLATE, schema_generator=_Generator)[
         "$defs"
     ]
     return made
-
-
-@functools.cache
-def _descriptions(base: Any) -> dict[str, str]:
-    properties = _typed_dicts((base,))[base.__name__]["properties"]
-    return {name: value["description"] for name, value in properties.items() if "description" in value}
 
 
 def _renamed(name: str) -> str:
