@@ -14,9 +14,16 @@ import os
 import shutil
 import signal
 import sys
+import zipfile
 from pathlib import Path
 
 PACKED = "packed.zip"  # in that folder: time zones, and what packages say of themselves
+LATE = {  # packages whose libraries are unpacked when they are imported, and the folders of these
+    "PIL": ("PIL/", "pillow.libs/"),
+    "pymediainfo": ("pymediainfo/",),
+    "Crypto": ("Crypto/",),
+    "google": ("google/",),
+}
 READER = "--read-media"  # the first argument of the process that opens media files
 _MARK, _PR_SET_PDEATHSIG = "socialpub.lock", 1
 _held: list[int] = []  # descriptors whose locks say that the folder is in use
@@ -35,6 +42,32 @@ def environment() -> dict[str, str]:
 def find_packed() -> None:
     """What is packed is found like any other package."""
     sys.path.append(str(_folder() / PACKED))
+    sys.meta_path.insert(0, Late)
+
+
+class Late:
+    """The libraries of a package that few starts need are unpacked when it is imported: each start is sooner."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        """It never finds anything: who comes next does."""
+        if name in LATE:
+            with contextlib.suppress(FileNotFoundError):  # unpacked before
+                _unpack(_folder() / archive_of(name))
+
+
+def archive_of(package: str) -> str:
+    return f"{package}.zip"
+
+
+def _unpack(archive: Path) -> None:
+    """Once, whichever process is the first to need it."""
+    with archive.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:
+            with zipfile.ZipFile(file) as packed:
+                packed.extractall(archive.parent)
+            archive.unlink()
 
 
 def begin() -> None:
