@@ -135,11 +135,12 @@ class Starts:
 
     Until it first waits for a platform a work keeps the interpreter busy, and hundreds would hand it round among
     themselves, each being woken a thousand times a second to ask for it. Who was not let in after `seconds` begins all
-    the same: those inside may be waiting for something else.
+    the same: those inside may be waiting for something else. `most` may change from one moment to the next.
     """
 
-    def __init__(self, most: int, seconds: float) -> None:
-        self._places, self._seconds = threading.Semaphore(most), seconds
+    def __init__(self, most: int | Callable[[], int], seconds: float) -> None:
+        self._most = most if callable(most) else lambda: most
+        self._inside, self._left, self._seconds = 0, threading.Condition(), seconds
 
     def run(self, crew: Crew, work: Work) -> None:
         """`Crew.run`, when it is let in."""
@@ -153,13 +154,24 @@ class Starts:
 
     def enter(self) -> bool:
         """Wait to be let in; False where it took too long."""
-        return self._places.acquire(timeout=self._seconds)
+        with self._left:
+            is_in = self._left.wait_for(self._has_room, self._seconds)
+            self._inside += is_in
+            return is_in
 
     def try_enter(self) -> bool:
-        return self._places.acquire(blocking=False)
+        with self._left:
+            is_in = self._has_room()
+            self._inside += is_in
+            return is_in
 
     def leave(self) -> None:
-        self._places.release()
+        with self._left:
+            self._inside -= 1
+            self._left.notify()
+
+    def _has_room(self) -> bool:
+        return self._inside < self._most()
 
     def inside(self, work: Work) -> None:
         """Do the work of whoever was let in, in its thread; the place is left when it first waits, or at its end."""

@@ -43,6 +43,7 @@ class Door:
     def __init__(self, service: Service, engine: Engine) -> None:
         self.service, self.engine = service, engine
         self.windows = limits.Windows(service.runtime.clock)
+        self.crowd = service.crowd
         self.shelf = Shelf()
         self.refusals = Paces(REFUSED_SECONDS)
         self.budgets = bodies.Budgets()
@@ -85,21 +86,30 @@ class Door:
                 asker.set(Share(owner=scope.organization) if scope.organization else ANYBODY)
             if route.api:
                 self._rate(request, route, scope)
-                self._open()
-            call = Call(request, route, self.service, self.engine, scope)
+            place = await self.crowd.enter(scope.organization or ANYBODY.owner)
             try:
-                await self._receive(call)
-                act.admit(scope)
-            except BaseException as error:
-                call.close()
-                await self._slow_down(call, error)
-                raise
-            if route.light:
-                reply = await self._handle(call)
-                return (tags.tagged(reply, request.headers) if route.tagged else reply).response()
-            return (await self._to_its_end(call)).response(call.lose)
+                if route.api:
+                    self._open()
+                return await self._let_in(Call(request, route, self.service, self.engine, scope, place=place))
+            finally:
+                self.crowd.leave(place)
 
         return answer
+
+    async def _let_in(self, call: Call) -> HTTPResponse:
+        """The answer to who has a place."""
+        route = call.route
+        try:
+            await self._receive(call)
+            act.admit(call.scope)
+        except BaseException as error:
+            call.close()
+            await self._slow_down(call, error)
+            raise
+        if route.light:
+            reply = await self._handle(call)
+            return (tags.tagged(reply, call.request.headers) if route.tagged else reply).response()
+        return (await self._to_its_end(call)).response(call.lose)
 
     async def _sign_in(self, request: Arrival, route: Route) -> Reply:
         """What a browser without a session is shown in place of a page, or of what its form was to do."""

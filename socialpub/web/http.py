@@ -18,6 +18,7 @@ from sanic.exceptions import BadURL
 
 from socialpub.base import crypto
 from socialpub.base.compact import dumps
+from socialpub.base.crowd import Place
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
 from socialpub.domain.core.service import Service
@@ -118,6 +119,7 @@ class Call:
     scope: Scope
     body: bytes = b""
     arrived: Arrived | None = None
+    place: Place | None = None  # among all who are let in
     key: limits.Key | None = None
     received: Any = None
     gone: bool = False  # the client: nobody will hear the answer
@@ -157,6 +159,11 @@ class Call:
     def turn(self) -> AbstractAsyncContextManager[None]:
         """Of the caller's organization, to check and write what is asked: others need not wait for all that it asks."""
         return self.service.turns.of(self.scope.organization)
+
+    def rest(self) -> None:
+        """What follows waits for others: the next of this organization may come in."""
+        if self.place is not None:
+            self.service.crowd.rest(self.place)
 
     def lose(self) -> None:
         """The client has gone before it had its answer."""

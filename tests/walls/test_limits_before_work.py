@@ -14,7 +14,7 @@ import pytest
 
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import Pool, Share
-from socialpub.domain.core.service import CHECKED_AT_ONCE, MEASURING
+from socialpub.domain.core.service import CHECKED_AT_ONCE, MANY, MEASURING
 from socialpub.domain.posts.preflight import LIGHT
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.common import TEXT_MAX
@@ -35,6 +35,7 @@ from tests.soak.world import wait_for
 from tests.web.world import World, inline
 
 ANSWER_MAX = 64 * 1024
+MOST = 100  # requests at once, of which the rate limits refuse none
 
 
 def refused(world: World, body: bytes | str, status: int = 400) -> dict[str, Any]:
@@ -236,6 +237,37 @@ def test_others_need_not_wait_for_all_that_an_organization_asks(world: World) ->
             each.join(60)
     assert answers == [200] * len(asking)
     assert service.turns.waiting(world.alice.organization) == 0
+    assert all(each.result(60) for each in held)
+
+
+def test_of_many_requests_at_the_door_others_are_behind_none(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another's request is there, two of an organization are let in at a time, of however many it asks."""
+    service, over = world.server.service, threading.Event()
+    monkeypatch.setattr(service.crowd, "seconds", 3600)  # however slow the machine is, what is here counts
+    held = [service.measuring.submit(over.wait, 60) for _ in range(MEASURING)]
+    body = {"targets": [world.target()], "text": "long " * LIGHT, "deep": False}
+    answers: list[int] = []
+
+    def ask() -> None:
+        with httpx.Client(base_url=world.server.url, trust_env=False, timeout=60) as client:
+            headers = {"Authorization": f"Bearer {world.alice.key}"}
+            answers.append(client.post("/v1/posts/validate", json=body, headers=headers).status_code)
+
+    mine, asking = world.alice.organization, [threading.Thread(target=ask) for _ in range(MOST)]
+    for each in asking:
+        each.start()
+    try:
+        assert wait_for(lambda: service.crowd.waiting(mine) == MOST - MANY, 60)
+        assert world.charlie.api.get("/v1/posts").status_code == 200
+        assert world.charlie.api.post("/v1/posts", json={"targets": [{"platform": "x"}]}).status_code == 400
+        assert service.crowd.waiting(mine) == MOST - MANY
+        assert not answers
+    finally:
+        over.set()
+        for each in asking:
+            each.join(60)
+    assert answers == [200] * MOST
+    assert service.crowd.waiting(mine) == 0
     assert all(each.result(60) for each in held)
 
 

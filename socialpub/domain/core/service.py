@@ -13,6 +13,7 @@ from typing import TypeVar
 from socialpub.base import host, net
 from socialpub.base.breakers import Breakers
 from socialpub.base.crew import Crew, Starts
+from socialpub.base.crowd import Crowd
 from socialpub.base.fair import Pool, Shares, Waiting
 from socialpub.base.paces import Paces
 from socialpub.base.runtime import Runtime
@@ -43,6 +44,10 @@ ANSWERS_KEPT = 4 * 1024 * 1024  # bytes, of what was asked since then
 CHECKED_AT_ONCE = 2  # requests of one organization: one computes while the other waits for what it looks up
 BEGIN_AT_ONCE, BEGIN_SECONDS = 16, 0.01  # of the posts of a burst
 WRITTEN_AT_ONCE = 32  # the same: they wait for the disk together, and the next organization's need not wait for many
+
+ASKED_AT_ONCE = 4  # the same of posts that somebody waits for, while all requests are of one organization; else FEW
+FEW, MANY = 2, 16  # requests of one organization under way: beside those of others, and alone
+THERE_SECONDS = 0.1  # for which a request counts: what takes longer waits for something else than this process
 
 
 class Hub:
@@ -143,7 +148,8 @@ class Service:
     `steered` runs what users point at addresses of their choice: it can hang without keeping the rest. `measuring` runs
     the rules over texts, which may be long: no reader of the database waits for it. `reading` looks through bodies.
     `delivering` calls webhooks.
-    `turns`: requests that are checked, some of each organization at once; `writing`: those that are written.
+    `crowd`: requests that are let in. `turns`: those that are checked, some of each organization at once; `writing`:
+    those that are written.
     """
 
     runtime: Runtime
@@ -157,6 +163,7 @@ class Service:
     delivering: Pool
     breakers: Breakers
     sites: Sites
+    crowd: Crowd
     hub: Hub = field(default_factory=Hub)
     beat: int = 0  # the newest of this run: a database that does not know it is not the one that it wrote to
     unheard: dict[str, int] = field(default_factory=dict)  # requests whose client has gone, and when
@@ -242,14 +249,16 @@ def open_service(runtime: Runtime) -> Service:
     jobs.next_try = breakers.next_try
     jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
     crew = Crew("upstream")
-    pool = Pool(width(publishing.threads), "upstream", WAITING, crew=crew, starts=Starts(BEGIN_AT_ONCE, BEGIN_SECONDS))
+    crowd = Crowd(FEW, MANY, THERE_SECONDS)
+    starts = Starts(lambda: FEW if crowd.is_shared else ASKED_AT_ONCE, BEGIN_SECONDS)
+    pool = Pool(width(publishing.threads), "upstream", WAITING, crew=crew, starts=starts)
     steered = Pool(STEERED, "steered", STEERED_WAITING)
     measuring = Pool(MEASURING, "measuring", MEASURING_WAITING)
     reading = Pool(READING, "reading")
     delivering = Pool(DELIVERING, "delivering")
     sites = Sites(runtime.settings)
     sites.load(db.read(typed_in).result(), runtime.vault)
-    return Service(runtime, db, jobs, crew, pool, steered, measuring, reading, delivering, breakers, sites)
+    return Service(runtime, db, jobs, crew, pool, steered, measuring, reading, delivering, breakers, sites, crowd)
 
 
 def close_service(service: Service) -> None:

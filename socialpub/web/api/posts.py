@@ -253,6 +253,7 @@ async def _publish(call: Call, ask: Ask, wait: float, ear: unheard.Ear | None) -
         if order.at_ms is not None:
             return batches.answer_of(await accept.commit(order))
         accepted = await accept.commit(order, call.engine.publish_now)
+        call.rest()
         ended = await ending.within(wait)
     answer = batches.answer_of(ended.body if ended else await batches.as_it_is(service, accepted))
     if call.key is None or (ended and ended.written):

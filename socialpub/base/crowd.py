@@ -1,0 +1,126 @@
+"""Who goes on first while several owners want the processor that Python computes on: whoever has little under way.
+
+Turns (`turns.py`) and shares (`fair.py`) bound what one owner holds of a queue. This bounds what is before all queues:
+a burst of one owner would keep the loop, and the threads that it hands work to, from whoever comes meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+
+class Place:
+    """One request on its way: it is under way until it rests, and there until it leaves or was there for long."""
+
+    __slots__ = ("is_there", "is_under_way", "owner")
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.is_there = self.is_under_way = True
+
+
+class Crowd:
+    """Lets the first `few` of each owner go on at once, and further ones while nobody else is there, up to `many`.
+
+    The rest wait in the owner's own line, and go on as those before them leave or rest. What takes longer than
+    `seconds` (at most twice that) waits for something else than the processor, as a rule: it counts no longer, neither
+    for its owner nor against others. So nobody is kept from going on. For one thread, the loop's.
+    """
+
+    def __init__(self, few: int, many: int, seconds: float) -> None:
+        self.few, self.many, self.seconds = few, many, seconds
+        self._there: dict[str, int] = {}
+        self._under_way: dict[str, int] = {}
+        self._lines: dict[str, deque[asyncio.Future[None]]] = {}
+        self._places: deque[Place] = deque()  # in the order in which they came in, until they are old
+        self._looks = False  # whether there will be a look for old ones
+
+    def waiting(self, owner: str) -> int:
+        """How many of theirs have not come in yet."""
+        return len(self._lines.get(owner, ()))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether more than one owner is there; any thread may ask."""
+        return len(self._there) > 1
+
+    async def enter(self, owner: str) -> Place:
+        """Wait for one's turn."""
+        if owner in self._lines or self._under_way.get(owner, 0) >= self._most(owner):
+            await self._wait(owner)
+        else:
+            self._count(owner)
+        place = Place(owner)
+        self._places.append(place)
+        if not self._looks:
+            self._look_later(place)
+        return place
+
+    def rest(self, place: Place) -> None:
+        """It waits for something else than the processor from now on."""
+        if place.is_under_way:
+            place.is_under_way = False
+            _less(self._under_way, place.owner)
+            if self._lines:
+                self._let_in()
+
+    def leave(self, place: Place) -> None:
+        """It is done."""
+        if place.is_there:
+            place.is_there = False
+            _less(self._there, place.owner)
+            if place.is_under_way:
+                place.is_under_way = False
+                _less(self._under_way, place.owner)
+            if self._lines:
+                self._let_in()
+
+    async def _wait(self, owner: str) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(owner, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # its turn came as it went away
+                self.leave(Place(owner))
+            raise
+
+    def _most(self, owner: str) -> int:
+        there = self._there
+        return self.many if not there or (len(there) == 1 and owner in there) else self.few
+
+    def _let_in(self) -> None:
+        """The next of each line that may; an owner who has been served goes behind the others."""
+        for owner in list(self._lines):
+            line = self._lines.pop(owner)
+            while line and self._under_way.get(owner, 0) < self._most(owner):
+                turn = line.popleft()
+                if not turn.done():
+                    self._count(owner)
+                    turn.set_result(None)
+            if line:
+                self._lines[owner] = line
+
+    def _count(self, owner: str) -> None:
+        self._there[owner] = self._there.get(owner, 0) + 1
+        self._under_way[owner] = self._under_way.get(owner, 0) + 1
+
+    def _look_later(self, last: Place) -> None:
+        self._looks = True
+        asyncio.get_running_loop().call_later(self.seconds, self._age, last)
+
+    def _age(self, last: Place) -> None:
+        """Whoever came in until `last` has been there for as long as counts."""
+        self._looks = False
+        while (place := self._places.popleft()) is not last:
+            self.leave(place)
+        self.leave(last)
+        if self._places:
+            self._look_later(self._places[-1])
+
+
+def _less(counts: dict[str, int], owner: str) -> None:
+    counts[owner] -= 1
+    if not counts[owner]:
+        del counts[owner]
