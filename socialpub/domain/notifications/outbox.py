@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -93,6 +93,12 @@ class Notifications:
         next_at = sql.value(statements.NEXT_OF, (receiver, now))
         return Found(share_of(service, to), [_errand(service, to, each) for each in due], next_at)
 
+    def record(
+        self, service: Service, tx: Tx, receiver: str, calls: Sequence[tuple[Errand, Attempt]]
+    ) -> list[int | None]:
+        """As `Outbox`."""
+        return [_record(service, tx, receiver, errand.what, attempt) for errand, attempt in calls]
+
 
 def _errand(service: Service, to: Receiver, due: Due) -> Errand:
     told = words.Told(due.type, sql.loads(due.data), due.name, due.times, bool(due.follows), due.created_at)
@@ -101,20 +107,20 @@ def _errand(service: Service, to: Receiver, due: Due) -> Errand:
         due.id,
         ORDER,
         lambda: send(service, to, words.message(told, service.base_url), due.id),
-        lambda tx, attempt: _record(service, tx, to, due, attempt),
+        due,
     )
 
 
-def _record(service: Service, tx: Tx, to: Receiver, due: Due, attempt: Attempt) -> int | None:
+def _record(service: Service, tx: Tx, to: str, due: Due, attempt: Attempt) -> int | None:
     """Write down what became of an attempt: the message's state, and what the channel shows; when it is made again."""
     now, next_at = service.now_ms, again_at(service, due.attempts, attempt)
     state = status_of(attempt, next_at)
-    tx.after_commit(lambda: tell("notification", due.id, due.type, to.id, attempt, next_at))
+    tx.after_commit(lambda: tell("notification", due.id, due.type, to, attempt, next_at))
     sql.change(statements.ENDED, (state, next_at, attempt.status, attempt.error, now, due.number))
     if attempt.error is None:
-        sql.change(statements.DELIVERED, (now, to.id))
+        sql.change(statements.DELIVERED, (now, to))
         return None
-    active = sql.value(statements.FAILED, (attempt.error, now, now - GIVEN_UP_MS, to.id))
+    active = sql.value(statements.FAILED, (attempt.error, now, now - GIVEN_UP_MS, to))
     if active == 0:
-        log.warning("notification channel %s is switched off: every message has failed for 5 days", to.id)
+        log.warning("notification channel %s is switched off: every message has failed for 5 days", to)
     return next_at

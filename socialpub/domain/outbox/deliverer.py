@@ -14,7 +14,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import Share
@@ -38,8 +38,8 @@ class Errand:
     after: str | None
     call: Callable[[], Attempt]
     """Make the call; it never raises."""
-    record: Callable[[Tx, Attempt], int | None]
-    """Write down what became of it; when it is made again, None when it is not."""
+    what: Any
+    """What its outbox needs to write down what became of it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Found:
 
 
 class Outbox(Protocol):
-    """One kind of receivers, with what is pending for them. Both functions run on a reader of the database."""
+    """One kind of receivers, with what is pending for them. The first two functions run on a reader."""
 
     @property
     def prefix(self) -> str:
@@ -67,6 +67,10 @@ class Outbox(Protocol):
 
     def look(self, service: Service, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> Found:
         """At most so much that is due of a receiver, `but` what is under way; nothing for one that is gone or off."""
+
+    @property
+    def record(self) -> Callable[[Service, Tx, str, Sequence[tuple[Errand, Attempt]]], list[int | None]]:
+        """Writes down what became of calls to a receiver; for each when it is made again, None when it is not."""
 
 
 @dataclass(frozen=True)
@@ -251,7 +255,7 @@ class Deliverer:
 
         def record(tx: Tx) -> list[int | None]:
             batch.extend(self._take_unwritten())
-            return [ended.errand.record(tx, ended.attempt) for ended in batch]
+            return self._record(tx, batch)
 
         try:
             again = self._service.write(record).result()
@@ -267,6 +271,18 @@ class Deliverer:
                 self._end(ended.receiver, ended.errand, again_at)
             self._changed.notify_all()
 
+    def _record(self, tx: Tx, batch: Sequence[_Ended]) -> list[int | None]:
+        """Each receiver's together, in the order in which they ended."""
+        receivers: dict[str, list[_Ended]] = defaultdict(list)
+        for ended in batch:
+            receivers[ended.receiver].append(ended)
+        again: dict[tuple[str, int], int | None] = {}
+        for receiver, mine in receivers.items():
+            calls = [(ended.errand, ended.attempt) for ended in mine]
+            found = self._outbox(receiver).record(self._service, tx, receiver, calls)
+            again |= {(receiver, errand.number): at for (errand, _), at in zip(calls, found, strict=True)}
+        return [again[ended.receiver, ended.errand.number] for ended in batch]
+
     def _take_unwritten(self) -> list[_Ended]:
         with self._changed:
             taken, self._unwritten = self._unwritten, []
@@ -278,7 +294,7 @@ class Deliverer:
 
     def _written_alone(self, ended: _Ended) -> int | None:
         try:
-            return self._service.write(lambda tx: ended.errand.record(tx, ended.attempt)).result()
+            return self._service.write(lambda tx: self._record(tx, [ended])).result()[0]
         except Exception:  # noqa: BLE001 - nobody reads the pool's answer; it is still pending
             log.exception("the end of delivery %s could not be written", ended.errand.id)
             return self._soon()

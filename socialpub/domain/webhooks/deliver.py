@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -149,6 +150,40 @@ class Webhooks:
             sql.value(statements.NEXT_OF, (receiver, now)),
         )
 
+    def record(
+        self, service: Service, tx: Tx, receiver: str, calls: Sequence[tuple[Errand, Attempt]]
+    ) -> list[int | None]:
+        """As `Outbox`: three statements, however many calls have ended alike."""
+        now = service.now_ms
+        ends = [_ended(service, errand.what, attempt) for errand, attempt in calls]
+        sql.change(
+            statements.ENDED,
+            (now, sql.json_of([(e.due.number, e.state, e.next_at, e.attempt.status, e.attempt.error) for e in ends])),
+        )
+        sql.change(statements.ATTEMPTED, (sql.json_of([e.row for e in ends]),))
+        for end in ends:
+            if "\0" in (end.attempt.response or ""):  # SQLite reads a text in JSON only up to there
+                sql.change(statements.ANSWERED, (end.attempt.response, end.attempt.id))
+        _show(tx, receiver, [attempt for _, attempt in calls], now)
+        tx.after_commit(lambda: _tell_all(receiver, ends))
+        return [end.next_at for end in ends]
+
+
+class _Ended(NamedTuple):
+    """A call that was made, and the state of its delivery after it."""
+
+    due: Due
+    attempt: Attempt
+    state: str
+    next_at: int | None
+
+    @property
+    def row(self) -> tuple[str | int | None, ...]:
+        """Of `statements.ATTEMPTED`."""
+        made = self.attempt
+        told = (made.started_at, made.duration_ms, made.status, made.error, made.response)
+        return (made.id, self.due.number, *told)
+
 
 def _errand(service: Service, to: Receiver, due: Due) -> Errand:
     return Errand(
@@ -156,25 +191,25 @@ def _errand(service: Service, to: Receiver, due: Due) -> Errand:
         due.id,
         due.post,
         lambda: call(service, to, due.envelope, due.event, due.type, due.request_id),
-        lambda tx, attempt: record(service, tx, to, due, attempt),
+        due,
     )
 
 
-def record(service: Service, tx: Tx, to: Receiver, due: Due, attempt: Attempt) -> int | None:
-    """Write down what became of a call: the delivery's state, the attempt, and what the endpoint shows of it.
+def _ended(service: Service, due: Due, attempt: Attempt) -> _Ended:
+    next_at = again_at(service, due.tries, attempt)
+    return _Ended(due, attempt, status_of(attempt, next_at), next_at)
 
-    When it is made again; None when it is not.
-    """
-    now, next_at = service.now_ms, again_at(service, due.tries, attempt)
-    state = status_of(attempt, next_at)
-    sql.change(statements.ENDED, (state, next_at, attempt.status, attempt.error, now, due.number))
-    tx.after_commit(lambda: tell("delivery", due.id, due.type, to.id, attempt, next_at))
-    told = (attempt.duration_ms, attempt.status, attempt.error, attempt.response)
-    sql.change(statements.ATTEMPT, (attempt.id, due.number, attempt.started_at, *told))
-    if attempt.error is None:
-        sql.change(statements.DELIVERED, (now, to.id))
-        return None
-    active = sql.value(statements.FAILED, (attempt.error, now, now - GIVEN_UP_MS, to.id))
-    if active == 0:
-        log.warning("webhook endpoint %s is switched off: every delivery has failed for 5 days", to.id)
-    return next_at
+
+def _tell_all(endpoint: str, ends: Sequence[_Ended]) -> None:
+    for due, attempt, _, next_at in ends:
+        tell("delivery", due.id, due.type, endpoint, attempt, next_at)
+
+
+def _show(tx: Tx, endpoint: str, attempts: Sequence[Attempt], now: int) -> None:
+    """What the endpoint shows after attempts. Of several in turn that have failed, or have not, the last tells all."""
+    for failed, alike in itertools.groupby(attempts, lambda attempt: attempt.error is not None):
+        *_, last = alike
+        if not failed:
+            sql.change(statements.DELIVERED, (now, endpoint))
+        elif sql.value(statements.FAILED, (last.error, now, now - GIVEN_UP_MS, endpoint)) == 0:
+            log.warning("webhook endpoint %s is switched off: every delivery has failed for 5 days", endpoint)

@@ -57,16 +57,20 @@ ENDPOINT = """
     WHERE id = ? AND active AND deleted_at IS NULL
 """
 
-# The end of an attempt: its delivery, the attempt itself, and what the endpoint shows.
+# The ends of attempts at what goes to one endpoint: their deliveries, the attempts themselves, and what it shows.
+# Of a JSON list of [number, status, next attempt, status code, error]; + so that each is found by its number.
 ENDED = """
-    UPDATE webhook_delivery SET status = ?, next_attempt_at = ?, attempts = attempts + 1, tries = tries + 1,
-        last_status_code = ?, last_error = ?, updated_at = ?
-    WHERE number = ? AND status = 'pending'
+    UPDATE webhook_delivery SET status = told.value ->> 1, next_attempt_at = told.value ->> 2, attempts = attempts + 1,
+        tries = tries + 1, last_status_code = told.value ->> 3, last_error = told.value ->> 4, updated_at = ?1
+    FROM json_each(?2) AS told WHERE number = told.value ->> 0 AND +status = 'pending'
 """
-ATTEMPT = """
+# Of a JSON list of [id, delivery, start, duration, status code, error, answer].
+ATTEMPTED = """
     INSERT INTO webhook_attempt (id, delivery, started_at, duration_ms, status_code, error, response_body)
-    VALUES (?, ?, ?, ?, ?, ?, ?)
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6
+    FROM json_each(?)
 """
+ANSWERED = "UPDATE webhook_attempt SET response_body = ? WHERE id = ?"
 DELIVERED = """
     UPDATE webhook_endpoint SET last_delivery_at = ?, last_failure_reason = NULL, failing_since = NULL WHERE id = ?
 """

@@ -1,0 +1,82 @@
+"""What deliveries cost the database: what ends together is written down together, and says no less for it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from socialpub.domain.outbox import deliverer
+from socialpub.store.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from tests.counting import Counting
+from tests.hooks import ended, register
+from tests.kit import Person, Server, breathe, iso
+from tests.sink import Got, Said, Sink
+
+TOGETHER = 8
+
+
+@pytest.fixture
+def gathering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is under way ends together, however slow the machine is."""
+    monkeypatch.setattr(deliverer, "GATHER_SECONDS", 60.0)
+
+
+def schedule(server: Server, person: Person, count: int) -> None:
+    at = iso(server.clock.now_ms() + 86400_000)
+    for number in range(count):
+        body = {"targets": [{"accountId": person.bluesky}], "text": f"hello {number}", "scheduledAt": at}
+        assert person.api.publish(body).status_code == 202
+
+
+@pytest.mark.usefixtures("gathering")
+def test_the_ends_of_eight_deliveries_are_one_transaction_of_three_statements(
+    counting: Counting, server: Server, alice: Person, sink: Sink
+) -> None:
+    over = threading.Event()
+    sink.answer = lambda got: 204 if over.wait(60) else 500
+    register(alice, sink.url, events=["post.queued"])
+    schedule(server, alice, TOGETHER)
+    sink.wait(TOGETHER)
+    with counting.while_() as done:
+        over.set()
+        while any(row["status"] == "pending" for row in server.rows(WebhookDelivery)):
+            breathe()
+    written = [text.split() for text in done.unasked.within if "webhook_" in text]
+    assert [words[:3] for words in written if words[0] != "SELECT"] == [
+        ["UPDATE", "webhook_delivery", "SET"],
+        ["INSERT", "INTO", "webhook_attempt"],
+        ["UPDATE", "webhook_endpoint", "SET"],
+    ], done
+    assert (len(server.rows(WebhookAttempt)), len(sink.got)) == (TOGETHER, TOGETHER)
+
+
+@pytest.mark.usefixtures("gathering")
+def test_each_of_those_that_end_together_has_an_end_of_its_own(server: Server, alice: Person, sink: Sink) -> None:
+    over, answers = threading.Event(), [Said(200, b"a\0b"), Said(404, "nö".encode()), Said(200, b'"\xff')]
+    said: dict[str, Said] = {}
+
+    def answer(got: Got) -> Said:
+        said[got.event["id"]] = mine = answers[len(said)]
+        return mine if over.wait(60) else Said(500)
+
+    sink.answer = answer
+    register(alice, sink.url, events=["post.queued"])
+    for count in range(1, len(answers) + 1):
+        schedule(server, alice, 1)
+        sink.wait(count)
+    over.set()
+    told = {row["id"]: row for row in ended(server, alice, len(answers))}
+    attempts = {row["delivery"]: row for row in server.rows(WebhookAttempt)}
+    assert len(attempts) == len(answers)
+    for row in server.rows(WebhookDelivery):
+        shown, attempt = told[row["id"]], attempts[row["number"]]
+        answered = said[shown["eventId"]]
+        state, error = ("succeeded", None) if answered.status == 200 else ("failed", "It answered 404.")
+        assert (shown["status"], shown["lastStatusCode"], shown["lastError"]) == (state, answered.status, error)
+        assert (attempt["status_code"], attempt["error"]) == (answered.status, error)
+        assert attempt["response_body"] == answered.body.decode("utf-8", "replace")
+        assert (shown["attemptCount"], shown["nextAttemptAt"]) == (1, None)
+    (endpoint,) = server.rows(WebhookEndpoint)
+    assert endpoint["active"]
+    assert endpoint["last_delivery_at"] is not None
