@@ -26,7 +26,10 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "texts": ("8 × validate of 25 texts of 100,000 × `com.`", {}),
     "readers": ("nobody: 16 readers of `/docs/reference`", {}),
     "idle": ("nobody: 1,100 idle connections at 1,024 descriptors", {"descriptors": 1024}),
-    "hanging": ("12 × validate of dripping media, 300 immediate posts to a platform that hangs", {"hangs": True}),
+    "hanging": (
+        "12 × validate of dripping media, 300 immediate posts to a platform that hangs",
+        {"hangs": True, "floor_ms": 250},
+    ),
     "scheduled": ("450 scheduled posts of 150 accounts to a platform that hangs", {"hangs": True}),
 }
 
