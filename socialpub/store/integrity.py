@@ -26,6 +26,8 @@ CHECKED_WHOLE = 256 * 1024 * 1024  # above it indexes are not compared with thei
 NEEDED = ("sqlite_schema", "schema_migration", "instance", "organization", "profile", "user", "api_key", "account")
 TOLD = 5  # problems: the first show what it is about
 LOWEST = 19  # of the priorities of a thread
+# What SQLite says of damage quotes the damaged: where that is no UTF-8, `sqlite3` has only this to say.
+_DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 
 def check_integrity(path: Path) -> None:
@@ -52,10 +54,10 @@ def _refuse(path: Path, look: Callable[[sqlite3.Connection], Iterator[list[str]]
     try:
         database.connect()
         problems = list(itertools.chain.from_iterable(look(database.connection())))
-    except (peewee.DatabaseError, sqlite3.DatabaseError) as error:
+    except (peewee.DatabaseError, *_DAMAGE) as error:
         if troubles.why(error):
             raise unusable(path, error) from error
-        problems = [str(error)]
+        problems = [_said(error)]
     finally:
         database.close()
     if problems:
@@ -70,6 +72,10 @@ def _at_a_glance(connection: sqlite3.Connection, path: Path) -> Iterator[list[st
     for table in NEEDED:
         if table in there or table == "sqlite_schema":  # with which the free pages are looked at
             yield _of(connection, "integrity_check", table)
+
+
+def _said(error: Exception) -> str:
+    return error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def _has_log(path: Path) -> bool:
@@ -117,10 +123,10 @@ class Look:
                     found += problems
                     if self._stopping.is_set():
                         return None
-        except sqlite3.DatabaseError as error:
+        except _DAMAGE as error:
             if self._stopping.is_set() or troubles.why(error):
                 return None
-            found.append(str(error))
+            found.append(_said(error))
         return found[:TOLD]
 
     def stop(self) -> None:

@@ -261,7 +261,14 @@ def break_an_account(path: Path) -> None:
         file.write(b"\xff" * 8)
 
 
-@pytest.mark.parametrize("hurt", [cut_off, break_the_schema, break_an_account])
+def break_a_name_in_the_schema(path: Path) -> None:
+    """What SQLite says of it quotes bytes that are no text."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA writable_schema = 1")
+        connection.execute("UPDATE sqlite_schema SET name = CAST(x'69C161' AS TEXT) WHERE name = 'account'")
+
+
+@pytest.mark.parametrize("hurt", [cut_off, break_the_schema, break_a_name_in_the_schema, break_an_account])
 def test_a_large_file_that_is_seen_to_be_damaged_is_refused(
     hurt: Callable[[Path], None], run: Run, large: Path
 ) -> None:
@@ -269,6 +276,11 @@ def test_a_large_file_that_is_seen_to_be_damaged_is_refused(
     before = large.read_bytes()
     failed(run(*SERVE_JSON), "socialpub.db", "damaged", "backup")
     assert large.read_bytes() == before
+
+
+def test_damage_is_told_in_sqlites_words_even_where_they_quote_what_is_no_text(run: Run, large: Path) -> None:
+    break_a_name_in_the_schema(large)
+    failed(run(*SERVE_JSON), "malformed database schema (i\ufffda)")
 
 
 def test_flipped_bits_of_a_large_file_are_refused_or_found_by_the_look(bare: Path) -> None:
@@ -299,5 +311,5 @@ def sound(database: Path) -> bool:
     try:
         with closing(sqlite3.connect(database)) as connection:
             return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):  # the second where the words of the first quote damaged bytes
         return False
