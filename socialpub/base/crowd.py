@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
+
+LOOK_SECONDS = 0.002  # between two looks whether the processor is free, while somebody waits
 
 
 class Place:
@@ -26,15 +29,20 @@ class Crowd:
     The rest wait in the owner's own line, and go on as those before them leave or rest. What takes longer than
     `seconds` (at most twice that) waits for something else than the processor, as a rule: it counts no longer, neither
     for its owner nor against others. So nobody is kept from going on. For one thread, the loop's.
+
+    `pause` is the number of the wait for the disk that goes on, and 0 where there is none: while one lasts, the
+    processor is free, and up to `many` go on, so that a slow disk is waited for once for all of them.
     """
 
-    def __init__(self, few: int, many: int, seconds: float) -> None:
-        self.few, self.many, self.seconds = few, many, seconds
+    def __init__(self, few: int, many: int, seconds: float, pause: Callable[[], int] = lambda: 0) -> None:
+        self.few, self.many, self.seconds, self._pause = few, many, seconds, pause
+        self._paused, self._lasts = 0, False  # the pause of the last look, and whether the one before saw the same
         self._there: dict[str, int] = {}
         self._under_way: dict[str, int] = {}
         self._lines: dict[str, deque[asyncio.Future[None]]] = {}
         self._places: deque[Place] = deque()  # in the order in which they came in, until they are old
-        self._looks = False  # whether there will be a look for old ones
+        self._ages = False  # whether there will be a look for old ones
+        self._looks = False  # whether there will be a look at those who wait
 
     def waiting(self, owner: str) -> int:
         """How many of theirs have not come in yet."""
@@ -53,8 +61,8 @@ class Crowd:
             self._count(owner)
         place = Place(owner)
         self._places.append(place)
-        if not self._looks:
-            self._look_later(place)
+        if not self._ages:
+            self._age_later(place)
         return place
 
     def rest(self, place: Place) -> None:
@@ -78,6 +86,8 @@ class Crowd:
 
     async def _wait(self, owner: str) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not self._looks:
+            self._look_later()
         self._lines.setdefault(owner, deque()).append(turn)
         try:
             await turn
@@ -88,7 +98,22 @@ class Crowd:
 
     def _most(self, owner: str) -> int:
         there = self._there
-        return self.many if not there or (len(there) == 1 and owner in there) else self.few
+        is_alone = not there or (len(there) == 1 and owner in there)
+        return self.many if is_alone or self._lasts else self.few
+
+    def _look_later(self) -> None:
+        self._looks = True
+        asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self._looks = False
+        before, self._paused = self._paused, self._pause()
+        if self._lines:
+            self._lasts = self._paused == before != 0
+            self._let_in()
+            self._lasts = False
+        if self._lines:
+            self._look_later()
 
     def _let_in(self) -> None:
         """The next of each line that may; an owner who has been served goes behind the others."""
@@ -106,18 +131,18 @@ class Crowd:
         self._there[owner] = self._there.get(owner, 0) + 1
         self._under_way[owner] = self._under_way.get(owner, 0) + 1
 
-    def _look_later(self, last: Place) -> None:
-        self._looks = True
+    def _age_later(self, last: Place) -> None:
+        self._ages = True
         asyncio.get_running_loop().call_later(self.seconds, self._age, last)
 
     def _age(self, last: Place) -> None:
         """Whoever came in until `last` has been there for as long as counts."""
-        self._looks = False
+        self._ages = False
         while (place := self._places.popleft()) is not last:
             self.leave(place)
         self.leave(last)
         if self._places:
-            self._look_later(self._places[-1])
+            self._age_later(self._places[-1])
 
 
 def _less(counts: dict[str, int], owner: str) -> None:

@@ -6,6 +6,7 @@ Whoever asks for many writes fills no group alone: each owner has a line, and a 
 from __future__ import annotations
 
 import concurrent.futures
+import itertools
 import logging
 import queue
 import sqlite3
@@ -76,6 +77,7 @@ class Writer:
         self._inbox: queue.SimpleQueue[_Write[Any] | None] = queue.SimpleQueue()
         self._lines: dict[str, deque[_Write[Any]]] = {}  # what came of each owner; the thread's own
         self._ends = False  # nothing comes any more
+        self.pause, self._pauses = 0, itertools.count(1)  # what a lock or the disk is waited for: a number each, or 0
         self._thread = threading.Thread(target=self._write_loop, name="db-writer", daemon=True)
         self._lock_file = open_lock(write_lock_path(path))
         self._opened: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -160,6 +162,7 @@ class Writer:
     def _commit(self, group: list[_Write[Any]]) -> None:
         """Run a group in one transaction and answer it."""
         group = [item for item in group if item.future.set_running_or_notify_cancel()]
+        self.pause = next(self._pauses)
         try:
             with held(self._lock_file):
                 done = self._transaction(group)
@@ -178,6 +181,8 @@ class Writer:
         else:
             for item in done:
                 item.succeed()
+        finally:
+            self.pause = 0
 
     def _refused(self, error: BaseException) -> ApiError:
         why = troubles.why_at(self.path, error)
@@ -190,6 +195,7 @@ class Writer:
         self.place.look()
         before = connection.total_changes
         connection.execute("BEGIN IMMEDIATE")
+        self.pause = 0
         try:
             if self.guard:
                 self.guard()
@@ -197,9 +203,11 @@ class Writer:
             done = [item for item in group if run(connection, item)]
             if not connection.in_transaction:
                 return done  # nobody was in it but the one that was undone
+            self.pause = next(self._pauses)
             faults.hit("db.commit")
             self.place.look()
             connection.execute("COMMIT")
+            self.pause = 0
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

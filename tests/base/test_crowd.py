@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from socialpub.base.crowd import Crowd, Place
+from socialpub.base.crowd import LOOK_SECONDS, Crowd, Place
 
 NEVER = 3600.0  # seconds after which a request counts no longer: not in these tests
 
@@ -116,5 +116,34 @@ def test_who_goes_away_from_the_line_keeps_nobody() -> None:
         assert len(came) == 2
         await asyncio.gather(first, last)
         assert crowd.waiting("a") == 0
+
+    run(scene())
+
+
+def test_more_go_on_while_one_wait_for_the_disk_lasts() -> None:
+    async def scene() -> None:
+        pauses = iter([0, 1, 2, 2])
+        crowd, came = Crowd(2, 16, NEVER, lambda: next(pauses, 0)), list[tuple[str, Place]]()
+        tasks = await asked(crowd, "one", 1, came)
+        tasks += await asked(crowd, "many", 30, came)
+        seen = []
+        while crowd.waiting("many") == 28:  # there are no pauses, then a short one
+            seen.append(len(came))
+            await asyncio.sleep(LOOK_SECONDS)
+        assert set(seen) == {3}
+        assert next(pauses, None) is None
+        await asyncio.sleep(LOOK_SECONDS * 5)
+        assert (len(came), crowd.waiting("many")) == (17, 14)  # sixteen of them, until they leave
+        for _, place in came[1:15]:
+            crowd.leave(place)
+        await settled()
+        assert len(came) == 17
+        for _, place in came[15:]:
+            crowd.leave(place)
+        crowd.leave(came[0][1])
+        for _, place in came[17:]:
+            crowd.leave(place)
+            await settled()
+        await asyncio.gather(*tasks)
 
     run(scene())

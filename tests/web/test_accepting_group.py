@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from socialpub.store.db import Tx
+from socialpub.store.locks import held, open_lock, write_lock_path
 from tests.counting import Counting
 from tests.kit import Api, Server, breathe
 from tests.web.world import World
@@ -19,11 +18,6 @@ TOGETHER = 30  # as many as are written at once
 def test_many_batches_are_one_commit(organizations: int, counting: Counting, server: Server, world: World) -> None:
     """While the disk is busy with one transaction; of one organization as of several."""
     people = [world.alice, world.charlie][:organizations]
-    entered, leave = threading.Event(), threading.Event()
-
-    def hold(tx: Tx) -> None:
-        entered.set()
-        assert leave.wait(30)
 
     def publish(number: int) -> int:
         who = people[number % organizations]
@@ -31,14 +25,14 @@ def test_many_batches_are_one_commit(organizations: int, counting: Counting, ser
         with Api(server.url, who.key) as api:
             return api.publish(body).status_code
 
+    for who in people:
+        assert who.api.get("/v1/posts").status_code == 200  # which notes that the key was used, for a while
+    database = server.service.db.path
     with counting.while_() as done, ThreadPoolExecutor(TOGETHER) as clients:
-        held = server.service.write(hold)
-        assert entered.wait(30)
-        answers = [clients.submit(publish, number) for number in range(TOGETHER)]
-        while done.asked.writes < TOGETHER:
-            breathe()
-        leave.set()
-        held.result()
+        with open_lock(write_lock_path(database)) as lock, held(lock):
+            answers = [clients.submit(publish, number) for number in range(TOGETHER)]
+            while done.asked.writes < TOGETHER:
+                breathe()
         assert [answer.result() for answer in answers] == [202] * TOGETHER
     assert done.asked.commits <= TOGETHER // 5, done.asked
     assert len(server.rows()) == TOGETHER

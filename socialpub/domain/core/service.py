@@ -249,7 +249,7 @@ def open_service(runtime: Runtime) -> Service:
     jobs.next_try = breakers.next_try
     jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
     crew = Crew("upstream")
-    crowd = Crowd(FEW, MANY, THERE_SECONDS)
+    crowd = Crowd(FEW, MANY, THERE_SECONDS, lambda: db.pause)
     starts = Starts(lambda: FEW if crowd.is_shared else ASKED_AT_ONCE, BEGIN_SECONDS)
     pool = Pool(width(publishing.threads), "upstream", WAITING, crew=crew, starts=starts)
     steered = Pool(STEERED, "steered", STEERED_WAITING)
