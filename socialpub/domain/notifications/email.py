@@ -1,19 +1,23 @@
-"""Notifications by e-mail: short plain text, handed to the mail server of the settings."""
+"""Notifications by e-mail: short plain text, handed to the mail server of the settings.
+
+What Python has for e-mail is large, and many servers never send one: it is imported with the first.
+"""
 
 from __future__ import annotations
 
 import ipaddress
-from email.headerregistry import Address
-from email.message import EmailMessage
-from email.policy import SMTP
 from email.utils import formatdate
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from socialpub.base import mail, redact
+from socialpub.base import redact
 from socialpub.base.errors import refuse
 from socialpub.domain.core.service import Service
 from socialpub.domain.notifications.words import Message
 from socialpub.domain.outbox.calls import KEPT_MAX, End
+
+if TYPE_CHECKING:
+    from socialpub.base.mail import MailServer
 
 NAME = "socialpub"
 
@@ -26,6 +30,8 @@ def check(service: Service) -> None:
 
 def send(service: Service, to: str, message: Message, reference: str) -> End:
     """Hand a message to the mail server; how that ended. `reference`: the same for every attempt at it."""
+    from socialpub.base import mail
+
     runtime, settings = service.runtime, service.runtime.settings
     if not settings.smtp.host:
         return End(error="This server has no mail server in its settings.", name="smtp_settings")
@@ -43,6 +49,10 @@ def send(service: Service, to: str, message: Message, reference: str) -> End:
 
 def written(service: Service, to: str, message: Message, reference: str) -> bytes:
     """The whole message. Every value of a header is checked or encoded by the library, so none can begin another."""
+    from email.headerregistry import Address
+    from email.message import EmailMessage
+    from email.policy import SMTP
+
     smtp, mailed = service.runtime.settings.smtp, EmailMessage(SMTP)
     mailed["Subject"] = f"[{NAME}] {message.title}"
     mailed["From"] = Address(NAME, addr_spec=smtp.sender)
@@ -54,7 +64,9 @@ def written(service: Service, to: str, message: Message, reference: str) -> byte
     return mailed.as_bytes()
 
 
-def _server(service: Service) -> mail.MailServer:
+def _server(service: Service) -> MailServer:
+    from socialpub.base import mail
+
     smtp = service.runtime.settings.smtp
     login = (smtp.username, smtp.password)
     return mail.MailServer(smtp.host, smtp.port, smtp.security, *login, smtp.ca_file, _name(service.base_url))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from io import BytesIO
 from typing import Any
 
-import segno
 from markupsafe import Markup
 
 from socialpub.base.crypto import SealError
@@ -79,6 +78,8 @@ def _told(call: Call, words: str, made: Body) -> Reply:
 
 def picture(uri: str) -> Markup:
     """A QR code as SVG, dark on light whatever the page's colours are: cameras want that."""
+    import segno  # seldom, and not small
+
     out = BytesIO()
     code = segno.make(uri, error="m", micro=False)
     code.save(out, kind="svg", xmldecl=False, svgns=False, omitsize=True, border=4, dark="#000", light="#fff")

@@ -1,0 +1,56 @@
+"""What a start brings along: every module takes its time and its memory, whether it is used or not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from socialpub.base import binary
+
+PROGRAM = """
+import gc, sys
+from socialpub.commands import cli, ending, serve
+serve.serve = lambda options: print(gc.isenabled(), gc.get_freeze_count(), *sys.modules)
+ending.end = lambda code: None
+sys.argv = ["socialpub", "serve"]
+cli.program()
+"""
+
+
+@pytest.fixture(scope="module")
+def begun() -> list[str]:
+    """Of `socialpub serve` when it begins: whether it collects, how much it leaves out of that, and its modules."""
+    made = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    return made.stdout.split()
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        "socialpub.simulator",
+        "socialpub.commands.demo",
+        "socialpub.base.mail",
+        "opentelemetry",
+        "minio",
+        "segno",
+        "smtplib",
+        "email.headerregistry",
+        "tzdata",
+        *binary.LATE,
+    ],
+)
+def test_a_server_does_without(package: str, begun: list[str]) -> None:
+    assert not [name for name in begun if name == package or name.startswith(f"{package}.")]
+
+
+def test_the_collector_does_not_look_through_what_was_imported(begun: list[str]) -> None:
+    assert begun[0] == "True"
+    assert int(begun[1]) > 50_000
+
+
+def test_pydantic_does_not_look_for_plugins() -> None:
+    code = PROGRAM + "import pydantic.plugin._loader as loader; print(loader._plugins)"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert made.stdout.splitlines()[-1] in ("{}", "None")
