@@ -68,6 +68,14 @@ def test_lists_in_the_environment_are_json(monkeypatch: pytest.MonkeyPatch) -> N
     assert config.load().server.trusted_proxies == ["10.0.0.1"]
 
 
+@pytest.mark.parametrize("name", ["SERVER__TRUSTED_PROXIES", "BILLING__VARIANTS"])
+def test_a_list_in_the_environment_that_is_no_json_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOCIALPUB_WEBHOOKS__ALLOWED_HOSTS", '["n8n"]')
+    monkeypatch.setenv(f"SOCIALPUB_{name}", "10.0.0.1")
+    with pytest.raises(ConfigError, match=rf"^SOCIALPUB_{name} in the environment: lists and tables are JSON, and"):
+        config.load()
+
+
 def test_a_platform_can_be_set_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOCIALPUB_PLATFORMS__BLUESKY__SERVICE", "https://pds.example")
     settings = config.load()

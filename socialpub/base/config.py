@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
+import json
 import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings.exceptions import SettingsError
 
 from socialpub.base import docstrings, guard, private, troubles
 
@@ -427,6 +429,9 @@ def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | 
         settings = Settings(**given)
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
+    except SettingsError as error:
+        which = " or ".join(_no_json()) or "a variable"
+        raise ConfigError(f"{which} in the environment: lists and tables are JSON, and this is not") from error
     finally:
         _file_values.clear()
     if "://" in settings.database.url:
@@ -462,6 +467,27 @@ def _check_environment() -> None:
             near = _nearest("__".join((section, *rest)), [name.replace(".", "__") for name in names()])
             near = near and f"; did you mean {PREFIX}{near.upper()}?"
             raise ConfigError(f"{variable} in the environment: there is no such setting{near}")
+
+
+def _no_json() -> list[str]:
+    """The variables that are to be a list or a table, and hold no JSON: the library names their section only."""
+    found = []
+    for variable in sorted(os.environ):
+        section, _, name = variable.removeprefix(PREFIX).lower().partition("__")
+        model = Settings.model_fields[section].annotation if section in Settings.model_fields else None
+        if variable.startswith(PREFIX) and isinstance(model, type) and issubclass(model, Section):
+            field = model.model_fields.get(name)
+            if field and get_origin(field.annotation) in (list, dict) and not _is_json(os.environ[variable]):
+                found.append(variable)
+    return found
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def names() -> list[str]:
