@@ -47,7 +47,7 @@ default.create_ssl_context = functools.cache(default.create_ssl_context)
 hypothesis.settings.register_profile("socialpub", deadline=None)  # a timing never decides a test
 hypothesis.settings.load_profile("socialpub")
 
-routing.remember()  # thousands of servers have the same routes
+routing.remember()  # hundreds of simulators have the same routes
 
 asks = plans.Asks()
 asks.listen()

@@ -39,7 +39,6 @@ from socialpub.store.models import TABLES, Job, Post
 from socialpub.store.statements.events import DATA
 from socialpub.web.app import build_app
 from socialpub.web.server import in_thread, running
-from tests import routing
 from tests.canaries import Watch, WatchedVault
 
 _EVENTS = f"""
@@ -299,7 +298,6 @@ class Server:
             api.close()
         self._apis.clear()
         self._running.close()
-        routing.forget()
         leaks = self.watch.leaks(self.home)
         assert not leaks, f"secrets in the clear: {leaks}"
 

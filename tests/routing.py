@@ -1,5 +1,5 @@
-"""Servers of the tests start in less time: what Sanic computes from the paths of the same routes is computed once in a
-process. The handlers are each server's own.
+"""Simulators of the tests start in less time: what Sanic computes from the paths of the same routes is computed once in
+a process. The handlers are each simulator's own.
 """
 
 from __future__ import annotations
@@ -27,12 +27,6 @@ def remember() -> None:
     router.BaseRouter._generate_tree = lambda self: None  # type: ignore[method-assign]  # `_render` does, when it has to
     router.BaseRouter._render = _render  # type: ignore[method-assign]
     route.Route.segments = property(_segments)  # type: ignore[assignment,method-assign]
-
-
-def forget() -> None:
-    """What Sanic remembers of requests holds the servers they were for, a thousand of them, which are gone."""
-    sanic.router.Router.get.cache_clear()
-    sanic.router.Router.find_route_by_view_name.cache_clear()
 
 
 _finders: dict[Any, tuple[Any, Any]] = {}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from sanic import HTTPResponse
 from sanic.config import Config
+from sanic.router import Router
 
 from socialpub.domain.act import MANAGERS, OWNERS
 from socialpub.domain.core.service import Service, width
@@ -25,7 +27,7 @@ from socialpub.web.api import (
     profiles,
     webhooks,
 )
-from socialpub.web.door import Door
+from socialpub.web.door import Door, endpoint
 from socialpub.web.frame import Frame
 from socialpub.web.http import Arrival, Route
 from socialpub.web.openapi.document import Reference
@@ -269,33 +271,35 @@ def build_app(service: Service, engine: Engine, name: str = "socialpub") -> App:
             "TOUCHUP": False,  # what it would cut out of Sanic's classes is not there in ours (`wire.py`)
         }
     )
-    app = App(name, config=config, configure_logging=False, strict_slashes=True, request_class=http.Arrival)
+    app = App(name, router=_table_of(ROUTES), config=config, configure_logging=False, request_class=http.Arrival)
     app.ctx.reference = Reference(ROUTES, service)
     app.ctx.frame = Frame(service)
     app.ctx.routes = ROUTES
     app.ctx.pages = {route.path: route for route in ROUTES if route.method == GET and route.guard == "page"}
-    door = Door(service, engine)
-    _add_routes(app, door)
+    app.ctx.door = Door(service, engine)
     _explain_errors(app, service)
-    _drain_at_the_stop(app, service, door)
+    _drain_at_the_stop(app, service, app.ctx.door)
     return app
 
 
-def _add_routes(app: App, door: Door) -> None:
-    methods: dict[str, list[str]] = defaultdict(list)
-    for route in ROUTES:
-        handler = door.endpoint(route)
+@functools.lru_cache(maxsize=1)
+def _table_of(routes: tuple[Route, ...]) -> Router:
+    """The routes and their handlers, which are the same in every application of this process: a server that starts
+    again does not make them again, which takes longer than the rest of its start."""
+    table, methods = Router(), defaultdict[str, list[str]](list)
+    for route in routes:
+        handler = endpoint(route)
         names = ["GET", "HEAD"] if route.method == "GET" else [route.method]
         methods[route.path] += names
-        _add_route(app, handler, route.path, names, handler.__name__)
+        _add_route(table, handler, route.path, names, handler.__name__)
     for number, (path, names) in enumerate(methods.items()):
-        _add_route(app, _options([*names, "OPTIONS"]), path, ["OPTIONS"], f"options_{number}")
+        _add_route(table, _options([*names, "OPTIONS"]), path, ["OPTIONS"], f"options_{number}")
+    return table
 
 
-def _add_route(app: App, handler: Handler, path: str, methods: list[str], name: str) -> None:
+def _add_route(table: Router, handler: Handler, path: str, methods: list[str], name: str) -> None:
     # A route that is not streamed would gather bodies of up to REQUEST_MAX_SIZE before anybody is asked for a key.
-    # Without a format Sanic would read it off the handler's source, which is half the time of a start.
-    app.add_route(handler, path, methods=methods, stream=True, name=name, error_format="json")
+    table.add(path, methods, handler, strict_slashes=True, stream=True, name=name, error_format="json")
 
 
 def _options(names: list[str]) -> Handler:

@@ -50,51 +50,36 @@ class Door:
         self._inside, self._empty = 0, asyncio.Event()  # handlers that run, and that none does
         self._closed = False
 
-    def endpoint(self, route: Route) -> Callable[[Arrival], Coroutine[Any, Any, HTTPResponse]]:
-        """The Sanic handler of a route."""
-        free = route.guard == "open" and route.light and not route.api
-        answer = (self._at_once if free else self._in_order)(route)
-        place = "_".join(route.handler.__module__.split(".")[-2:])
-        answer.__name__ = f"{route.method.lower()}_{place}_{route.handler.__name__}"
-        return answer
-
-    def _at_once(self, route: Route) -> Callable[[Arrival], Coroutine[Any, Any, HTTPResponse]]:
+    async def at_once(self, request: Arrival, route: Route) -> HTTPResponse:
         """For what anybody may ask as often as he likes and nobody waits for: there is nothing to check."""
+        request.ctx.route = route
+        if http.has_body(request):
+            await bodies.ignore_body(request)
+        reply = await route.handler(Call(request, route, self.service, self.engine, NOBODY))
+        return reply.response()
 
-        async def answer(request: Arrival) -> HTTPResponse:
-            request.ctx.route = route
-            if http.has_body(request):
-                await bodies.ignore_body(request)
-            reply = await route.handler(Call(request, route, self.service, self.engine, NOBODY))
-            return reply.response()
-
-        return answer
-
-    def _in_order(self, route: Route) -> Callable[[Arrival], Coroutine[Any, Any, HTTPResponse]]:
-        async def answer(request: Arrival) -> HTTPResponse:
-            request.ctx.route = route
-            asker.set(ANYBODY)
-            scope = NOBODY
-            if route.guard != "open":
-                try:
-                    scope = await self._who(request, route)
-                except ApiError as error:
-                    if route.guard != "page" or error.code != "unauthenticated":
-                        raise
-                    return (await self._sign_in(request, route)).response()
-                scope = request.ctx.scope = replace(scope, needs=route.needs) if route.needs else scope
-                asker.set(Share(owner=scope.organization) if scope.organization else ANYBODY)
-            if route.api:
-                self._rate(request, route, scope)
-            place = await self.crowd.enter(scope.organization or ANYBODY.owner)
+    async def in_order(self, request: Arrival, route: Route) -> HTTPResponse:
+        request.ctx.route = route
+        asker.set(ANYBODY)
+        scope = NOBODY
+        if route.guard != "open":
             try:
-                if route.api:
-                    self._open()
-                return await self._let_in(Call(request, route, self.service, self.engine, scope, place=place))
-            finally:
-                self.crowd.leave(place)
-
-        return answer
+                scope = await self._who(request, route)
+            except ApiError as error:
+                if route.guard != "page" or error.code != "unauthenticated":
+                    raise
+                return (await self._sign_in(request, route)).response()
+            scope = request.ctx.scope = replace(scope, needs=route.needs) if route.needs else scope
+            asker.set(Share(owner=scope.organization) if scope.organization else ANYBODY)
+        if route.api:
+            self._rate(request, route, scope)
+        place = await self.crowd.enter(scope.organization or ANYBODY.owner)
+        try:
+            if route.api:
+                self._open()
+            return await self._let_in(Call(request, route, self.service, self.engine, scope, place=place))
+        finally:
+            self.crowd.leave(place)
 
     async def _let_in(self, call: Call) -> HTTPResponse:
         """The answer to who has a place."""
@@ -271,3 +256,16 @@ class Door:
         header = named[0] if named else None
         sent = call.arrived.print.hexdigest() if call.arrived else ""
         return limits.key_of(call.scope, request.method, request.path, header, sent)
+
+
+def endpoint(route: Route) -> Callable[[Arrival], Coroutine[Any, Any, HTTPResponse]]:
+    """The Sanic handler of a route: the request knows which application it came to, and that has a door."""
+    free = route.guard == "open" and route.light and not route.api
+    way = Door.at_once if free else Door.in_order
+
+    def answer(request: Arrival) -> Coroutine[Any, Any, HTTPResponse]:
+        return way(request.app.ctx.door, request, route)
+
+    place = "_".join(route.handler.__module__.split(".")[-2:])
+    answer.__name__ = f"{route.method.lower()}_{place}_{route.handler.__name__}"
+    return answer

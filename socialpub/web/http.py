@@ -43,7 +43,7 @@ _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[
 _INDEXED = re.compile(r"(.+?)\[\d*\]")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Route:
     """One line of the route table: address, who may, which rate limit, and what the reference says of it.
 

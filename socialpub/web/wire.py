@@ -88,6 +88,10 @@ class App(Sanic[Config, SimpleNamespace]):
             return _SILENCE
         return super().dispatch(event, **named)
 
+    def finalize(self) -> None:
+        if not self.router.finalized:  # by another application of this process, which has the same routes
+            super().finalize()
+
     async def handle_request(self, request: Request[Any, Any]) -> None:
         try:
             self.ctx.frame.greet(request)
