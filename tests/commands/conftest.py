@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -106,9 +107,9 @@ class Process:
         return self.popen.wait(timeout=20)
 
 
-@pytest.fixture
-def start(folder: Path) -> Iterator[Callable[..., Process]]:
-    """Start a command as a process of its own; killed when the test ends."""
+@contextlib.contextmanager
+def starting(folder: Path) -> Iterator[Callable[..., Process]]:
+    """Commands that are started in a directory as processes of their own; killed at the end."""
     started: list[subprocess.Popen[str]] = []
 
     def start_one(*arguments: str) -> Process:
@@ -129,6 +130,13 @@ def start(folder: Path) -> Iterator[Callable[..., Process]]:
     for process in started:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[..., Process]]:
+    """Start a command as a process of its own; killed when the test ends."""
+    with starting(folder) as start_one:
+        yield start_one
 
 
 def environment() -> dict[str, str]:

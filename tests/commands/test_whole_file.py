@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import time
@@ -18,11 +19,14 @@ from typing import Any
 import httpx
 import pytest
 
+from socialpub.base import config
+from socialpub.base.host import Host
+from socialpub.domain.core import copies
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store import db
+from socialpub.store import db, integrity
 from socialpub.store.integrity import CHECKED_AT_START, Look
 from socialpub.store.locks import StartError
-from tests.commands.conftest import Process, Run
+from tests.commands.conftest import Process, Run, execute, starting
 from tests.commands.test_admin import Ask
 from tests.commands.test_process import address, client
 from tests.commands.test_start import SERVE as SERVE_JSON
@@ -56,18 +60,35 @@ def damage(database: Path) -> None:
         file.write(b"\xff" * 64)
 
 
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a server with a large database, as a clean stop has left it."""
+    home = tmp_path_factory.mktemp("house")
+    made = execute("org", "create", "Acme", cwd=home)
+    assert made.code == 0, made.err
+    grow(home / "socialpub.db", CHECKED_AT_START * 5 // 4)
+    with starting(home) as start:
+        server = start(*SERVE)  # which knows nothing of how it was left, and looks at it
+        server.until("it is whole")
+        assert server.stop() == 0
+    return home
+
+
 @pytest.fixture
-def large(start: Start, ask: Ask, folder: Path) -> Path:
-    """The database of a house, large, as a clean stop has left it."""
-    server = start(*SERVE)
-    address(server)
-    ask("org", "create", "Acme")
-    assert server.stop() == 0
-    grow(folder / "socialpub.db")
-    server = start(*SERVE)  # which finds it changed, and looks at it
-    server.until("it is whole")
-    assert server.stop() == 0
-    return folder / "socialpub.db"
+def large(house: Path, folder: Path) -> Path:
+    """The database of that house, in this test's folder, as a clean stop has left it: what the house's server has
+    written of its own file is written of this one."""
+    shutil.copytree(house, folder, dirs_exist_ok=True)
+    settings = config.load()
+    database, state = settings.database_path, copies.read_state(copies.state_file(settings))
+    assert state is not None
+    assert state.left is not None
+    with closing(sqlite3.connect(f"file:{database}?immutable=1", uri=True)) as connection:
+        (uid,) = connection.execute("SELECT uid FROM instance").fetchone()
+    here, beat = Host(state.machine, state.boot), copies.Beat(state.beat, state.mark)
+    copies.leave(settings, here, uid, beat, outside=False)
+    copies.leave_whole(settings, state.beat)
+    return database
 
 
 @pytest.fixture
@@ -162,7 +183,7 @@ def test_after_a_kill_the_file_is_looked_at_while_publishing_goes_on(start: Star
 def test_what_is_due_waits_for_the_look_where_the_file_may_be_damaged(
     happened: str, start: Start, ask: Ask, large: Path, simulator: SimulatorThread
 ) -> None:
-    grow(large, CHECKED_AT_START * 10)  # a look takes longer than a post
+    grow(large, CHECKED_AT_START * 4)  # a look takes longer than a post
     post = scheduled(start, ask, simulator, large, happened, seconds=2)
     server = start(*SERVE)
     told = said(server, post["id"])
@@ -224,7 +245,7 @@ def test_damage_is_told_and_nothing_is_published(
 
 
 def test_a_stop_ends_the_look_and_the_next_start_owes_it(start: Start, large: Path) -> None:
-    grow(large, CHECKED_AT_START * 12)
+    grow(large, CHECKED_AT_START * 6)
     server = start(*SERVE)
     said(server, "socialpub serves")
     assert server.stop() == 0
@@ -283,8 +304,15 @@ def test_damage_is_told_in_sqlites_words_even_where_they_quote_what_is_no_text(r
     failed(run(*SERVE_JSON), "malformed database schema (i\ufffda)")
 
 
-def test_flipped_bits_of_a_large_file_are_refused_or_found_by_the_look(bare: Path) -> None:
+def test_flipped_bits_of_a_large_file_are_refused_or_found_by_the_look(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever SQLite's own check of the whole file calls damaged, a start or the look behind it does too."""
+    monkeypatch.setattr(integrity, "CHECKED_AT_START", 1024 * 1024)  # a file is large that is written in no time
+    bare = folder / "socialpub.db"
+    db.migrate(bare)
+    grow(bare, integrity.CHECKED_AT_START * 2)
+    assert db.check_start(bare) is False
     seed = random.randrange(2**32)
     chance, whole = random.Random(seed), bare.read_bytes()
     found = 0
