@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -15,58 +14,10 @@ import pytest
 
 from socialpub.store.models import Event
 from socialpub.web import bodies
-from socialpub.web.app import ROUTES
 from socialpub.web.frame import SECURITY_HEADERS
-from tests.kit import UNKNOWN_ID, Person, Server, breathe, error_of, untouched
+from tests.kit import Person, Server, breathe, error_of, untouched
 from tests.web import raw
 from tests.web.world import World
-
-PATHS = sorted({route.path for route in ROUTES})
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-
-
-def address(path: str) -> str:
-    """An address of a route, with an id in it that nobody has, or a page that is there."""
-    known = {"<code:str>": "not_found", "<rule:path>": "post.status", "<name:str>": "style.css"}
-    known["<platform:str>"] = "bluesky"
-    for placeholder, value in known.items():
-        path = path.replace(placeholder, value)
-    return re.sub(r"<\w+:str>", UNKNOWN_ID, path)
-
-
-def allowed(path: str) -> set[str]:
-    methods = {route.method for route in ROUTES if route.path == path} | {"OPTIONS"}
-    return methods | ({"HEAD"} if "GET" in methods else set())
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_options_names_the_methods_without_a_key(path: str, server: Server) -> None:
-    answer = server.api().options(address(path))
-    assert answer.status_code == 204
-    assert answer.content == b""
-    assert answer.headers["Allow"] == ", ".join(sorted(allowed(path)))
-    assert not [name for name in answer.headers if name.startswith("access-control")]
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_a_wrong_method_is_405_with_allow_before_any_key(path: str, server: Server) -> None:
-    for method in set(METHODS) - allowed(path):
-        answer = server.api().request(method, address(path))
-        assert answer.status_code == 405, method
-        assert answer.headers["Allow"] == ", ".join(sorted(allowed(path)))
-        if method != "HEAD":
-            assert (error_of(answer)["code"], error_of(answer)["rule"]) == ("validation_failed", "http.method")
-
-
-@pytest.mark.parametrize("path", [path for path in PATHS if "GET" in allowed(path)])
-def test_head_is_get_without_a_body(path: str, alice: Person) -> None:
-    get, head = alice.api.get(address(path)), alice.api.head(address(path))
-    assert head.content == b""
-    assert head.status_code == get.status_code
-    for name in ("Content-Type", "Content-Length"):
-        if get.status_code == 200:
-            assert head.headers[name] == get.headers[name], name
-
 
 UNKNOWN = [
     "/nothing",
@@ -107,18 +58,6 @@ def test_every_answer_forbids_what_no_page_of_ours_needs(server: Server, alice: 
             assert headers[name] == value
     assert alice.api.get("/v1/posts").headers["Cache-Control"] == "no-store"
     assert "Server" not in alice.api.get("/healthz").headers
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_the_answers_of_every_route_forbid_it_whoever_asks(path: str, server: Server, alice: Person) -> None:
-    asked = [(api, method) for api in (server.api(), alice.api) for method in ("GET", "POST", "TRACE")]
-    for api, method in asked:
-        headers = api.request(method, address(path), headers={"Origin": "https://evil.example"}).headers
-        assert {name: headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS, method
-        assert headers["Cache-Control"], method
-        policy = headers["Content-Security-Policy"].split("; ")
-        assert {"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"} <= set(policy)
-        assert "unsafe" not in headers["Content-Security-Policy"]
 
 
 # --- Bodies ---

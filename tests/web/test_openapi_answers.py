@@ -18,8 +18,6 @@ from socialpub.base.crypto import digest
 from socialpub.platforms.contract import Board
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Instance, Organization, Post, Session, User
-from socialpub.web.app import ROUTES
-from socialpub.web.http import Route
 from tests.kit import UNKNOWN_ID, Api, Clock, Person, Server, iso
 from tests.web.test_openapi import API_ROUTES, closed, errors_in, name_of, said_of
 
@@ -209,20 +207,6 @@ def test_what_a_signed_in_person_does_is_what_the_document_says(server: Server, 
     assert {(name_of(route), status) for route in sessions for status in said_of(route).answers} - judge.seen == set()
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.api and route.guard == "session"], ids=name_of)
-def test_a_key_on_an_operation_of_people_is_a_documented_403(alice: Person, judge: Judge, route: Route) -> None:
-    judge(alice.api.request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path)), status=403)
-
-
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.api and route.guard == "session"], ids=name_of)
-def test_a_missing_csrf_token_is_a_documented_403(browser: Api, judge: Judge, route: Route) -> None:
-    del browser.headers["X-CSRF-Token"]
-    if route.method == "GET":
-        judge(browser.get(route.path), status=200)
-    else:
-        judge(browser.request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path), json={}), status=403)
-
-
 def picture() -> bytes:
     file = io.BytesIO()
     Image.new("RGB", (8, 8)).save(file, "PNG")
@@ -283,19 +267,6 @@ def test_what_is_refused_is_what_the_document_says(
         judge(api.get(f"/v1/posts?{query}"), status=400)
     judge(api.get("/v1/accounts?colour=red"), status=400)
     judge(api.get(f"/v1/posts?profileId={UNKNOWN_ID}"), status=404)
-
-
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.api and "<" in route.path], ids=name_of)
-def test_an_unknown_id_is_a_documented_404(alice: Person, browser: Api, judge: Judge, route: Route) -> None:
-    said = said_of(route)
-    body = next(iter(said.requests.values()), None)
-    caller = browser if route.guard == "session" else alice.api
-    judge(caller.request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path), json=body), status=404)
-
-
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.api and route.guard != "open"], ids=name_of)
-def test_nobody_gets_a_documented_401(server: Server, judge: Judge, route: Route) -> None:
-    judge(server.api().request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path)), status=401)
 
 
 def test_limits_answer_as_documented(make_server: Callable[..., Server]) -> None:

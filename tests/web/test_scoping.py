@@ -26,7 +26,7 @@ from socialpub.web.http import Call, Reply, Route
 from tests.chats import CHANNELS, add
 from tests.hooks import DELIVERIES, ENDPOINTS, deliveries, register
 from tests.kit import UNKNOWN_ID, Person, error_of, untouched
-from tests.web.test_http import address
+from tests.web.test_every_route import address
 from tests.web.test_rule_table import stored
 from tests.web.world import World
 

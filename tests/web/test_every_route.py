@@ -1,0 +1,131 @@
+"""What holds for every route, whatever it does: methods, headers, and who is refused. One server answers all of it,
+since none of these requests leaves anything behind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from socialpub.web.app import ROUTES
+from socialpub.web.frame import SECURITY_HEADERS
+from socialpub.web.http import Route
+from tests.kit import UNKNOWN_ID, Api, error_of, untouched
+from tests.web.test_openapi import name_of, said_of
+from tests.web.test_openapi_answers import Judge, sign_in
+from tests.web.world import World
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left(corpus: World, browser: Api) -> Iterator[None]:
+    with untouched(corpus.server):
+        yield
+
+
+@pytest.fixture(scope="module")
+def judge(corpus: World) -> Judge:
+    return Judge(corpus.server)
+
+
+@pytest.fixture(scope="module")
+def nobody(corpus: World) -> Api:
+    """Without a key."""
+    return corpus.server.api()
+
+
+@pytest.fixture(scope="module")
+def browser(corpus: World) -> Api:
+    """Alice, signed in."""
+    return corpus.server.api(**sign_in(corpus.server, corpus.alice))
+
+
+PATHS = sorted({route.path for route in ROUTES})
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+
+
+def address(path: str) -> str:
+    """An address of a route, with an id in it that nobody has, or a page that is there."""
+    known = {"<code:str>": "not_found", "<rule:path>": "post.status", "<name:str>": "style.css"}
+    known["<platform:str>"] = "bluesky"
+    for placeholder, value in known.items():
+        path = path.replace(placeholder, value)
+    return re.sub(r"<\w+:str>", UNKNOWN_ID, path)
+
+
+def allowed(path: str) -> set[str]:
+    methods = {route.method for route in ROUTES if route.path == path} | {"OPTIONS"}
+    return methods | ({"HEAD"} if "GET" in methods else set())
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_options_names_the_methods_without_a_key(path: str, nobody: Api) -> None:
+    answer = nobody.options(address(path))
+    assert answer.status_code == 204
+    assert answer.content == b""
+    assert answer.headers["Allow"] == ", ".join(sorted(allowed(path)))
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_wrong_method_is_405_with_allow_before_any_key(path: str, nobody: Api) -> None:
+    for method in set(METHODS) - allowed(path):
+        answer = nobody.request(method, address(path))
+        assert answer.status_code == 405, method
+        assert answer.headers["Allow"] == ", ".join(sorted(allowed(path)))
+        if method != "HEAD":
+            assert (error_of(answer)["code"], error_of(answer)["rule"]) == ("validation_failed", "http.method")
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if "GET" in allowed(path)])
+def test_head_is_get_without_a_body(path: str, corpus: World) -> None:
+    get, head = corpus.alice.api.get(address(path)), corpus.alice.api.head(address(path))
+    assert head.content == b""
+    assert head.status_code == get.status_code
+    for name in ("Content-Type", "Content-Length"):
+        if get.status_code == 200:
+            assert head.headers[name] == get.headers[name], name
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_answers_of_every_route_forbid_it_whoever_asks(path: str, nobody: Api, corpus: World) -> None:
+    asked = [(api, method) for api in (nobody, corpus.alice.api) for method in ("GET", "POST", "TRACE")]
+    for api, method in asked:
+        headers = api.request(method, address(path), headers={"Origin": "https://evil.example"}).headers
+        assert {name: headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS, method
+        assert headers["Cache-Control"], method
+        policy = headers["Content-Security-Policy"].split("; ")
+        assert {"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"} <= set(policy)
+        assert "unsafe" not in headers["Content-Security-Policy"]
+
+
+# --- Held to the document -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.api and route.guard == "session"], ids=name_of)
+def test_a_key_on_an_operation_of_people_is_a_documented_403(corpus: World, judge: Judge, route: Route) -> None:
+    judge(corpus.alice.api.request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path)), status=403)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.api and route.guard == "session"], ids=name_of)
+def test_a_missing_csrf_token_is_a_documented_403(nobody: Api, browser: Api, judge: Judge, route: Route) -> None:
+    cookie = {"Cookie": browser.headers["Cookie"]}
+    if route.method == "GET":
+        judge(nobody.get(route.path, headers=cookie), status=200)
+    else:
+        path = re.sub("<[^>]+>", UNKNOWN_ID, route.path)
+        judge(nobody.request(route.method, path, json={}, headers=cookie), status=403)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.api and "<" in route.path], ids=name_of)
+def test_an_unknown_id_is_a_documented_404(corpus: World, browser: Api, judge: Judge, route: Route) -> None:
+    said = said_of(route)
+    body = next(iter(said.requests.values()), None)
+    caller = browser if route.guard == "session" else corpus.alice.api
+    judge(caller.request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path), json=body), status=404)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.api and route.guard != "open"], ids=name_of)
+def test_nobody_gets_a_documented_401(nobody: Api, judge: Judge, route: Route) -> None:
+    judge(nobody.request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path)), status=401)
