@@ -7,6 +7,7 @@ import functools
 import logging
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
@@ -173,6 +174,9 @@ class Starts:
     def _has_room(self) -> bool:
         return self._inside < self._most()
 
+    def next(self) -> None:
+        """The calling thread, which may be inside, goes on with another work."""
+
     def inside(self, work: Work) -> None:
         """Do the work of whoever was let in, in its thread; the place is left when it first waits, or at its end."""
         _here.leave = self.leave
@@ -180,6 +184,40 @@ class Starts:
             work()
         finally:
             waits()
+
+
+class Few(Starts):
+    """Lets so few work at once, of those whose works take less than `seconds`: whoever has ended one goes on with the
+    next, and nobody is woken for it. What takes longer waits for somebody else, and another begins beside it.
+    """
+
+    def __init__(self, most: int, seconds: float) -> None:
+        super().__init__(most, seconds)
+        self._quick: dict[int, float] = {}  # threads inside, and until when each is taken to be quick
+
+    def inside(self, work: Work) -> None:
+        """Do the work of whoever was let in, in its thread, which is inside until the end."""
+        me = threading.get_ident()
+        with self._left:
+            self._inside -= 1
+            self._quick[me] = time.monotonic() + self._seconds
+        try:
+            work()
+        finally:
+            with self._left:
+                del self._quick[me]
+                self._left.notify()
+
+    def next(self) -> None:
+        """The calling thread goes on with another work."""
+        me = threading.get_ident()
+        with self._left:
+            if me in self._quick:
+                self._quick[me] = time.monotonic() + self._seconds
+
+    def _has_room(self) -> bool:
+        now = time.monotonic()
+        return self._inside + sum(until > now for until in self._quick.values()) < self._most()
 
 
 class _Here(threading.local):

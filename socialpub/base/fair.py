@@ -265,6 +265,8 @@ class Pool(concurrent.futures.Executor):
             finally:
                 del now, found
                 found = self._after(share)
+                if found is not None and self._starts is not None:
+                    self._starts.next()
 
     def _after(self, share: Share) -> tuple[Share, _Work] | None:
         """What the thread that has ended a work does next; others may have a place by now as well."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from socialpub.base.crew import STACK_BYTES, Crew, Starts, waits
+from socialpub.base.crew import STACK_BYTES, Crew, Few, Starts, waits
 from tests.soak.world import wait_for
 
 MANY = 200
@@ -173,16 +173,20 @@ def test_so_many_of_a_burst_begin_at_once_and_the_next_when_one_waits(crew: Crew
     assert wait_for(lambda: len(ended) == 5, 30)
 
 
-def test_who_is_not_let_in_begins_all_the_same(crew: Crew) -> None:
-    starts, met = Starts(1, 0.001), threading.Barrier(4)
+@pytest.mark.parametrize("kind", [Starts, Few])
+def test_who_is_not_let_in_begins_all_the_same(kind: type[Starts], crew: Crew) -> None:
+    starts, met = kind(1, 0.001), threading.Barrier(4)
     for _ in range(3):
         starts.run(crew, lambda: met.wait(30) and None)
     met.wait(30)
     assert crew.threads == 3
 
 
-def test_a_place_to_begin_is_not_lost_where_no_thread_can_be_had(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
-    starts, done = Starts(1, 600), threading.Event()
+@pytest.mark.parametrize("kind", [Starts, Few])
+def test_a_place_to_begin_is_not_lost_where_no_thread_can_be_had(
+    kind: type[Starts], crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts, done = kind(1, 600), threading.Event()
 
     def refused(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

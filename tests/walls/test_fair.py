@@ -15,7 +15,7 @@ import pytest
 
 from socialpub.base import net
 from socialpub.base.breakers import ENOUGH, FIRST_WAIT, FREE, LONGEST_WAIT, Breakers
-from socialpub.base.crew import Starts, waits
+from socialpub.base.crew import Few, Starts, waits
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import BUSY_RETRY_SECONDS, Pool, Share, Shares, Waiting, working_for
 from socialpub.domain.engine import keeper
@@ -165,6 +165,40 @@ def test_who_brings_a_burst_waits_for_one_thread_at_most_and_for_none_where_some
     begun = len(started_by)
     assert starting.submit_for(Share("one"), lambda: "done").result(30) == "done"
     assert len(started_by) == begun
+
+
+def test_quick_works_are_done_by_few_threads_one_after_the_other() -> None:
+    pool, by = Pool(100, "tested", starts=Few(2, 600)), list[int]()
+    began, all_in = threading.Semaphore(0), threading.Event()
+
+    def work() -> None:
+        waits()
+        began.release()
+        assert all_in.wait(30)
+        by.append(threading.get_ident())
+
+    works = [pool.submit_for(Share("one"), work) for _ in range(90)]
+    assert began.acquire(timeout=30)
+    assert began.acquire(timeout=30)
+    assert not began.acquire(timeout=0.1)
+    all_in.set()
+    for each in works:
+        each.result(30)
+    assert len(by) == 90
+    assert len(set(by)) <= 3  # two, and whoever lets them in
+    pool.shutdown(wait=True)
+
+
+def test_whoever_takes_long_keeps_no_place_from_the_next() -> None:
+    pool, began, gate = Pool(100, "tested", starts=Few(2, 0.001)), threading.Semaphore(0), threading.Event()
+    long = [pool.submit_for(Share("hangs"), lambda: began.release() or gate.wait(30)) for _ in range(20)]
+    for _ in long:
+        assert began.acquire(timeout=30)
+    assert pool.submit_for(Share("healthy"), lambda: "done").result(30) == "done"
+    gate.set()
+    for each in long:
+        each.result(30)
+    pool.shutdown(wait=True)
 
 
 def test_a_burst_is_done_where_one_thread_is_all_that_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from socialpub.base import host, net
 from socialpub.base.breakers import Breakers
-from socialpub.base.crew import Crew, Starts
+from socialpub.base.crew import Crew, Few, Starts
 from socialpub.base.crowd import Crowd
 from socialpub.base.fair import Pool, Shares, Waiting
 from socialpub.base.paces import Paces
@@ -34,6 +34,7 @@ FILES = 100  # descriptors for the database, media and logs
 WIDTH_LEAST = 32
 STEERED = 64  # threads
 DELIVERING = 128
+CALLED_AT_ONCE, QUICK_SECONDS = 4, 0.003  # receivers that answer so soon: more threads would only wait for each other
 MEASURING = READING = 2  # threads: what they do is all computing
 WAITING = Waiting(1000, 4000)  # for an upstream: a batch may have 25
 STEERED_WAITING = Waiting(400, 1600)
@@ -255,7 +256,7 @@ def open_service(runtime: Runtime) -> Service:
     steered = Pool(STEERED, "steered", STEERED_WAITING)
     measuring = Pool(MEASURING, "measuring", MEASURING_WAITING)
     reading = Pool(READING, "reading")
-    delivering = Pool(DELIVERING, "delivering")
+    delivering = Pool(DELIVERING, "delivering", starts=Few(CALLED_AT_ONCE, QUICK_SECONDS))
     sites = Sites(runtime.settings)
     sites.load(db.read(typed_in).result(), runtime.vault)
     return Service(runtime, db, jobs, crew, pool, steered, measuring, reading, delivering, breakers, sites, crowd)
