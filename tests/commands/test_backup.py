@@ -86,7 +86,7 @@ def test_what_was_acknowledged_is_in_the_backup_and_back_after_a_restore(
 
 def test_overdue_posts_are_told_by_the_restore(server: Server, alice: Person, home_of: Path) -> None:
     post = _post(server, alice)
-    assert command(server, "backup", "b.zip").code == 0
+    _taken(server)
     with zipfile.ZipFile(server.home / "b.zip") as found, sqlite3.connect(server.home / "old.db") as old:
         (server.home / "old.db").write_bytes(found.read("socialpub.db"))
         old.execute("UPDATE post SET scheduled_at = 1000, created_at = 1000")
@@ -105,6 +105,14 @@ def _repack(file: Path, database: Path) -> None:
     with zipfile.ZipFile(file, "w") as new:
         for name, content in parts.items():
             new.writestr(name, content)
+
+
+def _taken(server: Server, *, with_key: bool = False) -> Path:
+    """A backup that was made in this process, where the test is about what comes after it."""
+    file, settings = server.home / "b.zip", server.service.runtime.settings
+    taken = taking.take(server.service.db, settings, file, server.clock.now_ms(), lambda *told: None, with_key=with_key)
+    assert taken.problems == ()
+    return file
 
 
 def test_the_key_goes_along_only_when_asked(server: Server, alice: Person, home_of: Path) -> None:
@@ -172,7 +180,7 @@ def test_a_backup_of_nothing_is_refused_and_makes_no_database(server: Server, ho
 
 
 def test_a_restore_writes_over_nothing(server: Server, alice: Person, home_of: Path) -> None:
-    assert command(server, "backup", "b.zip").code == 0
+    _taken(server)
     serving = command(server, "restore", "b.zip")
     assert serving.code == 3
     home_of.mkdir()
@@ -185,7 +193,7 @@ def test_a_restore_writes_over_nothing(server: Server, alice: Person, home_of: P
 
 
 def test_a_restore_leaves_another_master_key_alone(server: Server, alice: Person, home_of: Path) -> None:
-    assert command(server, "backup", "b.zip", "--with-keys").code == 0
+    _taken(server, with_key=True)
     home_of.mkdir()
     (home_of / "master.key").write_text("another")
     refused = command(server, "restore", "b.zip", database=home_of / "socialpub.db")
@@ -228,8 +236,7 @@ def _cut(path: Path) -> None:
 def test_what_is_no_backup_is_refused(
     server: Server, home_of: Path, hurt: Callable[[Path], None], said: str, verb: str
 ) -> None:
-    assert command(server, "backup", "b.zip").code == 0
-    hurt(server.home / "b.zip")
+    hurt(_taken(server))
     refused = command(server, verb, "b.zip", database=home_of / "socialpub.db")
     assert (refused.code, said in refused.error["message"]) == (1, True), refused.error
     assert not (home_of / "socialpub.db").exists()
@@ -237,9 +244,7 @@ def test_what_is_no_backup_is_refused(
 
 def test_a_flipped_bit_anywhere_is_found(server: Server, alice: Person) -> None:
     _upload(alice)
-    settings = server.service.runtime.settings
-    file, hurt = server.home / "b.zip", server.home / "hurt.zip"
-    taking.take(server.service.db, settings, file, server.clock.now_ms(), lambda *told: None, with_key=False)
+    file, hurt = _taken(server), server.home / "hurt.zip"
     content = file.read_bytes()
     chance = random.Random(20_261_122)
     with zipfile.ZipFile(file) as found:

@@ -42,17 +42,19 @@ def ended(folder: Path, *words: str) -> Ended:
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data folder of an organization, as the command leaves it that has made it; no server has run on it."""
+    home = tmp_path_factory.mktemp("made")
+    done = ended(home, *CREATE)
+    assert done.code == 0, done.err
+    return home
+
+
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """The data folder of an organization."""
-    return filled(tmp_path / "data")
-
-
-def filled(data: Path) -> Path:
-    data.mkdir(exist_ok=True)
-    made = ended(data, *CREATE)
-    assert made.code == 0, made.err
-    return data
+def data(made: Path, tmp_path: Path) -> Path:
+    """A data folder like that, of the test's own."""
+    return shutil.copytree(made, tmp_path / "data")
 
 
 # --- At the start ------------------------------------------------------------------------------------------------
@@ -277,7 +279,7 @@ def test_locks_that_are_closed_under_a_running_server_change_nothing_for_it(
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
+def disk(made: Path, tmp_path: Path) -> Iterator[Path]:
     """A data folder on a disk of its own, of 6 MB."""
     place = tmp_path / "disk"
     place.mkdir()
@@ -290,7 +292,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
             "tries the same with a limit on the sizes of files, which needs no rights"
         )
     place.chmod(0o700)
-    yield filled(place)
+    yield shutil.copytree(made, place, dirs_exist_ok=True)
     subprocess.run(["umount", "--lazy", place], check=True)
 
 

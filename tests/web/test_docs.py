@@ -18,6 +18,7 @@ from socialpub.web.app import ROUTES
 from socialpub.web.pages import docs, html, reference
 from tests.kit import Api, Person, Server
 from tests.web.test_openapi import DOCUMENT, name_of
+from tests.web.world import World
 
 PAGES = [
     "/docs",
@@ -59,7 +60,18 @@ class Page(HTMLParser):
         self.text += data
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def server(corpus: World) -> Server:
+    """One for all of them, who only read."""
+    return corpus.server
+
+
+@pytest.fixture(scope="module")
+def alice(corpus: World) -> Person:
+    return corpus.alice
+
+
+@pytest.fixture(scope="module")
 def api(server: Server) -> Api:
     return server.api()
 

@@ -4,14 +4,17 @@ since none of these requests leaves anything behind.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from socialpub.web.app import ROUTES
 from socialpub.web.frame import SECURITY_HEADERS
 from socialpub.web.http import Route
+from socialpub.web.openapi import document as openapi
 from tests.kit import UNKNOWN_ID, Api, error_of, untouched
 from tests.web.test_openapi import name_of, said_of
 from tests.web.test_openapi_answers import Judge, sign_in
@@ -129,3 +132,37 @@ def test_an_unknown_id_is_a_documented_404(corpus: World, browser: Api, judge: J
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.api and route.guard != "open"], ids=name_of)
 def test_nobody_gets_a_documented_401(nobody: Api, judge: Judge, route: Route) -> None:
     judge(nobody.request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path)), status=401)
+
+
+# --- In the log ------------------------------------------------------------------------------------------------------
+
+WRITES = [route for route in ROUTES if route.method != "GET"]
+
+
+def ask(api: httpx.Client, route: Route, request_id: str) -> httpx.Response:
+    path = re.sub(r"<platform:str>", "bluesky", route.path)
+    path = re.sub(r"<\w+:str>", UNKNOWN_ID, path)
+    return api.request(route.method, path, content=b"{}", headers={"X-Request-Id": request_id})
+
+
+@pytest.mark.parametrize("route", WRITES, ids=lambda route: f"{route.method} {openapi.public_path(route.path)}")
+def test_every_verb_leaves_one_line_with_who_and_where_from_whatever_its_answer(
+    route: Route, corpus: World, nobody: Api, browser: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "socialpub")
+    callers: dict[str, Api] = {
+        f"key {corpus.alice.key_id}": corpus.alice.api,
+        "user": browser,
+        "nobody known": nobody,
+    }
+    for number, (who, api) in enumerate(callers.items()):
+        answer = ask(api, route, f"the-act-{number}")
+        said = [record.getMessage() for record in caplog.records if record.name == "socialpub.web"]
+        (line,) = [line for line in said if f"the-act-{number} " in line]
+        known = who if route.api or who == "nobody known" else "(nobody known|user)"
+        known = "nobody known" if route.guard == "key" and who == "user" else known
+        known = "nobody known" if route.guard in ("open", "page") and who.startswith("key") else known
+        assert re.search(rf" {answer.status_code} \d+ms by {known}.* from 127\.0\.0\.1", line), line
+        if answer.is_error and "json" in answer.headers["Content-Type"]:
+            assert f": {answer.json()['error']['code']}" in line
+        assert api.key is None or api.key not in line

@@ -11,18 +11,13 @@ from sanic.exceptions import RequestCancelled
 
 from socialpub.domain.people import users
 from socialpub.store.models import Account
-from socialpub.web.app import ROUTES
-from socialpub.web.http import Route
-from socialpub.web.openapi import document as openapi
 from socialpub.web.server import Protocol
-from tests.kit import UNKNOWN_ID, Api, Server
+from tests.kit import Server
 from tests.soak.world import wait_for
 from tests.web.test_openapi_answers import sign_in
 from tests.web.test_scoping import lost
 from tests.web.test_signin import EMAIL, PASSWORD, csrf_of
 from tests.web.world import World, inline, picture
-
-WRITES = [route for route in ROUTES if route.method != "GET"]
 
 
 @pytest.fixture(autouse=True)
@@ -36,34 +31,7 @@ def lines(caplog: pytest.LogCaptureFixture, logger: str, part: str) -> list[str]
     return [line for line in said if part in line]
 
 
-def ask(api: httpx.Client, route: Route, request_id: str) -> httpx.Response:
-    path = re.sub(r"<platform:str>", "bluesky", route.path)
-    path = re.sub(r"<\w+:str>", UNKNOWN_ID, path)
-    return api.request(route.method, path, content=b"{}", headers={"X-Request-Id": request_id})
-
-
 # --- Acts ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("route", WRITES, ids=lambda route: f"{route.method} {openapi.public_path(route.path)}")
-def test_every_verb_leaves_one_line_with_who_and_where_from_whatever_its_answer(
-    route: Route, world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    callers: dict[str, Api] = {
-        f"key {world.alice.key_id}": world.alice.api,
-        "user": world.server.api(**sign_in(world.server, world.alice)),
-        "nobody known": world.server.api(),
-    }
-    for number, (who, api) in enumerate(callers.items()):
-        answer = ask(api, route, f"the-act-{number}")
-        (line,) = lines(caplog, "socialpub.web", f"the-act-{number} ")
-        known = who if route.api or who == "nobody known" else "(nobody known|user)"
-        known = "nobody known" if route.guard == "key" and who == "user" else known
-        known = "nobody known" if route.guard in ("open", "page") and who.startswith("key") else known
-        assert re.search(rf" {answer.status_code} \d+ms by {known}.* from 127\.0\.0\.1", line), line
-        if answer.is_error and "json" in answer.headers["Content-Type"]:
-            assert f": {answer.json()['error']['code']}" in line
-        assert api.key is None or api.key not in line
 
 
 def test_an_act_that_is_done_names_its_post_its_key_and_no_refusal(
