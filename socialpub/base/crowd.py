@@ -7,7 +7,7 @@ a burst of one owner would keep the loop, and the threads that it hands work to,
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
 LOOK_SECONDS = 0.002  # between two looks whether the processor is free, while somebody waits
@@ -26,6 +26,7 @@ class Place:
 class Crowd:
     """Lets the first `few` of each owner go on at once, and further ones while nobody else is there, up to `many`.
 
+    Whoever was there in the last `lately` seconds is taken to come again: there is room for them before they ask.
     The rest wait in the owner's own line, and go on as those before them leave or rest. What takes longer than
     `seconds` (at most twice that) waits for something else than the processor, as a rule: it counts no longer, neither
     for its owner nor against others. So nobody is kept from going on. For one thread, the loop's.
@@ -34,10 +35,13 @@ class Crowd:
     processor is free, and up to `many` go on, so that a slow disk is waited for once for all of them.
     """
 
-    def __init__(self, few: int, many: int, seconds: float, pause: Callable[[], int] = lambda: 0) -> None:
-        self.few, self.many, self.seconds, self._pause = few, many, seconds, pause
+    def __init__(
+        self, few: int, many: int, seconds: float, lately: float = 0.0, pause: Callable[[], int] = lambda: 0
+    ) -> None:
+        self.few, self.many, self.seconds, self.lately, self._pause = few, many, seconds, lately, pause
         self._paused, self._lasts = 0, False  # the pause of the last look, and whether the one before saw the same
         self._there: dict[str, int] = {}
+        self._lately: OrderedDict[str, float] = OrderedDict()  # who has left, and when; nobody that is there
         self._under_way: dict[str, int] = {}
         self._lines: dict[str, deque[asyncio.Future[None]]] = {}
         self._places: deque[Place] = deque()  # in the order in which they came in, until they are old
@@ -51,7 +55,7 @@ class Crowd:
     @property
     def is_shared(self) -> bool:
         """Whether more than one owner is there; any thread may ask."""
-        return len(self._there) > 1
+        return len(self._there) + len(self._lately) > 1
 
     async def enter(self, owner: str) -> Place:
         """Wait for one's turn."""
@@ -77,7 +81,8 @@ class Crowd:
         """It is done."""
         if place.is_there:
             place.is_there = False
-            _less(self._there, place.owner)
+            if not _less(self._there, place.owner):
+                self._lately[place.owner] = asyncio.get_running_loop().time()
             if place.is_under_way:
                 place.is_under_way = False
                 _less(self._under_way, place.owner)
@@ -97,9 +102,11 @@ class Crowd:
             raise
 
     def _most(self, owner: str) -> int:
-        there = self._there
-        is_alone = not there or (len(there) == 1 and owner in there)
-        return self.many if is_alone or self._lasts else self.few
+        there, lately, now = self._there, self._lately, asyncio.get_running_loop().time()
+        while lately and now - next(iter(lately.values())) >= self.lately:
+            lately.popitem(last=False)
+        others = len(there) + len(lately) - (owner in there or owner in lately)
+        return self.few if others and not self._lasts else self.many
 
     def _look_later(self) -> None:
         self._looks = True
@@ -129,6 +136,7 @@ class Crowd:
 
     def _count(self, owner: str) -> None:
         self._there[owner] = self._there.get(owner, 0) + 1
+        self._lately.pop(owner, None)
         self._under_way[owner] = self._under_way.get(owner, 0) + 1
 
     def _age_later(self, last: Place) -> None:
@@ -145,7 +153,7 @@ class Crowd:
             self._age_later(self._places[-1])
 
 
-def _less(counts: dict[str, int], owner: str) -> None:
+def _less(counts: dict[str, int], owner: str) -> int:
+    """How many are left."""
     counts[owner] -= 1
-    if not counts[owner]:
-        del counts[owner]
+    return counts[owner] or counts.pop(owner)

@@ -59,6 +59,28 @@ def test_of_300_requests_a_neighbours_is_behind_none_that_has_not_begun() -> Non
     run(scene())
 
 
+def test_there_is_room_for_who_was_there_lately() -> None:
+    async def scene() -> None:
+        crowd, came = Crowd(2, 16, NEVER, NEVER), list[tuple[str, Place]]()
+        tasks = await asked(crowd, "one", 1, came)
+        crowd.leave(came[0][1])
+        assert not crowd.is_shared
+        tasks += await asked(crowd, "many", 30, came)
+        assert (len(came), crowd.waiting("many")) == (3, 28)
+        assert crowd.is_shared
+        crowd.lately = 0.0
+        crowd.leave(came[1][1])
+        await settled()
+        assert (len(came), crowd.waiting("many")) == (18, 13)  # sixteen of them, and one has left
+        assert not crowd.is_shared
+        for _, place in came[2:]:
+            crowd.leave(place)
+            await settled()
+        await asyncio.gather(*tasks)
+
+    run(scene())
+
+
 def test_lines_are_served_in_turn() -> None:
     async def scene() -> None:
         crowd, came = Crowd(1, 1, NEVER), list[tuple[str, Place]]()
@@ -123,7 +145,7 @@ def test_who_goes_away_from_the_line_keeps_nobody() -> None:
 def test_more_go_on_while_one_wait_for_the_disk_lasts() -> None:
     async def scene() -> None:
         pauses = iter([0, 1, 2, 2])
-        crowd, came = Crowd(2, 16, NEVER, lambda: next(pauses, 0)), list[tuple[str, Place]]()
+        crowd, came = Crowd(2, 16, NEVER, pause=lambda: next(pauses, 0)), list[tuple[str, Place]]()
         tasks = await asked(crowd, "one", 1, came)
         tasks += await asked(crowd, "many", 30, came)
         seen = []

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from socialpub.store.locks import held, open_lock, write_lock_path
+from socialpub.store.models import ApiKey
 from tests.counting import Counting
 from tests.kit import Api, Server, breathe
 from tests.web.world import World
@@ -26,7 +27,9 @@ def test_many_batches_are_one_commit(organizations: int, counting: Counting, ser
             return api.publish(body).status_code
 
     for who in people:
-        assert who.api.get("/v1/posts").status_code == 200  # which notes that the key was used, for a while
+        assert who.api.get("/v1/posts").status_code == 200
+        while server.rows(ApiKey, organization=who.organization)[0]["last_used_at"] is None:
+            breathe()  # it is noted that the key was used, and not again for a while
     database = server.service.db.path
     with counting.while_() as done, ThreadPoolExecutor(TOGETHER) as clients:
         with open_lock(write_lock_path(database)) as lock, held(lock):

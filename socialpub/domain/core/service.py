@@ -48,6 +48,7 @@ WRITTEN_AT_ONCE = 32  # the same: they wait for the disk together, and the next 
 
 ASKED_AT_ONCE = 4  # the same of posts that somebody waits for, while all requests are of one organization; else FEW
 FEW, MANY = 2, 16  # requests of one organization under way: beside those of others, and alone
+LATELY_SECONDS = 1.0  # after its last request, in which an organization still counts as one of the others
 THERE_SECONDS = 0.1  # for which a request counts: what takes longer waits for something else than this process
 
 
@@ -250,7 +251,7 @@ def open_service(runtime: Runtime) -> Service:
     jobs.next_try = breakers.next_try
     jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
     crew = Crew("upstream")
-    crowd = Crowd(FEW, MANY, THERE_SECONDS, lambda: db.pause)
+    crowd = Crowd(FEW, MANY, THERE_SECONDS, LATELY_SECONDS, lambda: db.pause)
     starts = Starts(lambda: FEW if crowd.is_shared else ASKED_AT_ONCE, BEGIN_SECONDS)
     pool = Pool(width(publishing.threads), "upstream", WAITING, crew=crew, starts=starts)
     steered = Pool(STEERED, "steered", STEERED_WAITING)
