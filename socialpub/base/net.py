@@ -34,6 +34,7 @@ from socialpub.base.guard import check_url as check_url
 from socialpub.base.sockets import CHUNK, CONNECT_SECONDS, Deadline, PrivateAddressError
 from socialpub.base.sockets import Policy as Policy
 from socialpub.base.sockets import Resolver as Resolver
+from socialpub.base.sockets import keep_the_silent as keep_the_silent
 from socialpub.base.sockets import listen as listen
 from socialpub.base.sockets import resolve as resolve
 

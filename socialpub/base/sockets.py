@@ -6,11 +6,14 @@ Also the socket that the web server listens on.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpcore
@@ -21,6 +24,7 @@ from socialpub.base.fair import Pool, Share, working_for
 CONNECT_SECONDS = 10.0
 CHUNK = 64 * 1024
 RESOLVERS = 32
+SILENT_SECONDS = 30  # for which the kernel keeps a connection that says nothing; it rounds this up
 
 Resolver = Callable[[str, int], list[str]]
 
@@ -57,6 +61,24 @@ def listen(host: str, port: int) -> socket.socket:
         bound.close()
         raise
     return bound
+
+
+def keep_the_silent(listening: socket.socket) -> None:
+    """Have the kernel keep who connects and says nothing, where it can (Linux).
+
+    A thousand of them would be accepted, one after the other, before whoever comes next and has something to ask. With
+    so many in its hands the kernel needs SYN cookies, or it would take nobody else.
+    """
+    if sys.platform == "linux" and _has_cookies():
+        with contextlib.suppress(OSError):  # of a kernel that does not know it
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, SILENT_SECONDS)
+
+
+def _has_cookies() -> bool:
+    try:
+        return Path("/proc/sys/net/ipv4/tcp_syncookies").read_text().strip() != "0"
+    except OSError:
+        return False
 
 
 resolvers = Pool(RESOLVERS, "resolver")

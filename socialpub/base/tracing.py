@@ -39,7 +39,7 @@ class _Tracer:
         self.provider = TracerProvider(sampler, resource, shutdown_on_exit=False)
         self.provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self.provider.get_tracer(_SCOPE, version)
-        # A client that goes away is answered by nobody, and its request with its span is gone without an end.
+        # A request that nobody ends goes with its span: its client went before it had come whole.
         self._requests = weakref.WeakValueDictionary[str, "Span"]()
 
     def request(self, request_id: str, method: str, headers: Mapping[str, str]) -> Span:

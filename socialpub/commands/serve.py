@@ -199,6 +199,7 @@ def bind(settings: Settings) -> tuple[socket.socket, Settings]:
         sock = net.listen(server.host, server.port)
     except OSError as error:
         raise ConfigError(f"server.port: cannot listen on {server.host}:{server.port}: {error.strerror}") from error
+    net.keep_the_silent(sock)
     port = sock.getsockname()[1]
     return sock, settings.model_copy(update={"server": server.model_copy(update={"port": port})})
 

@@ -56,6 +56,10 @@ class Frame:
         standing = self._but(response.headers) if response.headers else self._all
         return f"X-Request-Id: {ctx.request_id}\r\n{self._rate(request)}{standing}"
 
+    def miss(self, request: Arrival) -> None:
+        """Whoever sent it has gone before its answer: its line in the log."""
+        trail.tell(self._service, request, trail.GONE)
+
     def _but(self, named: Mapping[str, str]) -> str:
         """What always stands there, less what an answer says in its own words."""
         own = {name.lower() for name in named}

@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -33,6 +34,7 @@ FIRST_BYTE_SECONDS = 0.02  # in which a new connection may show that it has some
 UNREAD_SPEED = 32 * 1024 * 1024  # bytes a second, of all bodies that nobody reads: to take them in costs as much
 SWITCH_SECONDS = 0.001  # for which a thread that computes may keep the loop waiting; Python's own is five times that
 ACCEPTED_AT_ONCE = 16  # connections, each time that the loop goes round: what their requests ask for is behind that
+LEFT_AT_ONCE = 8  # requests whose clients have gone that are ended, each time that the loop goes round
 BACKLOG = 1024  # connections that wait to be accepted; beyond it a client tries again after a second
 
 
@@ -65,6 +67,24 @@ def connections_max(reserved: int) -> int:
     return max(known - reserved - FILES, known // 2)
 
 
+class Leaving:
+    """Ends the requests of clients that have gone: a few each time that the loop goes round, for hundreds may go."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop, self._tasks = loop, deque[asyncio.Task[Any]]()
+
+    def end(self, task: asyncio.Task[Any]) -> None:
+        if not self._tasks:
+            self._loop.call_soon(self._end_some)
+        self._tasks.append(task)
+
+    def _end_some(self) -> None:
+        for _ in range(min(LEFT_AT_ONCE, len(self._tasks))):
+            self._tasks.popleft().cancel()
+        if self._tasks:
+            self._loop.call_soon(self._end_some)
+
+
 class Protocol(HttpProtocol):
     """Sanic's, whose times hold against a byte now and then: for all of the headers, and for a body nobody reads.
 
@@ -94,6 +114,14 @@ class Protocol(HttpProtocol):
             self.loop.call_later(FIRST_BYTE_SECONDS, _make_room, self.connections, self.app.config.CONNECTIONS_MAX)
         elif over > FILES // 2 and not _make_room(self.connections, self.app.config.CONNECTIONS_MAX):
             _drop(self.connections, self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        task = None
+        if self.http is not None and self.http.stage is Stage.HANDLER:
+            task, self._task = self._task, None
+        super().connection_lost(exc)  # type: ignore[no-untyped-call]
+        if task is not None:
+            self.app.ctx.leaving.end(task)
 
     def data_received(self, data: bytes) -> None:
         if self._drops(data):
@@ -155,7 +183,7 @@ async def running(app: Sanic[Any, Any], sock: socket.socket) -> AsyncIterator[No
     """The application, serving on this loop while the block runs. Its listeners run once, in order."""
     sys.setswitchinterval(SWITCH_SECONDS)
     app.ctx.unread = Pace(UNREAD_SPEED)
-    app.ctx.lines = set()
+    app.ctx.lines, app.ctx.leaving = set(), Leaving(asyncio.get_running_loop())
     servers = [await _server(app, sock)]
     servers += [await _server(app, sock.dup()) for _ in range(_copies())]
     server = servers[0]

@@ -14,7 +14,7 @@ from socialpub.web import edge
 from socialpub.web.http import Arrival
 
 log = logging.getLogger("socialpub.web")
-
+GONE = 499  # in place of a status: nobody was there any more to be answered
 
 _LINE = logging.LogRecord(log.name, logging.INFO, __file__, 0, "%s %s %a %s %.0fms by %s from %s%s", None, None, "tell")
 _LINE.names = ("request", "method", "path", "status", "ms", "by", "from", "why")

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from sanic import HTTPResponse, Request, Sanic
 from sanic.config import Config
+from sanic.exceptions import RequestCancelled
 from sanic.http import Http, Stage
 from sanic.response import ResponseStream
 
@@ -32,6 +33,9 @@ class Frame(Protocol):
 
     def dress(self, request: Any, response: Any) -> str:
         """The header lines, each with its end, that an answer carries beside its own; it goes out now."""
+
+    def miss(self, request: Any) -> None:
+        """Whoever sent a request has gone before its answer."""
 
 
 class Silence:
@@ -120,6 +124,15 @@ class Stream(Http):
     def __init__(self, protocol: Any) -> None:
         super().__init__(protocol)  # type: ignore[no-untyped-call]
         self.dispatch = _tell_nobody  # type: ignore[assignment]
+
+    async def error_response(self, exception: BaseException) -> None:
+        """The answer to what went wrong; none is made for whoever has gone: hundreds may go at once."""
+        about = self.protocol.conn_info
+        if isinstance(exception, RequestCancelled) and about is not None and about.lost:
+            if self.request is not None:
+                self.protocol.app.ctx.frame.miss(self.request)
+            raise exception
+        await super().error_response(exception)  # type: ignore[arg-type]
 
     async def http1_response_header(self, data: bytes, end_stream: bool) -> None:
         response = self.response

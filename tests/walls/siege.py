@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +172,6 @@ class Row:
     grown_mib: float
     kept_mib: float
     pressure: float
-    floor_ms: float = FLOOR_MS
 
     def faults(self, *, timed: bool) -> list[str]:
         """What does not hold; without `timed`, of what a busy machine does not change."""
@@ -195,7 +194,7 @@ class Row:
 
     def limit(self, kind: str) -> float:
         """Of its p99 during the attack."""
-        return max(SLOWER * self.before[kind], self.floor_ms * self.pressure)
+        return max(SLOWER * self.before[kind], FLOOR_MS * self.pressure)
 
     def told(self) -> str:
         """A line of the table."""
@@ -203,9 +202,7 @@ class Row:
         answers = ", ".join(f"{count} × {name}" for name, count in sorted(self.seen.items()))
         attack = f"{self.sent} sent: {answers or 'no answer'}"
         memory = f"{self.grown_mib:.0f} ({max(0.0, self.kept_mib):.0f} after)"
-        strictly = replace(self, floor_ms=FLOOR_MS)
-        held = "yes" if not strictly.faults(timed=True) else f"below {self.floor_ms:.0f} ms"
-        held = "**not yet**" if self.faults(timed=True) else held
+        held = "**not yet**" if self.faults(timed=True) else "yes"
         return f"| {self.attack} | {attack} | {times} | {self.late_ms} | {memory} | {self.pressure:.1f} | {held} |"
 
 
@@ -240,16 +237,8 @@ class Siege:
     accounts: dict[str, list[str]]
     rows: int = 0
 
-    def run(
-        self,
-        attack: str,
-        title: str,
-        *,
-        hangs: bool = False,
-        descriptors: int | None = None,
-        floor_ms: float = FLOOR_MS,
-    ) -> Row:
-        """`hangs`: the attacker's platform does not answer meanwhile. `floor_ms`: below this nothing is slow."""
+    def run(self, attack: str, title: str, *, hangs: bool = False, descriptors: int | None = None) -> Row:
+        """`hangs`: the attacker's platform does not answer meanwhile."""
         self.rows += 1
         self._drain()
         busy = _busiest()
@@ -279,7 +268,7 @@ class Siege:
                 title, *attacked, _p99(victim, marks[0], marks[1]), _p99(victim, marks[1], marks[2]),
                 [sample for sample in victim.samples if not 200 <= sample.status < 300],
                 max(late.values(), default=0), sorted(set(victim.due) - set(late)),
-                memory.most(marks[1], math.inf) - usual, kept, max(busy, _busiest()), floor_ms,
+                memory.most(marks[1], math.inf) - usual, kept, max(busy, _busiest()),
             )  # fmt: skip
         finally:
             self._clean(victim, hangs)

@@ -465,7 +465,7 @@ def test_a_platform_that_hangs_does_not_take_all_workers(server: Protocol, monke
 
 
 def test_what_a_silent_platform_holds_back_goes_out_once_when_it_answers(server: Protocol) -> None:
-    posts = schedule(server, "plain", 30)
+    posts = schedule(server, "plain", 60)
     server.lab.lab.faults.add([{"fault": "reset_before", "platform": "plain"}])
     server.skip(3601)
     assert wait_for(lambda: server.service.breakers.open() != [], 30)

@@ -15,7 +15,7 @@ import pytest
 
 from socialpub.base import net
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.commands.serve import both
+from socialpub.commands.serve import bind, both
 from socialpub.domain.core.service import open_service
 from socialpub.domain.engine.engine import Engine
 from socialpub.simulator.server import SimulatorThread
@@ -87,3 +87,21 @@ def test_connections_are_accepted_ahead_of_what_those_before_them_ask_for(
         with pytest.raises(ConnectionRefusedError):  # nobody listens any more
             socket.create_connection(address)
     assert len(set(accepted)) <= MANY / 8
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels hand over whoever connects")
+def test_who_connects_and_says_nothing_is_kept_by_the_kernel(tmp_path: Path, lab: SimulatorThread, wall: Clock) -> None:
+    """Before whoever comes next and has something to ask, hundreds of them would be accepted."""
+    listening, settings = bind(Server(tmp_path, lab, wall).settings(0))
+    with listening, contextlib.ExitStack() as clients:
+        listening.listen(8)
+        listening.settimeout(10)
+        address = ("127.0.0.1", settings.server.port)
+        silent = clients.enter_context(socket.create_connection(address))
+        speaks = clients.enter_context(socket.create_connection(address))
+        speaks.sendall(b"G")
+        first = clients.enter_context(contextlib.closing(listening.accept()[0]))
+        assert first.getpeername() == speaks.getsockname()
+        silent.sendall(b"G")
+        second = clients.enter_context(contextlib.closing(listening.accept()[0]))
+        assert second.getpeername() == silent.getsockname()
