@@ -186,6 +186,19 @@ def test_the_same_words_are_a_duplicate_until_the_first_is_deleted(alice: Client
     assert [entry.kind for entry in alice.simulator.lab.ledger.entries("twitter")] == ["post", "delete", "post"]
 
 
+class Closed(dict[str, Any]):
+    """What nobody goes through."""
+
+    def values(self) -> Any:
+        raise AssertionError("all posts were looked at")
+
+
+def test_a_post_is_made_without_a_look_at_all_others(alice: Client) -> None:
+    """Thousands of them would be what a benchmark measures."""
+    alice.fake.posts.by_id = Closed()
+    assert [alice.post(text=text).status_code for text in ("hello", "more", "hello")] == [201, 201, 403]
+
+
 def test_the_same_words_with_media_are_another_post(alice: Client) -> None:
     for _ in range(2):
         id = alice.upload(jpeg()).json()["data"]["id"]

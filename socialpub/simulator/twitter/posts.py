@@ -56,6 +56,17 @@ class _Wanted(BaseModel):
     paid_partnership: StrictBool = False
 
 
+_Saying = tuple[str, str, str | None, str | None]
+
+
+def _saying(author: User, wanted: _Wanted) -> set[_Saying]:
+    """What nobody may say twice: the same words in the same place. Media make every post another, by their own link."""
+    if wanted.media is not None:
+        return set()
+    reply = wanted.reply.model_dump_json() if wanted.reply else None
+    return {(author.id, wanted.text.strip(), reply, wanted.quote_tweet_id)}
+
+
 @dataclass(frozen=True)
 class Post:
     id: str
@@ -86,6 +97,7 @@ class Posts:
     spelling: Spelling = "both"
     quoting: bool = False
     by_id: dict[str, Post] = field(default_factory=dict)
+    _said: set[_Saying] = field(default_factory=set)
     _made: int = 0
 
     def operations(self) -> tuple[Operation, ...]:
@@ -98,6 +110,7 @@ class Posts:
 
     def reset(self) -> None:
         self.by_id.clear()
+        self._said.clear()
         self.spelling, self.quoting = "both", False
 
     # --- Making ---
@@ -110,6 +123,7 @@ class Posts:
         self._made += 1
         post = Post(str(_FIRST_ID + self._made), user, wanted, tuple(media), self.lab.clock.now_ms())
         self.by_id[post.id] = post
+        self._said |= _saying(user, wanted)
         self._tell(post, "comment" if wanted.reply else "post", call)
         data = {"id": post.id, "text": self._text(post)[0], "edit_history_post_ids": [post.id]}
         return Answer(201, {"data": data})
@@ -126,7 +140,7 @@ class Posts:
             raise invalid("A post may contain a maximum of one cashtag.", "text")
         media = self.uploads.attached(user, wanted.media.media_ids) if wanted.media else []
         self._check_place(user, wanted)
-        if self._is_duplicate(user, wanted):
+        if self._said & _saying(user, wanted):
             raise forbidden("You are not allowed to create a Tweet with duplicate content.")
         return media
 
@@ -143,22 +157,13 @@ class Posts:
         if parent.author.id != user.id and not mentioned:
             raise forbidden(_STRANGER)
 
-    def _is_duplicate(self, user: User, wanted: _Wanted) -> bool:
-        """The same words in the same place; media make every post another, by their own link in its text."""
-        return any(
-            post.author.id == user.id
-            and post.wanted.text.strip() == wanted.text.strip()
-            and (post.wanted.reply, post.wanted.quote_tweet_id) == (wanted.reply, wanted.quote_tweet_id)
-            for post in self.by_id.values()
-            if not post.media and wanted.media is None
-        )
-
     def delete(self, call: Call) -> Answer:
         user = self.people.caller(call, "tweet.write", "tweet.read", "users.read")
         post = self.by_id.get(call.parts["id"])
         if post is None or post.author.id != user.id:
             raise forbidden("You are not authorized to delete this Tweet.")
         del self.by_id[post.id]
+        self._said -= _saying(user, post.wanted)
         self._tell(post, "delete", call)
         return Answer(200, {"data": {"deleted": True}})
 
