@@ -26,6 +26,7 @@ from socialpub.web.http import Call, Reply, Route
 from tests.chats import CHANNELS, add
 from tests.hooks import DELIVERIES, ENDPOINTS, deliveries, register
 from tests.kit import UNKNOWN_ID, Person, error_of, untouched
+from tests.soak.world import wait_for
 from tests.web.test_every_route import address
 from tests.web.test_rule_table import stored
 from tests.web.world import World
@@ -93,8 +94,10 @@ def delivery(world: World, person: Person) -> str:
     endpoint(world, person)
     queued(world, person)
     found = str(deliveries(person)[0]["id"])
-    ends = {"status": "failed", "next_attempt_at": None}
-    world.server.service.write(lambda tx: WebhookDelivery.update(**ends).execute()).result()
+    service, ends = world.server.service, {"status": "failed", "next_attempt_at": None}
+    for _ in range(2):  # nothing more is begun; then what was under way has told of itself
+        service.write(lambda tx: WebhookDelivery.update(**ends).execute()).result()
+        assert wait_for(lambda: not service.delivering.busy, 30)
     return found
 
 
