@@ -104,7 +104,7 @@ def _of(connection: sqlite3.Connection, check: str, table: str = "") -> list[str
 
 
 class Look:
-    """A look at all of the file that gives way to everything else and can be stopped. It has a connection of its own.
+    """A look at all of the file that can be stopped. It has a connection of its own.
 
     While it is at one table, the log cannot be begun anew: it grows by what is written meanwhile.
     """
@@ -115,7 +115,6 @@ class Look:
 
     def problems(self) -> list[str] | None:
         """What is wrong with the file, nothing where it is whole; None when it was stopped before it knew."""
-        _give_way()
         found: list[str] = []
         try:
             with contextlib.closing(_read_only(self._path)) as self._connection:
@@ -143,7 +142,10 @@ def _read_only(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _give_way() -> None:
-    """This thread runs, and reads the disk, when nobody else wants to: where the system can tell threads apart."""
+def give_way() -> None:
+    """This thread runs, and reads the disk, when nobody else wants to: where the system can tell threads apart.
+
+    For a thread of one's own: there is no way back for it without privileges.
+    """
     with contextlib.suppress(AttributeError, OSError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST)

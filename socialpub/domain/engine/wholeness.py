@@ -9,7 +9,7 @@ from collections.abc import Callable
 from socialpub.base.errors import ApiError
 from socialpub.domain.core import instance
 from socialpub.domain.core.service import Service
-from socialpub.store.integrity import Look
+from socialpub.store.integrity import Look, give_way
 
 log = logging.getLogger("socialpub.store")
 
@@ -39,6 +39,7 @@ class Wholeness:
             self._thread.join(JOIN_SECONDS)
 
     def _run(self) -> None:
+        give_way()
         problems = self._look.problems()
         if problems:
             self._damaged("; ".join(problems))
