@@ -33,6 +33,7 @@ from tests.commands.test_process import address, client
 from tests.commands.test_start import SERVE as SERVE_JSON
 from tests.commands.test_start import failed
 from tests.kit import iso
+from tests.soak.world import wait_for
 
 Start = Callable[..., Process]
 SERVE = ("serve", "--port", "0")
@@ -249,7 +250,7 @@ def test_a_stop_ends_the_look_and_the_next_start_owes_it(start: Start, large: Pa
     grow(large, CHECKED_AT_START * 6)
     server = start(*SERVE)
     said(server, "socialpub serves")
-    until_nicest(server.popen.pid)
+    assert wait_for(lambda: nicest(server.popen.pid) == LOWEST, 30, 0.001), "nothing gives way"
     assert server.stop() == 0
     state = json.loads(large.with_name("instance.state").read_text())
     if "left" in state:
@@ -259,15 +260,8 @@ def test_a_stop_ends_the_look_and_the_next_start_owes_it(start: Start, large: Pa
     assert server.stop() == 0
 
 
-def until_nicest(pid: int) -> None:
-    """One thread of a process has said that all others go before it."""
-    latest = time.monotonic() + 10
-    while nicest(pid) != LOWEST:
-        assert time.monotonic() < latest, "nothing gives way"
-        time.sleep(0.001)
-
-
 def nicest(pid: int) -> int:
+    """Of a process' threads the one that others go before the most."""
     with contextlib.suppress(ProcessLookupError):  # a thread that has just ended
         return max(os.getpriority(os.PRIO_PROCESS, int(task)) for task in os.listdir(f"/proc/{pid}/task"))
     return nicest(pid)
