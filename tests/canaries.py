@@ -106,21 +106,25 @@ class Watch:
     def leaks(self, home: Path) -> list[str]:
         """Each secret in the clear, as the place and its beginning."""
         places = {"log": self.lines, "answer": self.answers, **_database(home)}
-        return [f"{place}: {found[:16]}…" for place, texts in places.items() for found in self._found(place, texts)]
-
-    def _found(self, place: str, texts: Iterable[str]) -> Iterator[str]:
-        text = "\0".join(texts)
-        yield from (secret for secret in self.secrets if secret in text)
-        yield from (match[0] for sign, given in GIVEN.items() if sign in text for match in given.finditer(text))
-        sign, code = CODE
-        if place != "answer" and sign in text:
-            yield from (match[0] for match in code.finditer(text))
-        yield from (password for password in self._passwords() if password in text)
+        wanted = self.secrets | self._passwords()
+        found = [(place, secret) for place, texts in places.items() for secret in _found(place, texts, wanted)]
+        return [f"{place}: {secret[:16]}…" for place, secret in found]
 
     def _passwords(self) -> set[str]:
         accounts: Any = self.lab.fake("bluesky")
         given = {secret for account in accounts.accounts for secret in account.app_passwords.values()}
         return {secret for secret in given if len(secret) >= SHORTEST}
+
+
+def _found(place: str, texts: Iterable[str], wanted: set[str]) -> Iterator[str]:
+    text = "\0".join(texts)
+    if not text:
+        return
+    yield from (secret for secret in wanted if secret in text)
+    yield from (match[0] for sign, given in GIVEN.items() if sign in text for match in given.finditer(text))
+    sign, code = CODE
+    if place != "answer" and sign in text:
+        yield from (match[0] for match in code.finditer(text))
 
 
 def _parsed(secret: bytes) -> Any:

@@ -22,8 +22,9 @@ import hypothesis
 import pytest
 from httpx._transports import default
 
+from socialpub.domain.media import probe
 from socialpub.simulator.server import SimulatorThread
-from tests import plans, routing
+from tests import media_kit, plans, routing
 from tests.counting import counting as counting
 from tests.kit import Clock, Person, Server
 
@@ -43,6 +44,8 @@ os.environ["XDG_STATE_HOME"] = str(Path(tempfile.gettempdir(), f"socialpub-tests
 
 # Nearly every test makes clients, for plain HTTP on loopback, and each would load all certificates anew (15 ms).
 default.create_ssl_context = functools.cache(default.create_ssl_context)
+
+probe._ask = media_kit.remembered(probe._ask)
 
 hypothesis.settings.register_profile("socialpub", deadline=None)  # a timing never decides a test
 hypothesis.settings.load_profile("socialpub")

@@ -82,8 +82,12 @@ def test_it_answers_and_is_in_the_description_and_the_reference(demo: dict[str, 
     ("paths", "chosen"),
     [
         ("tests/web/test_revoke_all.py", ""),
-        ("tests/walls/test_authority.py", "table or roles or another_way or api-keys"),
-        ("tests/web/test_openapi.py tests/test_project_acts.py", "not schemathesis"),
+        pytest.param(
+            "tests/walls/test_authority.py", "table or roles or another_way or api-keys", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "tests/web/test_openapi.py tests/test_project_acts.py", "not schemathesis", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_its_own_tests_and_those_of_every_endpoint_pass(copy: Path, paths: str, chosen: str) -> None:

@@ -32,6 +32,15 @@ def trees(folder: str) -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted((ROOT / folder).rglob("*.py"))}
 
 
+@functools.cache
+def nodes(tree: ast.Module) -> list[ast.AST]:
+    """What of a tree the tests look at, walked through once."""
+    return [node for node in ast.walk(tree) if isinstance(node, LOOKED_AT)]
+
+
+LOOKED_AT = (ast.keyword, ast.Dict, ast.ImportFrom, ast.Constant, ast.arg, ast.Assign, ast.Attribute, ast.Call)
+
+
 # --- Documented ------------------------------------------------------------------------------------------------------
 
 
@@ -66,15 +75,15 @@ def reads(tree: ast.Module) -> Iterator[tuple[str, str]]:
     The setting is BY_NAME where one of a section is read whose name is in a variable.
     """
     names = defaultdict[str, set[str]](set)
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.arg) and node.annotation is not None:
             kind = ast.unparse(node.annotation).rpartition(".")[2]
             names[node.arg] |= {name for name, section in SECTIONS.items() if section.__name__ == kind}
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Assign):
             for name, value in [pair for target in node.targets for pair in pairs(target, node.value)]:
                 names[name] |= sections_of(value, names)
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Attribute):
             yield from ((section, node.attr) for section in sections_of(node.value, names))
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr":
@@ -99,7 +108,7 @@ def sections_of(value: ast.expr, names: dict[str, set[str]]) -> set[str]:
 
 def test_every_setting_of_a_platform_is_read_by_the_program() -> None:
     read = {
-        node.attr for tree in trees("socialpub").values() for node in ast.walk(tree) if isinstance(node, ast.Attribute)
+        node.attr for tree in trees("socialpub").values() for node in nodes(tree) if isinstance(node, ast.Attribute)
     }
     assert OF_SITES - read == set()
 
@@ -137,7 +146,7 @@ def test_every_setting_of_a_platform_is_given_by_a_test() -> None:
 
 
 def imported(tree: ast.Module) -> set[str]:
-    return {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    return {node.module for node in nodes(tree) if isinstance(node, ast.ImportFrom) and node.module}
 
 
 @functools.cache
@@ -153,8 +162,8 @@ def words(tree: ast.Module) -> set[str]:
 @functools.cache
 def keys(tree: ast.Module) -> set[str]:
     """What is given in a file: as an argument or a key, in the text of a settings file, or in the environment."""
-    found = {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg}
-    for node in ast.walk(tree):
+    found = {node.arg for node in nodes(tree) if isinstance(node, ast.keyword) and node.arg}
+    for node in nodes(tree):
         if isinstance(node, ast.Dict):
             found |= {key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
     for text in texts(tree):
@@ -165,4 +174,4 @@ def keys(tree: ast.Module) -> set[str]:
 
 @functools.cache
 def texts(tree: ast.Module) -> list[str]:
-    return [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [node.value for node in nodes(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]

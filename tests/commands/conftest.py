@@ -9,7 +9,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 
 from socialpub.commands import cli
 from socialpub.simulator.server import SimulatorThread
+from tests.commands import forks
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Ended:
 
 
 Run = Callable[..., Ended]
+Popen = subprocess.Popen[str] | forks.Forked
+Begin = Callable[..., Popen]
 NEW = "made a new database at "
 TRAIL = " INFO socialpub.commands "
 
@@ -82,7 +86,7 @@ def ask(run: Run) -> Callable[..., Any]:
 class Process:
     """A command that runs; `line` reads what it says next on standard output or standard error."""
 
-    popen: subprocess.Popen[str]
+    popen: Popen
 
     def line(self, stream: str = "stdout") -> str:
         return str(getattr(self.popen, stream).readline())
@@ -108,22 +112,12 @@ class Process:
 
 
 @contextlib.contextmanager
-def starting(folder: Path) -> Iterator[Callable[..., Process]]:
+def starting(folder: Path, begin: Begin = forks.fork) -> Iterator[Callable[..., Process]]:
     """Commands that are started in a directory as processes of their own; killed at the end."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[Popen] = []
 
     def start_one(*arguments: str) -> Process:
-        started.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "socialpub", *arguments],
-                cwd=folder,
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
+        started.append(begin(arguments, folder, environment()))
         return Process(started[-1])
 
     yield start_one
@@ -139,18 +133,27 @@ def start(folder: Path) -> Iterator[Callable[..., Process]]:
         yield start_one
 
 
+@pytest.fixture
+def start_python(folder: Path) -> Iterator[Callable[..., Process]]:
+    """The same as its user does it: in a new interpreter, which imports the program."""
+    with starting(folder, forks.python) as start_one:
+        yield start_one
+
+
 def environment() -> dict[str, str]:
     """This environment, with the checkout importable from any directory."""
     root = str(Path(__file__).parents[2])
     return os.environ | {"PYTHONPATH": root, "PYTHONUNBUFFERED": "1"}
 
 
-def execute(*arguments: str, cwd: Path, command: Sequence[str] = (sys.executable, "-m", "socialpub")) -> Ended:
+def execute(*arguments: str, cwd: Path, begin: Begin = forks.fork) -> Ended:
     """Run a command as a process to its end."""
-    ended = subprocess.run(
-        [*command, *arguments], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=60, check=False
-    )
-    return Ended(ended.returncode, ended.stdout, ended.stderr)
+    process = begin(arguments, cwd, environment())
+    hanging = threading.Timer(60, process.kill)
+    hanging.start()
+    out, err = process.communicate()
+    hanging.cancel()
+    return Ended(process.wait(), out, err)
 
 
 @pytest.fixture

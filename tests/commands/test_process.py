@@ -44,8 +44,8 @@ def client(url: str, key: str) -> httpx.Client:
 # --- serve -------------------------------------------------------------------------------------------------------
 
 
-def test_a_server_starts_from_nothing_answers_and_ends_with_a_signal(start: Start, folder: Path) -> None:
-    server = start("serve", "--port", "0")
+def test_a_server_starts_from_nothing_answers_and_ends_with_a_signal(start_python: Start, folder: Path) -> None:
+    server = start_python("serve", "--port", "0")
     url = address(server)
     assert httpx.get(f"{url}/healthz", trust_env=False).status_code == 200
     assert httpx.get(f"{url}/v1/posts", trust_env=False).json()["error"]["code"] == "unauthenticated"
@@ -53,9 +53,9 @@ def test_a_server_starts_from_nothing_answers_and_ends_with_a_signal(start: Star
     assert {path.name for path in folder.iterdir()} >= {"socialpub.db", "master.key"}
 
 
-def test_a_server_reads_nothing_of_the_simulator(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_reads_nothing_of_the_simulator(start_python: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")  # Python says on standard error which module it reads
-    server = start("serve", "--port", "0")
+    server = start_python("serve", "--port", "0")
     said = [server.line("stderr")]
     while not said[-1].startswith("socialpub serves "):
         said.append(server.line("stderr"))

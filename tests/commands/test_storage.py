@@ -6,6 +6,7 @@ Root may use everything: these processes are root's without that right, and as a
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -17,7 +18,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.commands.conftest import Ended, Process, environment
+from tests.commands import forks
+from tests.commands.conftest import Ended, Process, environment, execute, starting
 from tests.commands.test_admin import TOKENS
 from tests.commands.test_process import address
 from tests.kit import error_of, iso
@@ -31,15 +33,11 @@ FAR_MS = 10**13  # year 2286
 Hurt = Callable[[Path], object]
 
 
-def command(*words: str) -> list[str]:
-    return [*ALONE, sys.executable, "-m", "socialpub", *words]
+alone = functools.partial(forks.fork, before=ALONE)
 
 
 def ended(folder: Path, *words: str) -> Ended:
-    done = subprocess.run(
-        command(*words), cwd=folder, env=environment(), capture_output=True, text=True, timeout=60, check=False
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
+    return execute(*words, cwd=folder, begin=alone)
 
 
 @pytest.fixture(scope="module")
@@ -165,22 +163,7 @@ def contents(data: Path) -> dict[str, bytes]:
 def start() -> Iterator[Callable[[Path], Process]]:
     """Serve a data folder in a process of its own, which ends with the test."""
     with contextlib.ExitStack() as stack:
-
-        def start_one(data: Path) -> Process:
-            began = subprocess.Popen(
-                command("serve", "--port", "0"),
-                cwd=data,
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            stack.callback(began.communicate)
-            stack.callback(began.kill)
-            return Process(began)
-
-        yield start_one
+        yield lambda data: stack.enter_context(starting(data, alone))("serve", "--port", "0")
 
 
 @contextlib.contextmanager
@@ -305,7 +288,8 @@ def test_a_full_disk_is_told_to_everybody_and_nothing_that_was_accepted_is_lost(
     key = a_key(disk)
     where = ("--profile", profile_of(disk), "--platform", "bluesky", "--platform-account-id", "did:plc:alice")
     secret = json.dumps(TOKENS)
-    subprocess.run(command("account", "add", *where), cwd=disk, env=environment(), input=secret, text=True, check=True)
+    command = [*ALONE, sys.executable, "-m", "socialpub", "account", "add", *where]
+    subprocess.run(command, cwd=disk, env=environment(), input=secret, text=True, check=True)
     server = start(disk)
     with client(server, key) as api:
         accepted = [api.post("/v1/posts", json=a_post(f"before {number}")) for number in range(3)]

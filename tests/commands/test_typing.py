@@ -14,6 +14,7 @@ from typing import BinaryIO
 import pytest
 
 from socialpub import __version__
+from tests.commands import forks
 from tests.commands.conftest import Ended, Run, environment, execute
 
 SECRET = "correct horse battery staple"
@@ -107,7 +108,8 @@ def test_a_shell_completes_commands_options_and_words(folder: Path) -> None:
 
 def imported(folder: Path, *arguments: str) -> tuple[Ended, set[str]]:
     """What a command says, and which modules it read for that."""
-    ended = execute(*arguments, cwd=folder, command=(sys.executable, "-X", "importtime", "-m", "socialpub"))
+    timed = environment() | {"PYTHONPROFILEIMPORTTIME": "1"}
+    ended = execute(*arguments, cwd=folder, begin=lambda words, cwd, _: forks.python(words, cwd, timed))
     names = {line.rpartition("|")[2].strip() for line in ended.err.splitlines() if line.startswith("import time:")}
     return ended, names
 

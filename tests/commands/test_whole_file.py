@@ -181,7 +181,9 @@ def test_after_a_kill_the_file_is_looked_at_while_publishing_goes_on(start: Star
     assert server.stop() == 0
 
 
-@pytest.mark.parametrize("happened", ["the machine went down", "it was changed since"])
+@pytest.mark.parametrize(
+    "happened", ["the machine went down", pytest.param("it was changed since", marks=pytest.mark.slow)]
+)
 def test_what_is_due_waits_for_the_look_where_the_file_may_be_damaged(
     happened: str, start: Start, ask: Ask, large: Path, simulator: SimulatorThread
 ) -> None:
@@ -246,6 +248,7 @@ def test_damage_is_told_and_nothing_is_published(
     assert simulator.lab.ledger.posts() == []
 
 
+@pytest.mark.slow
 def test_a_stop_ends_the_look_and_the_next_start_owes_it(start: Start, large: Path) -> None:
     grow(large, CHECKED_AT_START * 6)
     server = start(*SERVE)

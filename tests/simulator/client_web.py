@@ -68,7 +68,7 @@ def serving() -> Iterator[Web]:
             return None
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         web.url = f"http://127.0.0.1:{server.server_address[1]}"
         yield web

@@ -183,7 +183,7 @@ class _Drip(BaseHTTPRequestHandler):
 def hanging(attack: Attack) -> None:
     """12 validates whose media drip, and 300 immediate posts of 150 accounts to a platform that hangs."""
     dripping = ThreadingHTTPServer(("127.0.0.1", 0), _Drip)
-    threading.Thread(target=dripping.serve_forever, daemon=True).start()
+    threading.Thread(target=dripping.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     urls = (f"http://127.0.0.1:{dripping.server_port}/{number}.png" for number in range(10**9))
 
     def validate() -> None:

@@ -50,7 +50,8 @@ def refused(world: World, person: Person | None = None, error: str = "status:400
     """The id of a post that its platform refuses, or (`status:503`) cannot take."""
     who, faults = person or world.alice, world.server.lab.lab.faults
     faults.add([{"fault": error, "operation": PUT}])
-    result = who.api.publish({"targets": [{"accountId": who.bluesky}], "text": "hello"}).json()["results"][0]
+    with world.server.hurried():  # to the end of its tries
+        result = who.api.publish({"targets": [{"accountId": who.bluesky}], "text": "hello"}).json()["results"][0]
     faults.clear()
     assert result["status"] in ("rejected", "failed"), result
     return str(result["postId"])

@@ -81,7 +81,7 @@ class _Pages(http.server.BaseHTTPRequestHandler):
 @contextmanager
 def pages() -> Iterator[str]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Pages) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
 

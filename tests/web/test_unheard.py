@@ -216,14 +216,17 @@ def test_a_client_that_goes_while_its_answer_is_handed_over_is_owed_it_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its end is seen only by the send."""
+    handed = threading.Event()
 
     async def gone(*_: Any, **__: Any) -> None:
+        handed.set()
         raise ServerError("Response stream was ended, no more response data is allowed to be sent.")
 
     with monkeypatch.context() as patch:
         patch.setattr(HTTPResponse, "send", gone)
-        with pytest.raises(httpx.HTTPError):
-            send(world, world.alice, world.body())
+        with raw.connect(world.server) as line:
+            line.sendall(bytes_of(world, world.alice, world.body()))
+            assert handed.wait(10)
         assert wait_for(lambda: bool(world.server.service.unheard), 10)
     assert is_joined(send(world, world.alice, world.body()))
     assert posts(world) == 1

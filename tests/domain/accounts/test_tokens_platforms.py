@@ -68,6 +68,8 @@ WAYS = {
     "twitter": Way(2 * HOUR, 2 * HOUR - 900, LIVES, replayed=TOLD, need=2 * HOUR + 1, for_posts=True),
 }
 RENEWABLE = [name for name, way in WAYS.items() if way.due is not None]
+# Those whose renewals go as they do with another: with that one in the quick tests, all in the slow ones.
+ALIKE = ("threads", "pinterest", "twitter")  # as Instagram, as TikTok, as TikTok
 AT_THE_LAB = [name for name in RENEWABLE if "oauth" not in name]
 
 
@@ -100,6 +102,12 @@ def holder(way: str, make_server: Make, lab: SimulatorThread, monkeypatch: pytes
 
 def each(names: list[str] | None = None) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("way", names or list(WAYS), indirect=True)
+
+
+def one_of_each(names: list[str]) -> pytest.MarkDecorator:
+    """For what many do or is done many times."""
+    ways = [pytest.param(name, marks=pytest.mark.slow) if name in ALIKE else name for name in names]
+    return pytest.mark.parametrize("way", ways, indirect=True)
 
 
 @contextlib.contextmanager
@@ -196,7 +204,7 @@ def told_for_good(holder: Holder) -> None:
 # --- Not answered ----------------------------------------------------------------------------------------------------
 
 
-@each(AT_THE_LAB)
+@one_of_each(AT_THE_LAB)
 @pytest.mark.parametrize("fault", ["reset_before", "status:503", "status:429", "html", "redirect_self"])
 def test_bad_weather_ends_no_account(holder: Holder, way: str, fault: str) -> None:
     holder.until(WAYS[way].due or 0)
@@ -257,7 +265,7 @@ def ended(holder: Holder, row: Way) -> None:
 # --- Killed ----------------------------------------------------------------------------------------------------------
 
 
-@each(RENEWABLE)
+@one_of_each(RENEWABLE)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_process_that_dies_while_it_renews_breaks_no_account_in_silence(holder: Holder, way: str, point: str) -> None:
     row = WAYS[way]
@@ -314,7 +322,7 @@ def no_space(*_: Any) -> None:
 # --- Many at once ----------------------------------------------------------------------------------------------------
 
 
-@each(RENEWABLE)
+@one_of_each(RENEWABLE)
 def test_fifty_renewals_at_once_ask_once(holder: Holder, way: str) -> None:
     holder.until(WAYS[way].due or 0)
     stale = holder.held()
@@ -324,7 +332,7 @@ def test_fifty_renewals_at_once_ask_once(holder: Holder, way: str) -> None:
     assert holder.renewals() == 1
 
 
-@each([name for name, way in WAYS.items() if way.need])
+@one_of_each([name for name, way in WAYS.items() if way.need])
 def test_fifty_posts_that_need_new_tokens_at_once_make_one_call(holder: Holder, way: str) -> None:
     holder.until(WAYS[way].need or 0)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

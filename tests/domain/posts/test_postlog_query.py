@@ -69,7 +69,14 @@ def _random_row(dice: random.Random, number: int) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module", params=[0, 300, ROWS], ids=["none filed", "half filed", "all filed"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(0, id="none filed", marks=pytest.mark.slow),
+        pytest.param(300, id="half filed"),
+        pytest.param(ROWS, id="all filed", marks=pytest.mark.slow),
+    ],
+)
 def filed(request: pytest.FixtureRequest) -> Iterator[int]:
     """How many posts are in the search's indexes, in chunks small enough that there are many."""
     with pytest.MonkeyPatch.context() as patched:

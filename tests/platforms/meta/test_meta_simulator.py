@@ -57,7 +57,7 @@ def files(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     (tmp_path / "v.mp4").write_bytes(mp4(filler=2_500_000))
     handler = functools.partial(_Quiet, directory=str(tmp_path))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}", tmp_path
     server.shutdown()
