@@ -220,8 +220,20 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
     monkeypatch.setattr(peewee.Context, "query", building)
     for name, way in handed.items():
         monkeypatch.setattr(Database, name, _handing(counting, way, getattr(Database, name)))
+    monkeypatch.setattr(Database, "write_together", _together(counting, Database.write_together))
     return counting
 
 
 def _handing(counting: Counting, way: str, real: Callable[..., Any]) -> Callable[..., Any]:
     return lambda database, run: real(database, counting.handed(way, run))
+
+
+def _together(counting: Counting, real: Callable[..., Any]) -> Callable[..., Any]:
+    """Writes of a kind are done together where they have the same function: so there is one for each who asks."""
+    kinds: dict[tuple[Any, bool], Callable[..., Any]] = {}
+
+    def write_together(database: Database, kind: Callable[..., Any], what: Any) -> Any:
+        counted = counting.handed("writes", kind)
+        return real(database, kinds.setdefault((kind, asker.get() is not None), counted), what)
+
+    return write_together

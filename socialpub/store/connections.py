@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import functools
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -68,10 +70,59 @@ def peewee_database(path: Path) -> peewee.SqliteDatabase:
     )
 
 
+class _Mail:
+    """What has come for those who wait on one loop: it is called once for all that comes before it looks.
+
+    A transaction answers many who wait, and each call of a loop from another thread costs as much as the answer.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._come = deque[tuple[asyncio.Future[Any], concurrent.futures.Future[Any]]]()
+        self._called = False
+
+    def put(self, waiter: asyncio.Future[Any], future: concurrent.futures.Future[Any]) -> None:
+        """In any thread: `future` is done, and whoever waits on the loop is to know."""
+        self._come.append((waiter, future))
+        if not self._called and not self.loop.is_closed():
+            self._called = True
+            self.loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        self._called = False  # before it looks: what comes from now on calls again
+        while self._come:
+            waiter, future = self._come.popleft()
+            if not waiter.done():
+                _settle(waiter, future)
+
+
+def _settle(waiter: asyncio.Future[Any], future: concurrent.futures.Future[Any]) -> None:
+    if future.cancelled():
+        waiter.cancel()
+    elif (error := future.exception()) is not None:
+        waiter.set_exception(error)
+    else:
+        waiter.set_result(future.result())
+
+
+class _Mails(threading.local):
+    """The mail of the loop that runs in this thread."""
+
+    mail: _Mail | None = None
+
+    def of(self, loop: asyncio.AbstractEventLoop) -> _Mail:
+        if self.mail is None or self.mail.loop is not loop:
+            self.mail = _Mail(loop)
+        return self.mail
+
+
+_mails = _Mails()
+
+
 class Promise(Generic[T]):
     """The result of a read or write to come: `await` it on the loop, or `.result()` in a thread.
 
-    Awaiting is shielded: a client that goes away does not undo what was asked for.
+    A client that goes away stops waiting, and does not undo what was asked for.
     """
 
     def __init__(self, future: concurrent.futures.Future[T]) -> None:
@@ -85,7 +136,10 @@ class Promise(Generic[T]):
         self._future.add_done_callback(lambda future: run() if future.cancelled() or future.exception() else None)
 
     def __await__(self) -> Generator[Any, None, T]:
-        return asyncio.shield(asyncio.wrap_future(self._future)).__await__()
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[T] = loop.create_future()
+        self._future.add_done_callback(functools.partial(_mails.of(loop).put, waiter))
+        return waiter.__await__()
 
 
 def failed(error: Exception) -> Promise[Any]:

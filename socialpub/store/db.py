@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import NOBODY, Waiting, working_for
@@ -27,6 +27,7 @@ from socialpub.store.migrate import migrate as migrate
 from socialpub.store.readers import Readers
 from socialpub.store.readers import asker as asker
 from socialpub.store.writer import FencedError as FencedError
+from socialpub.store.writer import Together as Together
 from socialpub.store.writer import Tx as Tx
 from socialpub.store.writer import Writer
 
@@ -100,6 +101,14 @@ class Database:
         they were asked for; those of others in turn with them.
         """
         return self._writer.write(run, (asker.get() or working_for.get()).owner)
+
+    def write_together(self, kind: Together, what: Any) -> Promise[Any]:
+        """The same for one of a kind: `kind` is called with all that come together, and answers for each.
+
+        Where it fails with several, nothing of it stands, and it is called for each by itself. Whose transaction it is
+        must make no difference to what it is asked to write.
+        """
+        return self._writer.write_together(kind, what, (asker.get() or working_for.get()).owner)
 
     def read(self, run: Callable[[], T]) -> Promise[T]:
         """Run a function on one consistent snapshot; ApiError `storage.unavailable` when nothing can be read.

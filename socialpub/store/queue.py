@@ -8,7 +8,6 @@ sooner, and claims all that is due and has a place in one transaction.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 from collections import defaultdict, deque
@@ -234,15 +233,16 @@ class Jobs(Huey):  # type: ignore[misc]
         ).execute()
         tx.after_commit(lambda: self._ring_for(at_ms))
 
-    def put_new(self, tx: Tx, kind: str, works: Sequence[Work], at_ms: int) -> None:
-        """Add jobs whose keys are new."""
-        _put_new(works, (kind, at_ms, 0, None))
-        tx.after_commit(lambda: self._ring_for(at_ms))
+    def put_new(self, tx: Tx, kind: str, works: Sequence[tuple[Work, int]]) -> None:
+        """Add jobs whose keys are new, each with its time."""
+        sql.insert(accepting.JOBS, [(*work, at_ms) for work, at_ms in works], (kind, 0, None))
+        first = min(at_ms for _, at_ms in works)
+        tx.after_commit(lambda: self._ring_for(first))
 
     def put_held(self, tx: Tx, kind: str, works: Sequence[Work]) -> list[Claim]:
         """Add jobs whose keys are new, and that this process is already working on."""
         until = self.clock.now_ms() + LEASE_MS
-        _put_new(works, (kind, until, 1, self.epoch))
+        sql.insert(accepting.JOBS, [(*work, until) for work in works], (kind, 1, self.epoch))
         claims = [Claim(work.key, 1, work.lane, Share(work.host, work.owner)) for work in works]
         tx.after_commit(lambda: self.hold_all(claims))
         return claims
@@ -447,10 +447,6 @@ class Jobs(Huey):  # type: ignore[misc]
     def stop_waiting(self) -> None:
         self.storage.stopping = True
         self.bell.ring()
-
-
-def _put_new(works: Sequence[Work], shared: tuple[str, int, int, int | None]) -> None:
-    sql.execute(accepting.jobs(len(works)), (*shared, *itertools.chain.from_iterable(works)))
 
 
 _COLUMNS = (Job.kind, Job.key, Job.claims, Job.lane, Job.host, Job.owner)

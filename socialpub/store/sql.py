@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 import orjson
 
 from socialpub.store.connections import limits, proxy
+from socialpub.store.statements.rows import Row, Rows
 
 Params = Sequence[Any]
 R = TypeVar("R")
@@ -57,6 +58,14 @@ def row(shape: type[R], values: Params) -> R:
 def change(text: str, params: Params = ()) -> int:
     """How many rows a writing statement has changed."""
     return execute(text, params).rowcount
+
+
+def insert(rows: Rows, values: Sequence[Row], shared: Row = ()) -> int | None:
+    """Write rows in this order; the rowid of the last."""
+    last = None
+    for text, params in rows.calls(values, shared):
+        last = execute(text, params).lastrowid
+    return last
 
 
 def json_of(rows: Any) -> str:

@@ -55,9 +55,16 @@ class Tx:
                 log.exception("a callback after a commit failed")
 
 
+Together = Callable[[Tx, Sequence[Any]], Sequence[Any]]
+"""A write of several of a kind at once: of each what comes of it, or an exception, and then nothing of any."""
+
+
 class _Write(Generic[T]):
-    def __init__(self, run: Callable[[Tx], T], owner: str) -> None:
+    """A write that was asked for; `kind` and `what`: it may be done together with others of its kind."""
+
+    def __init__(self, run: Callable[[Tx], T], owner: str, kind: Together | None = None, what: Any = None) -> None:
         self.run, self.owner, self.tx = run, owner, Tx()
+        self.kind, self.what = kind, what
         self.future: concurrent.futures.Future[T] = concurrent.futures.Future()
         self.value: T | None = None
 
@@ -103,7 +110,13 @@ class Writer:
 
     def write(self, run: Callable[[Tx], T], owner: str) -> Promise[T]:
         """Run a function in the next transaction that has room for its owner's: in the order in which they came."""
-        item = _Write(run, owner)
+        return self._ask(_Write(run, owner))
+
+    def write_together(self, kind: Together, what: Any, owner: str) -> Promise[Any]:
+        """The same for one of a kind, with others of it in one go where they come together; where that fails, alone."""
+        return self._ask(_Write(lambda tx: kind(tx, (what,))[0], owner, kind, what))
+
+    def _ask(self, item: _Write[T]) -> Promise[T]:
         with self._closing:  # nothing may be put behind the last of the inbox: nobody would answer it
             if self._closed:
                 return failed(unavailable())
@@ -199,8 +212,7 @@ class Writer:
         try:
             if self.guard:
                 self.guard()
-            run = self._run_alone if len(group) == 1 else self._run_one
-            done = [item for item in group if run(connection, item)]
+            done = self._run_all(connection, group)
             if not connection.in_transaction:
                 return done  # nobody was in it but the one that was undone
             self.pause = next(self._pauses)
@@ -216,6 +228,36 @@ class Writer:
         meters.TOGETHER.observe(len(done))
         self.failing = self.failing if connection.total_changes == before else ""
         return done
+
+    def _run_all(self, connection: sqlite3.Connection, group: list[_Write[Any]]) -> list[_Write[Any]]:
+        """Those that were done, in the order of the group."""
+        if len(group) == 1:
+            return [item for item in group if self._run_alone(connection, item)]
+        done: list[_Write[Any]] = []
+        for kind, items in itertools.groupby(group, key=lambda item: item.kind):
+            some = list(items)
+            if kind is None or len(some) == 1 or not self._run_together(connection, kind, some):
+                some = [item for item in some if self._run_one(connection, item)]
+            done += some
+        return done
+
+    def _run_together(self, connection: sqlite3.Connection, kind: Together, items: list[_Write[Any]]) -> bool:
+        """Several of a kind in one go; where it fails, nothing is done, and each is to be done by itself."""
+        connection.execute("SAVEPOINT one")
+        tx = Tx()
+        try:
+            values = kind(tx, [item.what for item in items])
+        except Exception as error:  # noqa: BLE001 - whose it is shows when each is done by itself
+            if not connection.in_transaction:
+                raise peewee.OperationalError(str(error)) from error
+            connection.execute("ROLLBACK TO one")
+            connection.execute("RELEASE one")
+            return False
+        connection.execute("RELEASE one")
+        for item, value in zip(items, values, strict=True):
+            item.value = value
+        items[0].tx = tx
+        return True
 
     def _run_alone(self, connection: sqlite3.Connection, item: _Write[Any]) -> bool:
         return self._run(connection, item, ("ROLLBACK",))

@@ -232,15 +232,15 @@ def test_a_bug_that_wrote_nothing_leaves_the_key_free(world: World) -> None:
 
 
 def test_a_key_revoked_in_flight_writes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    service, write = world.server.service, world.server.service.write
+    service, write_together = world.server.service, world.server.service.write_together
 
-    def revoked_first(run: Any) -> Any:
-        write(lambda tx: ApiKey.update(revoked_at=1).where(ApiKey.id == world.alice.key_id).execute()).result()
-        return write(run)
+    def revoked_first(*what: Any) -> Any:
+        service.write(lambda tx: ApiKey.update(revoked_at=1).where(ApiKey.id == world.alice.key_id).execute()).result()
+        return write_together(*what)
 
     body = world.body()
     world.alice.api.get("/v1/posts")  # so that the key's last use is written down
-    monkeypatch.setattr(service, "write", revoked_first)
+    monkeypatch.setattr(service, "write_together", revoked_first)
     answer = send(world.alice.api, "POST", "/v1/posts", body)
     assert (answer.status_code, error_of(answer)["code"]) == (401, "unauthenticated")
     assert world.server.rows(Post) == world.server.rows(Idempotency) == []

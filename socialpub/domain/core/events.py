@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from socialpub.base.compact import dumps
@@ -39,32 +38,38 @@ EVENTS: dict[str, str] = {
 
 
 class Told(NamedTuple):
-    """An event of many that are written at once."""
+    """An event of a post, of many that are written at once. `kept`: what its row keeps of `data`."""
 
     type: str
-    post: str
+    organization: str
     profile: str
-    data: Mapping[str, object]
+    post: str
+    kept: str
+    request_id: str
+    data: Callable[[], Mapping[str, object]]
 
 
-def emit_all(
-    service: Service,
-    tx: Tx,
-    organization: str,
-    told: Sequence[Told],
-    request_id: str,
-    now: int,
-    receivers: Sequence[Receiver],
-) -> None:
-    """Write events in this order in the caller's transaction, for these receivers; KeyError as `emit`."""
+def emit_all(service: Service, tx: Tx, told: Sequence[tuple[Sequence[Receiver], Sequence[Told]]], now: int) -> None:
+    """Write events in this order in the caller's transaction: for each organization its own, and whom they go to;
+    KeyError as `emit`.
+    """
     new = service.runtime.ids.prefixed
-    rows = [(new("evt_"), None, one.type, one.post, kept_of(one.data, now)) for one in told if EVENTS[one.type]]
-    values = (organization, request_id, now, *itertools.chain.from_iterable(rows))
-    last = sql.execute(accepting.events(len(rows)), values).lastrowid
+    rows = [
+        (new("evt_"), one.organization, None, one.type, one.post, one.kept, one.request_id)
+        for _, theirs in told
+        for one in theirs
+        if EVENTS[one.type]
+    ]
+    last = sql.insert(accepting.EVENTS, rows, (now,))
     assert last is not None, "rows were written"
-    first = last - len(rows) + 1  # one statement numbers its rows one after the other
-    emitted = [Emitted(number, one.type, one.profile, one.post, one.data) for number, one in enumerate(told, first)]
-    address(service, tx, organization, emitted, receivers)
+    number = last - len(rows) + 1  # only one thread writes, so they are numbered one after the other
+    for receivers, theirs in told:
+        if receivers:
+            emitted = [
+                Emitted(place, one.type, one.profile, one.post, one.data()) for place, one in enumerate(theirs, number)
+            ]
+            address(service, tx, theirs[0].organization, emitted, receivers)
+        number += len(theirs)
 
 
 def emit(

@@ -80,17 +80,19 @@ class Lately:
             posts = self._known.get(account)
             return posts is None or posts.until is None or hash(text) in posts.texts
 
-    def said(self, account: str, text: str) -> None:
-        """A post with this text is being written; before it is committed, so that whoever is next knows."""
+    def said(self, texts: Iterable[tuple[str, str]]) -> None:
+        """Posts are being written, each to an account with a text; before the commit, so that whoever is next knows."""
         with self._lock:
-            if posts := self._known.get(account):
-                posts.texts.add(hash(text))
+            for account, text in texts:
+                if posts := self._known.get(account):
+                    posts.texts.add(hash(text))
 
-    def came(self, account: str, platform: str, at_ms: int) -> None:
-        """A post was accepted, or counts again, that goes out at `at_ms`."""
+    def came(self, accepted: Iterable[tuple[str, str, int]]) -> None:
+        """Posts were accepted, each to an account of a platform, and when it goes out."""
         with self._lock:
-            for posts in self._of(account, platform):
-                insort(posts.times, at_ms)
+            for account, platform, at_ms in accepted:
+                for posts in self._of(account, platform):
+                    insort(posts.times, at_ms)
 
     def went(self, account: str, platform: str, at_ms: int) -> None:
         """It does not go out any more."""

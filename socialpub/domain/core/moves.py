@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -165,10 +165,25 @@ class AcceptedPost(TypedDict):
     updated_at: int
 
 
-def accepted(row: AcceptedPost) -> list[events.Told]:
-    """The events of a post that its request has just made."""
-    types = ("post.validated",) if row["scheduled_at"] is None else ("post.queued", "post.validated")
-    return [events.Told(type_, row["id"], row["profile"], _ACCEPTED[type_](row, {})) for type_ in types]
+class NewPost(AcceptedPost):
+    """The same of one that is just being accepted, and the request that makes it."""
+
+    request_id: str
+
+
+def accepted(rows: Sequence[NewPost]) -> list[events.Told]:
+    """The events of posts that their requests have just made."""
+    told, kept = [], dict[tuple[str, int | None], str]()
+    for row in rows:
+        for type_ in ("post.validated",) if row["scheduled_at"] is None else ("post.queued", "post.validated"):
+            alike = type_, row["scheduled_at"]  # what is kept of them depends on nothing else
+            if alike not in kept:
+                kept[alike] = events.kept_of(_ACCEPTED[type_](row, {}), row["updated_at"])
+            data = functools.partial(_ACCEPTED[type_], row, {})
+            told.append(
+                events.Told(type_, row["organization"], row["profile"], row["id"], kept[alike], row["request_id"], data)
+            )
+    return told
 
 
 def _tell(service: Service, tx: Tx, type_: str, row: AcceptedPost, data: PostEvent, request_id: str | None) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -28,6 +28,7 @@ from socialpub.store.queue import Jobs
 from socialpub.store.unchanged import Unchanged
 
 T = TypeVar("T")
+W = TypeVar("W")
 KeyRow = tuple[str, str, str | None, int | None]
 """A key's id, organization, profile, and when it was used last."""
 FILES = 100  # descriptors for the database, media and logs
@@ -206,6 +207,10 @@ class Service:
 
     def write(self, run: Callable[[Tx], T]) -> Promise[T]:
         return self.db.write(run)
+
+    def write_together(self, kind: Callable[[Tx, Sequence[W]], Sequence[T]], what: W) -> Promise[T]:
+        """What `kind` answers for `what`, with others of its kind in one go where they come together."""
+        return self.db.write_together(kind, what)
 
     def read(self, run: Callable[[], T]) -> Promise[T]:
         return self.db.read(run)

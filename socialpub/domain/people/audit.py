@@ -5,6 +5,7 @@ Ids and addresses only: never what was sent, never a secret.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from socialpub.domain.core.service import Service
@@ -30,8 +31,17 @@ class Act:
 
 def record(service: Service, tx: Tx, act: Act, subject: str | None) -> None:
     """Write the row of an act; `subject`: the id of what it was done to, or what it made."""
-    who = (act.organization, act.key, act.user, act.verb, subject, act.address, act.request_id)
-    sql.execute(accepting.AUDIT, (service.runtime.ids.uuid(), service.now_ms, *who))
+    record_all(service, tx, ((act, subject),))
+
+
+def record_all(service: Service, tx: Tx, acts: Sequence[tuple[Act, str | None]]) -> None:
+    """The same for some at once, each with its subject."""
+    new, now = service.runtime.ids.uuid, service.now_ms
+    rows = [
+        (new(), now, act.organization, act.key, act.user, act.verb, subject, act.address, act.request_id)
+        for act, subject in acts
+    ]
+    sql.insert(accepting.AUDIT, rows)
 
 
 def purge(service: Service, tx: Tx) -> int:

@@ -21,6 +21,7 @@ from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.rows import IdempotencyRow
 from socialpub.store.statements import accepting, sweeps
+from socialpub.store.statements.rows import Row
 
 # --- Idempotency -------------------------------------------------------------------------------------------------
 
@@ -153,15 +154,20 @@ def remember(
 
     `secret`: it is sealed, for bodies that show a secret once.
     """
-    if key is None:
-        return
-    now, body = service.now_ms, answer and _sealed(service, key.id, answer, secret=secret)
+    if key is not None:
+        sql.insert(accepting.REMEMBER, [row_of(service, tx, key, answer, batch=batch, secret=secret)])
+
+
+def row_of(
+    service: Service, tx: Tx, key: Key, answer: Answer | None, *, batch: str | None = None, secret: bool = False
+) -> Row:
+    """The row with which a key is taken, for `accepting.REMEMBER` in this transaction."""
+    now, body = service.now_ms, _sealed(service, key.id, answer, secret=secret) if answer else None
     ends = now + int(service.runtime.settings.retention.idempotency * 1000)
-    status = answer.status if answer else None
-    row = (key.id, key.organization, key.fingerprint, status, body, int(secret), batch, now, ends)
-    sql.execute(accepting.REMEMBER, row)
     if answer:
         tx.after_commit(lambda: service.hub.ring(f"key:{key.id}"))
+    status = answer.status if answer else None
+    return key.id, key.organization, key.fingerprint, status, body, int(secret), batch, now, ends
 
 
 def keep(service: Service, tx: Tx, key_id: str, answer: Answer) -> None:

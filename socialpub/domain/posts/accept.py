@@ -1,14 +1,15 @@
 """Accepting a batch. `prepare` reads top to bottom: the batch's rules, targets, preflight, quota; `commit` is the one
 transaction that holds the rows, their events, their jobs and the idempotency record.
 
-Whatever can be made before the transaction is: everybody else's waits for it.
+Whatever can be made before the transaction is: everybody else's waits for it. What is accepted at the same time is
+written together, each statement for all of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from socialpub import platforms
@@ -33,8 +34,8 @@ from socialpub.store.db import Tx
 from socialpub.store.queue import Claim, Work
 from socialpub.store.rows import MediaRow
 from socialpub.store.statements import accepting
+from socialpub.store.statements.rows import Row, Value
 
-Value = str | int | None
 Inline = tuple[str, str, str | None]  # inline media: its hash, its target's profile, its alt text
 PAUSED_RETRY_SECONDS = 60
 
@@ -60,13 +61,20 @@ class Order:
     targets: Sequence[_Target]
     stored: Mapping[str, Facts]  # inline media, kept, by its hash
     inline: Mapping[Inline, str]  # the ids of the rows that it gets: targets of one profile share them
-    rows: Sequence[Value]  # what is its own of each post, one after the other
+    rows: Sequence[Row]  # of each post what is its own
     jobs: Sequence[Work]
     shown: Sequence[batches.Shown]
 
     @property
     def at_ms(self) -> int | None:
         return self.request.scheduled_at
+
+    @property
+    def name(self) -> str | None:
+        """What the same request would have too: its key, or what is known of its bytes."""
+        if self.who.key:
+            return self.who.key.id
+        return self.ear.prefix if self.ear else None
 
     @property
     def assets(self) -> dict[str, MediaRow]:
@@ -172,34 +180,39 @@ def _order(
     )
     media = {inline: library.new_id(who.service) for inline in named}
     warned = [_json([warning_body(note) for note in target.warnings]) for target in targets]
-    rows = [value for target, notes in zip(targets, warned, strict=True) for value in _row(target, media, notes)]
+    batch = ids.uuid()
+    rows = [_row(target, batch, at_ms, media, notes) for target, notes in zip(targets, warned, strict=True)]
     jobs = [Work(target.post, target.aim.account["id"], *target.share) for target in targets]
     shown = [
         batches.accepted(target.post, target.aim.account["id"], target.aim.platform, at_ms, notes)
         for target, notes in zip(targets, warned, strict=True)
     ]
-    return Order(who, request, ear, ids.uuid(), targets, stored, media, rows, jobs, shown)
+    return Order(who, request, ear, batch, targets, stored, media, rows, jobs, shown)
 
 
 def _inline(ref: Ref, profile: str) -> Inline | None:
     return (ref["bytesBase64"], profile, ref.get("altText")) if "bytesBase64" in ref else None
 
 
-def _row(target: _Target, media: Mapping[Inline, str], warnings: str) -> tuple[Value, ...]:
-    """What is its own of a post's row, in the order of `accepting.posts`."""
+def _row(target: _Target, batch: str, at_ms: int | None, media: Mapping[Inline, str], warnings: str) -> Row:
+    """What is its own of a post's row, in the order of `accepting.POSTS`."""
     aim, account = target.aim, target.aim.account
     return (
         target.post,
+        account["organization"],
         account["profile"],
         account["id"],
         aim.platform,
+        batch,
         aim.index,
+        "validated" if at_ms is None else "queued",
         aim.draft.text,
         search.fold_of(aim.draft.text),
         _json([_saved_ref(ref, account["profile"], media) for ref in aim.refs]),
         _json(aim.draft.options),
         aim.draft.first_comment if platforms.platform(aim.platform).first_comment else None,
         warnings,
+        at_ms,
     )
 
 
@@ -219,120 +232,217 @@ def _saved_ref(ref: Ref, profile: str, media: Mapping[Inline, str]) -> Ref:
 # --- The transaction -------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Entry:
+    """What is to be written of one request. `beginning`: who publishes it, where it is an immediate one."""
+
+    order: Order
+    beginning: Beginning | None
+
+
 async def commit(order: Order, begin: Begin | None = None) -> BatchBody:
     """Write the batch; ApiError, and nothing written, when what `prepare` saw is so no longer, or as `prepare`.
 
     The batch as it was accepted. `begin`: whoever publishes it, where it is an immediate one.
     """
-    service, scope = order.who.service, order.who.scope
-    beginning = begin and Beginning(service, begin)
-    async with library.bound(service, order.stored.values()), service.writing.of(scope.organization):
-        if beginning:
-            beginning.hold(order.jobs)
-        written = act.write(service, scope, lambda tx: _insert(tx, order, beginning))
-        if beginning:
-            written.when_failed(beginning.leave)
-        body = await written
+    service = order.who.service
+    if order.stored:
+        async with library.bound(service, order.stored.values()):
+            body = await _written(order, begin)
+    else:
+        body = await _written(order, begin)
     faults.hit("sched.after_commit" if order.at_ms is not None else "now.after_commit")
     return body
 
 
-def _insert(tx: Tx, order: Order, beginning: Beginning | None) -> BatchBody:
-    who, service, organization = order.who, order.who.service, order.who.scope.organization
-    library.named(service, tx, order.stored.values())
-    again = _look_again(order)
-    crossings = limits.take_quota(service, tx, organization, again.quota, len(order.targets))
-    now = service.now_ms  # of the batch and everything in it
-    body = batches.body_of({"id": order.batch, "created_at": now, "scheduled_at": order.at_ms}, order.shown)
-    _remember(service, tx, order, body)
-    audit.record(service, tx, who.act, order.batch)
-    for (data, profile, alt), media in order.inline.items():
-        library.insert(service, tx, organization, profile, order.stored[data], alt, media, order.at_ms)
-    library.used(service, tx, order.assets.values(), order.at_ms)
-    _insert_posts(service, tx, order, again, now)
-    claims = _put_jobs(service, tx, order)
-    _tell(service, tx, order, again, now)
-    for crossing in crossings:
-        events.emit(service, tx, crossing.type, organization, crossing.data, request_id=who.request_id)
-    if beginning:
-        beginning.take(tx, claims)
-    faults.hit("sched.before_commit" if order.at_ms is not None else "now.before_commit")
-    return body
+async def _written(order: Order, begin: Begin | None) -> BatchBody:
+    service = order.who.service
+    beginning = begin and Beginning(service, begin)
+    entry = _Entry(order, beginning)
+    async with service.writing.of(order.who.scope.organization):
+        if beginning:
+            beginning.hold(order.jobs)
+        if preflight.refuses_duplicates(service, order.request):  # it depends on what is written before it
+            written = service.write(lambda tx: _insert(tx, (entry,))[0])
+        else:
+            written = service.write_together(_insert, entry)
+        if beginning:
+            written.when_failed(beginning.leave)
+        return await written
 
 
-@dataclass(frozen=True)
-class _Again:
-    """What the transaction finds: the quota as it is now, when the organization's newest post was made, who is told."""
+class ApartError(Exception):
+    """Whether one of these requests is accepted depends on another of them."""
 
+
+def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:
+    """Write what some requests ask for, each of which may come from somebody else, and no two of which are the same.
+
+    With each statement for all of them: while they are written, everybody else waits. An exception is the answer to a
+    request that came alone.
+    """
+    orders = [entry.order for entry in entries]
+    service = orders[0].who.service
+    for scope in dict.fromkeys(order.who.scope for order in orders):
+        act.check(service, scope)
+    owners = _look_again(service, orders)
+    _take_quota(service, tx, owners)
+    now = service.now_ms  # of the batches and everything in them
+    bodies = [batches.accepted_body(order.batch, now, order.at_ms, order.shown) for order in orders]
+    _remember(service, tx, orders, bodies, now)
+    audit.record_all(service, tx, [(order.who.act, order.batch) for order in orders])
+    _keep_media(service, tx, orders)
+    _insert_posts(service, tx, orders, now)
+    claims = _put_jobs(service, tx, entries)
+    _tell(service, tx, owners, now)
+    for entry in entries:
+        if entry.beginning:
+            entry.beginning.take(tx, claims[entry.order.batch])
+        faults.hit("sched.before_commit" if entry.order.at_ms is not None else "now.before_commit")
+    return bodies
+
+
+@dataclass
+class _Owner:
+    """What the transaction finds of an organization, and what of its quota was crossed by these requests."""
+
+    id: str
+    orders: Sequence[Order]
     quota: int | None
-    newest: int | None
+    newest: int | None  # when its newest post was made
     receivers: Sequence[events.Receiver]
+    crossings: Sequence[limits.Crossing] = ()
 
 
-def _look_again(order: Order) -> _Again:
+def _look_again(service: Service, orders: Sequence[Order]) -> list[_Owner]:
     """What may have changed since `prepare` looked: the key, the time, the duplicates, the accounts, the media."""
-    who, service = order.who, order.who.service
-    wanted = {target.aim.account["id"] for target in order.targets}
-    values = (sql.json_of(list(wanted)), sql.json_of(list(order.assets)), who.scope.organization)
-    used, same, there, held, tier, newest, receivers = sql.first(
-        accepting.STILL, (*lookup.before(service, who.key, order.ear), *values)
-    )
+    _check_apart(orders)
+    by_owner: dict[str, list[Order]] = {}
+    for order in orders:
+        by_owner.setdefault(order.who.scope.organization, []).append(order)
+    asked, there, held, found = map(sql.loads, sql.first(accepting.STILL, _asked(service, orders, by_owner)))
+    accounts, media = set(there), {id_: (organization, profile) for id_, organization, profile in held}
+    for order, (used, same) in zip(orders, asked, strict=True):
+        _check_still(service, order, used, same, accounts, media)
+    by_id = {id_: rest for id_, *rest in found}
+    owners = []
+    for owner, theirs in by_owner.items():
+        tier, newest, receivers = by_id[owner]
+        owners.append(_Owner(owner, theirs, limits.quota_of(service, tier), newest, receivers))
+    return owners
+
+
+def _check_apart(orders: Sequence[Order]) -> None:
+    """ApartError where two are the same request, of which only the first may be accepted."""
+    if len(orders) > 1:
+        names = [order.name for order in orders if order.name is not None]
+        if len(set(names)) < len(names):
+            raise ApartError
+
+
+def _asked(service: Service, orders: Sequence[Order], owners: Iterable[str]) -> tuple[Value, ...]:
+    now = service.now_ms
+    before = [[order.who.key and order.who.key.id, *(order.ear.bounds if order.ear else ())] for order in orders]
+    wanted = dict.fromkeys(target.aim.account["id"] for order in orders for target in order.targets)
+    assets = [asset for order in orders for asset in order.assets]
+    lists = (sql.json_of(list(wanted)), sql.json_of(assets), sql.json_of(list(owners)))
+    return sql.json_of(before), now, now - unheard.WINDOW_MS, *lists
+
+
+def _check_still(
+    service: Service,
+    order: Order,
+    used: int,
+    same: Sequence[tuple[str, str]],
+    accounts: Collection[str],
+    media: Mapping[str, tuple[str, str | None]],
+) -> None:
+    """One request, by what the transaction finds of it."""
     if used:
         raise limits.InUseError
-    if order.ear and (found := unheard.first(service, order.ear, sql.loads(same))):
+    if order.ear and (found := unheard.first(service, order.ear, same)):
         raise unheard.JoinError(found)
     check_future(service, order.at_ms)
     aims = [target.aim for target in order.targets]
     if preflight.refuses_duplicates(service, order.request):
         preflight.check_duplicates(aims, preflight.posted_before(service, aims))
-    if there != len(wanted):
+    if any(aim.account["id"] not in accounts for aim in aims):
         raise ApiError("not_found", "An account of this batch was disconnected in the meantime.")
-    profiles = dict(sql.loads(held))
+    theirs = {id_: profile for id_, (owner, profile) in media.items() if owner == order.who.scope.organization}
     for aim in aims:
         for asset in aim.assets:
-            library.check_usable(profiles, aim.account["profile"], asset)
-    return _Again(limits.quota_of(service, tier), newest, sql.loads(receivers))
+            library.check_usable(theirs, aim.account["profile"], asset)
 
 
-def _remember(service: Service, tx: Tx, order: Order, body: BatchBody) -> None:
-    """That the request was accepted: for its key, with its answer where that is known, or for whoever repeats it."""
-    if order.ear:
-        unheard.listen(service, tx, order.ear, order.batch)
-    if key := order.who.key:
-        answer = batches.answer_of(body) if order.at_ms is not None else None
-        limits.remember(service, tx, key, answer, batch=order.batch)
+def _take_quota(service: Service, tx: Tx, owners: Sequence[_Owner]) -> None:
+    for owner in owners:
+        cost = sum(len(order.targets) for order in owner.orders)
+        owner.crossings = limits.take_quota(service, tx, owner.id, owner.quota, cost)
+        search.note_order(owner.newest, service.now_ms)
 
 
-def _insert_posts(service: Service, tx: Tx, order: Order, again: _Again, now: int) -> None:
-    organization, at_ms = order.who.scope.organization, order.at_ms
-    sql.execute(accepting.BATCH, (order.batch, organization, order.who.request_id, now, at_ms))
-    status = "validated" if at_ms is None else "queued"
-    sql.execute(accepting.posts(len(order.targets)), (organization, order.batch, status, at_ms, now, *order.rows))
-    search.note_order(again.newest, now)
-    for target in order.targets:
-        service.lately.said(target.aim.account["id"], target.aim.draft.text)
-
-    def came() -> None:
-        for target in order.targets:
-            service.lately.came(target.aim.account["id"], target.aim.platform, now if at_ms is None else at_ms)
-
-    tx.after_commit(came)
+def _remember(service: Service, tx: Tx, orders: Sequence[Order], bodies: Sequence[BatchBody], now: int) -> None:
+    """That a request was accepted: for its key, with its answer where that is known, or for whoever repeats it."""
+    rows = []
+    for order, body in zip(orders, bodies, strict=True):
+        if order.ear:
+            rows.append(unheard.row_of(order.ear, order.batch, now))
+        if key := order.who.key:
+            answer = batches.answer_of(body) if order.at_ms is not None else None
+            rows.append(limits.row_of(service, tx, key, answer, batch=order.batch))
+    sql.insert(accepting.REMEMBER, rows)
 
 
-def _put_jobs(service: Service, tx: Tx, order: Order) -> Sequence[Claim]:
-    """The posts' jobs; the claims when they are published at once: already leased to this process."""
-    if order.at_ms is None:
-        return service.jobs.put_held(tx, "publish", order.jobs)
-    service.jobs.put_new(tx, "publish", order.jobs, order.at_ms)
-    return ()
+def _keep_media(service: Service, tx: Tx, orders: Sequence[Order]) -> None:
+    for order in orders:
+        library.named(service, tx, order.stored.values())
+        for (data, profile, alt), media in order.inline.items():
+            owner = order.who.scope.organization
+            library.insert(service, tx, owner, profile, order.stored[data], alt, media, order.at_ms)
+        library.used(service, tx, order.assets.values(), order.at_ms)
 
 
-def _tell(service: Service, tx: Tx, order: Order, again: _Again, now: int) -> None:
-    told = [event for target in order.targets for event in moves.accepted(_accepted(order, target, now))]
-    events.emit_all(service, tx, order.who.scope.organization, told, order.who.request_id, now, again.receivers)
+def _insert_posts(service: Service, tx: Tx, orders: Sequence[Order], now: int) -> None:
+    heads = [(order.batch, order.who.scope.organization, order.who.request_id, order.at_ms) for order in orders]
+    sql.insert(accepting.BATCHES, heads, (now,))
+    sql.insert(accepting.POSTS, [row for order in orders for row in order.rows], (now,))
+    aims = [(order.at_ms, target.aim) for order in orders for target in order.targets]
+    service.lately.said((aim.account["id"], aim.draft.text) for _, aim in aims)
+    posts = [(aim.account["id"], aim.platform, now if at_ms is None else at_ms) for at_ms, aim in aims]
+    tx.after_commit(lambda: service.lately.came(posts))
 
 
-def _accepted(order: Order, target: _Target, now: int) -> moves.AcceptedPost:
+def _put_jobs(service: Service, tx: Tx, entries: Sequence[_Entry]) -> dict[str, Sequence[Claim]]:
+    """The posts' jobs; by its batch the claims of what is published at once: already leased to this process."""
+    due = [
+        (work, order.at_ms) for order in (e.order for e in entries) if order.at_ms is not None for work in order.jobs
+    ]
+    if due:
+        service.jobs.put_new(tx, "publish", due)
+    at_once = [entry.order for entry in entries if entry.order.at_ms is None]
+    if not at_once:
+        return {}
+    claims = iter(service.jobs.put_held(tx, "publish", [work for order in at_once for work in order.jobs]))
+    return {order.batch: [next(claims) for _ in order.jobs] for order in at_once}
+
+
+def _tell(service: Service, tx: Tx, owners: Sequence[_Owner], now: int) -> None:
+    """The events of the posts, organization by organization, and those of quotas that were crossed."""
+    told = [
+        (
+            owner.receivers,
+            moves.accepted([_accepted(order, target, now) for order in owner.orders for target in order.targets]),
+        )
+        for owner in owners
+    ]
+    events.emit_all(service, tx, told, now)
+    for owner in owners:
+        for crossing in owner.crossings:
+            request_id = owner.orders[-1].who.request_id
+            events.emit(service, tx, crossing.type, owner.id, crossing.data, request_id=request_id)
+
+
+def _accepted(order: Order, target: _Target, now: int) -> moves.NewPost:
     return {
         "id": target.post,
         "organization": target.aim.account["organization"],
@@ -342,4 +452,5 @@ def _accepted(order: Order, target: _Target, now: int) -> moves.AcceptedPost:
         "batch": order.batch,
         "scheduled_at": order.at_ms,
         "updated_at": now,
+        "request_id": order.who.request_id,
     }

@@ -79,6 +79,11 @@ def accepted(post: str, account: str, platform: str, at_ms: int | None, warnings
     }
 
 
+def accepted_body(batch: str, now: int, at_ms: int | None, rows: Sequence[Shown]) -> BatchBody:
+    """The batch envelope of one that is being accepted now."""
+    return body_of({"id": batch, "created_at": now, "scheduled_at": at_ms}, rows)
+
+
 def batch_body(service: Service, batch: str) -> BatchBody:
     """The batch envelope, from the rows as they are now."""
     return _body(batch, sql.first(publishing.BATCH, (batch,)))

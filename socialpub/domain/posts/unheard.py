@@ -17,6 +17,7 @@ from socialpub.domain.people.tenancy import Scope
 from socialpub.store import sql
 from socialpub.store.db import Promise, Tx
 from socialpub.store.statements import accepting
+from socialpub.store.statements.rows import Row
 
 WINDOW_MS = 5 * 60 * 1000
 SOON_SECONDS = 0.2  # a server that is killed within it takes an answer that was heard for one that was not
@@ -75,9 +76,12 @@ def first(service: Service, ear: Ear, same: Iterable[Sequence[str]]) -> Ear | No
 
 def listen(service: Service, tx: Tx, ear: Ear, batch: str) -> None:
     """In the transaction that accepts a batch: from now on its answer is owed."""
-    now = service.now_ms
-    row = (ear.id, ear.organization, ear.prefix, 0, None, 0, batch, now, now + WINDOW_MS)
-    sql.execute(accepting.REMEMBER, row)
+    sql.insert(accepting.REMEMBER, [row_of(ear, batch, service.now_ms)])
+
+
+def row_of(ear: Ear, batch: str, now: int) -> Row:
+    """The row that says so, for `accepting.REMEMBER`."""
+    return ear.id, ear.organization, ear.prefix, 0, None, 0, batch, now, now + WINDOW_MS
 
 
 def heard(service: Service, ear: Ear) -> None:

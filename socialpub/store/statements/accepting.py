@@ -1,11 +1,11 @@
 """A publish request: what it names, what the log says of that, and the rows of its batch.
 
-Rows of many values are bound one by one: out of a JSON list SQLite would parse each row again for each of its columns.
+Rows of many values are bound one by one (`rows.py`): out of a JSON list SQLite would parse each row again for each of
+its columns.
 """
 
-import functools
-
 from socialpub.store.statements import webhooks
+from socialpub.store.statements.rows import Rows
 
 # Of a key: whether it was used; of a request without one: the same requests before it. `?3` and `?4` bound their ids.
 _BEFORE = """
@@ -104,16 +104,31 @@ RECENT = """
     ))
 """
 
-# What may have changed since: `_BEFORE`, how many of the accounts ?6 are there, the media ?7, the newest post, and who
-# is told.
+# What may have changed since, for some requests at once. Of each of ?1, [id of its key, bounds of the ids of the same
+# requests]: whether its key was used by ?2, and the same requests since ?3. Which of the accounts ?4 are there. Of each
+# of the media ?5 that is there, its organization and profile. Of each organization of ?6 its tier, when its newest post
+# was made, and who is told.
 STILL = f"""
-    SELECT {_BEFORE},
-    (SELECT count(*) FROM account WHERE id IN (SELECT value FROM json_each(?6)) AND disconnected_at IS NULL),
-    (SELECT json_group_array(json_array(id, profile)) FROM media
-        WHERE id IN (SELECT value FROM json_each(?7)) AND +organization = ?8 AND deleted_at IS NULL),
-    (SELECT tier FROM organization WHERE id = ?8),
-    (SELECT created_at FROM post WHERE organization = ?8 ORDER BY created_at DESC LIMIT 1),
-    (SELECT json_group_array(json_array(id, profile, events, is_channel)) FROM ({webhooks.receivers_of("?8")}))
+    SELECT
+    (SELECT json_group_array(json_array(
+        EXISTS (SELECT 1 FROM idempotency AS kept
+            WHERE kept.id = asked.value ->> 0 AND (kept.ends_at > ?2 OR kept.status IS NULL)),
+        json((SELECT json_group_array(json_array(name, batch)) FROM (
+            SELECT kept.id AS name, kept.batch FROM idempotency AS kept
+            WHERE kept.id BETWEEN asked.value ->> 1 AND asked.value ->> 2 AND kept.created_at > ?3
+            ORDER BY kept.created_at
+        )))
+    )) FROM json_each(?1) AS asked),
+    (SELECT json_group_array(id) FROM account
+        WHERE id IN (SELECT value FROM json_each(?4)) AND disconnected_at IS NULL),
+    (SELECT json_group_array(json_array(id, organization, profile)) FROM media
+        WHERE id IN (SELECT value FROM json_each(?5)) AND deleted_at IS NULL),
+    (SELECT json_group_array(json_array(
+        organization.id, tier,
+        (SELECT created_at FROM post WHERE organization = whose.value ORDER BY created_at DESC LIMIT 1),
+        json((SELECT json_group_array(json_array(id, profile, events, is_channel))
+            FROM ({webhooks.receivers_of("whose.value")})))
+    )) FROM json_each(?6) AS whose CROSS JOIN organization ON organization.id = whose.value)
 """
 
 # One update decides, so that two requests cannot take the last place twice. No row: it would be more than ?4.
@@ -129,10 +144,11 @@ TOLD_QUOTA = "UPDATE usage SET warned = 1, exceeded = ? WHERE organization = ? A
 TIER = "SELECT tier FROM organization WHERE id = ?"
 
 # A record of the same id that has lapsed is replaced.
-REMEMBER = """
-    INSERT OR REPLACE INTO idempotency
-    (id, organization, fingerprint, status, body, sealed, batch, created_at, ends_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+REMEMBER = Rows(
+    "INSERT OR REPLACE INTO idempotency "
+    "(id, organization, fingerprint, status, body, sealed, batch, created_at, ends_at)",
+    own=9,
+)
 
 FORGET = "DELETE FROM idempotency WHERE id IN (SELECT value FROM json_each(?))"
 SAME = "SELECT id, batch FROM idempotency WHERE id BETWEEN ? AND ? AND created_at > ? ORDER BY created_at"
@@ -142,53 +158,20 @@ KEPT = """
 """
 KEEP = "UPDATE idempotency SET status = ?, body = ?, sealed = ? WHERE id = ? AND status IS NULL"
 
-BATCH = "INSERT INTO batch (id, organization, request_id, created_at, scheduled_at) VALUES (?, ?, ?, ?, ?)"
+BATCHES = Rows("INSERT INTO batch (id, organization, request_id, scheduled_at, created_at)", own=4, shared=1)
 
-_POST = 11  # values that are each post's own
-_EVENT = 5
-_JOB = 4
+# Shared is when it was accepted.
+POSTS = Rows(
+    "INSERT INTO post (id, organization, profile, account, platform, batch, position, status, text, text_fold, media, "
+    "options, first_comment, warnings, scheduled_at, created_at, updated_at, attempts, tries)",
+    own=15,
+    shared=1,
+    values="{own}, {shared}, {shared}, 0, 0",
+)
+EVENTS = Rows(
+    "INSERT INTO event (id, organization, profile, type, post, data, request_id, created_at)", own=7, shared=1
+)
 
-
-# ?1 organization, ?2 batch, ?3 status, ?4 scheduled_at, ?5 now; then of each post what is its own.
-@functools.cache
-def posts(count: int) -> str:
-    """The rows of so many posts."""
-    return f"""
-    INSERT INTO post (
-        id, profile, account, platform, position, text, text_fold, media, options, first_comment, warnings,
-        organization, batch, status, scheduled_at, created_at, updated_at, attempts, tries
-    )
-    VALUES {_rows(count, _POST, "?1, ?2, ?3, ?4, ?5, ?5, 0, 0", given=5)}
-"""
-
-
-# ?1 organization, ?2 request, ?3 now; then of each event [id, profile, type, post, data].
-@functools.cache
-def events(count: int) -> str:
-    """The rows of so many events."""
-    return f"""
-    INSERT INTO event (id, profile, type, post, data, organization, request_id, created_at)
-    VALUES {_rows(count, _EVENT, "?1, ?2, ?3", given=3)}
-"""
-
-
-# ?1 kind, ?2 visible_at, ?3 claims, ?4 epoch; then of each job [key, lane, host, owner].
-@functools.cache
-def jobs(count: int) -> str:
-    """The rows of so many jobs."""
-    return f"""
-    INSERT INTO job (key, lane, host, owner, kind, visible_at, claims, epoch)
-    VALUES {_rows(count, _JOB, "?1, ?2, ?3, ?4", given=4)}
-"""
-
-
-def _rows(count: int, own: int, shared: str, given: int) -> str:
-    """So many rows: each has its own values, and the first `given` are shared."""
-    firsts = range(given + 1, given + 1 + count * own, own)
-    return ", ".join(f"({', '.join(f'?{first + at}' for at in range(own))}, {shared})" for first in firsts)
-
-
-AUDIT = """
-    INSERT INTO audit (id, at, organization, key, user, verb, subject, address, request_id)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+# Shared are the kind, and the claims and the epoch of whoever holds them from the start.
+JOBS = Rows("INSERT INTO job (key, lane, host, owner, visible_at, kind, claims, epoch)", own=5, shared=3)
+AUDIT = Rows("INSERT INTO audit (id, at, organization, key, user, verb, subject, address, request_id)", own=9)
