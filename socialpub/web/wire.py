@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Generator, Mapping
 from http import HTTPStatus
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from sanic import HTTPResponse, Request, Sanic
 from sanic.compat import Header
@@ -211,6 +211,18 @@ class Stream(Http):
         except (ValueError, KeyError):
             raise BadRequest("Bad content-length") from None
         return 0
+
+    # --- Reading a body ---
+
+    def body_at_hand(self, most: int) -> bytes | None:
+        """The whole body, taken, where all of it is here and it is not more than `most`; None: it is to be read."""
+        buffer, size, how = self.recv_buffer, self.request_bytes_left or 0, cast(object, self.request_body)
+        if how is not True or self.expecting_continue or not 0 < size <= most or len(buffer) < size:
+            return None
+        body = bytes(buffer[:size])
+        del buffer[:size]
+        self.request_body, self.request_bytes_left = None, 0
+        return body
 
     # --- Writing an answer ---
 
