@@ -12,12 +12,12 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
-from httptools import HttpParserInvalidURLError, parse_url
 from pydantic import BaseModel
 from sanic import HTTPResponse, Request
 from sanic.compat import Header
 from sanic.models.protocol_types import TransportProtocol
 from sanic.request import RequestParameters
+from sanic.request.types import HttpParserInvalidURLError, parse_url  # type: ignore[attr-defined]  # its own parser
 
 from socialpub.base import crypto
 from socialpub.base.compact import dumps

@@ -41,6 +41,7 @@ def begun() -> list[str]:
         "jinja2",
         "tracerite",
         "html5tagger",
+        "websockets",
         "prometheus_client",
         *binary.LATE,
     ],
