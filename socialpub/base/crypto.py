@@ -29,8 +29,8 @@ def base62(number: int, width: int) -> str:
     """`number` in base62 (0-9A-Za-z), zero-padded to `width` characters."""
     text = ""
     while number:
-        number, pair = divmod(number, 3844)  # 62 × 62: half as many divisions of a long number
-        text = _PAIRS[pair] + text
+        number, four = divmod(number, 14_776_336)  # 62 ** 4: a fourth of the divisions of a long number
+        text = f"{_PAIRS[four // 3844]}{_PAIRS[four % 3844]}{text}"
     return text.lstrip("0").rjust(width, "0")
 
 

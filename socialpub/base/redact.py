@@ -136,6 +136,12 @@ class LogFormatter(logging.Formatter):
     """
 
     _second, _shown = 0, ""
+    _has_time: bool | None = None
+
+    def usesTime(self) -> bool:
+        if self._has_time is None:  # the format is the same for all lines
+            self._has_time = super().usesTime()
+        return self._has_time
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
         second = int(record.created)

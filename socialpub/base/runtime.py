@@ -50,13 +50,15 @@ class Ids:
     def _uuid7(self) -> int:
         with self._lock:
             # 48 bits of milliseconds and 12 of counter, kept rising.
-            stamp = max(self.clock.now_ms() << 12, self._last + 1)
+            stamp = self.clock.now_ms() << 12
+            if stamp <= self._last:
+                stamp = self._last + 1
             self._last = stamp
             if not self._random:
-                self._random += struct.unpack(f"{DRAWN}Q", self.entropy(DRAWN * 8))
+                drawn = struct.unpack(f"{DRAWN}Q", self.entropy(DRAWN * 8))
+                self._random += [(number & (1 << 62) - 1) | 0b10 << 62 for number in drawn]
             random = self._random.pop()
-        high, low = stamp >> 12, stamp & 0xFFF
-        return (high << 80) | (0x7 << 76) | (low << 64) | (0b10 << 62) | (random & ((1 << 62) - 1))
+        return (stamp >> 12 << 80) | (0x7000 | stamp & 0xFFF) << 64 | random
 
     def uuid(self) -> str:
         text = f"{self._uuid7():032x}"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 
@@ -22,23 +20,46 @@ class Turns:
         self.at_once = at_once
         self._lines: dict[str, _Queue] = {}
 
-    @contextlib.asynccontextmanager
-    async def of(self, owner: str) -> AsyncIterator[None]:
-        """Wait for a place, and have it while the block runs."""
-        if not owner:
-            yield
-            return
-        line = self._lines.setdefault(owner, _Queue(asyncio.Semaphore(self.at_once)))
-        line.people += 1
-        try:
-            async with line.places:
-                yield
-        finally:
-            line.people -= 1
-            if not line.people:
-                del self._lines[owner]
+    def of(self, owner: str) -> Turn:
+        """A place, which is waited for and then held while the block runs."""
+        return Turn(self, owner)
 
     def waiting(self, owner: str) -> int:
         """How many of theirs have no place yet."""
         line = self._lines.get(owner)
         return max(0, line.people - self.at_once) if line else 0
+
+
+class Turn:
+    """One's place in the line of an owner. A class of its own: a generator would take three times as long."""
+
+    __slots__ = ("_line", "_owner", "_turns")
+
+    def __init__(self, turns: Turns, owner: str) -> None:
+        self._turns, self._owner = turns, owner
+        self._line: _Queue | None = None
+
+    async def __aenter__(self) -> None:
+        if not self._owner:
+            return
+        lines = self._turns._lines
+        line = lines.get(self._owner)
+        if line is None:
+            line = lines[self._owner] = _Queue(asyncio.Semaphore(self._turns.at_once))
+        line.people += 1
+        try:
+            await line.places.acquire()
+        except BaseException:  # who goes while he waits had no place
+            self._leave(line)
+            raise
+        self._line = line
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._line is not None:
+            self._line.places.release()
+            self._leave(self._line)
+
+    def _leave(self, line: _Queue) -> None:
+        line.people -= 1
+        if not line.people:
+            del self._turns._lines[self._owner]

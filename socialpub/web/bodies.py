@@ -16,6 +16,7 @@ from sanic.http import Http
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.web.scan import INLINE, PLAIN_MAX, Scan
+from socialpub.web.wire import Stream
 
 T = TypeVar("T")
 MIB = 1024 * 1024
@@ -29,6 +30,7 @@ BODY_SECONDS = 15.0
 SLOWEST = 32 * 1024  # bytes a second: what is sent faster gets the time it takes
 BLOCK = 256 * 1024
 BUSY_RETRY_SECONDS = 5
+_INLINE = INLINE.encode()
 
 
 # --- Bytes on their way ------------------------------------------------------------------------------------------
@@ -78,7 +80,7 @@ class Arrived:
     scan: Scan
     whose: str
     budgets: Budgets
-    print: Any  # a hash over the query and the body as it was sent
+    print: Any  # a hash over the query and the body as it was sent; None where nobody asks for one
     memory: int = 0
     disk: int = 0
 
@@ -99,9 +101,10 @@ class Arrived:
     def close(self) -> None:
         """Drop the files that nobody kept."""
         self.scan.close()
-        self.budgets.memory.give(self.whose, self.memory)
-        self.budgets.disk.give(self.whose, self.disk)
-        self.memory = self.disk = 0
+        if self.memory or self.disk:
+            self.budgets.memory.give(self.whose, self.memory)
+            self.budgets.disk.give(self.whose, self.disk)
+            self.memory = self.disk = 0
 
 
 async def arrive(request: Request, most: int, arrived: Arrived, pool: Executor) -> Arrived:
@@ -109,19 +112,30 @@ async def arrive(request: Request, most: int, arrived: Arrived, pool: Executor) 
 
     ApiError `http.body_size`, `http.timeout`, `http.busy`, and those of `Scan`.
     """
+    stream: object = request.stream
+    whole = stream.body_at_hand(min(most, LIGHT_MAX)) if isinstance(stream, Stream) else None
+    if whole is not None:
+        await _take(arrived, whole, len(whole), pool)
+        return arrived
     size = 0
     async for block in _blocks(request, most):
         size += len(block)
-        arrived.print.update(block)
-        if size <= LIGHT_MAX and INLINE.encode() not in block:
-            if size > len(block) or not arrived.scan.take_plain(block):
-                arrived.scan.feed(block)
-        else:
-            await aside(pool, arrived.scan.feed, block)
+        await _take(arrived, block, size, pool)
         if size - arrived.scan.aside > BODY_MAX:
             raise too_large(most)
-        arrived.count()
     return arrived
+
+
+async def _take(arrived: Arrived, block: bytes, size: int, pool: Executor) -> None:
+    """Look through the next block, with which `size` bytes have come."""
+    if arrived.print is not None:
+        arrived.print.update(block)
+    if size <= LIGHT_MAX and _INLINE not in block:
+        if size > len(block) or not arrived.scan.take_plain(block):
+            arrived.scan.feed(block)
+    else:
+        await aside(pool, arrived.scan.feed, block)
+    arrived.count()
 
 
 async def aside(pool: Executor, run: Callable[..., T], *arguments: Any) -> T:

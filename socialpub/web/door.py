@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -132,7 +133,8 @@ class Door:
         most, service = call.route.body_max, self.service
         file_max = service.runtime.settings.media.max_bytes
         scan = Scan((lambda: files.Arriving(files.home(service), file_max)) if most > bodies.BODY_MAX else None)
-        print_ = limits.fingerprint(call.request.query_string)
+        has_key = "idempotency-key" in call.request.headers
+        print_ = limits.fingerprint(call.request.query_string) if has_key else None
         call.arrived = bodies.Arrived(scan, call.scope.organization, self.budgets, print_)
         await bodies.arrive(call.request, most, call.arrived, call.pool)
         call.body = bytes(scan.kept)
@@ -163,8 +165,12 @@ class Door:
 
     async def _to_its_end(self, call: Call) -> Reply:
         """The handler's answer; a client that goes away does not stop what it has begun."""
+        loop = asyncio.get_running_loop()
+        work, done = loop.create_task(self._handle(call)), loop.create_future()
+        work.add_done_callback(functools.partial(_tell, done))
         try:
-            return await asyncio.shield(asyncio.ensure_future(self._handle(call)))
+            await done
+            return work.result()
         except asyncio.CancelledError:
             call.lose()
             raise
@@ -254,8 +260,16 @@ class Door:
         if len(named) > 1:
             raise refuse("idempotency_key.length", "The request names more than one Idempotency-Key.")
         header = named[0] if named else None
-        sent = call.arrived.print.hexdigest() if call.arrived else ""
+        sent = call.arrived.print.hexdigest() if call.arrived and call.arrived.print is not None else ""
         return limits.key_of(call.scope, request.method, request.path, header, sent)
+
+
+def _tell(whoever_waits: asyncio.Future[None], work: asyncio.Task[Reply]) -> None:
+    """It is done. What went wrong is told to whoever waits, and to nobody once the client has gone."""
+    if not whoever_waits.done():
+        whoever_waits.set_result(None)
+    elif not work.cancelled():
+        work.exception()
 
 
 def endpoint(route: Route) -> Callable[[Arrival], Coroutine[Any, Any, HTTPResponse]]:

@@ -54,7 +54,9 @@ def caller(service: Service, request: Request) -> str:
     """
     peer = request.conn_info.client_ip if request.conn_info else ""
     lines = request.headers.getall("x-forwarded-for", None)
-    forwarded = ",".join(lines) if lines else ""
+    if not lines:
+        return _known_caller(peer, "", ())  # nobody need be trusted
+    forwarded = ",".join(lines)
     read = _known_caller if len(forwarded) <= FORWARDED_KEPT else _caller
     return read(peer, forwarded, tuple(service.runtime.settings.server.trusted_proxies))
 

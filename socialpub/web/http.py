@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from types import SimpleNamespace
 from typing import Any, Literal, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel
 from sanic import HTTPResponse, Request
-from sanic.exceptions import BadURL
+from sanic.compat import Header
+from sanic.models.protocol_types import TransportProtocol
+from sanic.request import RequestParameters
+from sanic.request.types import HttpParserInvalidURLError, parse_url  # type: ignore[attr-defined]  # its own parser
 
 from socialpub.base import crypto
 from socialpub.base.compact import dumps
@@ -243,7 +246,7 @@ def kept(answer: limits.Answer) -> Reply:
 # --- Reading a request -------------------------------------------------------------------------------------------
 
 
-class Context(SimpleNamespace):
+class Context:
     """What becomes known of a request on its way."""
 
     bad_target = False
@@ -257,19 +260,39 @@ class Context(SimpleNamespace):
     way_on: Mapping[str, str] | None = None  # from a page that tells of an error
 
 
-class Arrival(Request):
-    """A request whose target may be none: Sanic would drop the connection without an answer."""
+class Arrival(Request[Any, Any]):
+    """A request whose target may be none: Sanic would drop the connection without an answer.
 
-    __slots__ = ("ctx",)
+    It is made for each, so it has of Sanic's own what is asked of it here: no cookies, forms, credentials or sockets.
+    """
+
+    __slots__ = ("ctx", "path", "query_string")
     ctx: Context
+    path: str
+    query_string: str
 
-    def __init__(self, url_bytes: bytes, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, url_bytes: bytes, headers: Header, version: str, method: str, transport: TransportProtocol, app: Any
+    ) -> None:
         self.ctx = Context()
         try:
-            super().__init__(url_bytes, *args, **kwargs)
-        except BadURL:
-            super().__init__(b"*", *args, **kwargs)
+            target = parse_url(url_bytes)
+        except HttpParserInvalidURLError:
+            target = parse_url(b"*")
             self.ctx.bad_target = True
+        self.raw_url, self._parsed_url = url_bytes, target
+        self.path, self.query_string = target.path.decode(), target.query.decode() if target.query else ""
+        self.headers, self.version, self.method = headers, version, method
+        self.transport, self.app = transport, app
+        self.stream = self.conn_info = self.route = self._name = None
+        self.responded = self._request_middleware_started = self._response_middleware_started = False
+        self._match_info: dict[str, Any] = {}
+
+    @property
+    def args(self) -> RequestParameters:
+        """The parameters of its query."""
+        self.parsed_args = defaultdict(RequestParameters)
+        return self.get_args()
 
 
 def has_body(request: Arrival) -> bool:

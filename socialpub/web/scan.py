@@ -26,6 +26,7 @@ PARTS_MAX = 30_000  # 25 targets with all that they may have come to half of it
 FIELDS_MAX = 100
 ENTRIES_MAX = 1_000
 _MOST = {"media": MEDIA_MAX, "targets": TARGETS_MAX}
+_FEW = min(FIELDS_MAX, ENTRIES_MAX, *_MOST.values())  # as many are not too many anywhere
 PLAIN_MAX = 8 * 1024  # fewer parts than PARTS_MAX, and no string as long as TEXT_MAX
 INLINE = "bytesBase64"
 NOTHING = ""  # stands for a file that is none: it is refused where its item is looked at
@@ -93,10 +94,10 @@ class Scan:
         if len(body) > PLAIN_MAX:
             return False
         try:
-            value = json.loads(body.decode(), object_pairs_hook=_once)
+            value = _PARSER.decode(body.decode())
         except (ValueError, RecursionError):  # of what is no JSON, too
             return False
-        if not _is_within(value, "", DEPTH_MAX):
+        if not (_has_few_parts(body) or _is_within(value, "", DEPTH_MAX)):
             return False
         self.kept += body
         return True
@@ -278,16 +279,28 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+_PARSER = json.JSONDecoder(object_pairs_hook=_once)
+
+
+def _has_few_parts(body: bytes) -> bool:
+    """Whether no place can have too many parts, nor be too deep, wherever the signs of them stand."""
+    return body.count(b",") < _FEW and body.count(b"[") + body.count(b"{") <= DEPTH_MAX
+
+
 def _is_within(value: Any, name: str, depth: int) -> bool:
     """Whether a value is at most so deep, and nothing in it is longer than the shortest that any place may be."""
     if isinstance(value, dict):
         if depth == 0 or len(value) > FIELDS_MAX:
             return False
-        return all(_is_within(item, name, depth - 1) for name, item in value.items())
+        for called, item in value.items():  # without generators, which take longer than the rest
+            if not _is_within(item, called, depth - 1):
+                return False
     if isinstance(value, list):
         if depth == 0 or len(value) > _MOST.get(name, ENTRIES_MAX):
             return False
-        return all(_is_within(item, "", depth - 1) for item in value)
+        for item in value:
+            if not _is_within(item, "", depth - 1):
+                return False
     return True
 
 

@@ -92,11 +92,14 @@ class Protocol(HttpProtocol):
     Beyond as many connections as there is room for, those go that have been idle for longest.
     """
 
-    __slots__ = ()
+    __slots__ = ("_buffer_most", "_more")
     HTTP_CLASS = Stream
 
     def __init__(self, *, app: Sanic[Any, Any], connections: object, **given: Any) -> None:
         super().__init__(app=app, connections=app.ctx.lines, **given)  # of all that listen
+        self._http: Stream | None = None
+        self._more: asyncio.Future[None] | None = None  # what waits for bytes
+        self._buffer_most = app.config.REQUEST_BUFFER_SIZE
 
     async def send(self, data: bytes) -> None:
         if not self._can_write.is_set():
@@ -123,21 +126,31 @@ class Protocol(HttpProtocol):
         if task is not None:
             self.app.ctx.leaving.end(task)
 
-    def data_received(self, data: bytes) -> None:
-        if self._drops(data):
-            return
-        began = self._time
-        super().data_received(data)
-        stream = self.http
-        if stream is not None and (
-            stream.stage is Stage.REQUEST or (stream.stage is Stage.IDLE and stream.request_body)
-        ):
-            self._time = began
+    async def receive_more(self) -> None:
+        transport: Any = self.transport
+        transport.resume_reading()
+        self._more = self.loop.create_future()
+        await self._more
 
-    def _drops(self, data: bytes) -> bool:
+    def data_received(self, data: bytes) -> None:
+        stream = self._http
+        is_begun = stream is not None and (
+            stream.stage is Stage.REQUEST or (stream.stage is Stage.IDLE and stream.request_body)
+        )
+        if is_begun and self._drops(stream, data):
+            return
+        self.recv_buffer += data
+        if len(self.recv_buffer) >= self._buffer_most and self.transport is not None:
+            self.transport.pause_reading()
+        if not is_begun:
+            self._time = self.loop.time()
+        if self._more is not None and not self._more.done():
+            self._more.set_result(None)
+
+    def _drops(self, stream: Any, data: bytes) -> bool:
         """Whether this was some of a body that nobody reads, and not yet its end: Sanic need not look at it."""
-        stream, transport = self.http, self.transport
-        if transport is None or stream is None or stream.stage is not Stage.IDLE or not stream.request_body:
+        transport = self.transport
+        if transport is None or stream.stage is not Stage.IDLE:
             return False
         if self.recv_buffer or len(data) >= stream.request_bytes_left:
             return False

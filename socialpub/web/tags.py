@@ -19,7 +19,8 @@ def tagged(reply: Reply, asked: Mapping[str, str]) -> Reply:
     text = reply.body if isinstance(reply.body, str | bytes) else dumps(reply.body)
     body = text.encode() if isinstance(text, str) else text
     tag = f'"{hash(body) & _BITS:016x}"'  # of this run: another may tell another of the same bytes, which is sent then
-    return unless_known(replace(reply, body=body, headers={**reply.headers, "ETag": tag}), asked)
+    named = Reply(body, reply.status, {**reply.headers, "ETag": tag}, reply.content_type, reply.cookies)
+    return unless_known(named, asked)
 
 
 def unless_known(reply: Reply, asked: Mapping[str, str]) -> Reply:

@@ -1,8 +1,9 @@
 """The way of a request through Sanic, and of its answer back, without what nobody here listens to.
 
 Sanic tells every step by a signal, looks for middleware at two places, and cleans and encodes each header by itself:
-more work than most answers are. Here a request goes from the router to its handler, and the head of an answer is one
-text. The rest (reading heads and bodies, times, errors of the protocol, files in pieces) is Sanic's.
+more work than most answers are. Here the head of a request is read in one go, the request goes from the router to its
+handler, and the head of an answer is one text. The rest (reading bodies, times, errors of the protocol, files in
+pieces) is Sanic's.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ import math
 from collections.abc import Callable, Generator, Mapping
 from http import HTTPStatus
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from sanic import HTTPResponse, Request, Sanic
+from sanic.compat import Header
 from sanic.config import Config
-from sanic.exceptions import RequestCancelled
+from sanic.exceptions import BadRequest, ExpectationFailed, PayloadTooLarge, RequestCancelled
 from sanic.http import Http, Stage
 from sanic.response import ResponseStream
 
 NO_BODY = (204, 304)
+HEAD_ENDS = b"\r\n\r\n"
+_STAYS_OPEN = {"HTTP/1.1": True, "HTTP/1.0": False}
+_OF_A_BODY = frozenset(("content-length", "transfer-encoding"))
 _GO_ON = "HTTP/1.1 100 Continue\r\n\r\n"
 FIRST_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 _ENDS_A_LINE = str.maketrans("", "", "\r\n\0")
@@ -76,11 +81,8 @@ class Parcel(HTTPResponse):
         self.set_cookies, self.lost = set_cookies, lost
 
     async def send(self, data: Any = None, end_stream: bool | None = None) -> None:
-        try:
-            await super().send(data, end_stream)
-        except BaseException:
-            self.lost()
-            raise
+        stream: Any = self.stream
+        await stream.hand_over()
 
 
 class App(Sanic[Config, SimpleNamespace]):
@@ -99,8 +101,7 @@ class App(Sanic[Config, SimpleNamespace]):
     async def handle_request(self, request: Request[Any, Any]) -> None:
         try:
             self.ctx.frame.greet(request)
-            request.route, handler, parts = self.router.get(request.path, request.method, None)
-            request._match_info = parts
+            request.route, handler, request._match_info = self.router.get(request.path, request.method, None)
             stream: Any = request.stream
             if stream.request_body:
                 stream.request_max_size = math.inf  # whoever reads it knows how much is taken
@@ -111,13 +112,13 @@ class App(Sanic[Config, SimpleNamespace]):
                 return
             stream.respond(answer)
             request.responded = True
-            await answer.send(end_stream=True)
+            await stream.hand_over()
         except Exception as error:  # noqa: BLE001 - each has its answer
             await self.handle_exception(request, error, run_middleware=False)
 
 
 class Stream(Http):
-    """Sanic's, which writes the head of a whole answer as one text."""
+    """Sanic's, which reads the head of a request, and writes a whole answer, in one go."""
 
     __slots__ = ()
 
@@ -134,18 +135,117 @@ class Stream(Http):
             raise exception
         await super().error_response(exception)  # type: ignore[arg-type]
 
-    async def http1_response_header(self, data: bytes, end_stream: bool) -> None:
-        response = self.response
-        lines = self.protocol.app.ctx.frame.dress(self.request, response)
-        if not isinstance(response, Parcel):
-            for line in lines.split("\r\n")[:-1]:
-                response.headers.setdefault(*line.split(": ", 1))
-            await super().http1_response_header(data, end_stream)
+    # --- Reading a head ---
+
+    async def http1_request_header(self) -> None:
+        """Read the head of the next request into `request`, by Sanic's own rules.
+
+        BadRequest, ExpectationFailed, PayloadTooLarge. No answer is ever a WebSocket, so none is looked for.
+        """
+        buffer: bytearray = self.recv_buffer
+        protocol: Any = self.protocol
+        end = buffer.find(HEAD_ENDS)
+        if not 0 <= end < self.HEADER_MAX_SIZE:
+            end = await self._end_of_head()
+        method, target, headers, version, has_body = self._read_head(buffer[:end].decode(errors="surrogateescape"))
+        try:
+            url = target.encode("ascii")
+        except UnicodeEncodeError:
+            raise BadRequest("The address is not ASCII.") from None
+        request = protocol.request_class(url, headers, version, method, protocol.transport, protocol.app)
+        self.request_bytes_left = self.request_bytes = 0
+        if has_body:
+            end -= self._expect_body(headers)
+        del buffer[: end + len(HEAD_ENDS)]
+        self.request, request.stream = request, self
+
+    async def _end_of_head(self) -> int:
+        """Wait for the rest of a head; where it ends in the buffer."""
+        buffer: bytearray = self.recv_buffer
+        looked = 0
+        while (end := buffer.find(HEAD_ENDS, looked)) < 0:
+            looked = max(0, len(buffer) - len(HEAD_ENDS) + 1)
+            if looked >= self.HEADER_MAX_SIZE:
+                break
+            await self._receive_more()
+        if max(end, looked) >= self.HEADER_MAX_SIZE:
+            raise PayloadTooLarge("The head is too large.")
+        return end
+
+    def _read_head(self, head: str) -> tuple[str, str, Header, str, bool]:
+        """Method, target, headers, version, and whether a body follows. BadRequest for what is no head."""
+        first, *lines = head.split("\r\n")
+        pairs, has_body = [], False
+        try:
+            method, target, version = first.split(" ")
+            self.url = target
+            self.keep_alive = _STAYS_OPEN[version]
+            self.head_only = method.upper() == "HEAD"
+            for line in lines:
+                name, value = line.split(":", 1)
+                name, value = name.lower(), value.lstrip()
+                if name in _OF_A_BODY:
+                    if has_body:
+                        raise ValueError("its length is told twice")
+                    has_body = True
+                elif name == "connection":
+                    self.keep_alive = value.lower() == "keep-alive"
+                pairs.append((name, value))
+        except (ValueError, KeyError):
+            raise BadRequest("Bad Request") from None
+        return method, target, Header(pairs), version[5:], has_body
+
+    def _expect_body(self, headers: Header) -> int:
+        """Take note of how the body comes; how many bytes of the head's end are its beginning."""
+        expected = headers.get("expect")
+        if expected is not None:
+            if expected.lower() != "100-continue":
+                raise ExpectationFailed(f"Unknown Expect: {expected}")
+            self.expecting_continue = True
+        if headers.get("transfer-encoding") == "chunked":
+            self.request_body = "chunked"  # type: ignore[assignment]
+            return 2  # each chunk begins with the end of a line
+        self.request_body = True  # type: ignore[assignment]
+        try:
+            self.request_bytes_left = self.request_bytes = self._safe_int(headers["content-length"])
+        except (ValueError, KeyError):
+            raise BadRequest("Bad content-length") from None
+        return 0
+
+    # --- Reading a body ---
+
+    def body_at_hand(self, most: int) -> bytes | None:
+        """The whole body, taken, where all of it is here and it is not more than `most`; None: it is to be read."""
+        buffer, size, how = self.recv_buffer, self.request_bytes_left or 0, cast(object, self.request_body)
+        if how is not True or self.expecting_continue or not 0 < size <= most or len(buffer) < size:
+            return None
+        body = bytes(buffer[:size])
+        del buffer[:size]
+        self.request_body, self.request_bytes_left = None, 0
+        return body
+
+    # --- Writing an answer ---
+
+    async def hand_over(self) -> None:
+        """Send `response`, a Parcel, where no other was sent or tried; it is told where there is nobody to take it."""
+        parcel: Any = self.response
+        if self.response_func is None:
             return
-        self.response_func = None  # type: ignore[assignment]
-        self.response_size = len(response.body)
-        await self._send(self._whole(response, lines))
+        try:
+            whole = self._whole(parcel, self.protocol.app.ctx.frame.dress(self.request, parcel))
+            self.response_func = None  # type: ignore[assignment]
+            await self._send(whole)
+        except BaseException:
+            parcel.lost()
+            raise
         self.stage = Stage.IDLE
+
+    async def http1_response_header(self, data: bytes, end_stream: bool) -> None:
+        """The head of an answer that comes in pieces, with its first one."""
+        response = self.response
+        for line in self.protocol.app.ctx.frame.dress(self.request, response).split("\r\n")[:-1]:
+            response.headers.setdefault(*line.split(": ", 1))
+        await super().http1_response_header(data, end_stream)
 
     def _whole(self, parcel: Parcel, lines: str) -> bytes:
         status, body = parcel.status, parcel.body

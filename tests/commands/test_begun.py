@@ -38,11 +38,22 @@ def begun() -> list[str]:
         "smtplib",
         "email.headerregistry",
         "tzdata",
+        "jinja2",
+        "tracerite",
+        "html5tagger",
+        "websockets",
+        "prometheus_client",
         *binary.LATE,
     ],
 )
 def test_a_server_does_without(package: str, begun: list[str]) -> None:
     assert not [name for name in begun if name == package or name.startswith(f"{package}.")]
+
+
+def test_sanic_finds_no_second_parser_of_json(begun: list[str]) -> None:
+    code = PROGRAM + "print(sys.modules['ujson'], sys.modules['sanic.helpers'].json_dumps.func.__module__)"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert made.stdout.splitlines()[-1] == "None json"
 
 
 def test_the_collector_does_not_look_through_what_was_imported(begun: list[str]) -> None:

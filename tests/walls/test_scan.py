@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from socialpub.base.errors import ApiError
 from socialpub.domain.media import files
 from socialpub.domain.shapes.common import TEXT_MAX
-from socialpub.domain.shapes.posts import MEDIA_MAX
+from socialpub.domain.shapes.posts import MEDIA_MAX, TARGETS_MAX
+from socialpub.web import scan as scans
 from socialpub.web.scan import DEPTH_MAX, ENTRIES_MAX, FIELDS_MAX, NOTHING, PARTS_MAX, PLAIN_MAX, Scan
 
 Open = Callable[[], files.Arriving]
@@ -66,6 +67,17 @@ def test_a_short_body_is_taken_at_once_where_the_whole_scan_finds_nothing(value:
     scan = Scan()
     assert scan.take_plain(text) or b"\xed" in text  # half a character
     assert scan.kept == (text if scan.kept else b"")
+
+
+@given(value=st.lists(st.integers(), max_size=60) | st.dictionaries(NAMES, st.none(), max_size=60) | VALUES)
+def test_few_signs_are_never_too_many_parts(value: Any) -> None:
+    few = scans._has_few_parts(json.dumps({"media": value, "targets": value}).encode())
+    assert not few or scans._is_within({"media": value, "targets": value}, "", DEPTH_MAX)
+
+
+def test_as_many_targets_as_there_may_be_are_taken_at_once() -> None:
+    for count in (1, TARGETS_MAX - 1, TARGETS_MAX):
+        assert Scan().take_plain(json.dumps({"text": "a, b", "targets": [{"accountId": "x"}] * count}).encode())
 
 
 def nested(levels: int) -> str:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import threading
 from typing import Any
 
 import pytest
 from sanic import Sanic
+from sanic.http import Http
 
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
+from socialpub.web import bodies
 from socialpub.web.app import ROUTES
 from socialpub.web.frame import SECURITY_HEADERS
 from socialpub.web.wire import FIRST_LINES, App, Parcel, own_lines
 from tests.kit import UNKNOWN_ID, Person, Server
-from tests.web.raw import exchange
+from tests.web.raw import connect, exchange, read
 
 RATE = ["ratelimit", "ratelimit-limit", "ratelimit-policy", "ratelimit-remaining", "ratelimit-reset"]
 
@@ -108,3 +111,46 @@ def test_every_status_of_an_error_has_a_first_line() -> None:
 def test_an_answer_says_whether_the_connection_goes_on(asked: str, kept: str, server: Server) -> None:
     answer = exchange(server, f"GET /healthz HTTP/1.1\r\nHost: localhost\r\n{asked}\r\n".encode())
     assert (answer.status, answer.headers["connection"]) == (200, kept)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes of bodies each reading brought."""
+    brought: list[int] = []
+    as_ever = Http.read
+
+    async def counted(stream: Http) -> bytes | None:
+        piece: bytes | None = await as_ever(stream)
+        brought.append(len(piece or b""))
+        return piece
+
+    monkeypatch.setattr(Http, "read", counted)
+    return brought
+
+
+def posted(person: Person, body: bytes, *more: str) -> bytes:
+    lines = ["POST /v1/posts HTTP/1.1", "Host: x", f"Authorization: Bearer {person.key}", *more]
+    return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
+
+
+def test_light_bodies_that_came_with_their_heads_are_taken_at_once(
+    server: Server, alice: Person, reads: list[int]
+) -> None:
+    body = json.dumps({"text": "x", "targets": []}).encode()
+    with connect(server) as line:
+        line.sendall(posted(alice, body) + posted(alice, body))
+        rules = [read(line).error()["rule"], read(line).error()["rule"]]
+    assert (rules, reads) == (["targets.required", "targets.required"], [])
+
+
+def test_other_bodies_are_read_as_they_come(server: Server, alice: Person, reads: list[int]) -> None:
+    body = json.dumps({"text": "x" * bodies.LIGHT_MAX, "targets": []}).encode()
+    assert exchange(server, posted(alice, body)).error()["rule"] == "targets.required"
+    assert sum(reads) == len(body)
+    with connect(server) as line:
+        whole = posted(alice, b'{"targets":[]}', "Expect: 100-continue")
+        line.sendall(whole[:-14])
+        assert line.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        line.sendall(whole[-14:])
+        assert read(line).error()["rule"] == "targets.required"
+    assert sum(reads) == len(body) + 14

@@ -232,7 +232,8 @@ class Windows:
         """Count one request of `name`; `dry` only looks."""
         now = self._clock.monotonic()
         with self._lock:
-            self._sweep(now)
+            if now - self._swept >= WINDOW_SECONDS:
+                self._sweep(now)
             hits = self._hits[name]
             while hits and hits[0] <= now - WINDOW_SECONDS:
                 hits.popleft()
@@ -245,8 +246,6 @@ class Windows:
             return Rate(limit, max(0, limit - len(hits)), reset, allowed)
 
     def _sweep(self, now: float) -> None:
-        if now - self._swept < WINDOW_SECONDS:
-            return
         self._swept = now
         stale = [name for name, hits in self._hits.items() if not hits or hits[-1] <= now - WINDOW_SECONDS]
         for name in stale:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError, refuse
-from socialpub.domain.core.service import KeyRow, Service
+from socialpub.domain.core.service import KEYS_KEPT, KeyRow, Service
 from socialpub.store import sql
 from socialpub.store.models import Session, User
 from socialpub.store.statements import keys
@@ -62,6 +63,11 @@ async def authenticate_key(service: Service, presented: str) -> Scope:
     if used is None or service.now_ms - used > USED_EVERY_MS:
         now = service.now_ms
         service.write(lambda tx: sql.change(keys.KEY_USED, (now, key)))
+    return _scope_of_key(organization, profile, key)
+
+
+@functools.lru_cache(KEYS_KEPT)  # a value like any other, of which each request needs one
+def _scope_of_key(organization: str, profile: str | None, key: str) -> Scope:
     return Scope(organization, profile, key)
 
 

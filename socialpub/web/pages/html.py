@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from socialpub import __version__
 from socialpub.base.config import shipped
 from socialpub.web.http import Reply
 from socialpub.web.pages import times
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 CONTENT_TYPE = "text/html; charset=utf-8"
 SIZES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
@@ -31,7 +33,9 @@ NOBODY: dict[str, Any] = {
 
 @cache
 def environment() -> Environment:
-    """Jinja's, with what templates are given."""
+    """Jinja's, with what templates are given. It is read with the first page: most servers are asked for none."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+
     environment = Environment(
         loader=FileSystemLoader(shipped("templates")),
         autoescape=True,
@@ -39,8 +43,9 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"inline": inline, "prose": prose, "when": times.when, "ago": times.ago, "zip": pairs}
-    environment.filters |= {"sized": sized, "length_of_time": times.length, "told": times.told}
+    environment.filters |= {"inline": inline, "prose": prose, "zip": pairs}
+    environment.filters |= {"sized": sized, "length_of_time": times.length}
+    environment.filters |= {name: pass_context(show) for name, show in times.FOR_A_READER.items()}
     environment.globals |= NOBODY | {"version": __version__}
     return environment
 

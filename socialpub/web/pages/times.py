@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Any
 from zoneinfo import ZoneInfo
 
-from jinja2 import pass_context
-from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from socialpub.base.runtime import iso
@@ -17,6 +17,8 @@ STEPS = ((60, "second"), (60, "minute"), (24, "hour"), (30, "day"), (12, "month"
 _INSTANT = re.compile(r"(\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z)")
 Instant = str | int
 """As the API writes it, or in milliseconds."""
+Context = Mapping[str, Any]
+"""What a template was given: whose zone, and what time it is."""
 
 
 def moment(instant: Instant, zone: str) -> datetime:
@@ -84,7 +86,6 @@ def _counted(number: int, name: str) -> str:
     return f"{number} {name}{'' if number == 1 else 's'}"
 
 
-@pass_context
 def when(context: Context, instant: Instant | None, nothing: str = "never") -> Markup | str:
     """For templates: an instant in the reader's zone; without one `nothing`."""
     if instant is None:
@@ -92,7 +93,6 @@ def when(context: Context, instant: Instant | None, nothing: str = "never") -> M
     return _element(instant, said(instant, context["zone"]), context["zone"])
 
 
-@pass_context
 def ago(context: Context, instant: Instant | None, nothing: str = "never") -> Markup | str:
     """For templates: how far away an instant is; pointing at it says when that is."""
     if instant is None:
@@ -100,12 +100,15 @@ def ago(context: Context, instant: Instant | None, nothing: str = "never") -> Ma
     return _element(instant, distance(instant, context["now_ms"]), context["zone"])
 
 
-@pass_context
 def told(context: Context, text: str) -> Markup:
     """For templates: words with instants in them as the API writes them, each in the reader's zone."""
     parts = _INSTANT.split(text)
     shown = [when(context, part) if place % 2 else escape(part) for place, part in enumerate(parts)]
     return Markup("").join(shown)
+
+
+FOR_A_READER: dict[str, Callable[..., Any]] = {"when": when, "ago": ago, "told": told}
+"""The filters that are handed a template's context first."""
 
 
 def _element(instant: Instant, words: str, zone: str) -> Markup:
