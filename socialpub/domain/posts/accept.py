@@ -7,6 +7,7 @@ Whatever can be made before the transaction is: everybody else's waits for it.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ class Order:
     targets: Sequence[_Target]
     stored: Mapping[str, Facts]  # inline media, kept, by its hash
     inline: Mapping[Inline, str]  # the ids of the rows that it gets: targets of one profile share them
-    rows: Sequence[Value]  # what is its own of each post, one after the other
+    rows: Sequence[tuple[Value, ...]]  # what is its own of each post
     jobs: Sequence[Work]
     shown: Sequence[batches.Shown]
 
@@ -172,7 +173,7 @@ def _order(
     )
     media = {inline: library.new_id(who.service) for inline in named}
     warned = [_json([warning_body(note) for note in target.warnings]) for target in targets]
-    rows = [value for target, notes in zip(targets, warned, strict=True) for value in _row(target, media, notes)]
+    rows = [_row(target, media, notes) for target, notes in zip(targets, warned, strict=True)]
     jobs = [Work(target.post, target.aim.account["id"], *target.share) for target in targets]
     shown = [
         batches.accepted(target.post, target.aim.account["id"], target.aim.platform, at_ms, notes)
@@ -249,7 +250,7 @@ def _insert(tx: Tx, order: Order, beginning: Beginning | None) -> BatchBody:
     for (data, profile, alt), media in order.inline.items():
         library.insert(service, tx, organization, profile, order.stored[data], alt, media, order.at_ms)
     library.used(service, tx, order.assets.values(), order.at_ms)
-    _insert_posts(service, tx, order, again, now)
+    _insert_posts(service, tx, order, again, now, beginning.nonces if beginning else {})
     claims = _put_jobs(service, tx, order)
     _tell(service, tx, order, again, now)
     for crossing in crossings:
@@ -303,11 +304,16 @@ def _remember(service: Service, tx: Tx, order: Order, body: BatchBody) -> None:
         limits.remember(service, tx, key, answer, batch=order.batch)
 
 
-def _insert_posts(service: Service, tx: Tx, order: Order, again: _Again, now: int) -> None:
+def _insert_posts(service: Service, tx: Tx, order: Order, again: _Again, now: int, nonces: Mapping[str, int]) -> None:
+    """`nonces`: of the posts whose first attempt begins with this."""
     organization, at_ms = order.who.scope.organization, order.at_ms
     sql.execute(accepting.BATCH, (order.batch, organization, order.who.request_id, now, at_ms))
-    status = "validated" if at_ms is None else "queued"
-    sql.execute(accepting.posts(len(order.targets)), (organization, order.batch, status, at_ms, now, *order.rows))
+    shared = (organization, order.batch, "validated" if at_ms is None else "queued", at_ms, now)
+    if at_ms is None:
+        rows = [(*row, nonces.get(target.post)) for target, row in zip(order.targets, order.rows, strict=True)]
+        sql.execute(accepting.posts_now(len(rows)), (*shared, *itertools.chain.from_iterable(rows)))
+    else:
+        sql.execute(accepting.posts(len(order.rows)), (*shared, *itertools.chain.from_iterable(order.rows)))
     search.note_order(again.newest, now)
     for target in order.targets:
         service.lately.said(target.aim.account["id"], target.aim.draft.text)

@@ -83,15 +83,21 @@ def go_on(service: Service, fetched: library.Fetched, snapshot: Snapshot) -> boo
     return this.sent
 
 
-def take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
-    """Take a post to work on; what is about to be sent is written down at once, where that is known without asking."""
-    snapshot = records.take(service, tx, claim)
+def take(service: Service, tx: Tx, claim: Claim, *, begun: bool = False) -> Snapshot | None:
+    """Take a post to work on; what is about to be sent is written down at once, where that is known without asking.
+
+    `begun`: this transaction has inserted it as claimed.
+    """
+    snapshot = records.take(service, tx, claim, begun=begun)
     if snapshot is None or records.refusal(snapshot.account):
         return snapshot
     plan = planning.at_once(service, snapshot)
     if plan is None:
         return snapshot
     return replace(snapshot, intended=intents.intend(service, tx, snapshot, "publish", plan.plan, plan.warnings))
+
+
+new_nonce = records.new_nonce
 
 
 def _about(snapshot: Snapshot) -> dict[str, tracing.Value]:

@@ -162,6 +162,27 @@ def posts(count: int) -> str:
 """
 
 
+# The same, and with what is each post's own its nonce, at the end: where there is one its first attempt has begun.
+@functools.cache
+def posts_now(count: int) -> str:
+    """The rows of so many posts that are published at once."""
+    firsts = range(6, 6 + count * (_POST + 1), _POST + 1)
+    rows = ", ".join(f"({_own(first, _POST)}, {_begun(f'?{first + _POST}')})" for first in firsts)
+    return f"""
+    INSERT INTO post (
+        id, profile, account, platform, position, text, text_fold, media, options, first_comment, warnings,
+        organization, batch, status, scheduled_at, created_at, updated_at, attempts, tries, draft_at, draft_nonce
+    )
+    VALUES {rows}
+"""
+
+
+def _begun(nonce: str) -> str:
+    """What is shared by posts, and what an attempt has changed of them where one has begun."""
+    attempts, at = f"{nonce} IS NOT NULL", f"iif({nonce} IS NULL, NULL, ?5)"
+    return f"?1, ?2, iif({nonce} IS NULL, ?3, 'publishing'), ?4, ?5, ?5, {attempts}, {attempts}, {at}, {nonce}"
+
+
 # ?1 organization, ?2 request, ?3 now; then of each event [id, profile, type, post, data].
 @functools.cache
 def events(count: int) -> str:
@@ -185,7 +206,11 @@ def jobs(count: int) -> str:
 def _rows(count: int, own: int, shared: str, given: int) -> str:
     """So many rows: each has its own values, and the first `given` are shared."""
     firsts = range(given + 1, given + 1 + count * own, own)
-    return ", ".join(f"({', '.join(f'?{first + at}' for at in range(own))}, {shared})" for first in firsts)
+    return ", ".join(f"({_own(first, own)}, {shared})" for first in firsts)
+
+
+def _own(first: int, count: int) -> str:
+    return ", ".join(f"?{first + at}" for at in range(count))
 
 
 AUDIT = """

@@ -58,6 +58,21 @@ def test_an_immediate_post_is_claimed_and_intended_with_its_acceptance_and_recor
     assert (work.writes, work.commits, len(own(work)), made_anew(work)) == (1, 1, EACH - ACCEPTED + 1, []), work
 
 
+def test_an_immediate_post_is_inserted_as_claimed(
+    counting: Counting, server: Server, alice: Person, accounts: list[str]
+) -> None:
+    """Its row is changed once, when what became of it is known."""
+    for targets in (1, 3):
+        body = {"text": f"to {targets}", "targets": [{"accountId": each} for each in accounts[:targets]]}
+        with counting.while_() as done:
+            alice.api.publish(body).raise_for_status()
+        assert not any(text.lstrip().startswith("UPDATE post ") for text in done.asked.within), done
+    rows = server.rows(Post)
+    assert {(row["status"], row["attempts"], row["tries"]) for row in rows} == {("published", 1, 1)}
+    assert all(row["draft_at"] == row["created_at"] for row in rows)
+    assert len({row["draft_nonce"] for row in rows}) == len(rows) == 4
+
+
 def test_where_no_thread_is_there_for_it_at_once_it_is_claimed_later(
     counting: Counting, make_server: Callable[..., Server]
 ) -> None:
