@@ -52,6 +52,7 @@ from socialpub.domain.publishing.decide import (
 from socialpub.domain.publishing.intents import LostClaimError, Snapshot, TakenError
 from socialpub.platforms.contract import Absent, Draft, Pending, Published, Unknown, Warning
 from socialpub.platforms.kit.rules import findings, warning
+from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.queue import Claim
 from socialpub.store.rows import IntentRow, PostRow
@@ -211,7 +212,7 @@ class _Run:
         bound = intents.Bound(self.service, intent)
         answer: Published | Pending | ApiError
         try:
-            answer = self.up.call(lambda up: self.up.connector.send(up, json.loads(intent["plan"])), bound=bound)
+            answer = self.up.call(lambda up: self.up.connector.send(up, sql.loads(intent["plan"])), bound=bound)
         except ApiError as error:
             answer = error
         _hit(intent, "after_reply")
@@ -232,7 +233,7 @@ class _Run:
 
     def _step(self, intent: IntentRow, finding: Finding) -> None:
         """Take the step that follows from a finding; most lead to another finding and its step."""
-        class_ = self.up.platform.class_of(json.loads(intent["plan"]))
+        class_ = self.up.platform.class_of(sql.loads(intent["plan"]))
         checks = horizon.checks_of(class_, intent["step"], self.service.runtime.settings.publishing.settle_horizon)
         step = decide(finding, class_, checks, intent, self.service.now_ms)
         match step:
