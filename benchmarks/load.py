@@ -31,7 +31,7 @@ end
 
 @dataclass(frozen=True)
 class Script:
-    """What each connection sends; `lua` defines `request`, which is called for each."""
+    """What each connection sends; `lua` defines `request`, which is called for each. `run` is the load's own number."""
 
     lua: str
 
@@ -69,13 +69,15 @@ def get(paths: Sequence[str], key: str = "") -> Script:
 
 
 def post(path: str, key: str, accounts: Sequence[str], *, targets: int = 1, at: str = "") -> Script:
-    """Posts of about 130 characters, each text once, with so many targets; `at`: when they are due."""
+    """Posts of about 130 characters, each text once, with so many targets; `at`: when they are due.
+
+    Once in all loads together: X refuses a text that the account has had, and a refusal is not what is measured.
+    """
     told = "".join(f"[{number}]={json.dumps(account)}," for number, account in enumerate(accounts, 1))
     due = f',"scheduledAt":"{at}"' if at else ""
     filler = "what a hundred and thirty characters are: a sentence, a second one, and an address at the end of it"
     return Script(
         f"local accounts, n = {{{told}}}, 0\nlocal headers = {headers(key)}\n"
-        f"local run = '{next(_numbers)}'\n"
         "request = function()\n"
         "  n = n + 1\n"
         "  local targets = {}\n"
@@ -134,10 +136,17 @@ def beside(script: Script, url: str, folder: Path, seconds: int, *, connections:
 
 
 def _command(script: Script, url: str, folder: Path, seconds: int, connections: int) -> list[str]:
-    file = folder / f"load-{next(_numbers)}.lua"
-    file.write_text(script.lua + _DONE)
+    file = written(script, folder)
     given = [f"-c{connections}", f"-d{seconds}s", f"--timeout={TIMEOUT_SECONDS}s", "-s", str(file)]
     return ["wrk", "-t1", *given, url]
+
+
+def written(script: Script, folder: Path) -> Path:
+    """The file of one load."""
+    number = next(_numbers)
+    file = folder / f"load-{number}.lua"
+    file.write_text(f"local run = '{number}'\n{script.lua}{_DONE}")
+    return file
 
 
 def _checked(code: int, out: str, error: str) -> dict[str, float]:

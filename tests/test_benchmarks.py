@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import dataset
+from benchmarks import dataset, load
 from benchmarks.goals import GOALS, LOSSES, SHARES
 from benchmarks.shares import WORK
 
@@ -64,3 +64,12 @@ def test_every_share_has_its_work_and_its_loss() -> None:
     assert set(WORK) == {goal.name for goal in SHARES}
     assert [loss.name for loss in LOSSES] == [f"loss_{name}" for name in WORK]
     assert all(goal.holds(goal.goal, goal.must) for goal in GOALS.values())
+
+
+def test_no_load_sends_a_text_that_another_has_sent(tmp_path: Path) -> None:
+    """X refuses what an account has had: a second round of the same texts would measure refusals."""
+    script = load.post("/v1/posts", "a key", ["one"])
+    runs = [load.written(script, tmp_path).read_text().splitlines()[0] for _ in range(2)]
+    assert len(set(runs)) == 2
+    assert all(line.startswith("local run = ") for line in runs)
+    assert "'{\"text\":\"Bench ' .. run .. '-' .. n" in script.lua

@@ -1,16 +1,16 @@
 """The one door out: every outbound HTTP call of the program goes through `Http`.
 
-httpx writes the request, and `base.connections` sends it: of httpx's client, which takes as long again, nothing is
-needed. One deadline for a whole call (httpx's timeouts are per operation), a cap on decoded bytes, no environment
-proxies, no cookies, no redirects but where asked for, and for addresses that users name a guard (`base.guard`): resolve
-once, check every answer, connect to the checked address. Failures become ApiError with the outcome that is known:
-nothing was sent, or nobody can tell.
+httpx puts a request together where it is more than bytes; `base.http1` writes it over what `base.connections` keeps: of
+httpx's client and of httpcore's connections, which take most of the time of a call, nothing is needed. One deadline for
+a whole call (httpx's timeouts are per operation), a cap on decoded bytes, no environment proxies, no cookies, no
+redirects but where asked for, and for addresses that users name a guard (`base.guard`): resolve once, check every
+answer, connect to the checked address. Failures become ApiError with the outcome that is known: nothing was sent, or
+nobody can tell.
 """
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import functools
 import json
 import ssl
@@ -18,7 +18,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 from urllib.parse import urlsplit
@@ -26,12 +26,11 @@ from urllib.parse import urlsplit
 import httpcore
 import httpx
 
-from socialpub.base import compact, crew, tracing
-from socialpub.base.connections import ConnectionPool
+from socialpub.base import compact, connections, crew, http1, tracing
 from socialpub.base.connections import close_idle as close_idle
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.guard import check_url as check_url
-from socialpub.base.sockets import CHUNK, CONNECT_SECONDS, Deadline, PrivateAddressError
+from socialpub.base.sockets import CHUNK, PrivateAddressError
 from socialpub.base.sockets import Policy as Policy
 from socialpub.base.sockets import Resolver as Resolver
 from socialpub.base.sockets import keep_the_silent as keep_the_silent
@@ -139,7 +138,9 @@ def _shared_ssl() -> ssl.SSLContext:
     if _ssl_context is None:
         with _ssl_making:
             if _ssl_context is None:
-                _ssl_context = httpx.create_ssl_context(trust_env=False)
+                context = httpx.create_ssl_context(trust_env=False)
+                context.set_alpn_protocols(["http/1.1"])
+                _ssl_context = context
     return _ssl_context
 
 
@@ -149,7 +150,6 @@ def open_http(policy: Policy) -> Http:
 
 
 _ALWAYS = {"Accept": "*/*", "Accept-Encoding": "identity", "Connection": "keep-alive", "User-Agent": USER_AGENT}
-_TIMEOUTS = {"timeout": {"connect": CONNECT_SECONDS}}  # the deadline ends everything else
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -158,11 +158,6 @@ class _Client:
     """Nothing of one call goes with the next: no cookie is kept, and no connection but by `base.connections`."""
 
     policy: Policy
-    _deadline: Deadline = field(default_factory=Deadline)
-    _pool: ConnectionPool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._pool = ConnectionPool(self.policy, _shared_ssl(), self._deadline)
 
     def __enter__(self) -> Self:
         return self
@@ -191,21 +186,19 @@ class _Client:
         and the answer is lost, cut off by the deadline, or larger than `max_bytes`).
         """
         self._check(url)
-        self._deadline.at = time.monotonic() + deadline
-        with tracing.call(method, url) as span, _told(url):
-            sent = _headers(headers)
-            asked = None if params or data else _plain(method, url, sent, content, json)
-            with self._sent(
-                asked
-                or _made(httpx.Request(method, url, headers=sent, params=params, json=json, data=data, content=content))
-            ) as answer:
-                body = bytearray()
-                for chunk in answer.decoded():
-                    body += chunk
-                    if len(body) > max_bytes:
-                        raise _lost(url, "its answer is too large")
-                tracing.answered(span, answer.status)
-                return Reply(answer.status, answer.headers, bytes(body), url)
+        ends_at = time.monotonic() + deadline
+        with tracing.call(method, url) as span:
+            try:
+                sent = _headers(headers)
+                asked = None if params or data else _plain(method, url, sent, content, json)
+                asked = asked or _made(
+                    httpx.Request(method, url, headers=sent, params=params, json=json, data=data, content=content)
+                )
+                reply = _read(url, self._sent(asked, ends_at), max_bytes)
+            except _TOLD as error:
+                raise _failure(url, error) from error
+            tracing.answered(span, reply.status)
+            return reply
 
     def download(self, url: str, into: Sink, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply:
         """Write a resource into a file, following up to `redirects` redirects, each hop checked anew.
@@ -213,32 +206,25 @@ class _Client:
         The reply has an empty body. Raises ApiError as `request`, `media.size_max` above `max_bytes`, and what `into`
         raises.
         """
-        self._deadline.at = time.monotonic() + deadline
+        ends_at = time.monotonic() + deadline
         for _ in range(redirects + 1):
             self._check(url)
-            with (
-                tracing.call("GET", url) as span,
-                _told(url),
-                self._sent(_made(httpx.Request("GET", url, headers=_ALWAYS))) as answer,
-            ):
-                tracing.answered(span, answer.status)
-                if answer.status in _REDIRECTS and "location" in answer.headers:
-                    url = str(httpx.URL(url).join(answer.headers["location"]))
-                    continue
-                if 200 <= answer.status < 300:
-                    _copy(answer, into, max_bytes)
-                return Reply(answer.status, answer.headers, b"", url)
+            with tracing.call("GET", url) as span:
+                try:
+                    answer = self._sent(_made(httpx.Request("GET", url, headers=_ALWAYS)), ends_at)
+                    reply, there = _copied(url, answer, into, max_bytes)
+                except _TOLD as error:
+                    raise _failure(url, error) from error
+                tracing.answered(span, reply.status)
+            if there is None:
+                return reply
+            url = there
         raise _lost(url, "it redirects too often")
 
-    @contextlib.contextmanager
-    def _sent(self, asked: httpcore.Request) -> Iterator[_Answer]:
-        """The beginning of an answer; the rest is read while the block runs."""
+    def _sent(self, asked: http1.Request, ends_at: float) -> connections.Reading:
+        """The beginning of an answer; whoever reads the rest closes it."""
         crew.waits()
-        answer = self._pool.handle_request(asked)
-        try:
-            yield _Answer(answer)
-        finally:
-            answer.close()
+        return connections.ask(self.policy, _shared_ssl, asked, ends_at)
 
     def _check(self, url: str) -> None:
         reason = check_url(url, named=self.policy.named) if self.policy.guarded else None
@@ -246,20 +232,47 @@ class _Client:
             raise _disallowed(url, reason)
 
 
-def _made(asked: httpx.Request) -> httpcore.Request:
+def _read(url: str, reading: connections.Reading, max_bytes: int) -> Reply:
+    """An answer read to its end, which is no further than allowed."""
+    answer, body = reading.answer, bytearray()
+    try:
+        for piece in _decoded(reading):
+            body += piece
+            if len(body) > max_bytes:
+                raise _lost(url, "its answer is too large")
+    finally:
+        reading.close()
+    return Reply(answer.status, answer.headers, bytes(body), url)
+
+
+def _copied(url: str, reading: connections.Reading, into: Sink, max_bytes: int) -> tuple[Reply, str | None]:
+    """An answer whose body went into the file, where it is one; and where it leads instead, if it does."""
+    status, headers, there = reading.answer.status, reading.answer.headers, None
+    try:
+        if status in _REDIRECTS and "location" in headers:
+            there = str(httpx.URL(url).join(headers["location"]))
+        elif 200 <= status < 300:
+            _copy(reading, into, max_bytes)
+    finally:
+        reading.close()
+    return Reply(status, headers, b"", url), there
+
+
+def _made(asked: httpx.Request) -> http1.Request:
     """A request as httpx has put it together."""
-    to, stream = asked.url, asked.stream
+    to, stream, headers = asked.url, asked.stream, asked.headers
     assert isinstance(stream, Iterable), "nothing here is asynchronous"
     if to.username or to.password:
         shown = base64.b64encode(f"{to.username}:{to.password}".encode()).decode()
-        asked.headers.setdefault("Authorization", f"Basic {shown}")
-    headers = asked.headers.raw
-    return httpcore.Request(asked.method, _target_of(to), headers=headers, content=stream, extensions=_TIMEOUTS)
+        headers.setdefault("Authorization", f"Basic {shown}")
+    head = http1.head_of(asked.method, _target(to), [(name.decode(), text.decode()) for name, text in headers.raw])
+    length = None if "transfer-encoding" in headers else int(headers.get("content-length", "0"))
+    return http1.Request(_origin(to), asked.method, head, stream, length)
 
 
 def _plain(
     method: str, url: str, headers: Mapping[str, str], content: bytes | Iterable[bytes] | None, value: Any = None
-) -> httpcore.Request | None:
+) -> http1.Request | None:
     """What httpx would make of bytes, or a JSON `value`, that are sent to an address, in a tenth of its time.
 
     None where it is more.
@@ -269,61 +282,50 @@ def _plain(
         content = compact.strict(value).encode()
     if not content or not isinstance(content, bytes) or names & _FRAMING:
         return None
-    target, host = _place(url)
+    origin, target, host = _place(url)
     if host is None:
         return None
-    given = [(name.encode("ascii"), text.encode("ascii")) for name, text in headers.items()]
-    sent = [(b"Host", host), *given, (b"Content-Length", b"%d" % len(content))]
+    lines = [("Host", host), *headers.items(), ("Content-Length", str(len(content)))]
     if value is not None and "content-type" not in names:
-        sent.append((b"Content-Type", b"application/json"))
-    return httpcore.Request(method.upper(), target, headers=sent, content=content, extensions=_TIMEOUTS)
+        lines.append(("Content-Type", "application/json"))
+    verb = method.upper()
+    return http1.Request(origin, verb, http1.head_of(verb, target, lines), (content,), len(content))
 
 
 _FRAMING = frozenset({"host", "content-length", "transfer-encoding"})
 
 
 @functools.lru_cache(256)
-def _place(url: str) -> tuple[httpcore.URL, bytes | None]:
+def _place(url: str) -> tuple[http1.Origin, str, str | None]:
     """Where a URL leads, and how the request names the host; None where the URL carries a name or a password."""
     to = httpx.URL(url)
-    return _target_of(to), None if to.username or to.password else to.netloc
+    return _origin(to), _target(to), None if to.username or to.password else to.netloc.decode("ascii")
 
 
-def _target_of(to: httpx.URL) -> httpcore.URL:
-    return httpcore.URL(scheme=to.raw_scheme, host=to.raw_host, port=to.port, target=to.raw_path)
+def _origin(to: httpx.URL) -> http1.Origin:
+    return http1.origin(to.scheme, to.raw_host.decode("ascii"), to.port)
 
 
-@dataclass
-class _Answer:
-    """An answer whose body is still to come."""
-
-    begun: httpcore.Response
-    headers: Mapping[str, str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.headers = _lower(self.begun.headers)
-
-    @property
-    def status(self) -> int:
-        return self.begun.status
-
-    def decoded(self) -> Iterator[bytes]:
-        """The body in small pieces, however small it was packed."""
-        encoding = self.headers.get("content-encoding", "identity").strip().lower()
-        if encoding in ("", "identity"):
-            yield from self.begun.iter_stream()
-        elif encoding in ("gzip", "x-gzip", "deflate"):
-            yield from _inflated(self.begun.iter_stream())
-        else:
-            raise _GarbledError(f"the answer is encoded as {encoding}, which was not asked for")
+def _target(to: httpx.URL) -> str:
+    return to.raw_path.decode("ascii")
 
 
-def _copy(answer: _Answer, into: Sink, max_bytes: int) -> None:
-    announced = answer.headers.get("content-length", "")
+def _decoded(reading: connections.Reading) -> Iterator[bytes]:
+    """The body in small pieces, however small it was packed."""
+    encoding = reading.answer.headers.get("content-encoding", "identity").strip().lower()
+    if encoding in ("", "identity"):
+        return iter(reading)
+    if encoding in ("gzip", "x-gzip", "deflate"):
+        return _inflated(iter(reading))
+    raise _GarbledError(f"the answer is encoded as {encoding}, which was not asked for")
+
+
+def _copy(reading: connections.Reading, into: Sink, max_bytes: int) -> None:
+    announced = reading.answer.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > max_bytes:
         raise refuse("media.size_max")
     size = 0
-    for chunk in answer.decoded():
+    for chunk in _decoded(reading):
         size += len(chunk)
         if size > max_bytes:
             raise refuse("media.size_max")
@@ -348,22 +350,6 @@ def _headers(headers: Mapping[str, str] | None) -> Mapping[str, str]:
     return {name: text for name, text in _ALWAYS.items() if name.lower() not in given} | dict(headers or {})
 
 
-def _lower(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """By their names; what comes more than once stands in one line."""
-    found: dict[str, str] = {}
-    for raw, content in headers:
-        name, text = raw.decode("latin-1").lower(), _text(content)
-        found[name] = f"{found[name]}, {text}" if name in found else text
-    return found
-
-
-def _text(content: bytes) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return content.decode("latin-1")
-
-
 class _GarbledError(Exception):
     """An answer that cannot be unpacked."""
 
@@ -372,13 +358,7 @@ SILENCE = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.RemoteProt
 _FAILED = (*SILENCE, httpcore.ProtocolError, httpcore.ProxyError, httpcore.UnsupportedProtocol, httpx.InvalidURL)
 
 
-@contextlib.contextmanager
-def _told(url: str) -> Iterator[None]:
-    """What fails on the way is told as an ApiError."""
-    try:
-        yield
-    except (*_FAILED, _GarbledError, PrivateAddressError) as error:
-        raise _failure(url, error) from error
+_TOLD = (*_FAILED, _GarbledError, PrivateAddressError)  # as an ApiError
 
 
 def _failure(url: str, error: Exception) -> ApiError:

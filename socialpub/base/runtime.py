@@ -90,7 +90,13 @@ class Runtime:
 
     def http_policy(self, *, guarded: bool) -> net.Policy:
         """How outbound calls may go: `guarded` for addresses that users name, else for configured hosts."""
-        return net.Policy(guarded=guarded and not self.settings.security.allow_private_networks, resolver=self.resolver)
+        return _policy(guarded and not self.settings.security.allow_private_networks, self.resolver)
+
+
+@functools.lru_cache(64)
+def _policy(guarded: bool, resolver: net.Resolver) -> net.Policy:
+    """The same one each time: connections are kept by it."""
+    return net.Policy(guarded, resolver)
 
 
 def load_vault(

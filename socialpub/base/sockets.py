@@ -23,6 +23,7 @@ from socialpub.base.fair import Pool, Share, working_for
 
 CONNECT_SECONDS = 10.0
 CHUNK = 64 * 1024
+SHORT_SECONDS = 0.1
 RESOLVERS = 32
 SILENT_SECONDS = 30  # for which the kernel keeps a connection that says nothing; it rounds this up
 
@@ -109,13 +110,32 @@ class Stream(httpcore.NetworkStream):
 
     def __init__(self, inner: httpcore.NetworkStream, deadline: Deadline) -> None:
         self._inner, self._deadline = inner, deadline
+        self._socket: socket.socket = inner.get_extra_info("socket")
+        self._seconds = float("inf")  # for which the socket waits
         self._head: bytes | None = b""  # what is kept for the next write; None: it has gone out
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         if self._head:
             self._send(b"", timeout)
         self._head = b""
-        return self._inner.read(max_bytes, self._deadline.cut(timeout, httpcore.ReadTimeout))
+        while True:
+            self._hurry(timeout, httpcore.ReadTimeout)
+            try:
+                return self._socket.recv(max_bytes)
+            except TimeoutError:
+                continue  # it waited for a part of what is left
+            except OSError as error:
+                raise httpcore.ReadError(str(error)) from error
+
+    def _hurry(self, timeout: float | None, error: type[Exception]) -> None:
+        """Have the socket wait no longer than is left; raises `error` where nothing is.
+
+        It waits for somewhat less, so that calls of the same length have it told once: that is a call of the system.
+        """
+        left = self._deadline.cut(timeout, error)
+        if not left / 2 <= self._seconds <= left:
+            self._seconds = left if left < SHORT_SECONDS else left * 0.75
+            self._socket.settimeout(self._seconds)
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         if self._head == b"" and len(buffer) < CHUNK:
@@ -126,13 +146,13 @@ class Stream(httpcore.NetworkStream):
     def _send(self, buffer: bytes, timeout: float | None) -> None:
         # Not the inner stream's write: its time begins anew with each part that the other side takes.
         head, self._head = self._head, None
-        sock, rest = self._inner.get_extra_info("socket"), memoryview(head + buffer if head else buffer)
+        rest = memoryview(head + buffer if head else buffer)
         while rest:
-            sock.settimeout(self._deadline.cut(timeout, httpcore.WriteTimeout))
+            self._hurry(timeout, httpcore.WriteTimeout)
             try:
-                rest = rest[sock.send(rest[:CHUNK]) :]
-            except TimeoutError as error:
-                raise httpcore.WriteTimeout("the call's deadline is over") from error
+                rest = rest[self._socket.send(rest[:CHUNK]) :]
+            except TimeoutError:
+                continue  # it waited for a part of what is left
             except OSError as error:
                 self._deadline.broken = True
                 raise httpcore.WriteError(str(error)) from error

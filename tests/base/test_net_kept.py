@@ -258,6 +258,48 @@ def test_the_deadline_is_that_of_the_call_and_not_of_the_connection(keeper: Call
     assert server.connections == 1
 
 
+def test_a_socket_that_waits_for_a_part_of_the_deadline_is_asked_again(
+    keeper: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told how long to wait by the first of many calls, and none of them may end sooner by that."""
+    hurried: list[float] = []
+
+    def brief(stream: sockets.Stream, timeout: float | None, error: type[Exception]) -> None:
+        hurried.append(stream._deadline.cut(timeout, error))
+        stream._socket.settimeout(0.02)
+
+    def later(connection: socket.socket) -> bool:
+        threading.Event().wait(0.2)
+        return says(OK)(connection)
+
+    monkeypatch.setattr(sockets.Stream, "_hurry", brief)
+    server = keeper(later)
+    assert call(server, deadline=30).ok
+    assert len(hurried) > 3  # once for the write, and again and again for the read
+
+
+def test_a_socket_is_told_once_how_long_to_wait(keeper: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[float] = []
+    hurry = sockets.Stream._hurry
+
+    def seen(stream: sockets.Stream, timeout: float | None, error: type[Exception]) -> None:
+        before = stream._seconds
+        hurry(stream, timeout, error)
+        if stream._seconds != before:
+            told.append(stream._seconds)
+        assert stream._socket.gettimeout() == pytest.approx(stream._seconds)
+        assert stream._seconds <= stream._deadline.cut(timeout, error) + 1
+
+    monkeypatch.setattr(sockets.Stream, "_hurry", seen)
+    server = keeper(*[says(OK)] * 5)
+    for _ in range(4):
+        assert call(server, deadline=3600).ok
+    assert told == [pytest.approx(2700, abs=100)]
+    assert call(server, deadline=600).ok
+    assert told[1:] == [pytest.approx(450, abs=20)]
+    assert server.connections == 1
+
+
 def test_no_cookie_goes_from_one_call_to_the_next(keeper: Callable[..., Keeper]) -> None:
     server = keeper(says(OK.replace(b"\r\n\r\n", b"\r\nSet-Cookie: who=alice; Path=/\r\n\r\n")), says(OK))
     assert call(server).ok

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from socialpub import platforms
@@ -103,9 +103,9 @@ class Caller:
 
     def _with_upstream(self, step: Callable[[Upstream], T], tokens: Tokens, bound: Container[str]) -> T:
         account = accounts.who(self.account)
-        with open_upstream(self.service, self.platform.name, account, tokens) as up:
+        with open_upstream(self.service, self.platform.name, account, tokens, bound) as up:
             try:
-                return step(replace(up, bound=bound))
+                return step(up)
             except ApiError as error:
                 error.used = digest_of(tokens)
                 raise

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 from peewee import fn
@@ -480,8 +480,10 @@ def _common(row: AccountRow) -> TokenEvent:
 
 
 @contextlib.contextmanager
-def open_upstream(service: Service, platform: str, account: Who, tokens: Tokens) -> Iterator[Upstream]:
-    """A live connection to a platform for one job in one thread."""
+def open_upstream(
+    service: Service, platform: str, account: Who, tokens: Tokens, bound: Container[str] = frozenset()
+) -> Iterator[Upstream]:
+    """A live connection to a platform for one job in one thread. `bound`: remote ids that belong to other posts."""
     runtime = service.runtime
     with (
         runtime.open_http(runtime.http_policy(guarded=False)) as http,
@@ -492,7 +494,7 @@ def open_upstream(service: Service, platform: str, account: Who, tokens: Tokens)
             upstreams.configured(service, platform, http),
             upstreams.named(service, platform, account, guarded),
         )
-        yield Upstream(usual, others, service.sites[platform], account, tokens, mint=mint, notes=service.notes)
+        yield Upstream(usual, others, service.sites[platform], account, tokens, bound, mint, service.notes)
 
 
 def scrub(value: Any, tokens: Tokens) -> Any:

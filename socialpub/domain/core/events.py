@@ -82,8 +82,12 @@ def emit(
     profile: str | None = None,
     post: str | None = None,
     request_id: str | None = None,
+    receivers: Sequence[Receiver] | None = None,
 ) -> str:
-    """Write an event in the caller's transaction and return its id; KeyError for a type that EVENTS does not have."""
+    """Write an event in the caller's transaction and return its id; KeyError for a type that EVENTS does not have.
+
+    `receivers`: who is told, where the caller has read that already.
+    """
     EVENTS[type_]
     event, now = service.runtime.ids.prefixed("evt_"), service.now_ms
     row = (
@@ -98,8 +102,8 @@ def emit(
     )
     number = sql.execute(publishing.EVENT, row).lastrowid
     assert number is not None, "a row was written"
-    receivers = sql.every(webhooks.RECEIVERS_OF, (organization,))
-    address(service, tx, organization, [Emitted(number, type_, profile, post, data)], receivers)
+    told = sql.every(webhooks.RECEIVERS_OF, (organization,)) if receivers is None else receivers
+    address(service, tx, organization, [Emitted(number, type_, profile, post, data)], told)
     return event
 
 

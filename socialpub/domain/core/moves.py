@@ -102,18 +102,18 @@ def move(
 
     `where` narrows the update further (a time window). `data`: what the row as it is now cannot tell its events.
     """
-    row = (
+    row, receivers = (
         _moved(service.now_ms, name, post, columns)
         if where is None
-        else _moved_within(service, tx, name, post, where, columns)
+        else (_moved_within(service, tx, name, post, where, columns), None)
     )
     if row is None:
         return None
     request_id = request_id or _request_of(row)
     for type_ in MOVES[name].events:
-        _tell(service, tx, type_, row, _DATA[type_](row, data or {}), request_id)
+        _tell(service, tx, type_, row, _DATA[type_](row, data or {}), request_id, receivers)
     if row["status"] in TERMINAL:
-        service.hub.seen(tx, f"batch:{row['batch']}")  # first of all, for somebody waits for it
+        service.hub.seen(tx, f"batch:{row['batch']}", row)  # first of all, for somebody waits for it
     if row["status"] in TERMINAL or name == "wait":
         tx.after_commit(lambda: _told(row, request_id))
     if name in GOES_ELSEWHERE:
@@ -127,9 +127,12 @@ def _goes_at(row: PostRow) -> int:
     return row["created_at"] if row["scheduled_at"] is None else row["scheduled_at"]
 
 
-def _moved(now: int, name: str, post: str, columns: Mapping[str, Any]) -> PostRow | None:
+def _moved(
+    now: int, name: str, post: str, columns: Mapping[str, Any]
+) -> tuple[PostRow | None, Sequence[events.Receiver] | None]:
+    """The row as it is now, and who is told; both None where it was not in the right state."""
     found = sql.first(_text(name, tuple(columns)), (now, *columns.values(), post))
-    return None if found is None else sql.row(PostRow, found)
+    return (None, None) if found is None else (sql.row(PostRow, found[:-1]), sql.loads(found[-1]))
 
 
 @functools.cache
@@ -139,7 +142,7 @@ def _text(name: str, columns: tuple[str, ...]) -> str:
     changes = ", ".join(f"{column} = ?" for column in ("updated_at", *columns))
     return (
         f"UPDATE post SET status = '{MOVES[name].target}', {changes} WHERE id = ? AND status IN ({sources})"
-        f" RETURNING {publishing.POST}"
+        f" RETURNING {publishing.POST}, {publishing.RECEIVERS if MOVES[name].events else publishing.NOBODY}"
     )
 
 
@@ -186,7 +189,15 @@ def accepted(rows: Sequence[NewPost]) -> list[events.Told]:
     return told
 
 
-def _tell(service: Service, tx: Tx, type_: str, row: AcceptedPost, data: PostEvent, request_id: str | None) -> None:
+def _tell(
+    service: Service,
+    tx: Tx,
+    type_: str,
+    row: AcceptedPost,
+    data: PostEvent,
+    request_id: str | None,
+    receivers: Sequence[events.Receiver] | None,
+) -> None:
     events.emit(
         service,
         tx,
@@ -196,6 +207,7 @@ def _tell(service: Service, tx: Tx, type_: str, row: AcceptedPost, data: PostEve
         profile=row["profile"],
         post=row["id"],
         request_id=request_id,
+        receivers=receivers,
     )
 
 

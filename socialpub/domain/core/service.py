@@ -25,10 +25,12 @@ from socialpub.platforms.contract import Notes, Tokens
 from socialpub.store.db import Database, LongError, Promise, Tx
 from socialpub.store.models import Intent
 from socialpub.store.queue import Jobs
+from socialpub.store.rows import PostRow
 from socialpub.store.unchanged import Unchanged
 
 T = TypeVar("T")
 W = TypeVar("W")
+Witness = Callable[[Tx, PostRow], None]
 KeyRow = tuple[str, str, str | None, int | None]
 """A key's id, organization, profile, and when it was used last."""
 FILES = 100  # descriptors for the database, media and logs
@@ -59,7 +61,7 @@ class Hub:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: dict[str, set[concurrent.futures.Future[None]]] = defaultdict(set)
-        self._witnesses: dict[str, list[Callable[[Tx], None]]] = {}
+        self._witnesses: dict[str, list[Witness]] = {}
         self._closed = False
 
     @property
@@ -88,12 +90,12 @@ class Hub:
             if not future.done():
                 future.set_result(None)
 
-    def witness(self, name: str, see: Callable[[Tx], None]) -> None:
-        """From now on `see` is called in each transaction that changes `name`, until it is dismissed."""
+    def witness(self, name: str, see: Witness) -> None:
+        """From now on `see` is called in each transaction that ends a post of `name`, until it is dismissed."""
         with self._lock:
             self._witnesses.setdefault(name, []).append(see)
 
-    def dismiss(self, name: str, see: Callable[[Tx], None]) -> None:
+    def dismiss(self, name: str, see: Witness) -> None:
         with self._lock:
             left = [each for each in self._witnesses.get(name, ()) if each != see]
             if left:
@@ -101,10 +103,10 @@ class Hub:
             else:
                 self._witnesses.pop(name, None)
 
-    def seen(self, tx: Tx, name: str) -> None:
-        """In a transaction that has changed `name`: whoever witnesses it writes what belongs to it."""
+    def seen(self, tx: Tx, name: str, post: PostRow) -> None:
+        """In a transaction that has ended a post of `name`: whoever witnesses it writes what belongs to it."""
         for see in self._witnesses.get(name, ()):
-            see(tx)
+            see(tx, post)
 
     def close(self) -> None:
         """Nobody waits any longer: the server stops."""

@@ -38,6 +38,7 @@ from socialpub.store.statements.rows import Row, Value
 
 Inline = tuple[str, str, str | None]  # inline media: its hash, its target's profile, its alt text
 PAUSED_RETRY_SECONDS = 60
+_STATUS = 7  # where it is in a post's row
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,13 @@ def _row(target: _Target, batch: str, at_ms: int | None, media: Mapping[Inline, 
         aim.draft.first_comment if platforms.platform(aim.platform).first_comment else None,
         warnings,
         at_ms,
+        None,
     )
+
+
+def _begun(row: Row, nonce: int | None) -> Row:
+    """The row of a post whose first attempt begins with its acceptance, where there is a nonce."""
+    return row if nonce is None else (*row[:_STATUS], "publishing", *row[_STATUS + 1 : -1], nonce)
 
 
 def _json(value: Sequence[object] | Mapping[str, object]) -> str:
@@ -238,6 +245,15 @@ class _Entry:
 
     order: Order
     beginning: Beginning | None
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The posts' rows."""
+        if self.beginning is None:
+            return self.order.rows
+        nonces = self.beginning.nonces
+        pairs = zip(self.order.targets, self.order.rows, strict=True)
+        return [_begun(row, nonces.get(target.post)) for target, row in pairs]
 
 
 async def commit(order: Order, begin: Begin | None = None) -> BatchBody:
@@ -292,7 +308,7 @@ def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:
     _remember(service, tx, orders, bodies, now)
     audit.record_all(service, tx, [(order.who.act, order.batch) for order in orders])
     _keep_media(service, tx, orders)
-    _insert_posts(service, tx, orders, now)
+    _insert_posts(service, tx, entries, now)
     claims = _put_jobs(service, tx, entries)
     _tell(service, tx, owners, now)
     for entry in entries:
@@ -402,10 +418,11 @@ def _keep_media(service: Service, tx: Tx, orders: Sequence[Order]) -> None:
         library.used(service, tx, order.assets.values(), order.at_ms)
 
 
-def _insert_posts(service: Service, tx: Tx, orders: Sequence[Order], now: int) -> None:
+def _insert_posts(service: Service, tx: Tx, entries: Sequence[_Entry], now: int) -> None:
+    orders = [entry.order for entry in entries]
     heads = [(order.batch, order.who.scope.organization, order.who.request_id, order.at_ms) for order in orders]
     sql.insert(accepting.BATCHES, heads, (now,))
-    sql.insert(accepting.POSTS, [row for order in orders for row in order.rows], (now,))
+    sql.insert(accepting.POSTS, [row for entry in entries for row in entry.rows], (now,))
     aims = [(order.at_ms, target.aim) for order in orders for target in order.targets]
     service.lately.said((aim.account["id"], aim.draft.text) for _, aim in aims)
     posts = [(aim.account["id"], aim.platform, now if at_ms is None else at_ms) for at_ms, aim in aims]

@@ -7,8 +7,9 @@ import json
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar, cast
 
 import peewee
 from typing_extensions import TypedDict
@@ -25,7 +26,7 @@ from socialpub.domain.shapes.posts import BatchBody, BatchStatus, Result
 from socialpub.platforms.kit.rules import warning
 from socialpub.store import sql
 from socialpub.store.db import Promise, Tx
-from socialpub.store.rows import PostStatus
+from socialpub.store.rows import PostRow, PostStatus
 from socialpub.store.statements import publishing
 
 log = logging.getLogger("socialpub.batches")
@@ -93,6 +94,12 @@ def ended_body(service: Service, batch: str) -> BatchBody | None:
     """The same once every target has come to its end; None before."""
     found = sql.first(publishing.ENDED, (batch,))
     return None if found is None else _body(batch, found)
+
+
+def _alone(post: PostRow) -> BatchBody:
+    """The same of an immediate batch that has no other post."""
+    head: Head = {"id": post["batch"], "created_at": post["created_at"], "scheduled_at": post["scheduled_at"]}
+    return body_of(head, [cast(Shown, post)])
 
 
 def _body(batch: str, found: tuple[int, int | None, str]) -> BatchBody:
@@ -174,11 +181,12 @@ class Ended:
 class Ending:
     """The end of a batch, while it is waited for (`with`): seen in the transaction that moves the last of its posts.
 
-    Its answer is kept for the key there too, with the result that it tells.
+    Its answer is kept for the key there too, with the result that it tells. `targets`: how many it has, where that is
+    known.
     """
 
-    def __init__(self, service: Service, batch: str, key: limits.Key | None) -> None:
-        self._service, self._batch, self._key = service, batch, key
+    def __init__(self, service: Service, batch: str, key: limits.Key | None, targets: int | None = None) -> None:
+        self._service, self._batch, self._key, self._targets = service, batch, key, targets
         self._name = f"batch:{batch}"
         self._ended: Ended | None = None
 
@@ -191,9 +199,9 @@ class Ending:
         self._service.hub.dismiss(self._name, self._see)
         self._service.hub.forget(self._name, self._told)
 
-    def _see(self, tx: Tx) -> None:
+    def _see(self, tx: Tx, post: PostRow) -> None:
         """In the transaction in which one of its posts has come to its end, and may be the last."""
-        body = ended_body(self._service, self._batch)
+        body = _alone(post) if self._targets == 1 else ended_body(self._service, self._batch)
         if body is not None:
             ended = self._written(tx, body)
             tx.after_commit(lambda: self._tell(ended))
@@ -216,8 +224,29 @@ class Ending:
     async def within(self, seconds: float) -> Ended | None:
         """The batch once every post of it has come to its end; None after `seconds`, and when the server stops."""
         if seconds > 0 and not self._service.hub.is_closed:
-            await asyncio.wait([asyncio.wrap_future(self._told)], timeout=seconds)
+            await _until(self._told, seconds)
         return self._ended
+
+
+async def _until(told: Future[None], seconds: float) -> None:
+    """Wait for what another thread ends, and no longer than so: `asyncio.wait` takes twice the time for it."""
+    loop = asyncio.get_running_loop()
+    over = loop.create_future()
+
+    def end() -> None:
+        if not over.done():
+            over.set_result(None)
+
+    def ring(_: Future[None]) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(end)
+
+    told.add_done_callback(ring)
+    timer = loop.call_later(seconds, end)
+    try:
+        await over
+    finally:
+        timer.cancel()
 
 
 async def as_known(service: Service, opening: BatchBody, seconds: float) -> BatchBody:

@@ -1,7 +1,8 @@
 """An immediate batch: begun in the transaction that accepts it, then sent by a thread for each of its accounts.
 
-A target whose account nobody publishes to is claimed, and what it sends written down where that is known without asking
-anybody, by the transaction that accepts it: that is one commit and two hand-overs less than a claim of its own. Only
+A target whose account nobody publishes to is inserted as claimed, and what it sends written down where that is known
+without asking anybody, by the transaction that accepts it: that is one commit and two hand-overs less than a claim of
+its own, and a change of the row less. Only
 where a thread is there for it at once: between the commit and the send nobody knows whether it went out, and nothing
 may wait there.
 """
@@ -41,6 +42,8 @@ class Beginning:
 
     service: Service
     begin: Begin
+    nonces: dict[str, int] = field(default_factory=dict)
+    """What is minted for each post that begins: the first of each lane that is held."""
     _held: set[str] = field(default_factory=set)
 
     def hold(self, works: Sequence[Work]) -> None:
@@ -50,6 +53,8 @@ class Beginning:
         if all(pool.has_room(len(works)) for pool in pools):
             lanes = dict.fromkeys(work.lane for work in works)
             self._held = {lane for lane in lanes if self.service.jobs.lanes.try_enter(lane, rested=True)}
+        first = {work.lane: work.key for work in reversed(works) if work.lane in self._held}
+        self.nonces = {key: run.new_nonce(self.service) for key in first.values()}
 
     def leave(self) -> None:
         """Nothing was accepted."""
@@ -57,12 +62,10 @@ class Beginning:
             self.service.jobs.lanes.leave(lane)
 
     def take(self, tx: Tx, claims: Sequence[Claim]) -> None:
-        """In the transaction that accepts the batch: take what has its lane; after the commit everything begins."""
-        first: dict[str, Claim] = {}
-        for claim in claims:
-            if claim.lane in self._held:
-                first.setdefault(claim.lane, claim)
-        taken = {claim.key: run.take(self.service, tx, claim) for claim in first.values()}
+        """In the transaction that has inserted the batch: take what begins; after the commit everything does."""
+        taken = {
+            claim.key: run.take(self.service, tx, claim, begun=True) for claim in claims if claim.key in self.nonces
+        }
         tx.after_commit(lambda: self.begin(claims, taken))
 
 

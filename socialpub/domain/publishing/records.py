@@ -42,15 +42,19 @@ _POST = len(PostRow.__annotations__)  # so many columns of what is taken are the
 _ACCOUNT = _POST + len(AccountRow.__annotations__)
 
 
-def take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
-    """Take a post to work on; None when there is nothing to do (its job is then gone)."""
+def take(service: Service, tx: Tx, claim: Claim, *, begun: bool = False) -> Snapshot | None:
+    """Take a post to work on; None when there is nothing to do (its job is then gone).
+
+    `begun`: this transaction has inserted it as claimed, with its first attempt.
+    """
     found = sql.first(publishing.TAKE, (claim.key, claim.claims))
     if found is None or found[_STATUS] in moves.TERMINAL:
         service.jobs.finish(tx, claim)
         return None
     post, account = sql.row(PostRow, found[:_POST]), sql.row(AccountRow, found[_POST:_ACCOUNT])
     request_id = found[_ACCOUNT]
-    refused = refusal(account) if post["status"] != "publishing" else None
+    goes_on = post["status"] == "publishing" and not begun
+    refused = None if goes_on else refusal(account)
     if refused:
         _refuse(service, tx, claim, post, account, refused)
         return None
@@ -60,8 +64,9 @@ def take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
         service.jobs.finish(tx, claim)
         return None
     assets = library.assets_of(json.loads(post["media"]))
-    if post["status"] != "publishing":
-        post = _begin(service, tx, post, request_id)
+    if not goes_on:
+        post = post if begun else _moved(service, tx, post, request_id)
+        _begin_attempt(service, tx, post["id"], post["attempts"])
         return Snapshot(claim, post, account, request_id, assets)
     rows = intents.of_attempt(post["id"], post["attempts"])
     done = intents.published_by(rows)
@@ -88,7 +93,9 @@ def refusal(account: AccountRow) -> ApiError | None:
 
 def _refuse(service: Service, tx: Tx, claim: Claim, post: PostRow, account: AccountRow, error: ApiError) -> None:
     number, name = post["attempts"] + 1, "refuse"
-    if moves.goes_on(post):
+    if post["status"] == "publishing":  # inserted as claimed, by this transaction
+        number, name = post["attempts"], "reject"
+    elif moves.goes_on(post):
         error, name = unclear.told_no_more(post, account, error), "doubt"
     _begin_attempt(service, tx, post["id"], number)
     moves.move(service, tx, name, post["id"], attempts=number, **error_columns(service, error, post["platform"]))
@@ -96,24 +103,26 @@ def _refuse(service: Service, tx: Tx, claim: Claim, post: PostRow, account: Acco
     service.jobs.finish(tx, claim)
 
 
-def _begin(service: Service, tx: Tx, post: PostRow, request_id: str | None) -> PostRow:
-    """The post as it is from now on, with the attempt that it has begun."""
-    number = post["attempts"] + 1
-    nonce = int.from_bytes(service.runtime.entropy(7), "big")
+def new_nonce(service: Service) -> int:
+    """What the platforms' keys of a post are made of, beside the time: minted once."""
+    return int.from_bytes(service.runtime.entropy(7), "big")
+
+
+def _moved(service: Service, tx: Tx, post: PostRow, request_id: str | None) -> PostRow:
+    """The post as it is from now on, with the attempt that begins."""
     row = moves.move(
         service,
         tx,
         "claim",
         post["id"],
-        attempts=number,
+        attempts=post["attempts"] + 1,
         tries=post["tries"] + 1,
         next_attempt_at=None,
         draft_at=post["draft_at"] or service.now_ms,
-        draft_nonce=post["draft_nonce"] or nonce,
+        draft_nonce=post["draft_nonce"] or new_nonce(service),
         request_id=request_id,
     )
     assert row is not None, "the row was read in this transaction"
-    _begin_attempt(service, tx, post["id"], number)
     return row
 
 

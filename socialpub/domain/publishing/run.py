@@ -52,6 +52,7 @@ from socialpub.domain.publishing.decide import (
 from socialpub.domain.publishing.intents import LostClaimError, Snapshot, TakenError
 from socialpub.platforms.contract import Absent, Draft, Pending, Published, Unknown, Warning
 from socialpub.platforms.kit.rules import findings, warning
+from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.queue import Claim
 from socialpub.store.rows import IntentRow, PostRow
@@ -83,15 +84,21 @@ def go_on(service: Service, fetched: library.Fetched, snapshot: Snapshot) -> boo
     return this.sent
 
 
-def take(service: Service, tx: Tx, claim: Claim) -> Snapshot | None:
-    """Take a post to work on; what is about to be sent is written down at once, where that is known without asking."""
-    snapshot = records.take(service, tx, claim)
+def take(service: Service, tx: Tx, claim: Claim, *, begun: bool = False) -> Snapshot | None:
+    """Take a post to work on; what is about to be sent is written down at once, where that is known without asking.
+
+    `begun`: this transaction has inserted it as claimed.
+    """
+    snapshot = records.take(service, tx, claim, begun=begun)
     if snapshot is None or records.refusal(snapshot.account):
         return snapshot
     plan = planning.at_once(service, snapshot)
     if plan is None:
         return snapshot
     return replace(snapshot, intended=intents.intend(service, tx, snapshot, "publish", plan.plan, plan.warnings))
+
+
+new_nonce = records.new_nonce
 
 
 def _about(snapshot: Snapshot) -> dict[str, tracing.Value]:
@@ -205,7 +212,7 @@ class _Run:
         bound = intents.Bound(self.service, intent)
         answer: Published | Pending | ApiError
         try:
-            answer = self.up.call(lambda up: self.up.connector.send(up, json.loads(intent["plan"])), bound=bound)
+            answer = self.up.call(lambda up: self.up.connector.send(up, sql.loads(intent["plan"])), bound=bound)
         except ApiError as error:
             answer = error
         _hit(intent, "after_reply")
@@ -226,7 +233,7 @@ class _Run:
 
     def _step(self, intent: IntentRow, finding: Finding) -> None:
         """Take the step that follows from a finding; most lead to another finding and its step."""
-        class_ = self.up.platform.class_of(json.loads(intent["plan"]))
+        class_ = self.up.platform.class_of(sql.loads(intent["plan"]))
         checks = horizon.checks_of(class_, intent["step"], self.service.runtime.settings.publishing.settle_horizon)
         step = decide(finding, class_, checks, intent, self.service.now_ms)
         match step:

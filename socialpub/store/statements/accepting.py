@@ -160,13 +160,14 @@ KEEP = "UPDATE idempotency SET status = ?, body = ?, sealed = ? WHERE id = ? AND
 
 BATCHES = Rows("INSERT INTO batch (id, organization, request_id, scheduled_at, created_at)", own=4, shared=1)
 
-# Shared is when it was accepted.
+# Shared is when it was accepted. The last that is a post's own is its nonce: where there is one, its first attempt has
+# begun.
 POSTS = Rows(
     "INSERT INTO post (id, organization, profile, account, platform, batch, position, status, text, text_fold, media, "
-    "options, first_comment, warnings, scheduled_at, created_at, updated_at, attempts, tries)",
-    own=15,
+    "options, first_comment, warnings, scheduled_at, draft_nonce, created_at, updated_at, attempts, tries, draft_at)",
+    own=16,
     shared=1,
-    values="{own}, {shared}, {shared}, 0, 0",
+    values="{own}, {shared}, {shared}, {last} IS NOT NULL, {last} IS NOT NULL, iif({last} IS NULL, NULL, {shared})",
 )
 EVENTS = Rows(
     "INSERT INTO event (id, organization, profile, type, post, data, request_id, created_at)", own=7, shared=1

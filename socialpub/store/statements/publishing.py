@@ -1,6 +1,7 @@
 """Publishing one post: what a run takes, what it is about to send, and what became of it."""
 
 from socialpub.store import rows
+from socialpub.store.statements import webhooks
 
 
 def _columns(shape: type, table: str = "") -> str:
@@ -66,6 +67,12 @@ CLEAR_ATTENTION = "UPDATE account SET attention = NULL, updated_at = ? WHERE id 
 LATER = "UPDATE post SET due_at = ? WHERE id = ?"
 SAVE = "UPDATE post SET saved = ?, due_at = ? WHERE id = ?"
 POST = _columns(rows.PostRow)
+# Who is told of what became of a post: read where its row is changed anyway.
+RECEIVERS = f"""(
+    SELECT json_group_array(json_array(id, profile, events, is_channel))
+    FROM ({webhooks.receivers_of("post.organization")})
+)"""
+NOBODY = "'[]'"
 
 # --- What was lost ---------------------------------------------------------------------------------------------------
 
