@@ -84,6 +84,7 @@ MOVES: dict[str, Move] = {
 GOES_ELSEWHERE = frozenset(("reschedule", "retry", "retry_at"))  # it goes out at another time than before
 OPEN = tuple(sorted(MOVES["overdue"].sources))  # whoever has not come to an end can still be too late
 WAITING = tuple(sorted(MOVES["disconnect"].sources))  # nothing of it is under way
+_TOLD = frozenset(("failed", "rejected"))  # with an error in the row, which the events that tell of it leave there
 TERMINAL = frozenset(move.target for move in MOVES.values()) - frozenset(OPEN)
 
 
@@ -102,16 +103,15 @@ def move(
 
     `where` narrows the update further (a time window). `data`: what the row as it is now cannot tell its events.
     """
-    row = (
-        _moved(service.now_ms, name, post, columns)
-        if where is None
-        else _moved_within(service, tx, name, post, where, columns)
-    )
+    if MOVES[name].sources <= _TOLD:
+        events.keep_error(tx, post)
+    now = service.now_ms  # of the row and of what is told of it
+    row = _moved(now, name, post, columns) if where is None else _moved_within(tx, now, name, post, where, columns)
     if row is None:
         return None
     request_id = request_id or _request_of(row)
     for type_ in MOVES[name].events:
-        _tell(service, tx, type_, row, _DATA[type_](row, data or {}), request_id)
+        _tell(service, tx, type_, row, _DATA[type_](row, data or {}), request_id, now)
     if row["status"] in TERMINAL:
         service.hub.seen(tx, f"batch:{row['batch']}")  # first of all, for somebody waits for it
     if row["status"] in TERMINAL or name == "wait":
@@ -143,12 +143,10 @@ def _text(name: str, columns: tuple[str, ...]) -> str:
     )
 
 
-def _moved_within(
-    service: Service, tx: Tx, name: str, post: str, where: Any, columns: Mapping[str, Any]
-) -> PostRow | None:
+def _moved_within(tx: Tx, now: int, name: str, post: str, where: Any, columns: Mapping[str, Any]) -> PostRow | None:
     """The same where it is asked for more than the state."""
     condition = (Post.id == post) & Post.status.in_(sorted(MOVES[name].sources)) & where
-    changed = Post.update(status=MOVES[name].target, updated_at=service.now_ms, **columns).where(condition).execute()
+    changed = Post.update(status=MOVES[name].target, updated_at=now, **columns).where(condition).execute()
     return the_row(Post, post) if changed else None
 
 
@@ -171,7 +169,9 @@ def accepted(row: AcceptedPost) -> list[events.Told]:
     return [events.Told(type_, row["id"], row["profile"], _ACCEPTED[type_](row, {})) for type_ in types]
 
 
-def _tell(service: Service, tx: Tx, type_: str, row: AcceptedPost, data: PostEvent, request_id: str | None) -> None:
+def _tell(
+    service: Service, tx: Tx, type_: str, row: PostRow, data: PostEvent, request_id: str | None, now: int
+) -> None:
     events.emit(
         service,
         tx,
@@ -180,7 +180,9 @@ def _tell(service: Service, tx: Tx, type_: str, row: AcceptedPost, data: PostEve
         data,
         profile=row["profile"],
         post=row["id"],
+        error=row["error"],
         request_id=request_id,
+        now=now,
     )
 
 

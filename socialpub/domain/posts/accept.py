@@ -329,7 +329,7 @@ def _put_jobs(service: Service, tx: Tx, order: Order) -> Sequence[Claim]:
 
 def _tell(service: Service, tx: Tx, order: Order, again: _Again, now: int) -> None:
     told = [event for target in order.targets for event in moves.accepted(_accepted(order, target, now))]
-    events.emit_all(service, tx, order.who.scope.organization, told, order.who.request_id, now, again.receivers)
+    events.emit_all(service, tx, order.who.scope.organization, told, now, again.receivers)
 
 
 def _accepted(order: Order, target: _Target, now: int) -> moves.AcceptedPost:

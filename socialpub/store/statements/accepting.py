@@ -145,7 +145,6 @@ KEEP = "UPDATE idempotency SET status = ?, body = ?, sealed = ? WHERE id = ? AND
 BATCH = "INSERT INTO batch (id, organization, request_id, created_at, scheduled_at) VALUES (?, ?, ?, ?, ?)"
 
 _POST = 11  # values that are each post's own
-_EVENT = 5
 _JOB = 4
 
 
@@ -159,16 +158,6 @@ def posts(count: int) -> str:
         organization, batch, status, scheduled_at, created_at, updated_at, attempts, tries
     )
     VALUES {_rows(count, _POST, "?1, ?2, ?3, ?4, ?5, ?5, 0, 0", given=5)}
-"""
-
-
-# ?1 organization, ?2 request, ?3 now; then of each event [id, profile, type, post, data].
-@functools.cache
-def events(count: int) -> str:
-    """The rows of so many events."""
-    return f"""
-    INSERT INTO event (id, profile, type, post, data, organization, request_id, created_at)
-    VALUES {_rows(count, _EVENT, "?1, ?2, ?3", given=3)}
 """
 
 
