@@ -26,13 +26,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from socialpub import platforms
+from socialpub.base.compact import dumps
 from socialpub.base.config import shipped
 from socialpub.store import db, search
 from socialpub.store.connections import peewee_database
+from socialpub.store.statements.events import TYPES
 
 STEP_MS = 1_000  # between two posts; the newest is as old as the database
 ORGANIZATION = "01900000-0000-7000-8000-00000000a001"
 NEIGHBOUR = "01900000-0000-7000-8000-00000000b002"  # another organization, with a tenth of the posts
+ORGANIZATIONS = (ORGANIZATION, NEIGHBOUR)  # in the order of their numbers
 PROFILES = {  # of ORGANIZATION: what share of the posts each has
     "01900000-0000-7000-8000-0000000000a1": 0.50,
     "01900000-0000-7000-8000-0000000000a2": 0.49,
@@ -166,7 +169,7 @@ class _Table:
 def _furnish(connection: sqlite3.Connection) -> None:
     owners = [(ORGANIZATION, profile) for profile in PROFILES] + [(NEIGHBOUR, NEIGHBOURS_PROFILE)]
     organizations = _Table(connection, "organization", "id name tier created_at")
-    organizations.insert([(one, "Bench", "self_host", 0) for one in (ORGANIZATION, NEIGHBOUR)])
+    organizations.insert([(one, "Bench", "self_host", 0) for one in ORGANIZATIONS])
     profiles = _Table(connection, "profile", "id organization name slug created_at updated_at")
     profiles.insert([(profile, organization, "", profile, 0, 0) for organization, profile in owners])
     accounts = _Table(
@@ -186,13 +189,13 @@ def _furnish(connection: sqlite3.Connection) -> None:
 
 _COLUMNS = {
     "batch": "id organization request_id created_at scheduled_at",
-    "post": "id organization profile account platform batch position status text text_fold media options scheduled_at "
-    "published_at platform_uri platform_cid url error error_code warnings attempts tries draft_at draft_nonce "
-    "created_at updated_at",
+    "post": "number id organization profile account platform batch position status text text_fold media options "
+    "scheduled_at published_at platform_uri platform_cid url error error_code warnings attempts tries draft_at "
+    "draft_nonce created_at updated_at",
     "attempt": "id post number started_at finished_at succeeded error_code error_message platform_response",
     "intent": "post attempt account step number plan epoch intent_at sent_at sends looks answered outcome remote_id "
     "result settled_at",
-    "event": "id organization profile type post data request_id created_at",
+    "event": "organization type post scheduled_at data created_at",
     "job": "key kind lane visible_at claims host owner",
 }
 _POST, _BATCH, _ATTEMPT = range(3)
@@ -244,6 +247,7 @@ class _Post:
     def __post_init__(self) -> None:
         at, number = self.at, self.number
         self.account = account(self.profile, self.platform)
+        self.place = number + 1
         self.id, self.batch = _id(_POST, at, number), _id(_BATCH, at, number)
         self.request = f"req_{at:011x}{number:011x}"
         self.tried = self.status in ("published", "failed", "rejected")
@@ -263,14 +267,14 @@ class _Post:
             "post": [self._post(error, tried)],
             "attempt": [self._attempt(error)] * tried,
             "intent": [self._intent()] * tried,
-            "event": list(self._events(error)),
+            "event": list(self._events()),
             "job": [self._job()] * (self.status == "queued"),
         }
 
     def _post(self, error: str | None, tried: int) -> Row:
         return (
-            self.id, self.organization, self.profile, self.account, self.platform, self.batch, 0, self.status,
-            self.text, search.fold_of(self.text), "[]", "{}", self.due, self.ended if self.uri else None,
+            self.place, self.id, self.organization, self.profile, self.account, self.platform, self.batch, 0,
+            self.status, self.text, search.fold_of(self.text), "[]", "{}", self.due, self.ended if self.uri else None,
             self.uri, self.cid, self.url, error, self.code, "[]", tried, tried,
             self.at if tried else None, self.number * 0x9E3779B1 if tried else None, self.at, self.ended,
         )  # fmt: skip
@@ -306,7 +310,7 @@ class _Post:
             "docUrl": f"http://127.0.0.1:8080/docs/errors/{self.code}",
             "ruleUrl": f"http://127.0.0.1:8080/docs/rules/{self.platform}.record.invalid",
         }
-        return json.dumps(told)
+        return dumps(told)
 
     def _plan(self) -> str:
         text = "\x01"  # which stands for the post's
@@ -316,21 +320,12 @@ class _Post:
             f'{{"$type": "app.bsky.feed.post", "text": {text}, "createdAt": "2026-01-01T00:00:00.000Z"}}}}'
         )
 
-    def _events(self, error: str | None) -> Iterator[Row]:
-        due = "null" if self.due is None else '"2096-10-02T07:06:40.000Z"'
-        more = {
-            "validated": "",
-            "published": ",\x01",
-            "rejected": f',"error":{error}',
-            "failed": f',"error":{error}',
-        }
+    def _events(self) -> Iterator[Row]:
         kinds = ("queued", "validated") if self.status == "queued" else ("validated", self.status)
         for place, kind in enumerate(kinds):
             at = self.at if place == 0 or self.status == "queued" else self.ended
-            data = f'"scheduledAt":{due},"{kind}At":\x02{more.get(kind, "")}}}'
             yield (
-                f"evt_{at:011x}{self.number * 2 + place:011x}", self.organization, None, f"post.{kind}",
-                self.id, data, self.request, at,
+                ORGANIZATIONS.index(self.organization) + 1, TYPES[f"post.{kind}"], self.place, self.due, None, at,
             )  # fmt: skip
 
 

@@ -21,10 +21,10 @@ Value = str | bytes | int | float | None
 _OF_THE_BATCH = {  # the rows of one batch, by table
     "batch": "SELECT * FROM batch WHERE id = ?",
     "post": "SELECT * FROM post WHERE batch = ? ORDER BY position",
-    "event": "SELECT * FROM event WHERE post IN (SELECT id FROM post WHERE batch = ?)",
+    "event": "SELECT * FROM event WHERE post IN (SELECT number FROM post WHERE batch = ?)",
     "job": "SELECT * FROM job WHERE key IN (SELECT id FROM post WHERE batch = ?)",
 }
-_GIVEN_ANEW = {"batch": ("id",), "post": ("id", "batch"), "event": ("id", "post"), "job": ("key",)}
+_GIVEN_ANEW = {"batch": ("id",), "post": ("id", "batch"), "event": (), "job": ("key",)}  # events have numbers alone
 
 
 def rate(

@@ -18,6 +18,7 @@ from socialpub.base import crypto
 from socialpub.base.config import shipped
 from socialpub.store import db
 from socialpub.store.statements import sealed
+from socialpub.store.statements.events import TYPES
 
 ROWS = 6
 NOW_MS = 1_795_000_000_000  # November 2026
@@ -167,6 +168,8 @@ def _value(
 ) -> Any:
     if (own := _own(connection, table, name, place)) is not None:
         return own
+    if (table, name, kind) == ("event", "type", "INTEGER"):
+        return TYPES[WORDS["event.type"]]
     if name in references and (required or name != "profile"):
         to, column = references[name]
         rows = connection.execute(f'SELECT "{column}" FROM "{to}" ORDER BY rowid').fetchall() if to != "batch" else []
@@ -181,7 +184,16 @@ def _value(
         return None
     if name == "secret":
         return VAULT.seal(b"{}", (table, name, _id(table, place)))
-    return place + 1 if kind in ("INTEGER", "BIGINT") else 1.5 if kind == "REAL" else f"{table} {name} {place}"
+    text = f"{table} {name} {place}"
+    return (
+        place + 1
+        if kind in ("INTEGER", "BIGINT")
+        else 1.5
+        if kind == "REAL"
+        else text.encode()
+        if kind == "BLOB"
+        else text
+    )
 
 
 def _own(connection: sqlite3.Connection, table: str, name: str, place: int) -> Any:

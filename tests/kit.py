@@ -39,15 +39,11 @@ from socialpub.simulator.bluesky.sessions import service_did
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import db, sql
 from socialpub.store.models import TABLES, Job, Post
-from socialpub.store.statements.events import DATA
 from socialpub.web.app import build_app
 from socialpub.web.server import in_thread, running
 from tests.canaries import Watch, WatchedVault
+from tests.happened import EVENTS, Happened, happened
 
-_EVENTS = f"""
-    SELECT event.type, {DATA} FROM event LEFT JOIN post ON post.id = event.post
-    WHERE ?1 IS NULL OR event.post = ?1 ORDER BY event.number
-"""
 UNKNOWN_ID = "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071"
 UNKNOWN_MEDIA = "med_" + "0" * 21 + "1"
 
@@ -426,8 +422,12 @@ class Server:
 
     def events(self, post: str | None = None) -> list[tuple[str, dict[str, Any]]]:
         """(type, data) of every event, or of one post's, in the order of the commits."""
-        found = self.service.read(lambda: sql.every(_EVENTS, (post,))).result()
-        return [(type_, json.loads(data)) for type_, data in found]
+        found = self.happened(post=post) if post else self.happened()
+        return [(event.type, json.loads(event.data)) for event in found]
+
+    def happened(self, **wanted: Any) -> list[Happened]:
+        """The events that have these values, in the order of the commits."""
+        return happened(self.service.read(lambda: sql.every(EVENTS)).result(), **wanted)
 
     def stock(self) -> dict[str, Any]:
         """Everything that a refused request must leave alone: every row of every table, and the files beside them.

@@ -18,7 +18,7 @@ HISTORY = {  # of a post that was tried, and of one that was not
     "batch": ("batch", "(SELECT batch FROM post WHERE post.id = ?)", 1, 1),
     "attempt": ("post", "?", 1, 0),
     "intent": ("post", "?", 1, 0),
-    "event": ("post", "?", 2, 2),
+    "event": ("post", "(SELECT number FROM post WHERE id = ?)", 2, 2),
 }
 
 

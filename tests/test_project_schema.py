@@ -16,7 +16,7 @@ from typing_extensions import is_typeddict
 from socialpub.base.config import shipped
 from socialpub.store import db, rows
 from socialpub.store.locks import StartError
-from socialpub.store.models import TABLES
+from socialpub.store.models import TABLES, TypeField
 
 MIGRATIONS = sorted(path.stem for path in shipped("migrations").glob("*.py"))
 
@@ -99,6 +99,8 @@ KINDS = {
     peewee.FloatField: float,
     peewee.BooleanField: bool,
     peewee.TextField: str,
+    peewee.BlobField: bytes,
+    TypeField: str,
 }
 
 

@@ -34,6 +34,17 @@ def base62(number: int, width: int) -> str:
     return text.lstrip("0").rjust(width, "0")
 
 
+def of_base62(text: str) -> int | None:
+    """The number that `base62` wrote so; None for a text with other characters."""
+    number = 0
+    for character in text:
+        digit = BASE62.find(character)
+        if digit < 0:
+            return None
+        number = number * 62 + digit
+    return number
+
+
 @dataclass(frozen=True)
 class MasterKey:
     """32 random bytes; its id is the first 8 hex digits of their SHA-256."""

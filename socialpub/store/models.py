@@ -15,6 +15,7 @@ from peewee import (
     SQL,
     AutoField,
     BigIntegerField,
+    BlobField,
     BooleanField,
     FloatField,
     ForeignKeyField,
@@ -28,11 +29,12 @@ from socialpub.store.db import BaseModel
 from socialpub.store.locks import StartError
 from socialpub.store.queue import Job
 from socialpub.store.rows import R, Rowed
+from socialpub.store.statements import events
 
 
 def refers_to(model: type[BaseModel], name: str, **options: Any) -> ForeignKeyField:
     """A column that holds another row's id; reading it gives the id and never runs a query."""
-    return ForeignKeyField(model, column_name=name, lazy_load=False, **({"index": False} | options))
+    return ForeignKeyField(model, column_name=name, lazy_load=False, **({"index": False, "field": "id"} | options))
 
 
 class Instance(BaseModel):
@@ -56,7 +58,8 @@ class Instance(BaseModel):
 
 class Organization(BaseModel):
     row: ClassVar[type[rows.OrganizationRow]] = rows.OrganizationRow
-    id = TextField(primary_key=True)
+    number = AutoField()  # what rows of which there are many call it
+    id = TextField(unique=True)
     name = TextField()
     tier = TextField(default="self_host")
     created_at = BigIntegerField()
@@ -419,23 +422,42 @@ Intent.add_index(
 Intent.add_index(Intent.index(Intent.account, name="intent_unknown").where(SQL("outcome = 'unknown'")))
 
 
+class TypeField(IntegerField):  # type: ignore[misc]
+    """A type of event, of which the row has the number."""
+
+    def db_value(self, value: str) -> int:
+        return events.TYPES[value]
+
+    def python_value(self, value: int) -> str:
+        return events.TYPE_OF[value]
+
+
 class Event(BaseModel):
-    """What happened, in the order in which it was committed; webhooks and /v1/events read it."""
+    """What happened, in the order in which it was committed; webhooks and /v1/events read it.
+
+    There are two of each post and more: what their post and its batch tell, or the row's number and time, is not kept.
+    """
 
     row: ClassVar[type[rows.EventRow]] = rows.EventRow
     number = AutoField()
-    id = TextField(unique=True)
-    organization = refers_to(Organization, "organization")
+    former_id = BlobField(null=True)  # of events from before ids were made of the number and the time (`events.id_of`)
+    organization = refers_to(Organization, "organization", field="number")
     profile = refers_to(Profile, "profile", null=True)
-    type = TextField()
-    # Whose profile it is then, and the column is empty. No reference, for which all events are read when a post goes.
-    post = TextField(null=True)
-    data = TextField()  # of a post's event without what the post's row tells (`statements/events.py`)
-    request_id = TextField(null=True)
+    type = TypeField()
+    # Its number. Whose profile it is then, and that column is empty. No reference, for which all events are read when a
+    # post goes.
+    post = BigIntegerField(null=True)
+    scheduled_at = BigIntegerField(null=True)  # when its post was to go out, where that is told and `data` is empty
+    data = TextField(null=True)  # of a post's event only what its row does not tell (`statements/events.py`)
+    request_id = TextField(null=True)  # of a post's event, where that is not the one that made its batch
     created_at = BigIntegerField()
 
     class Meta:
         indexes = ((("organization", "number"), False),)
+
+
+Event.add_index(Event.index(Event.former_id, unique=True, name="event_former_id").where(SQL("former_id IS NOT NULL")))
+Event.add_index(Event.index(Event.post, name="event_error").where(SQL(events.TELLS_ERROR)))
 
 
 class WebhookEndpoint(BaseModel):
@@ -469,7 +491,7 @@ class WebhookDelivery(BaseModel):
     endpoint = refers_to(WebhookEndpoint, "endpoint")
     organization = refers_to(Organization, "organization")
     profile = refers_to(Profile, "profile", null=True)
-    event = refers_to(Event, "event", index=True)
+    event = refers_to(Event, "event", field="number", index=True)
     type = TextField()
     post = TextField(null=True)  # of one post they go out in order, while none is tried again
     status = TextField(default="pending")  # pending, succeeded, failed
@@ -497,7 +519,7 @@ class WebhookAttempt(BaseModel):
 
     row: ClassVar[type[rows.WebhookAttemptRow]] = rows.WebhookAttemptRow
     id = TextField(primary_key=True)
-    delivery = refers_to(WebhookDelivery, "delivery", index=True)
+    delivery = refers_to(WebhookDelivery, "delivery", field="number", index=True)
     started_at = BigIntegerField()
     duration_ms = BigIntegerField()
     status_code = IntegerField(null=True)

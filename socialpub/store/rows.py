@@ -49,6 +49,7 @@ class InstanceRow(TypedDict):
 
 
 class OrganizationRow(TypedDict):
+    number: int
     id: str
     name: str
     tier: str
@@ -287,12 +288,13 @@ class IntentRow(TypedDict):
 
 class EventRow(TypedDict):
     number: int
-    id: str
-    organization: str
+    former_id: bytes | None
+    organization: int
     profile: str | None
     type: str
-    post: str | None
-    data: str
+    post: int | None
+    scheduled_at: int | None
+    data: str | None
     request_id: str | None
     created_at: int
 

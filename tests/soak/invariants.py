@@ -174,8 +174,9 @@ def _check_journal(report: Report, posts: Any, ledger: Any, journal: Journal) ->
 def _check_events(report: Report, world: World, posts: list[dict[str, Any]], journal: Journal) -> None:
     """I6: one event for each transition."""
     told: dict[str, Counter[str]] = defaultdict(Counter)
-    for event in world.rows("SELECT post, type FROM event WHERE post IS NOT NULL"):
-        told[event["post"]][event["type"]] += 1
+    for event in world.happened():
+        if event.post is not None:
+            told[event.post][event.type] += 1
     failed = {
         row["post"]: row["n"]
         for row in world.rows("SELECT post, count(*) AS n FROM attempt WHERE succeeded = 0 GROUP BY post")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import random
 import threading
 import time
@@ -214,7 +215,7 @@ def _toll(world: World, kills: list[Kill]) -> Toll:
 
 
 def _events(world: World) -> list[dict[str, Any]]:
-    return world.rows("SELECT json_extract(data, '$.accountId') AS account FROM event WHERE type = 'token.revoked'")
+    return [{"account": json.loads(event.data)["accountId"]} for event in world.happened(type="token.revoked")]
 
 
 def _used_again(world: World, accounts: list[str]) -> dict[str, str]:

@@ -34,6 +34,7 @@ from socialpub.domain.shapes.profiles import OrganizationRequest
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store import db
+from tests.happened import EVENTS, Happened, happened
 from tests.soak import fakes
 
 ROOT = Path(__file__).parents[2]
@@ -358,6 +359,10 @@ class World:
         with contextlib.closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=10)) as connection:
             connection.row_factory = sqlite3.Row
             return [dict(row) for row in connection.execute(sql, values)]
+
+    def happened(self, **wanted: Any) -> list[Happened]:
+        """The events that have these values, in the order of the commits."""
+        return happened((tuple(row.values()) for row in self.rows(EVENTS)), **wanted)
 
     def open_posts(self) -> int:
         sql = "SELECT count(*) AS n FROM post WHERE status IN ('queued', 'validated', 'publishing')"

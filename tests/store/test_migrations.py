@@ -12,8 +12,10 @@ from unittest import mock
 import pytest
 
 from socialpub.base.config import shipped
+from socialpub.domain.webhooks import eventlog
 from socialpub.store import db
 from socialpub.store.locks import StartError
+from socialpub.store.statements.events import DATA, TYPES
 
 
 def tables(path: Path) -> set[str]:
@@ -313,3 +315,138 @@ def test_batches_are_as_they_were_wherever_it_is_interrupted_and_whole_the_next_
         assert _rows(copy, BATCHES) == before
         assert _rows(copy, "PRAGMA foreign_key_check") == []
     assert cuts > 7
+
+
+# --- Small events ----------------------------------------------------------------------------------------------------
+
+SCHEDULED = '"scheduledAt":"2026-11-24T09:00:00.123Z"'
+SCHEDULED_MS = 1_795_510_800_123
+AT = 1_795_500_000_007  # 2026-11-24T06:00:00.007Z
+ID = "evt_" + "0" * 21 + "Z"
+EVENTS = (  # id, type, post, data, request; then when its post was scheduled, and what is kept of data and request
+    (ID, "post.queued", "post", f'{SCHEDULED},"queuedAt":\x02}}', "r", SCHEDULED_MS, None, None),
+    ("evt_" + "1" * 22, "post.validated", "post", '"scheduledAt":null,"validatedAt":\x02}', "r", None, None, None),
+    ("evt_" + "2" * 22, "post.published", "post", '"scheduledAt":null,"publishedAt":\x02,\x01}', "r", None, None, None),
+    (
+        "evt_" + "3" * 22,
+        "post.published",
+        "post",
+        f'{SCHEDULED},"publishedAt":"2026-11-24T06:00:00.007Z",\x01}}',
+        "other",
+        SCHEDULED_MS,
+        None,
+        "other",
+    ),
+    *(
+        ("evt_" + letter * 22, "post.published", "post", data, None, None, data, None)
+        for letter, data in {
+            "4": '"scheduledAt":null,"publishedAt":"2026-11-24T06:00:00.008Z",\x01}',  # not what the row has
+            "5": '"scheduledAt":null,"publishedAt":\x02,\x01,"warnings":[]}',
+            "6": '{"id":"post","whole":true}',
+        }.items()
+    ),
+    ("evt_" + "7" * 22, "post.failed", "post", '"scheduledAt":null,"failedAt":\x02,"error":{}}', "r",
+     None, '"scheduledAt":null,"failedAt":\x02,"error":{}}', None),
+    ("evt_" + "z" * 22, "quota.warning", None, '{"percent":80}', "r", None, '{"percent":80}', "r"),
+)  # fmt: skip
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> tuple[Path, Path]:
+    """A database with events as they were before they were small, and that migration in parts of two rows."""
+    before, after = tmp_path / "told before", tmp_path / "told after"
+    names = _before("small_events")
+    for folder, files in ((before, names), (after, _files()[: len(names) + 1])):
+        folder.mkdir()
+        for source in files:
+            (folder / source.name).write_text(source.read_text().replace("PART = 100_000", "PART = 2"))
+    path = tmp_path / "told.db"
+    with _shipped(before):
+        db.migrate(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("INSERT INTO organization VALUES ('gone', 'G', 'self_host', 0)")
+        connection.execute("INSERT INTO organization VALUES ('o', 'O', 'self_host', 0)")
+        connection.execute("DELETE FROM organization WHERE id = 'gone'")
+        connection.execute("INSERT INTO profile VALUES ('p', 'o', '', 'p', 0, 0, NULL)")
+        columns = "id, organization, profile, platform, platform_account_id, status, extra, created_at, updated_at"
+        values = "'a', 'o', 'p', 'bluesky', 'x', 'active', '{}', 0, 0"
+        connection.execute(f"INSERT INTO account ({columns}) VALUES ({values})")
+        connection.execute("INSERT INTO batch VALUES ('b', 'o', 'r', 0, NULL)")
+        connection.execute(
+            "INSERT INTO post (number, id, organization, profile, account, platform, batch, position, status, text, "
+            "text_fold, media, options, warnings, attempts, tries, created_at, updated_at, published_at) "
+            "VALUES (9, 'post', 'o', 'p', 'a', 'bluesky', 'b', 0, 'published', 't', '', '[]', '{}', '[]', 0, 0, 0, 0, "
+            "?)",
+            (AT,),
+        )
+        for id, type_, post, data, request, *_ in EVENTS:
+            connection.execute(
+                "INSERT INTO event (id, organization, type, post, data, request_id, created_at) "
+                "VALUES (?, 'o', ?, ?, ?, ?, ?)",
+                (id, type_, post, data, request, AT),
+            )
+        connection.execute(
+            "INSERT INTO webhook_endpoint (id, organization, url, events, active, secret, created_at, updated_at) "
+            "VALUES ('e', 'o', 'u', '[]', 1, 's', 0, 0)"
+        )
+        connection.execute(
+            "INSERT INTO webhook_delivery (id, endpoint, organization, event, type, status, attempts, tries, "
+            "created_at, updated_at) VALUES ('d', 'e', 'o', 3, 'post.published', 'pending', 0, 0, 0, 0)"
+        )
+        connection.commit()
+    return path, after
+
+
+def test_events_of_before_keep_their_ids_and_what_nothing_else_tells(told: tuple[Path, Path]) -> None:
+    path, after = told
+    with contextlib.closing(sqlite3.connect(path)) as connection:  # what their readers made of them then
+        before = connection.execute(
+            f"SELECT {DATA} FROM (SELECT *, 0 AS scheduled_at FROM event) AS event "
+            "LEFT JOIN post ON post.id = event.post"
+        ).fetchall()
+    with _shipped(after):
+        db.migrate(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT * FROM event ORDER BY number").fetchall()
+        read = connection.execute(f"SELECT {DATA} FROM event LEFT JOIN post ON post.number = event.post").fetchall()
+        (organization,) = connection.execute("SELECT number FROM organization WHERE id = 'o'").fetchone()
+    assert read == before
+    for number, (row, event) in enumerate(zip(found, EVENTS, strict=True), 1):
+        id, type_, post, _, _, scheduled, data, request = event
+        assert eventlog.id_of("o", number, AT, row[1]) == id
+        assert row[2:] == (organization, None, TYPES[type_], 9 if post else None, scheduled, data, request, AT)
+    assert _rows(path, "PRAGMA foreign_key_check") == []
+    assert _rows(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+def test_events_are_as_they_were_wherever_it_is_interrupted_and_small_the_next_time(told: tuple[Path, Path]) -> None:
+    path, after = told
+    tables = "SELECT name, sql FROM sqlite_master ORDER BY name"
+    before = [_rows(path, statement) for statement in (tables, "SELECT * FROM event", "SELECT * FROM organization")]
+    cuts = 0
+    for nth in itertools.count():
+        seen = 0
+
+        def look(sql: str, nth: int = nth) -> None:
+            nonlocal seen
+            seen += "event" in sql or "organization" in sql
+            if seen == nth + 1:
+                raise CutError("disk I/O error")
+
+        copy = path.with_name(f"cut {nth}.db")
+        copy.write_bytes(path.read_bytes())
+        with _shipped(after):
+            try:
+                _migrate(copy, look)
+                break
+            except StartError:
+                cuts += 1
+            now = [
+                _rows(copy, statement) for statement in (tables, "SELECT * FROM event", "SELECT * FROM organization")
+            ]
+            assert now == before, f"the cut at statement {nth}"
+            db.migrate(copy)
+        assert _rows(copy, "SELECT count(*), sum(former_id IS NOT NULL) FROM event") == [(len(EVENTS), len(EVENTS))]
+        assert _rows(copy, "PRAGMA foreign_key_check") == []
+        copy.unlink()
+    assert cuts > 15

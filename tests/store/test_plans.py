@@ -36,7 +36,7 @@ WALKS = [
     "SELECT id FROM post WHERE text = ?",
     'SELECT "t1"."id" FROM "post" AS "t1" WHERE ("t1"."text" = ?)',
     "SELECT id FROM intent WHERE outcome = ?",
-    "SELECT e.id FROM event e WHERE e.created_at < ?",
+    "SELECT e.data FROM event e WHERE e.created_at < ?",
     "DELETE FROM event WHERE created_at < ?",
     "UPDATE job SET epoch = NULL WHERE host = ?",
     "SELECT count(*) FROM post WHERE organization = ?",  # by an index, and nearly all of it

@@ -26,7 +26,7 @@ def test_every_row_is_the_same_by_its_id(world: World) -> None:
             assert found == row
             assert [type(value) for value in found.values()] == [type(value) for value in row.values()]
             seen.add(model._meta.table_name)
-    assert {"post", "batch", "account", "intent", "event", "media", "instance"} <= seen
+    assert {"post", "batch", "account", "intent", "organization", "media", "instance"} <= seen
 
 
 def test_a_row_that_is_not_there(world: World) -> None:

@@ -32,8 +32,13 @@ CHANGED = {  # columns that a migration gives another meaning, or none, on purpo
     ("post", "due_at"),
     ("instance", "paused"),
     ("instance", "moved"),
+    ("event", "id"),
+    ("event", "organization"),
+    ("event", "type"),
+    ("event", "post"),
+    ("event", "data"),
 }
-KEYS = {"attempt": ("post", "number"), "intent": ("post", "step", "number")}
+KEYS = {"organization": ("id",), "attempt": ("post", "number"), "intent": ("post", "step", "number")}
 
 
 @pytest.fixture(scope="module")

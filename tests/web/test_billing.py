@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.store.models import Audit, Event, Organization, Subscription, SubscriptionNotice
+from socialpub.store.models import Audit, Organization, Subscription, SubscriptionNotice
 from tests.billing_kit import MONTH_MS, NOON, PATH, SETTINGS, notice, send, signature, tell
 from tests.kit import Person, Server, error_of, iso, untouched
 
@@ -83,8 +83,8 @@ def test_each_notice_that_does_something_is_in_the_audit_trail(server: Server, a
         None,
         None,
     )
-    (event,) = [row for row in server.rows(Event) if row["type"] == "subscription.activated"]
-    assert event["request_id"] == row["request_id"]
+    (event,) = server.happened(type="subscription.activated")
+    assert event.request_id == row["request_id"]
 
 
 def test_nothing_is_told_of_a_renewal(server: Server, ann: Person) -> None:

@@ -14,7 +14,7 @@ from socialpub.domain.core.events import EVENTS
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.platforms.contract import Tokens
-from socialpub.store.models import Event, Organization, WebhookDelivery
+from socialpub.store.models import Organization, WebhookDelivery
 from tests.billing_kit import SETTINGS, tell
 from tests.hooks import ended, register
 from tests.kit import Server, iso
@@ -142,18 +142,18 @@ def test_what_happens_reaches_the_receiver_in_its_declared_shape(world: World, s
     register(world.charlie, f"{sink.url}/charlie")
     CAUSES[type_](world)
     (call,) = sink.wait(1)
-    (row,) = world.server.rows(Event, type=type_)
+    (event,) = world.server.happened(type=type_)
     assert call.event == {
-        "id": row["id"],
+        "id": event.id,
         "type": type_,
-        "createdAt": iso(row["created_at"]),
+        "createdAt": iso(event.created_at),
         "organizationId": world.alice.organization,
         "data": dict(world.server.events())[type_],
     }
     assert call.is_signed(endpoint["signingSecret"])
     (told,) = ended(world.server, world.alice, 1)
-    assert (told["eventId"], told["type"], told["status"]) == (row["id"], type_, "succeeded")
-    assert [one["event"] for one in world.server.rows(WebhookDelivery)] == [row["number"]]
+    assert (told["eventId"], told["type"], told["status"]) == (event.id, type_, "succeeded")
+    assert [one["event"] for one in world.server.rows(WebhookDelivery)] == [event.number]
     assert world.alice.api.get("/v1/events", params={"type": type_}).json()["data"] == [call.event]
     check_shape(type_, call.event["data"])
 

@@ -10,17 +10,21 @@ from typing import Any
 
 import pytest
 
+from socialpub.base import crypto
+from socialpub.domain.shapes.common import parse_instant
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.domain.webhooks import eventlog
 from socialpub.store.models import Event
+from socialpub.store.statements.events import TYPES
 from tests.kit import Api, Person, Server, error_of
 from tests.web.world import World
 
 WRITERS, EACH = 3, 60
+PUT = "com.atproto.repo.putRecord"
 
 
 def happened(server: Server) -> list[str]:
-    return [row["id"] for row in sorted(server.rows(Event), key=lambda row: row["number"])]
+    return [event.id for event in server.happened()]
 
 
 def pages(api: Api, **query: Any) -> list[dict[str, Any]]:
@@ -54,8 +58,8 @@ def told(world: World) -> World:
 
 def test_everything_is_told_oldest_first_and_nothing_of_others(told: World) -> None:
     events = shown(pages(told.alice.api))
-    mine = [row for row in told.server.rows(Event) if row["organization"] == told.alice.organization]
-    assert [event["id"] for event in events] == [row["id"] for row in sorted(mine, key=lambda row: row["number"])]
+    mine = told.server.happened(organization=told.alice.organization)
+    assert [event["id"] for event in events] == [event.id for event in mine]
     assert [event["type"] for event in events] == ["post.validated", "post.published"] * 3
     assert {event["organizationId"] for event in events} == {told.alice.organization}
     assert events[1]["data"]["uri"].startswith("at://")
@@ -134,8 +138,9 @@ def test_a_poller_never_skips_an_event_that_is_committed_later(told: World) -> N
             for _ in range(EACH):
                 other.execute("BEGIN IMMEDIATE")
                 other.execute(
-                    "INSERT INTO event (id, organization, type, data, created_at) VALUES (?, ?, ?, '{}', 1)",
-                    (f"evt_{uuid.uuid4().hex[:22]}", organization, "quota.warning"),
+                    "INSERT INTO event (organization, type, data, created_at) "
+                    "SELECT number, ?, '{}', 1 FROM organization WHERE id = ?",
+                    (TYPES["quota.warning"], organization),
                 )
                 polled.acquire()  # written, not committed; meanwhile somebody reads
                 other.execute("COMMIT")
@@ -153,3 +158,74 @@ def test_a_poller_never_skips_an_event_that_is_committed_later(told: World) -> N
         writer.join()
     assert seen == [event for event in happened(told.server) if event in set(seen)]
     assert len(set(seen)) == WRITERS * EACH
+
+
+# --- What the rows of posts keep for their events ------------------------------------------------------------------
+
+
+def refused(world: World, status: int) -> str:
+    """The id of a post of Alice's that the platform did not take."""
+    world.server.lab.lab.faults.add([{"fault": f"status:{status}", "operation": PUT, "times": 1}])
+    return str(world.post(text="not taken").json()["results"][0]["postId"])
+
+
+def told_of(world: World, post: str) -> list[dict[str, Any]]:
+    return [event for event in shown(pages(world.alice.api)) if event["data"].get("id") == post]
+
+
+@pytest.mark.parametrize(("status", "type_"), [(400, "post.rejected"), (429, "post.failed")])
+def test_an_error_is_told_for_ever_though_the_posts_row_has_another_by_then(
+    world: World, status: int, type_: str
+) -> None:
+    """Its event leaves it in the row, until a person has the post tried again."""
+    post = refused(world, status)
+    before = told_of(world, post)
+    assert [event["type"] for event in before] == ["post.validated", type_]
+    assert before[1]["data"]["error"] == world.alice.api.get(f"/v1/posts/{post}").json()["error"]
+    assert [row["data"] for row in world.server.rows(Event)] == [None, None]
+    world.server.lab.lab.faults.add([{"fault": "status:401", "operation": PUT, "times": 1}])
+    assert world.alice.api.post(f"/v1/posts/{post}/retry", json={}).status_code == 202
+    world.server.wait(post, "failed", "rejected")
+    after = told_of(world, post)
+    assert after[:2] == before
+    assert after[-1]["data"]["error"] != before[1]["data"]["error"]
+    assert world.alice.api.post(f"/v1/posts/{post}/retry", json={"scheduledAt": world.soon()}).status_code == 202
+    assert told_of(world, post)[: len(after)] == after
+
+
+def test_an_id_is_the_events_own_and_in_the_order_of_the_log(told: World) -> None:
+    events = shown(pages(told.alice.api)) + shown(pages(told.charlie.api))
+    ids = [event["id"] for event in events]
+    assert len(set(ids)) == len(ids) == 8
+    for event in events:
+        value = crypto.of_base62(event["id"].removeprefix("evt_"))
+        assert value is not None
+        made = uuid.UUID(int=value)
+        assert (made.version, made.variant) == (7, uuid.RFC_4122)
+        assert made.int >> 80 == parse_instant(event["createdAt"])
+    mine = [event["id"] for event in events[:6]]
+    assert mine == sorted(mine)
+
+
+def test_an_id_of_another_organization_or_time_is_no_place(told: World) -> None:
+    (event, *_) = told.server.happened(organization=told.charlie.organization)
+    for id in (
+        event.id,
+        eventlog.id_of(told.alice.organization, event.number, event.created_at),
+        eventlog.id_of(told.alice.organization, 1, event.created_at + 1),
+    ):
+        assert error_of(told.alice.api.get("/v1/events", params={"cursor": id}))["rule"] == "cursor"
+
+
+def test_an_event_of_before_keeps_the_id_that_it_was_given(told: World) -> None:
+    """Its row has it; the one that would be made of its number is nobody's."""
+    first, second, *_ = shown(pages(told.alice.api))
+    given = uuid.UUID("01a20000-0000-7000-8000-000000000001")
+    told.server.service.write(
+        lambda tx: Event.update(former_id=given.bytes).where(Event.number == 1).execute()
+    ).result()
+    old, *after = shown(pages(told.alice.api))
+    assert old == first | {"id": f"evt_{crypto.base62(given.int, 22)}"}
+    assert after[0] == second
+    assert shown(pages(told.alice.api, cursor=old["id"])) == after
+    assert error_of(told.alice.api.get("/v1/events", params={"cursor": first["id"]}))["rule"] == "cursor"

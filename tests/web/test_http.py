@@ -12,7 +12,6 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.store.models import Event
 from socialpub.web import bodies
 from socialpub.web.frame import SECURITY_HEADERS
 from tests.kit import Person, Server, breathe, error_of, untouched
@@ -152,7 +151,7 @@ def test_a_well_formed_request_id_is_kept_everywhere(sent: str, world: World) ->
     headers = {"X-Request-Id": sent}
     answer = world.alice.api.post("/v1/posts", json=world.body(), headers=headers)
     assert answer.headers["X-Request-Id"] == sent
-    assert {row["request_id"] for row in world.server.rows(Event)} == {sent}
+    assert {event.request_id for event in world.server.happened()} == {sent}
     assert error_of(world.alice.api.get("/v1/nothing", headers=headers))["requestId"] == sent
 
 

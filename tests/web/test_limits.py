@@ -12,7 +12,7 @@ import pytest
 
 from socialpub.domain.people.limits import Windows
 from socialpub.domain.shapes.common import parse_instant
-from socialpub.store.models import Event, Organization, Post, Usage
+from socialpub.store.models import Organization, Post, Usage
 from tests.kit import UNKNOWN_ID, Clock, Person, Server, error_of, iso, untouched
 from tests.web.world import World
 
@@ -269,8 +269,8 @@ def test_each_threshold_is_told_once_a_period(free: World) -> None:
         ("quota.warning", shared | {"postsCount": 8, "percent": 0.8}),
         ("quota.exceeded", shared | {"postsCount": 10}),
     ]
-    for row in free.server.rows(Event, type="quota.warning"):
-        assert (row["organization"], row["profile"], row["post"]) == (free.alice.organization, None, None)
+    for event in free.server.happened(type="quota.warning"):
+        assert (event.organization, event.profile, event.post) == (free.alice.organization, None, None)
     assert free.post().status_code == 402
     on_tier(free, "pro")
     for count in range(10):

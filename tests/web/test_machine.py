@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import Event, Idempotency
+from socialpub.store.models import Idempotency
 from tests.kit import Clock, Server, breathe, error_of, iso
 from tests.web.model import HOUR, MINUTE, Model, Mood
 
@@ -199,9 +199,8 @@ class Machine(RuleBasedStateMachine):
         """By id: what the log shows, what was told, and how often the platform has it."""
         page = self.person.api.get("/v1/posts?limit=200").json()
         told: dict[str, list[str]] = defaultdict(list)
-        rows = self.server.rows(Event, organization=self.person.organization)
-        for row in sorted(rows, key=lambda row: row["number"]):
-            told[row["post"]].append(row["type"])
+        for event in self.server.happened(organization=self.person.organization):
+            told[str(event.post)].append(event.type)
         out = Counter(entry.text for entry in self.server.lab.lab.ledger.posts())
         return {
             row["id"]: Seen(row["status"], row["scheduledAt"], tuple(told[row["id"]]), out[row["text"]])

@@ -16,7 +16,7 @@ from socialpub.domain.core import moves
 from socialpub.domain.engine import recovery
 from socialpub.domain.people import tenancy
 from socialpub.store.db import Tx
-from socialpub.store.models import Attempt, Event, Intent, Job, Post
+from socialpub.store.models import Attempt, Intent, Job, Post
 from tests.kit import Server, breathe, error_of
 from tests.web.world import World
 
@@ -205,6 +205,6 @@ def test_what_is_overdue_fails_unless_it_has_ended(server: Server, world: World)
         (row,) = server.rows(Post, id=post)
         if state in ("queued", "validated", "publishing"):
             assert row["status"] == "failed"
-            assert [event["type"] for event in server.rows(Event, post=post)][-1] == "post.failed"
+            assert server.happened(post=post)[-1].type == "post.failed"
         else:
             assert row == before[state]

@@ -11,7 +11,7 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.domain.core import instance
-from socialpub.store.models import Account, Attempt, Event, Instance, Media, Post
+from socialpub.store.models import Account, Attempt, Instance, Media, Post
 from tests.kit import Server, error_of, untouched
 from tests.web.world import World, inline, picture
 
@@ -139,7 +139,7 @@ def test_an_immediate_target_emits_validated_then_its_end(world: World) -> None:
     (result,) = results(answer)
     assert [type_ for type_, _ in world.server.events(result["postId"])] == ["post.validated", "post.published"]
     assert {data["scheduledAt"] for _, data in world.server.events(result["postId"])} == {None}
-    assert {row["request_id"] for row in world.server.rows(Event)} == {"the-request"}
+    assert {event.request_id for event in world.server.happened()} == {"the-request"}
 
 
 # --- Accounts that cannot publish ---

@@ -9,7 +9,7 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.domain.publishing import run as publish
-from socialpub.store.models import Attempt, Event, Intent, Media, Post
+from socialpub.store.models import Attempt, Intent, Media, Post
 from socialpub.store.queue import Claim
 from tests.kit import UNKNOWN_ID, breathe, error_of, iso, untouched
 from tests.web.test_rule_table import at_its_time
@@ -89,10 +89,10 @@ def test_accepting_writes_rows_jobs_and_events_together(world: World) -> None:
         ("post.queued", common | {"queuedAt": created}),
         ("post.validated", common | {"validatedAt": created}),
     ]
-    for row in world.server.rows(Event, post=post):
-        assert row["id"].startswith("evt_")
-        assert row["organization"] == world.alice.organization
-        assert row["request_id"] == "the-request"
+    for event in world.server.happened(post=post):
+        assert event.id.startswith("evt_")
+        assert event.organization == world.alice.organization
+        assert event.request_id == "the-request"
     (job,) = world.server.jobs()
     assert (job["key"], job["kind"], job["lane"], iso(job["visible_at"])) == (post, "publish", world.alice.bluesky, at)
 
@@ -200,7 +200,7 @@ def test_a_queued_post_is_moved_row_job_and_event_together(world: World) -> None
         "scheduledAt",
         "previousScheduledAt",
     }
-    assert [row["request_id"] for row in world.server.rows(Event, type="post.rescheduled")] == ["moving"]
+    assert [event.request_id for event in world.server.happened(type="post.rescheduled")] == ["moving"]
 
 
 def test_a_moved_post_is_published_at_its_new_time_only(world: World) -> None:
@@ -250,7 +250,7 @@ def test_a_queued_post_is_canceled_row_job_and_event_together(world: World) -> N
         "scheduledAt": iso(before["scheduled_at"]),
         "canceledAt": iso(row["updated_at"]),
     }
-    assert [row["request_id"] for row in world.server.rows(Event, type="post.canceled")] == ["canceling"]
+    assert [event.request_id for event in world.server.happened(type="post.canceled")] == ["canceling"]
     world.server.skip(7200)
     assert world.server.lab.lab.ledger.posts() == []
 

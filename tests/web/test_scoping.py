@@ -17,7 +17,7 @@ from socialpub.domain.people.actor import operator
 from socialpub.domain.people.tenancy import SESSION_IDLE_MS
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.store import sql
-from socialpub.store.models import ApiKey, Event, Post, Session, User, WebhookDelivery
+from socialpub.store.models import ApiKey, Post, Session, User, WebhookDelivery
 from socialpub.store.statements.keys import KEY_BY_DIGEST
 from socialpub.web import app as web_app
 from socialpub.web.api import profiles
@@ -242,7 +242,7 @@ def test_media_of_another_profile_or_organization_is_unknown(world: World) -> No
 
 def test_one_organizations_activity_writes_nothing_into_anothers(world: World) -> None:
     world.charlie.api.publish(to(world.charlie.bluesky))
-    assert {row["organization"] for row in world.server.rows(Event)} == {world.charlie.organization}
+    assert {event.organization for event in world.server.happened()} == {world.charlie.organization}
 
 
 # --- Keys ---

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.store.models import Event, Idempotency, Post, Usage
+from socialpub.store.models import Idempotency, Post, Usage
 from tests.kit import Api, Server, iso
 from tests.web.world import World
 
@@ -69,7 +69,7 @@ def test_a_storm_leaves_rows_that_agree_with_its_answers(stormy: World, rounds: 
 
 def check_post(world: World, post: str, done: Counter[str]) -> None:
     """Canceled at most once, and by then moved as often as was acknowledged."""
-    types = Counter(row["type"] for row in world.server.rows(Event, post=post))
+    types = Counter(event.type for event in world.server.happened(post=post))
     (row,) = world.server.rows(Post, id=post)
     assert (types["post.canceled"], types["post.rescheduled"]) == (done["cancel"], done["move"])
     assert done["cancel"] <= 1

@@ -72,7 +72,7 @@ def test_an_end_that_cannot_be_written_keeps_no_other_from_being_written(
     for _ in range(2):
         schedule(server, alice, [alice.bluesky])
     gone, kept = (call.event["id"] for call in sink.wait(2))
-    number = first(server, "SELECT number FROM event WHERE id = ?", gone)[0]
+    (number,) = (event.number for event in server.happened(id=gone))
     server.service.write(lambda tx: WebhookDelivery.delete().where(WebhookDelivery.event == number).execute()).result()
     over.set()
     (told,) = ended(server, alice, 1)

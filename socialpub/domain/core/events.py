@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -10,9 +11,11 @@ from socialpub.base.compact import dumps
 from socialpub.base.runtime import iso
 from socialpub.domain.core import notices
 from socialpub.domain.core.service import Service
+from socialpub.domain.shapes.common import parse_instant
 from socialpub.store import sql
 from socialpub.store.db import Tx
-from socialpub.store.statements import accepting, publishing, webhooks
+from socialpub.store.statements import events as statements
+from socialpub.store.statements import webhooks
 
 EVENTS: dict[str, str] = {
     "post.queued": "A scheduled post was accepted and its job enqueued.",
@@ -38,29 +41,30 @@ EVENTS: dict[str, str] = {
 
 
 class Told(NamedTuple):
-    """An event of a post, of many that are written at once. `kept`: what its row keeps of `data`."""
+    """An event of a post, of many that are written at once.
+
+    `number`: the post's. `kept`: what the event's row keeps of `data`.
+    """
 
     type: str
     organization: str
     profile: str
     post: str
-    kept: str
-    request_id: str
+    number: int
+    kept: Kept
     data: Callable[[], Mapping[str, object]]
 
 
 def emit_all(service: Service, tx: Tx, told: Sequence[tuple[Sequence[Receiver], Sequence[Told]]], now: int) -> None:
     """Write events in this order in the caller's transaction: for each organization its own, and whom they go to;
     KeyError as `emit`.
+
+    What has caused them is the request that made the batch of their posts.
     """
-    new = service.runtime.ids.prefixed
     rows = [
-        (new("evt_"), one.organization, None, one.type, one.post, one.kept, one.request_id)
-        for _, theirs in told
-        for one in theirs
-        if EVENTS[one.type]
+        (statements.TYPES[one.type], one.number, *one.kept, one.organization) for _, theirs in told for one in theirs
     ]
-    last = sql.insert(accepting.EVENTS, rows, (now,))
+    last = sql.insert(statements.OF_POSTS, rows, (now,))
     assert last is not None, "rows were written"
     number = last - len(rows) + 1  # only one thread writes, so they are numbered one after the other
     for receivers, theirs in told:
@@ -81,47 +85,73 @@ def emit(
     *,
     profile: str | None = None,
     post: str | None = None,
+    error: str | None = None,
     request_id: str | None = None,
     receivers: Sequence[Receiver] | None = None,
-) -> str:
-    """Write an event in the caller's transaction and return its id; KeyError for a type that EVENTS does not have.
+    now: int | None = None,
+) -> None:
+    """Write an event in the caller's transaction; KeyError for a type that EVENTS does not have.
 
+    `error`: that of a post's row, which keeps it as long as the event needs it (`keep_error`). `now`: when it happened.
     `receivers`: who is told, where the caller has read that already.
     """
-    EVENTS[type_]
-    event, now = service.runtime.ids.prefixed("evt_"), service.now_ms
-    row = (
-        event,
-        organization,
-        None if post else profile,
-        type_,
-        post,
-        kept_of(data, now) if post else dumps(data),
-        request_id,
-        now,
-    )
-    number = sql.execute(publishing.EVENT, row).lastrowid
+    now = service.now_ms if now is None else now
+    kept = kept_of(type_, data, now, error) if post else Kept(None, dumps(data))
+    row = (organization, None if post else profile, statements.TYPES[type_], post, *kept, request_id, now)
+    number = sql.execute(statements.ADD, row).lastrowid
     assert number is not None, "a row was written"
     told = sql.every(webhooks.RECEIVERS_OF, (organization,)) if receivers is None else receivers
     address(service, tx, organization, [Emitted(number, type_, profile, post, data)], told)
-    return event
+
+
+def keep_error(tx: Tx, post: str) -> None:
+    """The error that a post's row has is about to go: the events that tell it get it themselves."""
+    sql.execute(statements.KEEP_ERROR, (post,))
 
 
 _OF_POST = frozenset(("id", "batchId", "platform", "accountId", "profileId"))  # with which its events begin
 _LINKS = ("uri", "cid", "url")
 
 
-def kept_of(data: Mapping[str, object], at: int) -> str:
+class Kept(NamedTuple):
+    """What is kept of an event's data: when its post was to go out, where the rest is the usual; else the text."""
+
+    scheduled_at: int | None
+    data: str | None
+
+
+def kept_of(type_: str, data: Mapping[str, object], at: int, error: str | None = None) -> Kept:
     """What is kept of a post's event: its data without what the post's row tells ever after.
 
-    Two characters that no JSON has stand for what is told twice: U+0001 for the links of what is published, which
-    nothing changes any more, and U+0002 for the time that is the event's own.
+    Nothing where it is what the type tells as a rule (`statements.USUAL`): then the row has the time for which the post
+    was scheduled, and `error` is in the post's row. Else two characters that no JSON has stand for what is told twice:
+    U+0001 for the links of what is published, which nothing changes any more, and U+0002 for the time of the event.
     """
-    kept = {name: value for name, value in data.items() if name not in _OF_POST}
-    text = dumps(kept)[1:]
-    if "uri" in kept:
-        text = text.replace(dumps({name: kept[name] for name in _LINKS})[1:-1], "\x01", 1)
-    return text.replace(f'"{iso(at)}"', "\x02", 1)
+    text = dumps({name: value for name, value in data.items() if name not in _OF_POST})[1:]
+    now, links = f'"{iso(at)}"', _links(data)
+    scheduled = data.get("scheduledAt")
+    parts = {"at": now, "published": f'"{data.get("publishedAt")}"', "links": links, "error": error or ""}
+    usual = f'"scheduledAt":{dumps(scheduled)}' + _usual(type_, parts)
+    if text == usual:
+        return Kept(_instant(scheduled) if isinstance(scheduled, str) else None, None)
+    if links:
+        text = text.replace(links, "\x01", 1)
+    return Kept(None, text.replace(now, "\x02", 1))
+
+
+def _links(data: Mapping[str, object]) -> str:
+    return dumps({name: data[name] for name in _LINKS})[1:-1] if "uri" in data else ""
+
+
+def _usual(type_: str, parts: Mapping[str, str]) -> str:
+    """How the data of a post's event ends as a rule; nothing for a type that has no rule."""
+    end = statements.USUAL.get(type_, "")
+    for name, text in parts.items():
+        end = end.replace("{" + name + "}", text)
+    return end
+
+
+_instant = functools.lru_cache(64)(parse_instant)  # a batch's posts have one time
 
 
 class Emitted(NamedTuple):

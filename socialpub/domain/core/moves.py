@@ -84,6 +84,7 @@ MOVES: dict[str, Move] = {
 GOES_ELSEWHERE = frozenset(("reschedule", "retry", "retry_at"))  # it goes out at another time than before
 OPEN = tuple(sorted(MOVES["overdue"].sources))  # whoever has not come to an end can still be too late
 WAITING = tuple(sorted(MOVES["disconnect"].sources))  # nothing of it is under way
+_TOLD = frozenset(("failed", "rejected"))  # with an error in the row, which the events that tell of it leave there
 TERMINAL = frozenset(move.target for move in MOVES.values()) - frozenset(OPEN)
 
 
@@ -102,16 +103,19 @@ def move(
 
     `where` narrows the update further (a time window). `data`: what the row as it is now cannot tell its events.
     """
+    if MOVES[name].sources <= _TOLD:
+        events.keep_error(tx, post)
+    now = service.now_ms  # of the row and of what is told of it
     row, receivers = (
-        _moved(service.now_ms, name, post, columns)
+        _moved(now, name, post, columns)
         if where is None
-        else (_moved_within(service, tx, name, post, where, columns), None)
+        else (_moved_within(tx, now, name, post, where, columns), None)
     )
     if row is None:
         return None
     request_id = request_id or _request_of(row)
     for type_ in MOVES[name].events:
-        _tell(service, tx, type_, row, _DATA[type_](row, data or {}), request_id, receivers)
+        _tell(service, tx, type_, row, _DATA[type_](row, data or {}), request_id, receivers, now)
     if row["status"] in TERMINAL:
         service.hub.seen(tx, f"batch:{row['batch']}", row)  # first of all, for somebody waits for it
     if row["status"] in TERMINAL or name == "wait":
@@ -146,12 +150,10 @@ def _text(name: str, columns: tuple[str, ...]) -> str:
     )
 
 
-def _moved_within(
-    service: Service, tx: Tx, name: str, post: str, where: Any, columns: Mapping[str, Any]
-) -> PostRow | None:
+def _moved_within(tx: Tx, now: int, name: str, post: str, where: Any, columns: Mapping[str, Any]) -> PostRow | None:
     """The same where it is asked for more than the state."""
     condition = (Post.id == post) & Post.status.in_(sorted(MOVES[name].sources)) & where
-    changed = Post.update(status=MOVES[name].target, updated_at=service.now_ms, **columns).where(condition).execute()
+    changed = Post.update(status=MOVES[name].target, updated_at=now, **columns).where(condition).execute()
     return the_row(Post, post) if changed else None
 
 
@@ -169,22 +171,22 @@ class AcceptedPost(TypedDict):
 
 
 class NewPost(AcceptedPost):
-    """The same of one that is just being accepted, and the request that makes it."""
+    """The same of one that is just being accepted, and the number that its row has."""
 
-    request_id: str
+    number: int
 
 
 def accepted(rows: Sequence[NewPost]) -> list[events.Told]:
     """The events of posts that their requests have just made."""
-    told, kept = [], dict[tuple[str, int | None], str]()
+    told, kept = [], dict[tuple[str, int | None], events.Kept]()
     for row in rows:
         for type_ in ("post.validated",) if row["scheduled_at"] is None else ("post.queued", "post.validated"):
             alike = type_, row["scheduled_at"]  # what is kept of them depends on nothing else
             if alike not in kept:
-                kept[alike] = events.kept_of(_ACCEPTED[type_](row, {}), row["updated_at"])
+                kept[alike] = events.kept_of(type_, _ACCEPTED[type_](row, {}), row["updated_at"])
             data = functools.partial(_ACCEPTED[type_], row, {})
             told.append(
-                events.Told(type_, row["organization"], row["profile"], row["id"], kept[alike], row["request_id"], data)
+                events.Told(type_, row["organization"], row["profile"], row["id"], row["number"], kept[alike], data)
             )
     return told
 
@@ -193,10 +195,11 @@ def _tell(
     service: Service,
     tx: Tx,
     type_: str,
-    row: AcceptedPost,
+    row: PostRow,
     data: PostEvent,
     request_id: str | None,
     receivers: Sequence[events.Receiver] | None,
+    now: int,
 ) -> None:
     events.emit(
         service,
@@ -206,8 +209,10 @@ def _tell(
         data,
         profile=row["profile"],
         post=row["id"],
+        error=row["error"],
         request_id=request_id,
         receivers=receivers,
+        now=now,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from socialpub import platforms
@@ -308,9 +308,9 @@ def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:
     _remember(service, tx, orders, bodies, now)
     audit.record_all(service, tx, [(order.who.act, order.batch) for order in orders])
     _keep_media(service, tx, orders)
-    _insert_posts(service, tx, entries, now)
+    numbers = _insert_posts(service, tx, entries, now)
     claims = _put_jobs(service, tx, entries)
-    _tell(service, tx, owners, now)
+    _tell(service, tx, owners, numbers, now)
     for entry in entries:
         if entry.beginning:
             entry.beginning.take(tx, claims[entry.order.batch])
@@ -418,15 +418,24 @@ def _keep_media(service: Service, tx: Tx, orders: Sequence[Order]) -> None:
         library.used(service, tx, order.assets.values(), order.at_ms)
 
 
-def _insert_posts(service: Service, tx: Tx, entries: Sequence[_Entry], now: int) -> None:
+def _insert_posts(service: Service, tx: Tx, entries: Sequence[_Entry], now: int) -> dict[str, int]:
+    """The posts' rows, and the numbers that they have got."""
     orders = [entry.order for entry in entries]
     heads = [(order.batch, order.who.scope.organization, order.who.request_id, order.at_ms) for order in orders]
     sql.insert(accepting.BATCHES, heads, (now,))
-    sql.insert(accepting.POSTS, [row for entry in entries for row in entry.rows], (now,))
+    rows = [row for entry in entries for row in entry.rows]
+    last = sql.insert(accepting.POSTS, rows, (now,))
+    assert last is not None, "a batch has posts"
     aims = [(order.at_ms, target.aim) for order in orders for target in order.targets]
     service.lately.said((aim.account["id"], aim.draft.text) for _, aim in aims)
     posts = [(aim.account["id"], aim.platform, now if at_ms is None else at_ms) for at_ms, aim in aims]
     tx.after_commit(lambda: service.lately.came(posts))
+    first = last - len(rows) + 1  # only one thread writes, so they are numbered one after the other
+    return {target.post: first + place for place, target in enumerate(_targets(orders))}
+
+
+def _targets(orders: Iterable[Order]) -> Iterator[_Target]:
+    return (target for order in orders for target in order.targets)
 
 
 def _put_jobs(service: Service, tx: Tx, entries: Sequence[_Entry]) -> dict[str, Sequence[Claim]]:
@@ -443,12 +452,18 @@ def _put_jobs(service: Service, tx: Tx, entries: Sequence[_Entry]) -> dict[str, 
     return {order.batch: [next(claims) for _ in order.jobs] for order in at_once}
 
 
-def _tell(service: Service, tx: Tx, owners: Sequence[_Owner], now: int) -> None:
+def _tell(service: Service, tx: Tx, owners: Sequence[_Owner], numbers: Mapping[str, int], now: int) -> None:
     """The events of the posts, organization by organization, and those of quotas that were crossed."""
     told = [
         (
             owner.receivers,
-            moves.accepted([_accepted(order, target, now) for order in owner.orders for target in order.targets]),
+            moves.accepted(
+                [
+                    _accepted(order, target, numbers[target.post], now)
+                    for order in owner.orders
+                    for target in order.targets
+                ]
+            ),
         )
         for owner in owners
     ]
@@ -459,7 +474,7 @@ def _tell(service: Service, tx: Tx, owners: Sequence[_Owner], now: int) -> None:
             events.emit(service, tx, crossing.type, owner.id, crossing.data, request_id=request_id)
 
 
-def _accepted(order: Order, target: _Target, now: int) -> moves.NewPost:
+def _accepted(order: Order, target: _Target, number: int, now: int) -> moves.NewPost:
     return {
         "id": target.post,
         "organization": target.aim.account["organization"],
@@ -469,5 +484,5 @@ def _accepted(order: Order, target: _Target, now: int) -> moves.NewPost:
         "batch": order.batch,
         "scheduled_at": order.at_ms,
         "updated_at": now,
-        "request_id": order.who.request_id,
+        "number": number,
     }

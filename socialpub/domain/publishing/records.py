@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from socialpub.base.compact import dumps
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.domain.accounts import attention, tokens, versions
@@ -315,4 +316,4 @@ def error_columns(service: Service, error: ApiError, platform: str) -> dict[str,
         shown["retryAfter"] = error.retry_after
     if "platformResponse" in shown:
         shown["platformResponse"] = json.loads(capped(shown["platformResponse"]))
-    return {"error": json.dumps(shown, ensure_ascii=False), "error_code": error.code, "next_attempt_at": None}
+    return {"error": dumps(shown), "error_code": error.code, "next_attempt_at": None}

@@ -41,15 +41,22 @@ class Due(NamedTuple):
     type: str
     post: str | None
     tries: int
-    event: str
+    event_number: int
+    former_id: str  # in hexadecimal digits; empty for none
     organization: str
     data: str
     created_at: int
     request_id: str | None
 
     @property
+    def event(self) -> str:
+        """The event's id."""
+        former = bytes.fromhex(self.former_id) or None
+        return eventlog.id_of(self.organization, self.event_number, self.created_at, former)
+
+    @property
     def envelope(self) -> bytes:
-        told = eventlog.Shown(self.number, self.event, self.type, self.organization, self.data, self.created_at)
+        told = eventlog.Shown(self.event_number, self.event, self.type, self.organization, self.data, self.created_at)
         return eventlog.envelope(told).encode()
 
 

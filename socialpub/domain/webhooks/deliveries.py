@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
@@ -32,10 +32,10 @@ LOOKED_AT = 2000
 
 
 class _Row(NamedTuple):
+    event: str
     number: int
     id: str
     endpoint: str
-    event: str
     type: str
     status: DeliveryStatus
     attempts: int
@@ -56,7 +56,7 @@ def page(service: Service, scope: Scope, query: DeliveriesQuery) -> DeliveryPage
     till, seen = sql.first(statements.REACH, (scope.organization, before, LOOKED_AT))
     types, states = sql.json_of(query.type or []), sql.json_of(query.status or [])
     wanted = (scope.organization, before, till or 0, profile, query.endpoint_id, query.since or 0, types, states)
-    found = [_Row(*row) for row in sql.every(statements.PAGE, (*wanted, query.limit + 1))]
+    found = [_row(scope.organization, *row) for row in sql.every(statements.PAGE, (*wanted, query.limit + 1))]
     looked_to = till if seen == LOOKED_AT else None
     shown, cursor = cursors.cut(service, LISTING, scope.organization, found, query.limit, looked_to)
     return {"data": [_body(row) for row in shown], "nextCursor": cursor}
@@ -81,8 +81,14 @@ def _one(scope: Scope, delivery: str) -> tuple[_Row, eventlog.Shown]:
     found = sql.first(statements.ONE, (delivery, scope.organization, scope.profile))
     if found is None:
         raise ApiError("not_found", "There is no delivery with this id.")
-    row, (organization, data, created_at, number) = _Row(*found[:12]), found[12:]
-    return row, eventlog.Shown(number, row.event, row.type, organization, data, created_at)
+    *columns, data = found
+    row, (number, created_at) = _row(scope.organization, *columns), found[:2]
+    return row, eventlog.Shown(number, row.event, row.type, scope.organization, data, created_at)
+
+
+def _row(organization: str, number: int, created_at: int, former: bytes | None, *delivery: Any) -> _Row:
+    """Of the columns of `statements.PAGE`: first those of the event that its id is made of."""
+    return _Row(eventlog.id_of(organization, number, created_at, former), *delivery)
 
 
 def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest) -> Done:

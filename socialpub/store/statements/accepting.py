@@ -169,10 +169,6 @@ POSTS = Rows(
     shared=1,
     values="{own}, {shared}, {shared}, {last} IS NOT NULL, {last} IS NOT NULL, iif({last} IS NULL, NULL, {shared})",
 )
-EVENTS = Rows(
-    "INSERT INTO event (id, organization, profile, type, post, data, request_id, created_at)", own=7, shared=1
-)
-
 # Shared are the kind, and the claims and the epoch of whoever holds them from the start.
 JOBS = Rows("INSERT INTO job (key, lane, host, owner, visible_at, kind, claims, epoch)", own=5, shared=3)
 AUDIT = Rows("INSERT INTO audit (id, at, organization, key, user, verb, subject, address, request_id)", own=9)

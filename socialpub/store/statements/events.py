@@ -1,37 +1,134 @@
 """The log of events."""
 
+from socialpub.store.statements.rows import Rows
+
+TYPES = {
+    "post.queued": 1,
+    "post.validated": 2,
+    "post.published": 3,
+    "post.rejected": 4,
+    "post.failed": 5,
+    "post.canceled": 6,
+    "post.rescheduled": 7,
+    "token.expiring": 8,
+    "token.revoked": 9,
+    "version.deprecated": 10,
+    "subscription.activated": 11,
+    "subscription.cancelled": 12,
+    "subscription.tier_changed": 13,
+    "quota.warning": 14,
+    "quota.exceeded": 15,
+    "billing.payment_failed": 16,
+    "billing.delinquent": 17,
+    "billing.recovered": 18,
+}
+"""What a row has for each type: for ever, since migrations have written them; a new type gets the next number."""
+TYPE_OF = {number: type_ for type_, number in TYPES.items()}
+
+USUAL = {
+    "post.queued": ',"queuedAt":{at}}',
+    "post.validated": ',"validatedAt":{at}}',
+    "post.published": ',"publishedAt":{published},{links}}',
+    "post.rejected": ',"rejectedAt":{at},"error":{error}}',
+    "post.failed": ',"failedAt":{at},"error":{error},"willRetry":false,"nextAttemptAt":null}',
+    "post.canceled": ',"canceledAt":{at}}',
+}
+"""How the data of a post's event ends as a rule, after `scheduledAt`: then nothing of it is kept (`events.kept_of`)."""
+
+
+def _time(column: str) -> str:
+    return f"""strftime('"%Y-%m-%dT%H:%M:%fZ"', {column} / 1000.0, 'unixepoch')"""
+
+
+_LINKS = """'"uri":' || json_quote(post.platform_uri)
+                || ',"cid":' || json_quote(post.platform_cid) || ',"url":' || json_quote(post.url)"""
+_PARTS = {
+    "at": _time("event.created_at"),
+    "published": _time("post.published_at"),
+    "links": _LINKS,
+    "error": "post.error",
+}
+
+
+def _usual(end: str) -> str:
+    """The SQL of one of USUAL: its text, and in it what stands in braces."""
+    text = "'" + end + "'"
+    for name, part in _PARTS.items():
+        text = text.replace("{" + name + "}", f"' || {part} || '")
+    return text
+
+
+_ENDS = "\n                ".join(f"WHEN {TYPES[type_]} THEN {_usual(end)}" for type_, end in USUAL.items())
+
 # The data of `event`, whole: of a post's, what its row tells is not kept with the event (`events.kept_of`).
-DATA = """
-    CASE WHEN substr(event.data, 1, 1) = '{' THEN event.data ELSE
-        '{"id":"' || post.id || '","batchId":"' || post.batch || '","platform":"' || post.platform
+DATA = f"""
+    CASE WHEN substr(event.data, 1, 1) = '{{' THEN event.data ELSE
+        '{{"id":"' || post.id || '","batchId":"' || post.batch || '","platform":"' || post.platform
         || '","accountId":"' || post.account || '","profileId":"' || post.profile || '",'
-        || replace(replace(event.data,
-            char(1), '"uri":' || json_quote(post.platform_uri)
-                || ',"cid":' || json_quote(post.platform_cid) || ',"url":' || json_quote(post.url)),
-            char(2), strftime('"%Y-%m-%dT%H:%M:%fZ"', event.created_at / 1000.0, 'unixepoch'))
+        || CASE WHEN event.data IS NULL THEN
+            '"scheduledAt":' || coalesce({_time("event.scheduled_at")}, 'null') || CASE event.type
+                {_ENDS}
+            END
+        ELSE
+            replace(replace(event.data, char(1), {_LINKS}), char(2), {_time("event.created_at")})
+        END
     END
 """
 
+_NUMBER_OF = "SELECT number FROM organization WHERE id = {0}"
+_POST = "SELECT number FROM post WHERE id = {0}"
+
+
+# Of each its type, the number of its post, scheduled_at, data and organization; shared is when it happened. The request
+# is that of their batch.
+OF_POSTS = Rows(
+    "INSERT INTO event (type, post, scheduled_at, data, organization, created_at)",
+    own=5,
+    shared=1,
+    values="{0}, {1}, {2}, {3}, (" + _NUMBER_OF.format("{last}") + "), {shared}",
+)
+# ?1 organization, ?2 profile, ?3 type, ?4 post, ?5 scheduled_at, ?6 data, ?7 request, ?8 now.
+ADD = f"""
+    INSERT INTO event (organization, profile, type, post, scheduled_at, data, request_id, created_at)
+    VALUES (({_NUMBER_OF.format("?1")}), ?2, ?3, ({_POST.format("?4")}), ?5, ?6, nullif(?7, (
+        SELECT batch.request_id FROM post CROSS JOIN batch ON batch.id = post.batch WHERE post.id = ?4
+    )), ?8)
+"""
+
 # How far one page may look: the number of the last of so many events after a place, and how many these are.
-REACH = """
+REACH = f"""
     SELECT max(number), count(*) FROM (
-        SELECT number FROM event WHERE organization = ? AND number > ? ORDER BY number LIMIT ?
+        SELECT number FROM event
+        WHERE organization = ({_NUMBER_OF.format("?1")}) AND number > ?2 ORDER BY number LIMIT ?3
     )
 """
 
-# Of one profile where it is named; of the types in a JSON list, or of all where that is empty.
+# Of one profile where it is named; of the types (numbers) in a JSON list, or of all where that is empty.
 PAGE = f"""
-    SELECT event.number, event.id, event.type, event.organization, {DATA}, event.created_at
-    FROM event LEFT JOIN post ON post.id = event.post
-    WHERE event.number > ?1 AND event.number <= ?2 AND event.organization = ?3
+    SELECT event.number, event.former_id, event.type, {DATA}, event.created_at
+    FROM event LEFT JOIN post ON post.number = event.post
+    WHERE event.number > ?1 AND event.number <= ?2 AND event.organization = ({_NUMBER_OF.format("?3")})
         AND (?4 IS NULL OR coalesce(event.profile, post.profile) = ?4)
         AND (?5 = '[]' OR event.type IN (SELECT value FROM json_each(?5)))
     ORDER BY event.number LIMIT ?6
 """
 
-NUMBER = """
-    SELECT event.number FROM event LEFT JOIN post ON post.id = event.post
-    WHERE event.id = ?1 AND event.organization = ?2 AND (?3 IS NULL OR coalesce(event.profile, post.profile) = ?3)
+# ?1 organization, ?2 profile or null, of the event that was given this id (?3), or has this number and time (?4, ?5).
+_SEEN = f"""
+    SELECT event.number FROM event LEFT JOIN post ON post.number = event.post
+    WHERE event.organization = ({_NUMBER_OF.format("?1")})
+        AND (?2 IS NULL OR coalesce(event.profile, post.profile) = ?2)
+"""
+NUMBER = f"""
+    {_SEEN} AND event.former_id = ?3
+    UNION ALL {_SEEN} AND event.number = ?4 AND event.created_at = ?5 AND event.former_id IS NULL
 """
 
-NEWEST = "SELECT number FROM event WHERE organization = ? ORDER BY number DESC LIMIT 1"
+NEWEST = f"SELECT number FROM event WHERE organization = ({_NUMBER_OF.format('?')}) ORDER BY number DESC LIMIT 1"
+
+TELLS_ERROR = f"data IS NULL AND type IN ({TYPES['post.rejected']}, {TYPES['post.failed']})"
+# The events that tell the error which the row of post ?1 has now, before that gets another: from now on they have it.
+KEEP_ERROR = f"""
+    UPDATE event SET scheduled_at = NULL, data = (SELECT {DATA} FROM post WHERE post.number = event.post)
+    WHERE post = ({_POST.format("?1")}) AND {TELLS_ERROR}
+"""

@@ -4,7 +4,7 @@ from socialpub.store.statements.sweeps import OPEN
 
 # --- Posts -----------------------------------------------------------------------------------------------------------
 
-# The posts that old events belong to: of the first ?2 events there are; and how old the newest of those is.
+# The posts (numbers) that old events belong to: of the first ?2 events there are; and how old the newest of those is.
 OLD_EVENTS = """
     SELECT json_group_array(DISTINCT post) FILTER (WHERE post IS NOT NULL AND at < ?1), max(at), count(*) FROM (
         SELECT post, created_at AS at FROM event WHERE number > 0 ORDER BY number LIMIT ?2
@@ -20,7 +20,7 @@ PART_OF_POSTS = """
 _STAYS = f"""
     EXISTS (
         SELECT 1 FROM post AS other WHERE other.batch = post.batch AND (
-            other.updated_at >= ?1 OR other.{OPEN} OR other.id IN (SELECT value FROM json_each(?2))
+            other.updated_at >= ?1 OR other.{OPEN} OR other.number IN (SELECT value FROM json_each(?2))
             OR other.number = (SELECT max(number) FROM post)
             OR EXISTS (
                 SELECT 1 FROM intent WHERE intent.post = other.id

@@ -2,6 +2,7 @@
 can show.
 """
 
+from socialpub.store.statements.events import TYPES
 from socialpub.store.statements.sweeps import DUE, OPEN
 
 POST = "post.id, post.account, post.platform, post.status, substr(post.text, 1, 200), post.error, post.updated_at"
@@ -44,11 +45,12 @@ WAITING = f"""
 QUEUED = f"SELECT id FROM post WHERE account = ?1 AND {OPEN} AND status = 'queued' AND scheduled_at > ?2 LIMIT ?3"
 
 # The numbers of the posts that were published last, among the newest events.
-WENT_OUT = """
+WENT_OUT = f"""
     SELECT post.number FROM (
-        SELECT number, post, type FROM event WHERE organization = ?1 ORDER BY number DESC LIMIT ?3
-    ) AS told CROSS JOIN post ON post.id = told.post
-    WHERE told.type = 'post.published' AND (?2 IS NULL OR post.profile = ?2)
+        SELECT number, post, type FROM event
+        WHERE organization = (SELECT number FROM organization WHERE id = ?1) ORDER BY number DESC LIMIT ?3
+    ) AS told CROSS JOIN post ON post.number = told.post
+    WHERE told.type = {TYPES["post.published"]} AND (?2 IS NULL OR post.profile = ?2)
     ORDER BY told.number DESC LIMIT ?4
 """
 

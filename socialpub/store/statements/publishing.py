@@ -60,9 +60,6 @@ WARN = "UPDATE post SET warnings = ? WHERE id = ?"
 # --- Ends ------------------------------------------------------------------------------------------------------------
 
 REQUEST = "SELECT request_id FROM batch WHERE id = ?"
-EVENT = f"""
-    INSERT INTO event ({_columns(rows.EventRow).removeprefix("number, ")}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-"""
 CLEAR_ATTENTION = "UPDATE account SET attention = NULL, updated_at = ? WHERE id = ? AND attention IS NOT NULL"
 LATER = "UPDATE post SET due_at = ? WHERE id = ?"
 SAVE = "UPDATE post SET saved = ?, due_at = ? WHERE id = ?"

@@ -14,9 +14,9 @@ Row = tuple[Value, ...]
 class Rows:
     """An INSERT of rows, each with `own` values, which share some others.
 
-    `values`: what each row writes, where that is not its own values followed by the shared ones; `{last}` is the last
-    of its own. The first of a row's own values is never null: there are texts for 1, 2, 4, ... rows only, so that each
-    connection keeps them all compiled, and what is over is filled with nulls.
+    `values`: what each row writes, where that is not its own values followed by the shared ones; `{0}` is the first of
+    its own, `{last}` the last. The first of a row's own values is never null: there are texts for 1, 2, 4, ... rows
+    only, so that each connection keeps them all compiled, and what is over is filled with nulls.
     """
 
     def __init__(self, into: str, own: int, shared: int = 0, values: str = "") -> None:
@@ -46,4 +46,4 @@ class Rows:
         return f"{self._into} SELECT {self._written(named, shared)} FROM (VALUES {rows}) WHERE column1 IS NOT NULL"
 
     def _written(self, own: Sequence[str], shared: Sequence[str]) -> str:
-        return self._values.format(own=", ".join(own), shared=", ".join(shared), last=own[-1])
+        return self._values.format(*own, own=", ".join(own), shared=", ".join(shared), last=own[-1])

@@ -84,7 +84,7 @@ FORGET_DELIVERIES = f"DELETE FROM webhook_delivery WHERE {_DELIVERED}"
 FORGET_EVENTS = f"""
     DELETE FROM event
     WHERE number > ?1 AND number <= ?2 AND created_at < ?3 AND number < (SELECT max(number) FROM event)
-    AND NOT EXISTS (SELECT 1 FROM post WHERE post.id = event.post AND {OPEN})
+    AND NOT EXISTS (SELECT 1 FROM post WHERE post.number = event.post AND {OPEN})
     AND NOT EXISTS (SELECT 1 FROM webhook_delivery WHERE webhook_delivery.event = event.number)
 """
 FORGET_NOTIFICATIONS = """

@@ -29,15 +29,16 @@ ADD = """
 # What is due of one endpoint, but for the numbers ?4, in the order of its times, with all that a call needs: as JSON.
 DUE = f"""
     SELECT json_group_array(json_array(
-        d.number, d.id, d.type, d.post, d.tries, event.id, event.organization, {DATA}, event.created_at,
-        event.request_id
+        d.number, d.id, d.type, d.post, d.tries, event.number, hex(event.former_id), d.organization, {DATA},
+        event.created_at, coalesce(event.request_id, batch.request_id)
     ))
     FROM (
-        SELECT number, id, type, post, tries, event FROM webhook_delivery
+        SELECT number, id, type, post, tries, event, organization FROM webhook_delivery
         WHERE endpoint = ?1 AND status = 'pending' AND next_attempt_at <= ?2
             AND number NOT IN (SELECT value FROM json_each(?4))
         ORDER BY next_attempt_at, number LIMIT ?3
-    ) AS d CROSS JOIN event ON event.number = d.event LEFT JOIN post ON post.id = event.post
+    ) AS d CROSS JOIN event ON event.number = d.event LEFT JOIN post ON post.number = event.post
+    LEFT JOIN batch ON batch.id = post.batch
 """
 
 # Endpoints that something is pending for, and when the first of it is due.
@@ -88,8 +89,8 @@ REACH = """
     )
 """
 PAGE = """
-    SELECT d.number, d.id, d.endpoint, v.id, d.type, d.status, d.attempts, d.next_attempt_at, d.last_status_code,
-        d.last_error, d.created_at, d.updated_at
+    SELECT v.number, v.created_at, v.former_id, d.number, d.id, d.endpoint, d.type, d.status, d.attempts,
+        d.next_attempt_at, d.last_status_code, d.last_error, d.created_at, d.updated_at
     FROM webhook_delivery d JOIN event v ON v.number = d.event
     WHERE d.organization = ?1 AND d.number < ?2 AND d.number >= ?3
         AND (?4 IS NULL OR d.profile = ?4) AND (?5 IS NULL OR d.endpoint = ?5) AND d.created_at >= ?6
@@ -98,9 +99,9 @@ PAGE = """
     ORDER BY d.number DESC LIMIT ?9
 """
 ONE = f"""
-    SELECT d.number, d.id, d.endpoint, event.id, d.type, d.status, d.attempts, d.next_attempt_at, d.last_status_code,
-        d.last_error, d.created_at, d.updated_at, event.organization, {DATA}, event.created_at, event.number
-    FROM webhook_delivery d JOIN event ON event.number = d.event LEFT JOIN post ON post.id = event.post
+    SELECT event.number, event.created_at, event.former_id, d.number, d.id, d.endpoint, d.type, d.status, d.attempts,
+        d.next_attempt_at, d.last_status_code, d.last_error, d.created_at, d.updated_at, {DATA}
+    FROM webhook_delivery d JOIN event ON event.number = d.event LEFT JOIN post ON post.number = event.post
     WHERE d.id = ?1 AND d.organization = ?2 AND (?3 IS NULL OR d.profile = ?3)
 """
 ATTEMPTS = """

@@ -75,7 +75,7 @@ def test_a_secret_is_seen_in_an_event(watched: Server) -> None:
     watched.connect(ann, "twitter", tokens=Tokens("canary-access"))
 
     def write(tx: Tx) -> None:
-        Event.insert(id="e", organization=ann.organization, type="x", data="canary-access", created_at=1).execute()
+        Event.insert(organization=1, type="token.revoked", data="canary-access", created_at=1).execute()
 
     with noticed(watched, "table event: canary-access", "socialpub.db: canary-access"):
         watched.service.write(write).result()

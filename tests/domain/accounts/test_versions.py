@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,9 +20,8 @@ SUNSET = f"{platforms.platform('linkedin').sunsets[PIN]}T00:00:00.000Z"
 
 def told(server: Server) -> list[tuple[str, dict[str, Any]]]:
     """Whom, and what, in the order of the telling."""
-    rows = [row for row in server.rows(Event) if row["type"] == "version.deprecated"]
-    events = [data for type_, data in server.events() if type_ == "version.deprecated"]
-    return list(zip([row["organization"] for row in rows], events, strict=True))
+    told = server.happened(type="version.deprecated")
+    return [(event.organization, json.loads(event.data)) for event in told]
 
 
 def look(server: Server, days_before: float) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from socialpub.base.compact import dumps
 from socialpub.domain.core import events, moves
 from socialpub.store.rows import PostRow
-from socialpub.store.statements.events import DATA
+from socialpub.store.statements.events import DATA, TYPES, USUAL
 
 _text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 _odd = st.sampled_from(['":0', '"":0', "\\", "\x01\x1f\x7f", "'", "\u2028", 'https://a.example/ü?q="1"', "%"])
@@ -41,18 +41,19 @@ posts = st.fixed_dictionaries(
         "first_comment_uri": _link,
         "first_comment_cid": _link,
         "warnings": _notes,
-        "error": st.fixed_dictionaries({"code": _text, "message": _text | _odd, "": st.just(0)}).map(json.dumps),
+        "error": st.fixed_dictionaries({"code": _text, "message": _text | _odd, "": st.just(0)}).map(dumps),
     }
 )
 
 
-def read(post: dict[str, Any], kept: str, of: str | None, at: int = 0) -> str:
+def read(post: dict[str, Any], kept: events.Kept, of: int | None, type_: str, at: int = 0) -> str:
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute(f"CREATE TABLE post ({', '.join(post)})")
-        connection.execute(f"INSERT INTO post VALUES ({', '.join('?' * len(post))})", tuple(post.values()))
-        connection.execute("CREATE TABLE event (post, data, created_at)")
-        connection.execute("INSERT INTO event VALUES (?, ?, ?)", (of, kept, at))
-        return str(connection.execute(f"SELECT {DATA} FROM event LEFT JOIN post ON post.id = event.post").fetchone()[0])
+        connection.execute(f"CREATE TABLE post (number, {', '.join(post)})")
+        connection.execute(f"INSERT INTO post VALUES (7, {', '.join('?' * len(post))})", tuple(post.values()))
+        connection.execute("CREATE TABLE event (post, type, scheduled_at, data, created_at)")
+        connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", (of, TYPES[type_], *kept, at))
+        found = connection.execute(f"SELECT {DATA} FROM event LEFT JOIN post ON post.number = event.post")
+        return str(found.fetchone()[0])
 
 
 @pytest.mark.parametrize("type_", moves._DATA)
@@ -61,17 +62,44 @@ def read(post: dict[str, Any], kept: str, of: str | None, at: int = 0) -> str:
 def test_the_data_of_a_posts_event_is_read_as_it_was_told(type_: str, post: dict[str, Any]) -> None:
     data = moves._DATA[type_](cast(PostRow, post), {"previousScheduledAt": "2026-01-01T00:00:00.000Z"})
     for at in (0, post["updated_at"], post["published_at"]):
-        kept = events.kept_of(data, at)
-        assert read(post, kept, post["id"], at) == dumps(data)
-    assert len(dumps(data)) - len(kept) > 200
+        kept = events.kept_of(type_, data, at, post["error"])
+        assert read(post, kept, 7, type_, at) == dumps(data)
+        if kept.data is not None:
+            assert len(dumps(data)) - len(kept.data) > 200
+
+
+@pytest.mark.parametrize("type_", USUAL)
+@settings(max_examples=20, deadline=None)
+@given(post=posts)
+def test_of_what_a_type_tells_as_a_rule_nothing_is_kept(type_: str, post: dict[str, Any]) -> None:
+    usual = {"first_comment_uri": None, "first_comment_cid": None, "warnings": "[]", "status": "failed"}
+    row = cast(PostRow, post | usual | {"next_attempt_at": None})
+    kept = events.kept_of(type_, moves._DATA[type_](row, {}), post["updated_at"], post["error"])
+    assert kept == (post["scheduled_at"], None)
+
+
+@given(post=posts)
+def test_an_error_that_its_row_has_in_other_words_is_kept(post: dict[str, Any]) -> None:
+    """Rows from before have spaces in it."""
+    spaced = json.dumps(json.loads(post["error"]))
+    data = moves._DATA["post.rejected"](cast(PostRow, post), {})
+    kept = events.kept_of("post.rejected", data, 0, spaced)
+    assert kept.data is not None
+    assert read(post | {"error": spaced}, kept, 7, "post.rejected") == dumps(data)
 
 
 @given(post=posts)
 def test_what_was_kept_whole_before_is_read_whole(post: dict[str, Any]) -> None:
     data = dumps(moves._DATA["post.published"](cast(PostRow, post), {}))
-    assert read(post, data, post["id"]) == data
+    assert read(post, events.Kept(None, data), 7, "post.published") == data
 
 
 def test_what_is_of_no_post_is_kept_whole() -> None:
-    assert read({"id": "a", "batch": "", "platform": "", "account": "", "profile": "", "platform_uri": None,
-                 "platform_cid": None, "url": None}, '{"uri":1}', None) == '{"uri":1}'  # fmt: skip
+    row = {"id": "a", "batch": "", "platform": "", "account": "", "profile": "", "platform_uri": None,
+           "platform_cid": None, "url": None, "error": None, "published_at": None}  # fmt: skip
+    assert read(row, events.Kept(None, '{"uri":1}'), None, "token.revoked") == '{"uri":1}'
+
+
+def test_every_type_has_a_number_of_its_own() -> None:
+    assert list(TYPES) == list(events.EVENTS)
+    assert list(TYPES.values()) == list(range(1, len(TYPES) + 1))

@@ -12,7 +12,7 @@ from socialpub.base.config import ConfigError, Settings
 from socialpub.domain.engine import forgetting
 from socialpub.domain.engine.retention import HISTORIES, Retention
 from socialpub.store import search, short_terms, sql
-from socialpub.store.models import Attempt, Batch, Event, Intent, Media, Post
+from socialpub.store.models import Attempt, Batch, Intent, Media, Post
 from tests.hooks import ended, register
 from tests.kit import Person, Server, error_of, iso
 from tests.media_kit import picture
@@ -71,7 +71,7 @@ def test_a_post_past_its_time_goes_with_all_that_hangs_on_it(server: Server, ali
     forget(server, 11)
     assert texts(server) == {"the newest"}  # whose number the next would get again
     assert len(server.rows(Batch)) == 1
-    assert server.rows(Attempt, post=post) == server.rows(Intent, post=post) == server.rows(Event, post=post) == []
+    assert server.rows(Attempt, post=post) == server.rows(Intent, post=post) == server.happened(post=post) == []
     answer = alice.api.get(f"/v1/posts/{post}")
     assert (answer.status_code, error_of(answer)["code"]) == (404, "not_found")
     assert [shown["text"] for shown in alice.api.get("/v1/posts").json()["data"]] == ["the newest"]

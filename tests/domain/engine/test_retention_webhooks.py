@@ -96,4 +96,4 @@ def test_a_cursor_of_before_reads_on_and_the_next_event_has_a_new_number(
         ("post.validated", post),
         ("post.published", post),
     ]
-    assert min(row["number"] for row in server.rows(Event, post=post)) > newest
+    assert min(event.number for event in server.happened(post=post)) > newest

@@ -1,0 +1,41 @@
+"""Events as the database has them, told as everybody knows them: with ids in place of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from socialpub.domain.webhooks import eventlog
+from socialpub.store.statements.events import DATA, TYPE_OF
+
+EVENTS = f"""
+    SELECT event.number, event.created_at, event.former_id, event.type, organization.id AS organization,
+        coalesce(event.profile, post.profile) AS profile, post.id AS post, {DATA} AS data,
+        coalesce(event.request_id, batch.request_id) AS request_id
+    FROM event JOIN organization ON organization.number = event.organization
+    LEFT JOIN post ON post.number = event.post LEFT JOIN batch ON batch.id = post.batch
+    ORDER BY event.number
+"""
+
+
+class Happened(NamedTuple):
+    """An event."""
+
+    id: str
+    number: int
+    created_at: int
+    type: str
+    organization: str
+    profile: str | None
+    post: str | None
+    data: str
+    request_id: str | None
+
+
+def happened(rows: Iterable[Sequence[Any]], **wanted: Any) -> list[Happened]:
+    """What EVENTS found, in the order of the commits: those that have these values."""
+    found = []
+    for number, created_at, former, type_, organization, *rest in rows:
+        id = eventlog.id_of(organization, number, created_at, former)
+        found.append(Happened(id, number, created_at, TYPE_OF[type_], organization, *rest))
+    return [event for event in found if all(getattr(event, name) == value for name, value in wanted.items())]
