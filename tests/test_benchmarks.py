@@ -16,8 +16,8 @@ from benchmarks.shares import WORK
 ROWS = 200
 HISTORY = {  # of a post that was tried, and of one that was not
     "batch": ("batch", "(SELECT batch FROM post WHERE post.id = ?)", 1, 1),
-    "attempt": ("post", "?", 1, 0),
-    "intent": ("post", "?", 1, 0),
+    "attempt": ("post", "(SELECT number FROM post WHERE post.id = ?)", 1, 0),
+    "intent": ("post", "(SELECT number FROM post WHERE post.id = ?)", 1, 0),
     "event": ("post", "?", 2, 2),
 }
 

@@ -25,14 +25,21 @@ from peewee import (
 
 from socialpub.store import rows
 from socialpub.store.db import BaseModel
+from socialpub.store.ids import NumberField, UuidField
 from socialpub.store.locks import StartError
 from socialpub.store.queue import Job
 from socialpub.store.rows import R, Rowed
+from socialpub.store.statements.ids import told
 
 
 def refers_to(model: type[BaseModel], name: str, **options: Any) -> ForeignKeyField:
     """A column that holds another row's id; reading it gives the id and never runs a query."""
-    return ForeignKeyField(model, column_name=name, lazy_load=False, **({"index": False} | options))
+    return ForeignKeyField(model, column_name=name, lazy_load=False, **({"index": False, "field": "id"} | options))
+
+
+def numbers(model: type[BaseModel], name: str) -> NumberField:
+    """A column that holds another row's number; it is given and told as the id."""
+    return NumberField(model, column_name=name, field="number", lazy_load=False, index=False)
 
 
 class Instance(BaseModel):
@@ -56,7 +63,8 @@ class Instance(BaseModel):
 
 class Organization(BaseModel):
     row: ClassVar[type[rows.OrganizationRow]] = rows.OrganizationRow
-    id = TextField(primary_key=True)
+    number = AutoField()  # what rows of which there are many call it
+    id = TextField(unique=True)
     name = TextField()
     tier = TextField(default="self_host")
     created_at = BigIntegerField()
@@ -64,7 +72,8 @@ class Organization(BaseModel):
 
 class Profile(BaseModel):
     row: ClassVar[type[rows.ProfileRow]] = rows.ProfileRow
-    id = TextField(primary_key=True)
+    number = AutoField()
+    id = TextField(unique=True)
     organization = refers_to(Organization, "organization")
     name = TextField()
     slug = TextField()
@@ -169,7 +178,8 @@ class Account(BaseModel):
     """A connected account. `secret` is sealed tokens; null once disconnected."""
 
     row: ClassVar[type[rows.AccountRow]] = rows.AccountRow
-    id = TextField(primary_key=True)
+    number = AutoField()
+    id = TextField(unique=True)
     organization = refers_to(Organization, "organization")
     profile = refers_to(Profile, "profile")
     platform = TextField()
@@ -364,8 +374,8 @@ class Attempt(BaseModel):
 
     row: ClassVar[type[rows.AttemptRow]] = rows.AttemptRow
     place = AutoField()  # in the order of their beginnings
-    id = TextField()  # which is shown, and nobody asks for
-    post = refers_to(Post, "post", field="id")
+    id = UuidField()  # which is shown, and nobody asks for
+    post = numbers(Post, "post")
     number = IntegerField()
     started_at = BigIntegerField()
     finished_at = BigIntegerField(null=True)
@@ -386,9 +396,9 @@ class Intent(BaseModel):
 
     row: ClassVar[type[rows.IntentRow]] = rows.IntentRow
     id = AutoField()
-    post = refers_to(Post, "post", field="id")
+    post = numbers(Post, "post")
     attempt = IntegerField()  # the number of that attempt of the post
-    account = refers_to(Account, "account")
+    account = numbers(Account, "account")
     step = TextField()  # publish, comment
     number = IntegerField()
     plan = TextField()  # without the post's text (`intents.kept_plan`); emptied once its post is published
@@ -400,7 +410,7 @@ class Intent(BaseModel):
     answered = BooleanField(default=False)  # every send so far got an answer, only not a clear one
     refusal = TextField(null=True)  # the error that it ends with once looking has shown that nothing is there
     outcome = TextField(null=True)  # null: open
-    remote_id = TextField(null=True)
+    remote = BigIntegerField(null=True)  # the remote post, by the hash of its id (`intents.remote_of`)
     result = TextField(null=True)
     evidence = TextField(null=True)
     settled_at = BigIntegerField(null=True)
@@ -412,9 +422,7 @@ class Intent(BaseModel):
 
 Intent.add_index(Intent.index(Intent.post, Intent.step, unique=True, name="intent_open").where(SQL("outcome IS NULL")))
 Intent.add_index(
-    Intent.index(Intent.account, Intent.remote_id, unique=True, name="intent_remote").where(
-        SQL("remote_id IS NOT NULL")
-    )
+    Intent.index(Intent.account, Intent.remote, unique=True, name="intent_remote").where(SQL("remote IS NOT NULL"))
 )
 Intent.add_index(Intent.index(Intent.account, name="intent_unknown").where(SQL("outcome = 'unknown'")))
 
@@ -469,7 +477,7 @@ class WebhookDelivery(BaseModel):
     endpoint = refers_to(WebhookEndpoint, "endpoint")
     organization = refers_to(Organization, "organization")
     profile = refers_to(Profile, "profile", null=True)
-    event = refers_to(Event, "event", index=True)
+    event = refers_to(Event, "event", field="number", index=True)
     type = TextField()
     post = TextField(null=True)  # of one post they go out in order, while none is tried again
     status = TextField(default="pending")  # pending, succeeded, failed
@@ -497,7 +505,7 @@ class WebhookAttempt(BaseModel):
 
     row: ClassVar[type[rows.WebhookAttemptRow]] = rows.WebhookAttemptRow
     id = TextField(primary_key=True)
-    delivery = refers_to(WebhookDelivery, "delivery", index=True)
+    delivery = refers_to(WebhookDelivery, "delivery", field="number", index=True)
     started_at = BigIntegerField()
     duration_ms = BigIntegerField()
     status_code = IntegerField(null=True)
@@ -711,7 +719,7 @@ def columns_of(model: type[BaseModel], part: Any) -> tuple[Any, ...]:
 @functools.cache
 def _by_id(model: Any) -> tuple[str, tuple[Any, ...]]:
     meta = model._meta
-    columns = ", ".join(f'"{field.column_name}"' for field in meta.sorted_fields)
+    columns = ", ".join(told(meta.table_name, field.column_name) for field in meta.sorted_fields)
     sql = f'SELECT {columns} FROM "{meta.table_name}" WHERE "id" = ?'
     return sql, tuple(meta.sorted_fields)
 

@@ -49,6 +49,7 @@ class InstanceRow(TypedDict):
 
 
 class OrganizationRow(TypedDict):
+    number: int
     id: str
     name: str
     tier: str
@@ -56,6 +57,7 @@ class OrganizationRow(TypedDict):
 
 
 class ProfileRow(TypedDict):
+    number: int
     id: str
     organization: str
     name: str
@@ -136,6 +138,7 @@ class ApiKeyRow(TypedDict):
 
 
 class AccountRow(TypedDict):
+    number: int
     id: str
     organization: str
     profile: str
@@ -278,7 +281,7 @@ class IntentRow(TypedDict):
     answered: bool
     refusal: str | None
     outcome: str | None
-    remote_id: str | None
+    remote: int | None
     result: str | None
     evidence: str | None
     settled_at: int | None

@@ -23,7 +23,7 @@ _STAYS = f"""
             other.updated_at >= ?1 OR other.{OPEN} OR other.id IN (SELECT value FROM json_each(?2))
             OR other.number = (SELECT max(number) FROM post)
             OR EXISTS (
-                SELECT 1 FROM intent WHERE intent.post = other.id
+                SELECT 1 FROM intent WHERE intent.post = other.number
                 AND (intent.outcome IS NULL OR intent.outcome = 'unknown' AND intent.settled_by IS NULL)
             )
         )
@@ -36,7 +36,7 @@ GOING = f"""
 """
 # Of the batches in ?3 (JSON), which may have changed meanwhile.
 STILL_GOING = f"""
-    SELECT json_group_array(post.number), json_group_array(post.id), json_group_array(DISTINCT post.batch)
+    SELECT json_group_array(post.number), json_group_array(DISTINCT post.batch)
     FROM json_each(?3) AS asked CROSS JOIN post ON post.batch = asked.value WHERE NOT ({_STAYS})
 """
 _NAMED = "(SELECT value FROM json_each(?))"

@@ -21,8 +21,8 @@ TROUBLED_OF_ORGANIZATION, TROUBLED_OF_PROFILE = _troubled("organization"), _trou
 # Posts of which nobody knows whether they are live, oldest first.
 UNKNOWN = f"""
     SELECT {POST} FROM account
-    CROSS JOIN intent ON intent.account = account.id AND intent.outcome = 'unknown'
-    CROSS JOIN post ON post.id = intent.post
+    CROSS JOIN intent ON intent.account = account.number AND intent.outcome = 'unknown'
+    CROSS JOIN post ON post.number = intent.post
     WHERE account.organization = ?1 AND (?2 IS NULL OR account.profile = ?2) AND intent.settled_by IS NULL
         AND intent.step = 'publish' AND post.status = 'failed'
     ORDER BY post.updated_at LIMIT ?3

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from socialpub.store.statements.ids import told
+
 
 class _Made(NamedTuple):
     """A JSON value as SQLite's `printf` writes it: its form, and the expressions that go into it."""
@@ -82,7 +84,7 @@ _COMMENT = {
     "cid": _text("post.first_comment_cid"),
 }
 _ATTEMPT = {
-    "id": _own("attempt.id"),
+    "id": _own(told("attempt", "id")),
     "attemptNumber": _Made("%d", ("attempt.number",)),
     "startedAt": _time("attempt.started_at"),
     "finishedAt": _time("attempt.finished_at"),
@@ -93,7 +95,7 @@ _ATTEMPT = {
 }
 _ATTEMPTS = f"""(
     SELECT group_concat({_object(_ATTEMPT).sql})
-    FROM (SELECT * FROM attempt WHERE attempt.post = post.id ORDER BY number) AS attempt
+    FROM (SELECT * FROM attempt WHERE attempt.post = post.number ORDER BY number) AS attempt
 )"""
 _MORE = _Made(
     ',"firstComment":%s,"attempts":[%s]',

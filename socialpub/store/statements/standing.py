@@ -41,8 +41,8 @@ FAILING = f"""
 UNKNOWN = f"""
     SELECT count(*) FROM (
         SELECT 1 FROM account
-        CROSS JOIN intent ON intent.account = account.id AND intent.outcome = 'unknown'
-        CROSS JOIN post ON post.id = intent.post
+        CROSS JOIN intent ON intent.account = account.number AND intent.outcome = 'unknown'
+        CROSS JOIN post ON post.number = intent.post
         WHERE intent.settled_by IS NULL AND intent.step = 'publish' AND post.status = 'failed' LIMIT {MOST}
     )
 """

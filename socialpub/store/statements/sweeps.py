@@ -12,7 +12,7 @@ OVERDUE_COLUMNS = ("id", "account", "platform", "saved", "due_at", "scheduled_at
 OVERDUE = f"""
     SELECT {", ".join(OVERDUE_COLUMNS)} FROM post
     WHERE {OPEN} AND {DUE} < ? AND NOT EXISTS (
-        SELECT 1 FROM intent WHERE intent.post = post.id AND (intent.outcome IS NULL OR intent.outcome = 'ok')
+        SELECT 1 FROM intent WHERE intent.post = post.number AND (intent.outcome IS NULL OR intent.outcome = 'ok')
     )
     ORDER BY {DUE}, id LIMIT ?
 """
@@ -97,7 +97,7 @@ FORGET_NOTIFICATIONS = """
 FORGET_INTENTS = """
     DELETE FROM intent
     WHERE rowid > ?1 AND rowid <= ?2 AND intent_at < ?3
-    AND EXISTS (SELECT 1 FROM post WHERE post.id = intent.post AND post.status = 'published')
+    AND EXISTS (SELECT 1 FROM post WHERE post.number = intent.post AND post.status = 'published')
     AND NOT EXISTS (
         SELECT 1 FROM intent AS other
         WHERE other.post = intent.post AND (other.outcome IS NULL OR other.outcome = 'unknown')
@@ -106,7 +106,7 @@ FORGET_INTENTS = """
 FORGET_ATTEMPTS = """
     DELETE FROM attempt
     WHERE rowid > ?1 AND rowid <= ?2 AND started_at < ?3
-    AND EXISTS (SELECT 1 FROM post WHERE post.id = attempt.post AND post.status = 'published')
+    AND EXISTS (SELECT 1 FROM post WHERE post.number = attempt.post AND post.status = 'published')
     AND NOT EXISTS (SELECT 1 FROM intent WHERE intent.post = attempt.post AND intent.attempt = attempt.number)
 """
 
