@@ -25,7 +25,7 @@ from peewee import (
 
 from socialpub.store import rows
 from socialpub.store.db import BaseModel
-from socialpub.store.ids import NumberField, UuidField
+from socialpub.store.ids import BatchField, NumberField, UuidField
 from socialpub.store.locks import StartError
 from socialpub.store.queue import Job
 from socialpub.store.rows import R, Rowed
@@ -281,8 +281,8 @@ Media.add_index(  # `size_bytes > 0` keeps SQLite from taking it for asset ids o
 
 class Batch(BaseModel):
     row: ClassVar[type[rows.BatchRow]] = rows.BatchRow
-    id = TextField(primary_key=True)
-    organization = refers_to(Organization, "organization")
+    id = UuidField(primary_key=True)
+    organization = numbers(Organization, "organization")
     request_id = TextField(null=True)
     created_at = BigIntegerField()
     scheduled_at = BigIntegerField(null=True)
@@ -297,11 +297,11 @@ class Post(BaseModel):
     row: ClassVar[type[rows.PostRow]] = rows.PostRow
     number = AutoField()  # in the order of the commits: the searchable text is filed under it (`search.py`)
     id = TextField(unique=True)
-    organization = refers_to(Organization, "organization")
-    profile = refers_to(Profile, "profile")
-    account = refers_to(Account, "account")
+    organization = numbers(Organization, "organization")
+    profile = numbers(Profile, "profile")
+    account = numbers(Account, "account")
     platform = TextField()
-    batch = refers_to(Batch, "batch")
+    batch = BatchField(Batch, column_name="batch", lazy_load=False, index=False)
     position = IntegerField()
     status = TextField()
     text = TextField()
@@ -330,11 +330,12 @@ class Post(BaseModel):
     due_at = BigIntegerField(null=True)  # of the newest attempt, where that is neither scheduled_at nor created_at
 
     class Meta:
+        # Where the log's order is asked for, every one has the number after the time: SQLite adds it to each entry.
         indexes = (
-            (("organization", "created_at", "id"), False),
-            (("profile", "created_at", "id"), False),
-            (("organization", "status", "platform", "created_at", "id"), False),
-            (("profile", "status", "platform", "created_at", "id"), False),
+            (("organization", "created_at"), False),
+            (("profile", "created_at"), False),
+            (("organization", "status", "platform", "created_at"), False),
+            (("profile", "status", "platform", "created_at"), False),
             (("number", "status", "error_code"), False),
             (("batch", "position"), True),
             (("account", "created_at"), False),
@@ -349,7 +350,6 @@ for _owner in (Post.organization, Post.profile):  # the post log probes one of t
             Post.status,
             Post.platform,
             Post.created_at,
-            Post.id,
             name=f"post_{_owner.column_name}_error_code",
         ).where(SQL("error_code IS NOT NULL"))
     )
@@ -363,7 +363,7 @@ _OPEN = SQL("status IN ('queued', 'validated', 'publishing')")
 Post.add_index(Post.index(fn.COALESCE(Post.due_at, Post.scheduled_at, Post.created_at), name="post_open").where(_OPEN))
 Post.add_index(Post.index(Post.account, Post.number, name="post_open_account").where(_OPEN))
 Post.add_index(
-    Post.index(Post.account, Post.status, Post.scheduled_at, Post.id, name="post_scheduled").where(
+    Post.index(Post.account, Post.status, Post.scheduled_at, name="post_scheduled").where(
         SQL("scheduled_at IS NOT NULL")
     )
 )
@@ -685,7 +685,7 @@ def row_of(model: Rowed[R], id: object) -> R | None:
     """
     table = cast(Any, model)
     sql, fields = _by_id(table)
-    found = table._meta.database.execute_sql(sql, (id,)).fetchone()
+    found = table._meta.database.execute_sql(sql, (table._meta.fields["id"].db_value(id),)).fetchone()
     if found is None:
         return None
     return cast(R, {field.name: field.python_value(value) for field, value in zip(fields, found, strict=True)})

@@ -324,7 +324,7 @@ def test_batches_are_as_they_were_wherever_it_is_interrupted_and_whole_the_next_
 # --- Ids that are kept shorter ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["numbers"])
+@pytest.mark.parametrize("name", ["numbers", "short_posts"])
 def test_rows_are_as_they_were_wherever_making_them_shorter_is_interrupted(name: str, tmp_path: Path) -> None:
     """At every statement of it; whole the next time, and nothing is done twice."""
     before, after = tmp_path / "shorter before", tmp_path / "shorter after"
@@ -372,4 +372,7 @@ def _is_whole(path: Path, name: str) -> bool:
     return not left and sound == [("ok",)] and _rows(path, MADE[name]) == [(formers.ROWS,)]
 
 
-MADE = {"numbers": "SELECT count(*) FROM intent JOIN account ON account.number = intent.account"}
+MADE = {
+    "numbers": "SELECT count(*) FROM intent JOIN account ON account.number = intent.account",
+    "short_posts": "SELECT count(*) FROM post JOIN batch ON batch.id = post.batch AND typeof(batch) = 'blob'",
+}

@@ -4,8 +4,10 @@ Rows of many values are bound one by one: out of a JSON list SQLite would parse 
 """
 
 import functools
+from collections.abc import Mapping
 
 from socialpub.store.statements import webhooks
+from socialpub.store.statements.ids import number_of
 
 # Of a key: whether it was used; of a request without one: the same requests before it. `?3` and `?4` bound their ids.
 _BEFORE = """
@@ -63,23 +65,27 @@ USED = "UPDATE media SET used_at = ? WHERE id IN (SELECT value FROM json_each(?)
 # States are named, and not those that are left out: the index of scheduled posts has their times for each state.
 
 # Of an account ?1, or of all accounts of a platform ?3: when their posts since ?2 go out, and which texts they had.
-LATELY = """
+_THE_ACCOUNT = number_of("account", "?1")
+_ACCOUNTS = "(SELECT number FROM account WHERE id = ?1 UNION ALL SELECT number FROM account WHERE platform = ?3)"
+LATELY = f"""
     SELECT
     (SELECT json_group_array(at) FROM (
         SELECT created_at AS at FROM post
-        WHERE account IN (SELECT ?1 UNION ALL SELECT id FROM account WHERE platform = ?3)
+        WHERE account IN {_ACCOUNTS}
             AND scheduled_at IS NULL AND created_at > ?2 AND status NOT IN ('canceled', 'rejected')
         UNION ALL
         SELECT scheduled_at FROM post
-        WHERE account IN (SELECT ?1 UNION ALL SELECT id FROM account WHERE platform = ?3)
+        WHERE account IN {_ACCOUNTS}
             AND scheduled_at > ?2 AND status IN ('queued', 'validated', 'publishing', 'published', 'failed')
     )),
-    (SELECT json_group_array(text) FROM post WHERE account = ?1 AND created_at > ?2)
+    (SELECT json_group_array(text) FROM post WHERE account = {_THE_ACCOUNT} AND created_at > ?2)
 """
 
 # Of each [account, text]: the newest post since ?2 with it that is out, may be, or will be.
 REPEATED = """
-    WITH sought (account, text) AS MATERIALIZED (SELECT value ->> 0, value ->> 1 FROM json_each(?1))
+    WITH sought (account, text) AS MATERIALIZED (
+        SELECT (SELECT number FROM account WHERE id = value ->> 0), value ->> 1 FROM json_each(?1)
+    )
     SELECT json_group_array((
         SELECT id FROM post
         WHERE account = sought.account AND created_at > ?2 AND text = sought.text AND (
@@ -91,14 +97,15 @@ REPEATED = """
 """
 
 # Posts to an account that go out after ?2 and up to ?3, as many as ?4 of each kind.
-RECENT = """
+RECENT = f"""
     SELECT
     (SELECT count(*) FROM (
         SELECT 1 FROM post
-        WHERE account = ?1 AND scheduled_at IS NULL AND created_at > ?2 AND created_at <= ?3 AND status <> 'canceled'
+        WHERE account = {_THE_ACCOUNT} AND scheduled_at IS NULL AND created_at > ?2 AND created_at <= ?3
+            AND status <> 'canceled'
         LIMIT ?4
     )) + (SELECT count(*) FROM (
-        SELECT 1 FROM post WHERE account = ?1 AND scheduled_at > ?2 AND scheduled_at <= ?3
+        SELECT 1 FROM post WHERE account = {_THE_ACCOUNT} AND scheduled_at > ?2 AND scheduled_at <= ?3
             AND status IN ('queued', 'validated', 'publishing', 'published', 'failed', 'rejected')
         LIMIT ?4
     ))
@@ -112,7 +119,8 @@ STILL = f"""
     (SELECT json_group_array(json_array(id, profile)) FROM media
         WHERE id IN (SELECT value FROM json_each(?7)) AND +organization = ?8 AND deleted_at IS NULL),
     (SELECT tier FROM organization WHERE id = ?8),
-    (SELECT created_at FROM post WHERE organization = ?8 ORDER BY created_at DESC LIMIT 1),
+    (SELECT created_at FROM post
+        WHERE organization = {number_of("organization", "?8")} ORDER BY created_at DESC LIMIT 1),
     (SELECT json_group_array(json_array(id, profile, events, is_channel)) FROM ({webhooks.receivers_of("?8")}))
 """
 
@@ -142,9 +150,13 @@ KEPT = """
 """
 KEEP = "UPDATE idempotency SET status = ?, body = ?, sealed = ? WHERE id = ? AND status IS NULL"
 
-BATCH = "INSERT INTO batch (id, organization, request_id, created_at, scheduled_at) VALUES (?, ?, ?, ?, ?)"
+BATCH = f"""
+    INSERT INTO batch (id, organization, request_id, created_at, scheduled_at)
+    VALUES (?, {number_of("organization", "?")}, ?, ?, ?)
+"""
 
 _POST = 11  # values that are each post's own
+_OF_POST = {1: "profile", 2: "account"}  # which of them are ids of rows whose numbers are kept
 _EVENT = 5
 _JOB = 4
 
@@ -158,7 +170,7 @@ def posts(count: int) -> str:
         id, profile, account, platform, position, text, text_fold, media, options, first_comment, warnings,
         organization, batch, status, scheduled_at, created_at, updated_at, attempts, tries
     )
-    VALUES {_rows(count, _POST, "?1, ?2, ?3, ?4, ?5, ?5, 0, 0", given=5)}
+    VALUES {_rows(count, _POST, f"{number_of('organization', '?1')}, ?2, ?3, ?4, ?5, ?5, 0, 0", given=5, of=_OF_POST)}
 """
 
 
@@ -182,10 +194,18 @@ def jobs(count: int) -> str:
 """
 
 
-def _rows(count: int, own: int, shared: str, given: int) -> str:
-    """So many rows: each has its own values, and the first `given` are shared."""
+def _rows(count: int, own: int, shared: str, given: int, of: Mapping[int, str] | None = None) -> str:
+    """So many rows: each has its own values, and the first `given` are shared.
+
+    `of`: which of its own are kept as the numbers of a table's rows.
+    """
+    numbered = of or {}
+
+    def value(first: int, at: int) -> str:
+        return number_of(numbered[at], f"?{first + at}") if at in numbered else f"?{first + at}"
+
     firsts = range(given + 1, given + 1 + count * own, own)
-    return ", ".join(f"({', '.join(f'?{first + at}' for at in range(own))}, {shared})" for first in firsts)
+    return ", ".join(f"({', '.join(value(first, at) for at in range(own))}, {shared})" for first in firsts)
 
 
 AUDIT = """

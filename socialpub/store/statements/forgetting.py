@@ -1,5 +1,6 @@
 """Posts past their time, and what only they needed: found off the oldest end of each table, deleted by their keys."""
 
+from socialpub.store.statements.ids import number_of, told
 from socialpub.store.statements.sweeps import OPEN
 
 # --- Posts -----------------------------------------------------------------------------------------------------------
@@ -27,23 +28,26 @@ _STAYS = f"""
                 AND (intent.outcome IS NULL OR intent.outcome = 'unknown' AND intent.settled_by IS NULL)
             )
         )
-    ) OR EXISTS (SELECT 1 FROM idempotency WHERE idempotency.batch = post.batch AND idempotency.status IS NULL)
+    ) OR EXISTS (
+        SELECT 1 FROM idempotency WHERE idempotency.batch = {told("post", "batch")} AND idempotency.status IS NULL
+    )
 """
-# Among the posts after ?3 up to ?4.
+# Among the posts after ?3 up to ?4: a batch by the first of its posts, and how many these are.
 GOING = f"""
-    SELECT batch, count(*) FROM post WHERE number > ?3 AND number <= ?4 AND NOT ({_STAYS})
+    SELECT min(number), count(*) FROM post WHERE number > ?3 AND number <= ?4 AND NOT ({_STAYS})
     GROUP BY batch ORDER BY min(number)
 """
-# Of the batches in ?3 (JSON), which may have changed meanwhile.
+# Of the batches that the posts ?3 (JSON) are of, which may have changed meanwhile: all posts, and the batches.
 STILL_GOING = f"""
-    SELECT json_group_array(post.number), json_group_array(DISTINCT post.batch)
-    FROM json_each(?3) AS asked CROSS JOIN post ON post.batch = asked.value WHERE NOT ({_STAYS})
+    SELECT json_group_array(post.number) FROM json_each(?3) AS asked
+    CROSS JOIN post AS one ON one.number = asked.value CROSS JOIN post ON post.batch = one.batch WHERE NOT ({_STAYS})
 """
+BATCHES_OF = "SELECT DISTINCT batch FROM post WHERE number IN (SELECT value FROM json_each(?))"
 _NAMED = "(SELECT value FROM json_each(?))"
 FORGET_ATTEMPTS = f"DELETE FROM attempt WHERE post IN {_NAMED}"
 FORGET_INTENTS = f"DELETE FROM intent WHERE post IN {_NAMED}"
 FORGET_POSTS = f"DELETE FROM post WHERE number IN {_NAMED}"
-FORGET_BATCHES = f"DELETE FROM batch WHERE id IN {_NAMED}"
+FORGET_BATCH = "DELETE FROM batch WHERE id = ?"
 
 # --- Media -----------------------------------------------------------------------------------------------------------
 
@@ -53,9 +57,11 @@ GONE_MEDIA = """
     WHERE deleted_at IS NOT NULL AND (deleted_at, rowid) > (?1, ?2) AND deleted_at < ?3
     ORDER BY deleted_at, rowid LIMIT ?4
 """
-FORGET_GONE_MEDIA = """
+FORGET_GONE_MEDIA = f"""
     DELETE FROM media WHERE rowid IN (SELECT value FROM json_each(?)) AND deleted_at IS NOT NULL AND NOT EXISTS (
-        SELECT 1 FROM post WHERE post.organization = media.organization AND post.created_at <= media.deleted_at
+        SELECT 1 FROM post
+        WHERE post.organization = {number_of("organization", "media.organization")}
+        AND post.created_at <= media.deleted_at
         AND (instr(post.media, media.id) > 0 OR instr(post.options, media.id) > 0)
     )
 """

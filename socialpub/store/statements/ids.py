@@ -8,10 +8,12 @@ from __future__ import annotations
 # Columns that hold the number of another table's row: by table and column, that table.
 NUMBERED = {
     "attempt": {"post": "post"},
+    "batch": {"organization": "organization"},
     "intent": {"post": "post", "account": "account"},
+    "post": {"organization": "organization", "profile": "profile", "account": "account"},
 }
 # Columns that hold the bytes of a UUID (`ids.kept`).
-BYTES = {"attempt": ("id",)}
+BYTES = {"attempt": ("id",), "batch": ("id",), "post": ("batch",)}
 
 
 def number_of(table: str, id: str) -> str:

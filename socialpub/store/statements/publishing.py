@@ -15,7 +15,7 @@ TAKE = f"""
     SELECT {_columns(rows.PostRow, "post")}, {_columns(rows.AccountRow, "account")}, batch.request_id
     FROM job
     JOIN post ON post.id = job.key
-    JOIN account ON account.id = post.account
+    JOIN account ON account.number = post.account
     JOIN batch ON batch.id = post.batch
     WHERE job.key = ? AND job.claims = ?
 """
@@ -70,7 +70,7 @@ EVENT = f"""
 CLEAR_ATTENTION = "UPDATE account SET attention = NULL, updated_at = ? WHERE id = ? AND attention IS NOT NULL"
 LATER = "UPDATE post SET due_at = ? WHERE id = ?"
 SAVE = "UPDATE post SET saved = ?, due_at = ? WHERE id = ?"
-POST = _columns(rows.PostRow)
+POST = _columns(rows.PostRow, "post")
 
 # --- What was lost ---------------------------------------------------------------------------------------------------
 
@@ -106,7 +106,8 @@ SHOWN = (
 BATCH = f"""
     SELECT created_at, scheduled_at, (
         SELECT json_group_array(json_array({", ".join(SHOWN)}))
-        FROM (SELECT {", ".join(SHOWN)} FROM post WHERE post.batch = batch.id ORDER BY position)
+        FROM (SELECT {", ".join(f"{told('post', name)} AS {name}" for name in SHOWN)} FROM post
+            WHERE post.batch = batch.id ORDER BY position)
     )
     FROM batch WHERE id = ?
 """
