@@ -1,4 +1,4 @@
-"""Posts and batches keep ids short: their owners as numbers, a batch as the 16 bytes of its id.
+"""Posts and batches keep the numbers of their organization, profile and account, and not the ids.
 
 The post log goes by the time and, within a millisecond, by the post's number, which SQLite has in every entry of an index
 anyway: so indexes end in the time. Both tables are written anew, and so are their indexes.
@@ -9,7 +9,6 @@ minutes, and the log tells how far it is.
 """
 
 import logging
-import re
 
 atomic = False
 log = logging.getLogger("socialpub.store")
@@ -17,7 +16,7 @@ PART = 100_000
 
 BATCH = """
     CREATE TABLE "batch_new" (
-        "id" BLOB NOT NULL PRIMARY KEY,
+        "id" TEXT NOT NULL PRIMARY KEY,
         "organization" INTEGER NOT NULL REFERENCES "organization" ("number"),
         "request_id" TEXT,
         "created_at" INTEGER NOT NULL,
@@ -26,7 +25,7 @@ BATCH = """
 """
 BATCHES = """
     INSERT INTO batch_new
-    SELECT bytes_of(batch.id), organization.number, request_id, batch.created_at, scheduled_at
+    SELECT batch.id, organization.number, request_id, batch.created_at, scheduled_at
     FROM batch CROSS JOIN organization ON organization.id = batch.organization
     WHERE batch.id > ? AND batch.id <= ? ORDER BY batch.id
 """
@@ -38,7 +37,7 @@ POST = """
         "profile" INTEGER NOT NULL REFERENCES "profile" ("number"),
         "account" INTEGER NOT NULL REFERENCES "account" ("number"),
         "platform" TEXT NOT NULL,
-        "batch" BLOB NOT NULL REFERENCES "batch" ("id"),
+        "batch" TEXT NOT NULL REFERENCES "batch" ("id"),
         "position" INTEGER NOT NULL,
         "status" TEXT NOT NULL,
         "text" TEXT NOT NULL,
@@ -69,7 +68,7 @@ POST = """
 """
 POSTS = """
     INSERT INTO post_new
-    SELECT post.number, post.id, organization.number, profile.number, account.number, post.platform, bytes_of(batch), position,
+    SELECT post.number, post.id, organization.number, profile.number, account.number, post.platform, batch, position,
         post.status, text, text_fold, media, options, first_comment, scheduled_at, next_attempt_at, published_at, platform_uri,
         platform_cid, url, first_comment_uri, first_comment_cid, error, error_code, warnings, attempts, tries, draft_at,
         draft_nonce, saved, post.created_at, post.updated_at, due_at
@@ -99,11 +98,10 @@ INDEXES = (
     "WHERE status IN ('failed', 'rejected')",
     'CREATE INDEX "post_profile_troubled" ON "post" ("profile", "updated_at") WHERE status IN (\'failed\', \'rejected\')',
 )
-UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 def up(migrator, db):
-    if any(row[1:3] == ("batch", "BLOB") for row in db.execute_sql("PRAGMA table_info('post')").fetchall()):
+    if any(row[1:3] == ("account", "INTEGER") for row in db.execute_sql("PRAGMA table_info('post')").fetchall()):
         return
     db.execute_sql("PRAGMA foreign_keys = 0")
     try:
@@ -114,7 +112,6 @@ def up(migrator, db):
 
 
 def rebuild(db):
-    db.connection().create_function("bytes_of", 1, bytes_of, deterministic=True)
     db.execute_sql(BATCH)
     copy_batches(db)
     db.execute_sql(POST)
@@ -149,7 +146,3 @@ def copy_posts(db):
         db.execute_sql(POSTS, (after, after + PART))
         if last > PART:
             log.info("post: %d of %d rows are written anew", min(after + PART, last), last)
-
-
-def bytes_of(id):
-    return bytes.fromhex(id.replace("-", "")) if UUID.fullmatch(id) else id

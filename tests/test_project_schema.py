@@ -16,7 +16,7 @@ from typing_extensions import is_typeddict
 
 from socialpub.base.config import shipped
 from socialpub.store import db, rows
-from socialpub.store.ids import BatchField, NumberField, UuidField
+from socialpub.store.ids import NumberField, UuidField
 from socialpub.store.locks import StartError
 from socialpub.store.models import TABLES
 from socialpub.store.statements import ids
@@ -136,7 +136,7 @@ def test_ids_are_kept_as_the_statements_read_them() -> None:
         for field in model._meta.sorted_fields:
             if isinstance(field, NumberField):
                 numbered[model._meta.table_name][field.column_name] = field.rel_model._meta.table_name
-            elif isinstance(field, UuidField | BatchField):
+            elif isinstance(field, UuidField):
                 as_bytes[model._meta.table_name].add(field.column_name)
     assert numbered == ids.NUMBERED
     assert as_bytes == {table: set(columns) for table, columns in ids.BYTES.items()}

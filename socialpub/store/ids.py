@@ -38,10 +38,6 @@ class NumberField(_Kept, peewee.ForeignKeyField):  # type: ignore[misc]
         return peewee.SQL(ids.number_of(f'"{self.rel_model._meta.table_name}"', "?"), (value,))
 
 
-class BatchField(_Kept, peewee.ForeignKeyField):  # type: ignore[misc]
-    """A reference to a row whose id is kept as bytes."""
-
-
 class UuidField(_Kept):
     """The bytes of a UUID, which is given and told as its text."""
 

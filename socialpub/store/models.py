@@ -25,7 +25,7 @@ from peewee import (
 
 from socialpub.store import rows
 from socialpub.store.db import BaseModel
-from socialpub.store.ids import BatchField, NumberField, UuidField
+from socialpub.store.ids import NumberField, UuidField
 from socialpub.store.locks import StartError
 from socialpub.store.queue import Job
 from socialpub.store.rows import R, Rowed
@@ -281,7 +281,7 @@ Media.add_index(  # `size_bytes > 0` keeps SQLite from taking it for asset ids o
 
 class Batch(BaseModel):
     row: ClassVar[type[rows.BatchRow]] = rows.BatchRow
-    id = UuidField(primary_key=True)
+    id = TextField(primary_key=True)
     organization = numbers(Organization, "organization")
     request_id = TextField(null=True)
     created_at = BigIntegerField()
@@ -301,7 +301,7 @@ class Post(BaseModel):
     profile = numbers(Profile, "profile")
     account = numbers(Account, "account")
     platform = TextField()
-    batch = BatchField(Batch, column_name="batch", lazy_load=False, index=False)
+    batch = refers_to(Batch, "batch")
     position = IntegerField()
     status = TextField()
     text = TextField()

@@ -374,5 +374,5 @@ def _is_whole(path: Path, name: str) -> bool:
 
 MADE = {
     "numbers": "SELECT count(*) FROM intent JOIN account ON account.number = intent.account",
-    "short_posts": "SELECT count(*) FROM post JOIN batch ON batch.id = post.batch AND typeof(batch) = 'blob'",
+    "short_posts": "SELECT count(*) FROM post JOIN batch ON batch.id = post.batch AND batch.organization = 1",
 }

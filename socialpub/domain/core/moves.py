@@ -31,7 +31,7 @@ from socialpub.domain.shapes.events import (
     PostRescheduled,
     PostValidated,
 )
-from socialpub.store import ids, sql
+from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.models import Post, the_row
 from socialpub.store.rows import PostRow
@@ -186,7 +186,7 @@ def _tell(service: Service, tx: Tx, type_: str, row: AcceptedPost, data: PostEve
 
 def _request_of(row: PostRow) -> str | None:
     """The request that made the post's batch."""
-    found: str | None = sql.value(publishing.REQUEST, (ids.kept(row["batch"]),))
+    found: str | None = sql.value(publishing.REQUEST, (row["batch"],))
     return found
 
 

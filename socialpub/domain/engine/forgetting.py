@@ -94,9 +94,9 @@ class Forgetting:
         return False
 
 
-def _turns(going: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
-    """Batches, each by one of its posts and with how many were seen: as many together as one write deletes."""
-    turn: list[int] = []
+def _turns(going: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
+    """Batches, each with how many of its posts were seen: as many together as one write deletes."""
+    turn: list[str] = []
     posts = 0
     for batch, count in going:
         if turn and posts + count > AT_ONCE:
@@ -108,16 +108,14 @@ def _turns(going: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
         yield turn
 
 
-def _forget(past: _Past, batches: list[int], tx: Tx) -> int:
-    """Those of the batches, each named by a post, that are still past their time; how many posts."""
-    numbers = sql.value(forgetting.STILL_GOING, (*past, sql.json_of(batches)))
-    gone = sql.every(forgetting.BATCHES_OF, (numbers,))
+def _forget(past: _Past, batches: list[str], tx: Tx) -> int:
+    """Those of the batches that are still past their time; how many posts."""
+    numbers, gone = sql.first(forgetting.STILL_GOING, (*past, sql.json_of(batches)))
     search.unfile(numbers)
     sql.execute(forgetting.FORGET_INTENTS, (numbers,))
     sql.execute(forgetting.FORGET_ATTEMPTS, (numbers,))
     count = sql.change(forgetting.FORGET_POSTS, (numbers,))
-    for batch in gone:
-        sql.execute(forgetting.FORGET_BATCH, batch)
+    sql.execute(forgetting.FORGET_BATCHES, (gone,))
     return count
 
 

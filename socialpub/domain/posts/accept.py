@@ -28,7 +28,7 @@ from socialpub.domain.shapes.errors import warning_body
 from socialpub.domain.shapes.posts import BatchBody, PublishRequest
 from socialpub.platforms.contract import Facts, Warning
 from socialpub.platforms.kit.rules import once
-from socialpub.store import ids, search, sql
+from socialpub.store import search, sql
 from socialpub.store.db import Tx
 from socialpub.store.queue import Claim, Work
 from socialpub.store.rows import MediaRow
@@ -163,7 +163,7 @@ def _order(
     targets: Sequence[_Target],
     stored: Mapping[str, Facts],
 ) -> Order:
-    at_ms = request.scheduled_at
+    ids, at_ms = who.service.runtime.ids, request.scheduled_at
     named = dict.fromkeys(
         inline
         for target in targets
@@ -178,7 +178,7 @@ def _order(
         batches.accepted(target.post, target.aim.account["id"], target.aim.platform, at_ms, notes)
         for target, notes in zip(targets, warned, strict=True)
     ]
-    return Order(who, request, ear, who.service.runtime.ids.uuid(), targets, stored, media, rows, jobs, shown)
+    return Order(who, request, ear, ids.uuid(), targets, stored, media, rows, jobs, shown)
 
 
 def _inline(ref: Ref, profile: str) -> Inline | None:
@@ -305,10 +305,9 @@ def _remember(service: Service, tx: Tx, order: Order, body: BatchBody) -> None:
 
 def _insert_posts(service: Service, tx: Tx, order: Order, again: _Again, now: int) -> None:
     organization, at_ms = order.who.scope.organization, order.at_ms
-    batch = ids.kept(order.batch)
-    sql.execute(accepting.BATCH, (batch, organization, order.who.request_id, now, at_ms))
+    sql.execute(accepting.BATCH, (order.batch, organization, order.who.request_id, now, at_ms))
     status = "validated" if at_ms is None else "queued"
-    sql.execute(accepting.posts(len(order.targets)), (organization, batch, status, at_ms, now, *order.rows))
+    sql.execute(accepting.posts(len(order.targets)), (organization, order.batch, status, at_ms, now, *order.rows))
     search.note_order(again.newest, now)
     for target in order.targets:
         service.lately.said(target.aim.account["id"], target.aim.draft.text)

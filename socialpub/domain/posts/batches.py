@@ -23,7 +23,7 @@ from socialpub.domain.shapes.common import some, without_none
 from socialpub.domain.shapes.errors import warning_body
 from socialpub.domain.shapes.posts import BatchBody, BatchStatus, Result
 from socialpub.platforms.kit.rules import warning
-from socialpub.store import ids, sql
+from socialpub.store import sql
 from socialpub.store.db import Promise, Tx
 from socialpub.store.rows import PostStatus
 from socialpub.store.statements import publishing
@@ -81,12 +81,12 @@ def accepted(post: str, account: str, platform: str, at_ms: int | None, warnings
 
 def batch_body(service: Service, batch: str) -> BatchBody:
     """The batch envelope, from the rows as they are now."""
-    return _body(batch, sql.first(publishing.BATCH, (ids.kept(batch),)))
+    return _body(batch, sql.first(publishing.BATCH, (batch,)))
 
 
 def ended_body(service: Service, batch: str) -> BatchBody | None:
     """The same once every target has come to its end; None before."""
-    found = sql.first(publishing.ENDED, (ids.kept(batch),))
+    found = sql.first(publishing.ENDED, (batch,))
     return None if found is None else _body(batch, found)
 
 
@@ -276,4 +276,4 @@ async def _done(promise: Promise[T]) -> T:
 
 def has_ended(batch: str) -> bool:
     """Whether every target of a batch has come to its end."""
-    return bool(sql.value(publishing.HAS_ENDED, (ids.kept(batch),)))
+    return bool(sql.value(publishing.HAS_ENDED, (batch,)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from socialpub import platforms
-from socialpub.store import ids, search, sql
+from socialpub.store import search, sql
 from socialpub.store.rows import PostStatus
 from socialpub.store.search import PLACE, Condition, Hit, Sought, among, every, whose
 
@@ -132,8 +132,7 @@ def together(conditions: Iterable[Condition], columns: str) -> Iterator[Statemen
 
 def _probes(wanted: Filter) -> Iterator[Condition]:
     if wanted.batch is not None:
-        batch = among("post.batch", [ids.kept(wanted.batch)])
-        yield every([batch, *_filters(wanted), *_bounds(wanted), *_text(wanted)])
+        yield every([among("post.batch", [wanted.batch]), *_filters(wanted), *_bounds(wanted), *_text(wanted)])
         return
     dimensions = _dimensions(wanted)
     owner = [*_owner(wanted), *_account(wanted)] if dimensions else [*_narrowest(wanted)]

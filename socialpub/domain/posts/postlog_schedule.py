@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_args
 
 from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter, Schedule, are_few, scheduled, together
-from socialpub.store import ids, search, sql
+from socialpub.store import search, sql
 from socialpub.store.models import Account
 from socialpub.store.rows import PostStatus
 from socialpub.store.search import PLACE, Condition, Hit, among, every, whose
@@ -96,7 +96,7 @@ def accounts_of(wanted: Filter) -> list[str]:
 def _rest(wanted: Filter) -> Iterator[Condition]:
     """What is told from the row (`+`)."""
     if wanted.batch is not None:
-        yield among("+post.batch", [ids.kept(wanted.batch)])
+        yield among("+post.batch", [wanted.batch])
     if wanted.error_codes:
         yield among("+post.error_code", wanted.error_codes)
     if wanted.after is not None:

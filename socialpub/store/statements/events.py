@@ -3,10 +3,11 @@
 from socialpub.store.statements.ids import told
 
 # The data of `event`, whole: of a post's, what its row tells is not kept with the event (`events.kept_of`).
-DATA = f"""
-    CASE WHEN substr(event.data, 1, 1) = '{{' THEN event.data ELSE
-        '{{"id":"' || post.id || '","batchId":"' || {told("post", "batch")} || '","platform":"' || post.platform
-        || '","accountId":"' || {told("post", "account")} || '","profileId":"' || {told("post", "profile")} || '",'
+DATA = """
+    CASE WHEN substr(event.data, 1, 1) = '{' THEN event.data ELSE
+        '{"id":"' || post.id || '","batchId":"' || post.batch || '","platform":"' || post.platform
+        || (SELECT '","accountId":"' || id || '","profileId":"' || profile || '",'
+            FROM account WHERE number = post.account)
         || replace(replace(event.data,
             char(1), '"uri":' || json_quote(post.platform_uri)
                 || ',"cid":' || json_quote(post.platform_cid) || ',"url":' || json_quote(post.url)),

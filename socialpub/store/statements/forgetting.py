@@ -1,6 +1,6 @@
 """Posts past their time, and what only they needed: found off the oldest end of each table, deleted by their keys."""
 
-from socialpub.store.statements.ids import number_of, told
+from socialpub.store.statements.ids import number_of
 from socialpub.store.statements.sweeps import OPEN
 
 # --- Posts -----------------------------------------------------------------------------------------------------------
@@ -29,25 +29,24 @@ _STAYS = f"""
             )
         )
     ) OR EXISTS (
-        SELECT 1 FROM idempotency WHERE idempotency.batch = {told("post", "batch")} AND idempotency.status IS NULL
+        SELECT 1 FROM idempotency WHERE idempotency.batch = post.batch AND idempotency.status IS NULL
     )
 """
-# Among the posts after ?3 up to ?4: a batch by the first of its posts, and how many these are.
+# Among the posts after ?3 up to ?4.
 GOING = f"""
-    SELECT min(number), count(*) FROM post WHERE number > ?3 AND number <= ?4 AND NOT ({_STAYS})
+    SELECT batch, count(*) FROM post WHERE number > ?3 AND number <= ?4 AND NOT ({_STAYS})
     GROUP BY batch ORDER BY min(number)
 """
-# Of the batches that the posts ?3 (JSON) are of, which may have changed meanwhile: all posts, and the batches.
+# Of the batches in ?3 (JSON), which may have changed meanwhile.
 STILL_GOING = f"""
-    SELECT json_group_array(post.number) FROM json_each(?3) AS asked
-    CROSS JOIN post AS one ON one.number = asked.value CROSS JOIN post ON post.batch = one.batch WHERE NOT ({_STAYS})
+    SELECT json_group_array(post.number), json_group_array(DISTINCT post.batch)
+    FROM json_each(?3) AS asked CROSS JOIN post ON post.batch = asked.value WHERE NOT ({_STAYS})
 """
-BATCHES_OF = "SELECT DISTINCT batch FROM post WHERE number IN (SELECT value FROM json_each(?))"
 _NAMED = "(SELECT value FROM json_each(?))"
 FORGET_ATTEMPTS = f"DELETE FROM attempt WHERE post IN {_NAMED}"
 FORGET_INTENTS = f"DELETE FROM intent WHERE post IN {_NAMED}"
 FORGET_POSTS = f"DELETE FROM post WHERE number IN {_NAMED}"
-FORGET_BATCH = "DELETE FROM batch WHERE id = ?"
+FORGET_BATCHES = f"DELETE FROM batch WHERE id IN {_NAMED}"
 
 # --- Media -----------------------------------------------------------------------------------------------------------
 

@@ -59,8 +59,8 @@ _ACCOUNT = {
 }
 _POST = {
     "id": _own("post.id"),
-    "batchId": _own(told("post", "batch")),
-    "profileId": _own(told("post", "profile")),
+    "batchId": _own("post.batch"),
+    "profileId": _own("account.profile"),  # which a post has of its account
     "accountId": _own("account.id"),
     "account": _object(_ACCOUNT),
     "platform": _own("post.platform"),

@@ -49,9 +49,8 @@ posts = st.fixed_dictionaries(
 def read(post: dict[str, Any], kept: str, of: str | None, at: int = 0) -> str:
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(f"CREATE TABLE post ({', '.join(post)})")
-        for owner in ("account", "profile"):  # of which the row has the number
-            connection.execute(f"CREATE TABLE {owner} (number, id)")
-            connection.execute(f"INSERT INTO {owner} VALUES (1, ?)", (post[owner],))
+        connection.execute("CREATE TABLE account (number, id, profile)")  # of which the row has the number
+        connection.execute("INSERT INTO account VALUES (1, ?, ?)", (post["account"], post["profile"]))
         post = post | {"account": 1, "profile": 1}
         connection.execute(f"INSERT INTO post VALUES ({', '.join('?' * len(post))})", tuple(post.values()))
         connection.execute("CREATE TABLE event (post, data, created_at)")
