@@ -137,10 +137,20 @@ def number_owners(db, table, columns):
     db.execute_sql(f'INSERT INTO "{table}_new" ({names}) SELECT {names} FROM "{table}" ORDER BY rowid')
 
 
+def drop_indexes(db, table):
+    """What is copied goes at once, so that the file hardly grows and SQLite has no whole table to remember when it drops
+    it: for that, rows are to stand in nothing but their table.
+    """
+    for (name,) in db.execute_sql(f"SELECT name FROM pragma_index_list('{table}') WHERE origin = 'c'").fetchall():
+        db.execute_sql(f'DROP INDEX "{name}"')
+
+
 def copy(db, table, key, statement):
+    drop_indexes(db, table)
     last = db.execute_sql(f"SELECT coalesce(max({key}), 0) FROM {table}").fetchone()[0]
     for after in range(0, last, PART):
         db.execute_sql(statement, (after, after + PART))
+        db.execute_sql(f"DELETE FROM {table} WHERE {key} > ? AND {key} <= ?", (after, after + PART))
         if last > PART:
             log.info("%s: %d of %d rows are written anew", table, min(after + PART, last), last)
 

@@ -119,11 +119,19 @@ def rebuild(db):
     for table in ("batch", "post"):
         db.execute_sql(f'DROP TABLE "{table}"')
         db.execute_sql(f'ALTER TABLE "{table}_new" RENAME TO "{table}"')
-    is_large = db.execute_sql("SELECT coalesce(max(number), 0) FROM post").fetchone()[0] > PART
+    is_large = db.execute_sql("SELECT max(number) > ? FROM post", (PART,)).fetchone()[0]
     for place, index in enumerate(INDEXES, 1):
         db.execute_sql(index)
         if is_large:
             log.info("post: %d of %d indexes are made", place, len(INDEXES))
+
+
+def drop_indexes(db, table):
+    """What is copied goes at once, so that the file hardly grows and SQLite has no whole table to remember when it drops
+    it: for that, rows are to stand in nothing but their table.
+    """
+    for (name,) in db.execute_sql(f"SELECT name FROM pragma_index_list('{table}') WHERE origin = 'c'").fetchall():
+        db.execute_sql(f'DROP INDEX "{name}"')
 
 
 def copy_batches(db):
@@ -134,6 +142,7 @@ def copy_batches(db):
         last = db.execute_sql(ids, (after, PART - 1)).fetchone()
         upto = last[0] if last else db.execute_sql("SELECT coalesce(max(id), '') FROM batch").fetchone()[0]
         db.execute_sql(BATCHES, (after, upto))
+        db.execute_sql("DELETE FROM batch WHERE id > ? AND id <= ?", (after, upto))
         if last is None:
             return
         after, done = upto, done + PART
@@ -141,8 +150,10 @@ def copy_batches(db):
 
 
 def copy_posts(db):
+    drop_indexes(db, "post")
     last = db.execute_sql("SELECT coalesce(max(number), 0) FROM post").fetchone()[0]
     for after in range(0, last, PART):
         db.execute_sql(POSTS, (after, after + PART))
+        db.execute_sql("DELETE FROM post WHERE number > ? AND number <= ?", (after, after + PART))
         if last > PART:
             log.info("post: %d of %d rows are written anew", min(after + PART, last), last)
