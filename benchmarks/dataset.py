@@ -28,8 +28,11 @@ from pathlib import Path
 from socialpub import platforms
 from socialpub.base.compact import dumps
 from socialpub.base.config import shipped
+from socialpub.domain.publishing import intents
 from socialpub.store import db, search
 from socialpub.store.connections import peewee_database
+from socialpub.store.ids import kept
+from socialpub.store.statements import ids
 from socialpub.store.statements.events import TYPES
 
 STEP_MS = 1_000  # between two posts; the newest is as old as the database
@@ -147,22 +150,30 @@ def _file(path: Path) -> None:
 
 
 class _Table:
-    """A table of the newest schema, whose ids may be text or bytes."""
+    """A table of the newest schema, whose ids may be text, bytes, or the numbers of rows that are there already."""
 
     def __init__(self, connection: sqlite3.Connection, name: str, columns: str) -> None:
         self._connection, given = connection, columns.split()
         kinds = {row[1]: row[2] for row in connection.execute(f"PRAGMA table_info({name})")}
         self._bytes = [place for place, column in enumerate(given) if kinds[column] == "BLOB"]
+        numbered = ids.NUMBERED.get(name, {})
+        self._numbers = {
+            place: dict[object, object](connection.execute(f"SELECT id, number FROM {numbered[column]}").fetchall())
+            for place, column in enumerate(given)
+            if column in numbered and column != "post"  # the posts are counted
+        }
         self._sql = f"INSERT INTO {name} ({', '.join(given)}) VALUES ({', '.join('?' * len(given))})"
 
     def insert(self, rows: Sequence[Row]) -> None:
-        self._connection.executemany(self._sql, map(self._as_stored, rows) if self._bytes else rows)
+        self._connection.executemany(self._sql, map(self._as_stored, rows))
 
     def _as_stored(self, row: Row) -> Row:
         values = list(row)
         for place in self._bytes:
             if isinstance(value := values[place], str):
-                values[place] = bytes.fromhex(value.replace("-", ""))
+                values[place] = kept(value)
+        for place, numbers in self._numbers.items():
+            values[place] = numbers[values[place]]
         return tuple(values)
 
 
@@ -193,7 +204,7 @@ _COLUMNS = {
     "scheduled_at published_at platform_uri platform_cid url error error_code warnings attempts tries draft_at "
     "draft_nonce created_at updated_at",
     "attempt": "id post number started_at finished_at succeeded error_code error_message platform_response",
-    "intent": "post attempt account step number plan epoch intent_at sent_at sends looks answered outcome remote_id "
+    "intent": "post attempt account step number plan epoch intent_at sent_at sends looks answered outcome remote "
     "result settled_at",
     "event": "organization type post scheduled_at data created_at",
     "job": "key kind lane visible_at claims host owner",
@@ -281,7 +292,7 @@ class _Post:
 
     def _attempt(self, error: str | None) -> Row:
         told = (_REFUSED, _ANSWER) if error else (None, None)
-        return (self._attempt_id, self.id, 1, self.at, self.ended, int(error is None), self.code, *told)
+        return (self._attempt_id, self.number + 1, 1, self.at, self.ended, int(error is None), self.code, *told)
 
     @property
     def _attempt_id(self) -> str:
@@ -290,8 +301,9 @@ class _Post:
     def _intent(self) -> Row:
         plan = "" if self.uri else self._plan()
         return (
-            self.id, 1, self.account, "publish", 1, plan, 1,
-            self.at, self.at, 1, 0, 0, "ok" if self.uri else "rejected", self.uri,
+            self.number + 1, 1, self.account, "publish", 1, plan, 1,
+            self.at, self.at, 1, 0, 0, "ok" if self.uri else "rejected",
+            intents.remote_of(self.uri) if self.uri else None,
             None, self.ended,
         )  # fmt: skip
 

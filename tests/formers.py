@@ -17,8 +17,10 @@ from unittest import mock
 from socialpub.base import crypto
 from socialpub.base.config import shipped
 from socialpub.store import db
+from socialpub.store.ids import kept
 from socialpub.store.statements import sealed
 from socialpub.store.statements.events import TYPES
+from socialpub.store.statements.ids import told
 
 ROWS = 6
 NOW_MS = 1_795_000_000_000  # November 2026
@@ -127,6 +129,13 @@ def tables(connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in found if name != "schema_migration" and not name.startswith("post_search")]
 
 
+def known(connection: sqlite3.Connection, table: str, of: str = "") -> dict[str, str]:
+    """What is asked for each column of a table so that ids are told as text, however this schema keeps them."""
+    info = connection.execute(f"PRAGMA table_info('{table}')").fetchall()
+    shorter = {name for _, name, kind, *_ in info if kind in ("INTEGER", "BLOB")}
+    return {name: told(table, name, of) if name in shorter else f'"{of or table}"."{name}"' for _, name, *_ in info}
+
+
 def _in_order(connection: sqlite3.Connection) -> list[str]:
     """What others refer to comes first."""
     left, done = tables(connection), list[str]()
@@ -148,12 +157,17 @@ def _insert(connection: sqlite3.Connection, table: str, place: int) -> None:
     columns = connection.execute(f"PRAGMA table_info('{table}')").fetchall()
     references = _references(connection, table)
     row = {
-        name: _value(connection, references, table, name, kind, place, required=bool(required))
+        name: _stored(_value(connection, references, table, name, kind, place, required=bool(required)), kind)
         for _, name, kind, required, _, key in columns
         if not (key and kind == "INTEGER" and table != "instance")
     }
     named = ", ".join(f'"{name}"' for name in row)
     connection.execute(f'INSERT INTO "{table}" ({named}) VALUES ({", ".join("?" * len(row))})', [*row.values()])
+
+
+def _stored(value: Any, kind: str) -> Any:
+    """An id in a column of bytes."""
+    return kept(value) if kind == "BLOB" and isinstance(value, str) else value
 
 
 def _value(

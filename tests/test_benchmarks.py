@@ -12,12 +12,13 @@ import pytest
 from benchmarks import dataset, load
 from benchmarks.goals import GOALS, LOSSES, SHARES
 from benchmarks.shares import WORK
+from socialpub.store.statements.ids import told
 
 ROWS = 200
 HISTORY = {  # of a post that was tried, and of one that was not
     "batch": ("batch", "(SELECT batch FROM post WHERE post.id = ?)", 1, 1),
-    "attempt": ("post", "?", 1, 0),
-    "intent": ("post", "?", 1, 0),
+    "attempt": ("post", "(SELECT number FROM post WHERE post.id = ?)", 1, 0),
+    "intent": ("post", "(SELECT number FROM post WHERE post.id = ?)", 1, 0),
     "event": ("post", "(SELECT number FROM post WHERE id = ?)", 2, 2),
 }
 
@@ -54,7 +55,7 @@ def test_every_post_has_the_history_that_publishing_writes(made: sqlite3.Connect
 
 
 def test_what_is_queued_has_its_job_and_nothing_is_due(made: sqlite3.Connection) -> None:
-    queued = "SELECT id, account, scheduled_at FROM post WHERE status = 'queued' ORDER BY id"
+    queued = f"SELECT id, {told('post', 'account')}, scheduled_at FROM post WHERE status = 'queued' ORDER BY id"
     assert made.execute("SELECT key, lane, visible_at FROM job ORDER BY key").fetchall() == list(made.execute(queued))
     (first,) = made.execute("SELECT min(visible_at) FROM job").fetchone()
     assert first >= dataset.DUE_MS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -15,8 +16,10 @@ from typing_extensions import is_typeddict
 
 from socialpub.base.config import shipped
 from socialpub.store import db, rows
+from socialpub.store.ids import NumberField, UuidField
 from socialpub.store.locks import StartError
 from socialpub.store.models import TABLES, TypeField
+from socialpub.store.statements import ids
 
 MIGRATIONS = sorted(path.stem for path in shipped("migrations").glob("*.py"))
 
@@ -101,12 +104,15 @@ KINDS = {
     peewee.TextField: str,
     peewee.BlobField: bytes,
     TypeField: str,
+    UuidField: str,
 }
 
 
 def _kind(field: peewee.Field) -> Any:
     """What Python gets from a column; of a reference, what it refers to."""
     while isinstance(field, peewee.ForeignKeyField):
+        if isinstance(field, NumberField):
+            return str  # the id of the row that has the number
         field = field.rel_field
     return KINDS[type(field)]
 
@@ -123,6 +129,19 @@ def test_the_row_of_a_table_has_its_columns(model: Any) -> None:
     assert [(name, _plain(hint)) for name, hint in get_type_hints(model.row).items()] == modelled
     assert model.row.__name__ == f"{model.__name__}Row"
     assert model.row.__required_keys__ == {field.name for field in fields}
+
+
+def test_ids_are_kept_as_the_statements_read_them() -> None:
+    """The models and `statements/ids.py` name the same columns."""
+    numbered, as_bytes = defaultdict[str, dict[str, str]](dict), defaultdict[str, set[str]](set)
+    for model in TABLES:
+        for field in model._meta.sorted_fields:
+            if isinstance(field, NumberField):
+                numbered[model._meta.table_name][field.column_name] = field.rel_model._meta.table_name
+            elif isinstance(field, UuidField):
+                as_bytes[model._meta.table_name].add(field.column_name)
+    assert numbered == ids.NUMBERED
+    assert as_bytes == {table: set(columns) for table, columns in ids.BYTES.items()}
 
 
 def test_every_row_is_that_of_a_table() -> None:

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 import peewee
 
 from socialpub.base.errors import ApiError, refuse
+from socialpub.store import ids
 from socialpub.store.locks import LOCK_SECONDS
 
 T = TypeVar("T")
@@ -41,6 +42,11 @@ class BaseModel(peewee.Model):  # type: ignore[misc]
     class Meta:
         database = proxy
         legacy_table_names = False
+
+    @classmethod
+    def select(cls, *fields: Any) -> Any:
+        """A query of these fields, or of all: ids are told as everybody knows them, however they are kept."""
+        return super().select(*map(ids.selected, fields or cls._meta.sorted_fields))
 
 
 class Limits(threading.local):

@@ -26,15 +26,22 @@ from peewee import (
 
 from socialpub.store import rows
 from socialpub.store.db import BaseModel
+from socialpub.store.ids import NumberField, UuidField
 from socialpub.store.locks import StartError
 from socialpub.store.queue import Job
 from socialpub.store.rows import R, Rowed
 from socialpub.store.statements import events
+from socialpub.store.statements.ids import told
 
 
 def refers_to(model: type[BaseModel], name: str, **options: Any) -> ForeignKeyField:
     """A column that holds another row's id; reading it gives the id and never runs a query."""
     return ForeignKeyField(model, column_name=name, lazy_load=False, **({"index": False, "field": "id"} | options))
+
+
+def numbers(model: type[BaseModel], name: str) -> NumberField:
+    """A column that holds another row's number; it is given and told as the id."""
+    return NumberField(model, column_name=name, field="number", lazy_load=False, index=False)
 
 
 class Instance(BaseModel):
@@ -67,7 +74,8 @@ class Organization(BaseModel):
 
 class Profile(BaseModel):
     row: ClassVar[type[rows.ProfileRow]] = rows.ProfileRow
-    id = TextField(primary_key=True)
+    number = AutoField()
+    id = TextField(unique=True)
     organization = refers_to(Organization, "organization")
     name = TextField()
     slug = TextField()
@@ -172,7 +180,8 @@ class Account(BaseModel):
     """A connected account. `secret` is sealed tokens; null once disconnected."""
 
     row: ClassVar[type[rows.AccountRow]] = rows.AccountRow
-    id = TextField(primary_key=True)
+    number = AutoField()
+    id = TextField(unique=True)
     organization = refers_to(Organization, "organization")
     profile = refers_to(Profile, "profile")
     platform = TextField()
@@ -275,7 +284,7 @@ Media.add_index(  # `size_bytes > 0` keeps SQLite from taking it for asset ids o
 class Batch(BaseModel):
     row: ClassVar[type[rows.BatchRow]] = rows.BatchRow
     id = TextField(primary_key=True)
-    organization = refers_to(Organization, "organization")
+    organization = numbers(Organization, "organization")
     request_id = TextField(null=True)
     created_at = BigIntegerField()
     scheduled_at = BigIntegerField(null=True)
@@ -290,9 +299,9 @@ class Post(BaseModel):
     row: ClassVar[type[rows.PostRow]] = rows.PostRow
     number = AutoField()  # in the order of the commits: the searchable text is filed under it (`search.py`)
     id = TextField(unique=True)
-    organization = refers_to(Organization, "organization")
-    profile = refers_to(Profile, "profile")
-    account = refers_to(Account, "account")
+    organization = numbers(Organization, "organization")
+    profile = numbers(Profile, "profile")
+    account = numbers(Account, "account")
     platform = TextField()
     batch = refers_to(Batch, "batch")
     position = IntegerField()
@@ -323,11 +332,12 @@ class Post(BaseModel):
     due_at = BigIntegerField(null=True)  # of the newest attempt, where that is neither scheduled_at nor created_at
 
     class Meta:
+        # Where the log's order is asked for, every one has the number after the time: SQLite adds it to each entry.
         indexes = (
-            (("organization", "created_at", "id"), False),
-            (("profile", "created_at", "id"), False),
-            (("organization", "status", "platform", "created_at", "id"), False),
-            (("profile", "status", "platform", "created_at", "id"), False),
+            (("organization", "created_at"), False),
+            (("profile", "created_at"), False),
+            (("organization", "status", "platform", "created_at"), False),
+            (("profile", "status", "platform", "created_at"), False),
             (("number", "status", "error_code"), False),
             (("batch", "position"), True),
             (("account", "created_at"), False),
@@ -342,7 +352,6 @@ for _owner in (Post.organization, Post.profile):  # the post log probes one of t
             Post.status,
             Post.platform,
             Post.created_at,
-            Post.id,
             name=f"post_{_owner.column_name}_error_code",
         ).where(SQL("error_code IS NOT NULL"))
     )
@@ -356,7 +365,7 @@ _OPEN = SQL("status IN ('queued', 'validated', 'publishing')")
 Post.add_index(Post.index(fn.COALESCE(Post.due_at, Post.scheduled_at, Post.created_at), name="post_open").where(_OPEN))
 Post.add_index(Post.index(Post.account, Post.number, name="post_open_account").where(_OPEN))
 Post.add_index(
-    Post.index(Post.account, Post.status, Post.scheduled_at, Post.id, name="post_scheduled").where(
+    Post.index(Post.account, Post.status, Post.scheduled_at, name="post_scheduled").where(
         SQL("scheduled_at IS NOT NULL")
     )
 )
@@ -367,8 +376,8 @@ class Attempt(BaseModel):
 
     row: ClassVar[type[rows.AttemptRow]] = rows.AttemptRow
     place = AutoField()  # in the order of their beginnings
-    id = TextField()  # which is shown, and nobody asks for
-    post = refers_to(Post, "post", field="id")
+    id = UuidField()  # which is shown, and nobody asks for
+    post = numbers(Post, "post")
     number = IntegerField()
     started_at = BigIntegerField()
     finished_at = BigIntegerField(null=True)
@@ -389,9 +398,9 @@ class Intent(BaseModel):
 
     row: ClassVar[type[rows.IntentRow]] = rows.IntentRow
     id = AutoField()
-    post = refers_to(Post, "post", field="id")
+    post = numbers(Post, "post")
     attempt = IntegerField()  # the number of that attempt of the post
-    account = refers_to(Account, "account")
+    account = numbers(Account, "account")
     step = TextField()  # publish, comment
     number = IntegerField()
     plan = TextField()  # without the post's text (`intents.kept_plan`); emptied once its post is published
@@ -403,7 +412,7 @@ class Intent(BaseModel):
     answered = BooleanField(default=False)  # every send so far got an answer, only not a clear one
     refusal = TextField(null=True)  # the error that it ends with once looking has shown that nothing is there
     outcome = TextField(null=True)  # null: open
-    remote_id = TextField(null=True)
+    remote = BigIntegerField(null=True)  # the remote post, by the hash of its id (`intents.remote_of`)
     result = TextField(null=True)
     evidence = TextField(null=True)
     settled_at = BigIntegerField(null=True)
@@ -415,9 +424,7 @@ class Intent(BaseModel):
 
 Intent.add_index(Intent.index(Intent.post, Intent.step, unique=True, name="intent_open").where(SQL("outcome IS NULL")))
 Intent.add_index(
-    Intent.index(Intent.account, Intent.remote_id, unique=True, name="intent_remote").where(
-        SQL("remote_id IS NOT NULL")
-    )
+    Intent.index(Intent.account, Intent.remote, unique=True, name="intent_remote").where(SQL("remote IS NOT NULL"))
 )
 Intent.add_index(Intent.index(Intent.account, name="intent_unknown").where(SQL("outcome = 'unknown'")))
 
@@ -699,7 +706,7 @@ def row_of(model: Rowed[R], id: object) -> R | None:
     """
     table = cast(Any, model)
     sql, fields = _by_id(table)
-    found = table._meta.database.execute_sql(sql, (id,)).fetchone()
+    found = table._meta.database.execute_sql(sql, (table._meta.fields["id"].db_value(id),)).fetchone()
     if found is None:
         return None
     return cast(R, {field.name: field.python_value(value) for field, value in zip(fields, found, strict=True)})
@@ -733,7 +740,7 @@ def columns_of(model: type[BaseModel], part: Any) -> tuple[Any, ...]:
 @functools.cache
 def _by_id(model: Any) -> tuple[str, tuple[Any, ...]]:
     meta = model._meta
-    columns = ", ".join(f'"{field.column_name}"' for field in meta.sorted_fields)
+    columns = ", ".join(told(meta.table_name, field.column_name) for field in meta.sorted_fields)
     sql = f'SELECT {columns} FROM "{meta.table_name}" WHERE "id" = ?'
     return sql, tuple(meta.sorted_fields)
 

@@ -57,6 +57,7 @@ class OrganizationRow(TypedDict):
 
 
 class ProfileRow(TypedDict):
+    number: int
     id: str
     organization: str
     name: str
@@ -137,6 +138,7 @@ class ApiKeyRow(TypedDict):
 
 
 class AccountRow(TypedDict):
+    number: int
     id: str
     organization: str
     profile: str
@@ -279,7 +281,7 @@ class IntentRow(TypedDict):
     answered: bool
     refusal: str | None
     outcome: str | None
-    remote_id: str | None
+    remote: int | None
     result: str | None
     evidence: str | None
     settled_at: int | None

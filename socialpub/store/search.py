@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from socialpub.store import short_terms, sql
 from socialpub.store.db import proxy
 from socialpub.store.statements import searching
+from socialpub.store.statements.ids import number_of
 
 GRAM = 3
 THIN = 4  # trigrams that are asked for first
@@ -34,7 +35,6 @@ class Hit(NamedTuple):
     """Where a post stands in the log."""
 
     created_at: int
-    id: str
     number: int
 
 
@@ -69,6 +69,11 @@ def among(column: str, values: Sequence[Any]) -> Condition:
     return Condition(f"{column} = ?" if len(values) == 1 else f"{column} IN ({marks})", tuple(values))
 
 
+def whose(column: str, id: str, *, helped: bool = True) -> Condition:
+    """That a post is of the organization, profile or account with this id; `helped`: an index of that may be used."""
+    return Condition(f"{'' if helped else '+'}post.{column} = {number_of(column, '?')}", (id,))
+
+
 def every(conditions: Sequence[Condition]) -> Condition:
     """All of them."""
     return Condition(
@@ -79,7 +84,7 @@ def every(conditions: Sequence[Condition]) -> Condition:
 
 def hits(statement: str, values: Sequence[Any]) -> list[Hit]:
     """The posts that a SELECT of PLACE finds, in its order: as one row, since each costs a change of threads."""
-    found = sql.value(f"SELECT json_group_array(json_array(created_at, id, number)) FROM ({statement})", values)
+    found = sql.value(f"SELECT json_group_array(json_array(created_at, number)) FROM ({statement})", values)
     return [Hit._make(row) for row in sql.loads(found)]
 
 
@@ -241,7 +246,7 @@ def _by_trigrams(sought: Sought, condition: Condition, count: int, disorder: int
         return _best(fresh, map(Hit._make, found), count, disorder)
 
 
-PLACE = "post.created_at, post.id, post.number"
+PLACE = "post.created_at, post.number"
 _MATCHES = "post_search MATCH ? AND post_search.rowid > ? AND post_search.rowid < ? ORDER BY post_search.rowid DESC"
 
 
@@ -289,7 +294,7 @@ def _numbers(sought: Sought, disorder: int) -> tuple[int, int]:
     return first or 0, last or _NUMBER_MAX
 
 
-_NUMBER = "SELECT number FROM post WHERE organization = ? AND"
+_NUMBER = f"SELECT number FROM post WHERE organization = {number_of('organization', '?')} AND"
 
 
 def _thin(fold: str) -> str:

@@ -10,11 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from socialpub.domain.publishing.intents import remote_of
+from socialpub.store.statements.ids import told
 from tests.soak.contents import comment_on
 from tests.soak.world import World
 
 TERMINAL = ("published", "failed", "rejected", "canceled")
 UNKNOWN = "publish.outcome_unknown"
+OF_CONTAINERS = ("instagram", "threads")  # which may publish one without saying what it has become
+_POST = told("attempt", "post", "a")
 
 
 @dataclass
@@ -75,8 +79,8 @@ def check(world: World, journal: Journal, canaries: tuple[str, ...] = ()) -> Rep
     """Everything that must hold once no post is under way."""
     report = Report()
     posts = world.rows(
-        "SELECT p.*, i.remote_id FROM post p LEFT JOIN intent i"
-        " ON i.post = p.id AND i.step = 'publish' AND i.outcome = 'ok'"
+        "SELECT p.*, i.remote FROM post p LEFT JOIN intent i"
+        " ON i.post = p.number AND i.step = 'publish' AND i.outcome = 'ok'"
     )
     ledger = _by_text(world, journal)
     report.posts = len(posts)
@@ -118,7 +122,7 @@ def _check_posts(report: Report, posts: list[dict[str, Any]], ledger: Any, journ
             report.unknown_of[row["platform"], _kind(row)] += 1
         elif name == "published":
             if not _names(row, entries):
-                report.broken["I3 published without its post"].append((*here, row["remote_id"], row["url"]))
+                report.broken["I3 published without its post"].append((*here, row["remote"], row["url"]))
         elif entries:
             report.broken["I3 known not to be there, and it is"].append(here)
     known = {row["text"] for row in posts} | {row["first_comment"] for row in posts if row["first_comment"]}
@@ -139,10 +143,10 @@ def _names(row: dict[str, Any], entries: list[dict[str, Any]]) -> bool:
     if len(entries) != 1:
         return False
     id, url = entries[0]["remote_id"], entries[0]["url"]
-    if row["remote_id"].startswith("container:"):
+    if row["platform"] in OF_CONTAINERS and row["remote"] not in (None, remote_of(id)):
         return row["platform_uri"] is row["url"] is None
     uris = (id, row["url"], f"tiktok:publish:{id}")
-    return row["remote_id"] == id and row["platform_uri"] in uris and (row["url"] or url) == url
+    return row["remote"] == remote_of(id) and row["platform_uri"] in uris and (row["url"] or url) == url
 
 
 def _check_comments(report: Report, posts: list[dict[str, Any]], ledger: Any) -> None:
@@ -177,10 +181,8 @@ def _check_events(report: Report, world: World, posts: list[dict[str, Any]], jou
     for event in world.happened():
         if event.post is not None:
             told[event.post][event.type] += 1
-    failed = {
-        row["post"]: row["n"]
-        for row in world.rows("SELECT post, count(*) AS n FROM attempt WHERE succeeded = 0 GROUP BY post")
-    }
+    refused = f"SELECT {_POST} AS post, count(*) AS n FROM attempt a WHERE succeeded = 0 GROUP BY a.post"
+    failed = {row["post"]: row["n"] for row in world.rows(refused)}
     moved = {said.post: said.rescheduled for said in journal.said.values()}
     for row in posts:
         events, name = told[row["id"]], row["status"]

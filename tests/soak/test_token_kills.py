@@ -164,7 +164,7 @@ def _settled(world: World) -> None:
     Nor may it come between a draft's making and its id, which TikTok cannot be asked for.
     """
     sql = (
-        "SELECT count(*) AS n FROM post p JOIN account a ON a.id = p.account"
+        "SELECT count(*) AS n FROM post p JOIN account a ON a.number = p.account"
         " WHERE p.status IN ('queued', 'validated', 'publishing')"
         " AND (p.platform = 'tiktok' OR (a.renewal_at IS NOT NULL AND a.status = 'active'))"
     )

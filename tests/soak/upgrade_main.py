@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from socialpub.store import db
+from tests import formers
 
 Look = Callable[[str], None]
 
@@ -71,15 +72,22 @@ def said(path: Path) -> list[Any]:
     with contextlib.closing(sqlite3.connect(path)) as found:
         whole = found.execute("PRAGMA integrity_check").fetchall()
         lost = found.execute("PRAGMA foreign_key_check").fetchall()
-        posts = found.execute("SELECT id, batch, account, status, text, media FROM post ORDER BY id").fetchall()
-        attempts = found.execute("SELECT post, number, started_at FROM attempt ORDER BY post, number").fetchall()
-        intents = found.execute("SELECT post, step, number, outcome FROM intent ORDER BY post, step").fetchall()
-        batches = found.execute("SELECT id, organization, created_at FROM batch ORDER BY id").fetchall()
+        posts = _known(found, "post", "id batch account status text media")
+        attempts = _known(found, "attempt", "post number started_at")
+        intents = _known(found, "intent", "post step number outcome")
+        batches = _known(found, "batch", "id organization created_at")
         rest = [
             found.execute(f'SELECT count(*) FROM "{table}"').fetchone()
             for table in ("account", "api_key", "event", "idempotency", "job", "media", "user", "session", "usage")
         ]
     return [whole, lost, posts, attempts, intents, batches, rest]
+
+
+def _known(connection: sqlite3.Connection, table: str, columns: str) -> list[tuple[Any, ...]]:
+    """These columns of a table's rows, in the order of the first."""
+    asked = formers.known(connection, table)
+    named = ", ".join(asked[column] for column in columns.split())
+    return connection.execute(f"SELECT {named} FROM {table} ORDER BY 1, 2, 3").fetchall()
 
 
 def put(source: Path, path: Path) -> None:

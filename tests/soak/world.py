@@ -378,7 +378,7 @@ class World:
         stuck = self.rows(
             "SELECT p.id, p.platform, p.status, p.scheduled_at, p.next_attempt_at, j.kind, j.visible_at, j.epoch,"
             " i.step, i.sends, i.looks, i.outcome FROM post p LEFT JOIN job j ON j.key = p.id"
-            " LEFT JOIN intent i ON i.post = p.id AND i.outcome IS NULL"
+            " LEFT JOIN intent i ON i.post = p.number AND i.outcome IS NULL"
             " WHERE p.status IN ('queued', 'validated', 'publishing') LIMIT 5"
         )
         return f"not at their end: {stuck}\n{self.log.read_text()[-2000:]}"

@@ -16,6 +16,7 @@ from socialpub.domain.webhooks import eventlog
 from socialpub.store import db
 from socialpub.store.locks import StartError
 from socialpub.store.statements.events import DATA, TYPES
+from tests import formers
 
 
 def tables(path: Path) -> set[str]:
@@ -137,7 +138,7 @@ INTENTS = (  # post, attempt, step, outcome
 def former(tmp_path: Path) -> tuple[Path, Path]:
     """A database with history as it was before its attempts had numbers, and that migration in parts of two rows."""
     before, after = tmp_path / "before", tmp_path / "after"
-    for folder, files in ((before, _before("small_keys")), (after, _files())):
+    for folder, files in ((before, _before("small_keys")), (after, _upto("small_keys"))):
         folder.mkdir()
         for source in files:
             (folder / source.name).write_text(source.read_text().replace("PART = 100_000", "PART = 2"))
@@ -153,6 +154,11 @@ def former(tmp_path: Path) -> tuple[Path, Path]:
 def _before(name: str) -> list[Path]:
     """The migrations before the one of that name."""
     return list(itertools.takewhile(lambda path: name not in path.name, _files()))
+
+
+def _upto(name: str) -> list[Path]:
+    """Those, and it."""
+    return _files()[: len(_before(name)) + 1]
 
 
 def _shipped(folder: Path) -> contextlib.AbstractContextManager[object]:
@@ -252,7 +258,7 @@ BATCHES = "SELECT * FROM batch ORDER BY id"
 def rooted(tmp_path: Path) -> tuple[Path, Path]:
     """A database with batches as it was before they stood in one tree, and that migration in parts of two rows."""
     before, after = tmp_path / "rooted before", tmp_path / "rooted after"
-    for folder, files in ((before, _before("batch_tree")), (after, _files())):
+    for folder, files in ((before, _before("batch_tree")), (after, _upto("batch_tree"))):
         folder.mkdir()
         for source in files:
             (folder / source.name).write_text(source.read_text().replace("PART = 100_000", "PART = 2"))
@@ -319,6 +325,7 @@ def test_batches_are_as_they_were_wherever_it_is_interrupted_and_whole_the_next_
 
 # --- Small events ----------------------------------------------------------------------------------------------------
 
+BY_ID = DATA.replace("account.number = post.account", "account.id = post.account")  # as posts named their accounts then
 SCHEDULED = '"scheduledAt":"2026-11-24T09:00:00.123Z"'
 SCHEDULED_MS = 1_795_510_800_123
 AT = 1_795_500_000_007  # 2026-11-24T06:00:00.007Z
@@ -401,14 +408,14 @@ def test_events_of_before_keep_their_ids_and_what_nothing_else_tells(told: tuple
     path, after = told
     with contextlib.closing(sqlite3.connect(path)) as connection:  # what their readers made of them then
         before = connection.execute(
-            f"SELECT {DATA} FROM (SELECT *, 0 AS scheduled_at FROM event) AS event "
+            f"SELECT {BY_ID} FROM (SELECT *, 0 AS scheduled_at FROM event) AS event "
             "LEFT JOIN post ON post.id = event.post"
         ).fetchall()
     with _shipped(after):
         db.migrate(path)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         found = connection.execute("SELECT * FROM event ORDER BY number").fetchall()
-        read = connection.execute(f"SELECT {DATA} FROM event LEFT JOIN post ON post.number = event.post").fetchall()
+        read = connection.execute(f"SELECT {BY_ID} FROM event LEFT JOIN post ON post.number = event.post").fetchall()
         (organization,) = connection.execute("SELECT number FROM organization WHERE id = 'o'").fetchone()
     assert read == before
     for number, (row, event) in enumerate(zip(found, EVENTS, strict=True), 1):
@@ -450,3 +457,60 @@ def test_events_are_as_they_were_wherever_it_is_interrupted_and_small_the_next_t
         assert _rows(copy, "PRAGMA foreign_key_check") == []
         copy.unlink()
     assert cuts > 15
+
+
+# --- Ids that are kept shorter ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["numbers", "short_posts"])
+def test_rows_are_as_they_were_wherever_making_them_shorter_is_interrupted(name: str, tmp_path: Path) -> None:
+    """At every statement of it; whole the next time, and nothing is done twice."""
+    before, after = tmp_path / "shorter before", tmp_path / "shorter after"
+    for folder, files in ((before, _before(name)), (after, _upto(name))):
+        folder.mkdir()
+        for source in files:
+            (folder / source.name).write_text(source.read_text().replace("PART = 100_000", "PART = 2"))
+    path = formers.made(tmp_path / "former.db", len(_before(name)), tmp_path)
+    then, cuts = _everything(path), 0
+    for nth in itertools.count():
+        seen: list[str] = []
+
+        def look(sql: str, nth: int = nth, seen: list[str] = seen) -> None:
+            seen.append(sql)
+            if len(seen) == nth + 1:
+                raise CutError("disk I/O error")
+
+        copy = path.with_name(f"{name} {nth}.db")
+        copy.write_bytes(path.read_bytes())
+        with _shipped(after):
+            try:
+                _migrate(copy, look)
+                break
+            except StartError:
+                cuts += 1
+            now = _everything(copy)
+            assert now == then or _is_whole(copy, name), f"the cut at statement {nth}: {seen[-1]}"
+            db.migrate(copy)
+        assert _is_whole(copy, name)
+        copy.unlink()
+    assert cuts > 20
+
+
+def _everything(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """The schema, and every row of every table."""
+    names = [str(name) for (name,) in _rows(path, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+    kept = [name for name in names if name != "schema_migration" and not name.startswith("post_search")]
+    return {name: _rows(path, f'SELECT * FROM "{name}"') for name in ("sqlite_master", *kept)}
+
+
+def _is_whole(path: Path, name: str) -> bool:
+    """Whether the migration was made whole; only its record may be missing."""
+    left = _rows(path, "SELECT 1 FROM sqlite_master WHERE name LIKE '%_new' OR sql LIKE '%_new\"%'")
+    sound = _rows(path, "PRAGMA integrity_check") + _rows(path, "PRAGMA foreign_key_check")
+    return not left and sound == [("ok",)] and _rows(path, MADE[name]) == [(formers.ROWS,)]
+
+
+MADE = {
+    "numbers": "SELECT count(*) FROM intent JOIN account ON account.number = intent.account",
+    "short_posts": "SELECT count(*) FROM post JOIN batch ON batch.id = post.batch AND batch.organization = 1",
+}

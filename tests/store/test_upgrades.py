@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from socialpub.domain.publishing.intents import remote_of
 from socialpub.store import db
 from socialpub.store.former import _check_room
 from socialpub.store.locks import StartError
@@ -25,6 +26,7 @@ CHANGED = {  # columns that a migration gives another meaning, or none, on purpo
     ("intent", "attempt"),
     ("intent", "plan"),
     ("intent", "result"),
+    ("intent", "remote_id"),
     ("session", "proved_at"),
     ("media", "used_at"),
     ("job", "host"),
@@ -38,7 +40,13 @@ CHANGED = {  # columns that a migration gives another meaning, or none, on purpo
     ("event", "post"),
     ("event", "data"),
 }
-KEYS = {"organization": ("id",), "attempt": ("post", "number"), "intent": ("post", "step", "number")}
+KEYS = {
+    "attempt": ("post", "number"),
+    "intent": ("post", "step", "number"),
+    "organization": ("id",),
+    "profile": ("id",),
+    "account": ("id",),
+}
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +79,24 @@ def facts(path: Path, columns: dict[str, set[str]] | None = None) -> dict[str, A
             there = {row["name"] for row in info}
             wanted = (columns or {}).get(table) or {name for name in there if (table, name) not in CHANGED}
             key = KEYS.get(table) or tuple(row["name"] for row in info if row["pk"])
-            rows = connection.execute(f'SELECT * FROM "{table}"').fetchall()
+            asked = ", ".join(f'{what} AS "{name}"' for name, what in formers.known(connection, table).items())
+            rows = connection.execute(f'SELECT {asked} FROM "{table}"').fetchall()
             found[table] = {tuple(row[name] for name in key): {name: row[name] for name in wanted} for row in rows}
     return found
 
 
 def columns_of(found: dict[str, Any]) -> dict[str, set[str]]:
     return {table: set(next(iter(rows.values()))) for table, rows in found.items()}
+
+
+def test_a_remote_post_is_known_again_after_an_upgrade(made: Callable[[int, Path], Path], tmp_path: Path) -> None:
+    number = next(number for number in ALL if formers.name(number).endswith("_numbers")) - 1
+    path = made(number, tmp_path / "socialpub.db")
+    before = facts(path, {"intent": {"remote_id"}})["intent"]
+    db.migrate(path)
+    after = facts(path, {"intent": {"remote"}})["intent"]
+    assert before.keys() == after.keys()
+    assert [row["remote"] for row in after.values()] == [remote_of(row["remote_id"]) for row in before.values()]
 
 
 def is_sound(path: Path) -> bool:

@@ -491,7 +491,7 @@ def unknown(world: World) -> str:
         Post.update(
             status="failed", error=json.dumps(error), error_code="platform_unavailable", platform_uri=None
         ).where(Post.id == post).execute()
-        Intent.update(outcome="unknown", remote_id=None).where(Intent.post == post).execute()
+        Intent.update(outcome="unknown", remote=None).where(Intent.post == post).execute()
 
     world.server.service.write(lose).result()
     return post

@@ -110,10 +110,10 @@ def _turns(going: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
 
 def _forget(past: _Past, batches: list[str], tx: Tx) -> int:
     """Those of the batches that are still past their time; how many posts."""
-    numbers, posts, gone = sql.first(forgetting.STILL_GOING, (*past, sql.json_of(batches)))
+    numbers, gone = sql.first(forgetting.STILL_GOING, (*past, sql.json_of(batches)))
     search.unfile(numbers)
-    sql.execute(forgetting.FORGET_INTENTS, (posts,))
-    sql.execute(forgetting.FORGET_ATTEMPTS, (posts,))
+    sql.execute(forgetting.FORGET_INTENTS, (numbers,))
+    sql.execute(forgetting.FORGET_ATTEMPTS, (numbers,))
     count = sql.change(forgetting.FORGET_POSTS, (numbers,))
     sql.execute(forgetting.FORGET_BATCHES, (gone,))
     return count

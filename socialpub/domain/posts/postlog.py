@@ -105,10 +105,10 @@ def page(service: Service, scope: Scope, query: PostsQuery) -> bytes:
     return b'{"data":[%b],"nextCursor":%b}' % (shown, cursor.encode())
 
 
-def cursor_after(service: Service, scope: Scope, query: PostsQuery, last: tuple[int, str]) -> str:
+def cursor_after(service: Service, scope: Scope, query: PostsQuery, last: tuple[int, int]) -> str:
     """The cursor of the page that follows this place in the order of the query."""
     listing = SCHEDULE if query.order == "scheduledAt" else LISTING
-    return cursors.seal(service, listing, scope.organization, *last)
+    return cursors.seal(service, listing, scope.organization, last[0], str(last[1]))
 
 
 def is_small(query: PostsQuery) -> bool:
@@ -116,7 +116,7 @@ def is_small(query: PostsQuery) -> bool:
     return query.limit <= SMALL and not (query.model_fields_set & NARROWING)
 
 
-Shown = tuple[bytes, tuple[int, str] | None]
+Shown = tuple[bytes, tuple[int, int] | None]
 """Posts as they are sent, and the place of the last where there are more."""
 
 
@@ -127,7 +127,7 @@ def _plain(wanted: Filter, limit: int) -> Shown:
     else:
         statement, owner = reading.PAGE_OF_PROFILE, wanted.profile
     after = -_EVER if wanted.after is None else wanted.after
-    shown, more, at, last = sql.first(statement, (owner, after, *(wanted.below or (_EVER, "")), limit))
+    shown, more, at, last = sql.first(statement, (owner, after, *(wanted.below or (_EVER, 0)), limit))
     return shown or b"", (at, last) if more else None
 
 
@@ -168,13 +168,13 @@ def filter_of(service: Service, scope: Scope, query: PostsQuery) -> Filter:
     )
 
 
-def _below(service: Service, scope: Scope, query: PostsQuery) -> tuple[int, str] | None:
+def _below(service: Service, scope: Scope, query: PostsQuery) -> tuple[int, int] | None:
     """The lower of the two upper bounds: `before`, and the row that the cursor continues after."""
     places = []
     if query.before is not None:
-        places.append((query.before, ""))
+        places.append((query.before, 0))
     if query.cursor and query.order == "createdAt":
-        places.append(cursors.unseal(service, LISTING, scope.organization, query.cursor))
+        places.append(_continued(service, LISTING, scope, query.cursor))
     return min(places, default=None)
 
 
@@ -184,5 +184,14 @@ def _schedule(service: Service, scope: Scope, query: PostsQuery) -> Schedule | N
         return None
     above = None
     if query.cursor and query.order == "scheduledAt":
-        above = cursors.unseal(service, SCHEDULE, scope.organization, query.cursor)
+        above = _continued(service, SCHEDULE, scope, query.cursor)
     return Schedule(query.scheduled_after, query.scheduled_before, above)
+
+
+def _continued(service: Service, listing: str, scope: Scope, cursor: str) -> tuple[int, int]:
+    """The place that a cursor continues after: a time, and a post's number. Earlier cursors name the post's id."""
+    at, row = cursors.unseal(service, listing, scope.organization, cursor)
+    if row.isdecimal():
+        return at, int(row)
+    statement = reading.PLACE_IN_LOG if listing == LISTING else reading.PLACE_IN_SCHEDULE
+    return at, sql.value(statement, (row, scope.organization, at))

@@ -15,7 +15,7 @@ from typing import Any, get_args
 from socialpub import platforms
 from socialpub.store import search, sql
 from socialpub.store.rows import PostStatus
-from socialpub.store.search import PLACE, Condition, Hit, Sought, among, every
+from socialpub.store.search import PLACE, Condition, Hit, Sought, among, every, whose
 
 PROBES = 56  # in one statement: each platform with each status
 FEW = 20_000  # posts that are read through rather than searched
@@ -34,7 +34,7 @@ class Filter:
     error_codes: Sequence[str] = ()
     text: str | None = None  # casefolded
     after: int | None = None
-    below: tuple[int, str] | None = None
+    below: tuple[int, int] | None = None  # its time and the number of its post
     account: Target | None = None  # of that profile
     schedule: Schedule | None = None  # None: those that were published at once, too
 
@@ -66,7 +66,7 @@ class Schedule:
 
     after: int | None = None
     before: int | None = None
-    above: tuple[int, str] | None = None
+    above: tuple[int, int] | None = None
 
 
 def newest(wanted: Filter, count: int) -> list[Hit]:
@@ -181,9 +181,9 @@ def _searched(wanted: Filter, fold: str, count: int) -> list[Hit]:
 
 
 def _filters(wanted: Filter) -> Iterator[Condition]:
-    yield among("post.organization", [wanted.organization])
+    yield whose("organization", wanted.organization)
     if wanted.profile is not None:
-        yield among("post.profile", [wanted.profile])
+        yield whose("profile", wanted.profile)
     yield from _account(wanted)
     yield from (among(f"post.{name}", values) for name, values in _chosen(wanted).items())
 
@@ -199,9 +199,9 @@ def _chosen(wanted: Filter) -> dict[str, Sequence[str]]:
 def _owner(wanted: Filter) -> Iterator[Condition]:
     """The narrower of the two: a profile is of one organization."""
     if wanted.profile is None:
-        yield among("post.organization", [wanted.organization])
+        yield whose("organization", wanted.organization)
     else:
-        yield among("post.profile", [wanted.profile])
+        yield whose("profile", wanted.profile)
 
 
 def _narrowest(wanted: Filter) -> Iterator[Condition]:
@@ -209,13 +209,13 @@ def _narrowest(wanted: Filter) -> Iterator[Condition]:
     if wanted.account is None:
         yield from _owner(wanted)
     else:
-        yield among("post.account", [wanted.account.id])
+        yield whose("account", wanted.account.id)
 
 
 def _account(wanted: Filter) -> Iterator[Condition]:
     """Told from the row (`+`): what else is chosen narrows more."""
     if wanted.account is not None:
-        yield among("+post.account", [wanted.account.id])
+        yield whose("account", wanted.account.id, helped=False)
 
 
 def _bounds(wanted: Filter) -> Iterator[Condition]:
@@ -223,7 +223,7 @@ def _bounds(wanted: Filter) -> Iterator[Condition]:
     if wanted.after is not None:
         yield Condition("post.created_at > ?", (wanted.after,))
     if wanted.below is not None:
-        yield Condition("(post.created_at, post.id) < (?, ?)", wanted.below)
+        yield Condition("(post.created_at, post.number) < (?, ?)", wanted.below)
 
 
 def _text(wanted: Filter) -> Iterator[Condition]:
@@ -241,4 +241,4 @@ def scheduled(schedule: Schedule | None, column: str) -> Iterator[Condition]:
     if schedule.before is not None:
         yield Condition(f"{column} < ?", (schedule.before,))
     if schedule.above is not None:
-        yield Condition(f"({column}, post.id) > (?, ?)", schedule.above)
+        yield Condition(f"({column}, post.number) > (?, ?)", schedule.above)

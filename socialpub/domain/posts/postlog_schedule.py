@@ -15,18 +15,17 @@ from socialpub.domain.posts.postlog_query import Filter, Schedule, are_few, sche
 from socialpub.store import search, sql
 from socialpub.store.models import Account
 from socialpub.store.rows import PostStatus
-from socialpub.store.search import PLACE, Condition, Hit, among, every
+from socialpub.store.search import PLACE, Condition, Hit, among, every, whose
 
 SOUGHT = 2000  # posts that are put into order all at once
 _STATUSES: tuple[str, ...] = get_args(PostStatus)
-_SPOT = "post.scheduled_at AS at, post.id AS id, post.number AS number"
+_SPOT = "post.scheduled_at AS at, post.number AS number"
 
 
 class Spot(NamedTuple):
     """Where a post stands among the scheduled ones."""
 
     at: int
-    id: str
     number: int
 
 
@@ -70,7 +69,7 @@ def _in_order(hits: list[Hit], count: int) -> list[Spot]:
 
 def _spots(statement: str, values: tuple[Any, ...]) -> list[Spot]:
     found = sql.value(
-        f"SELECT json_group_array(json_array(at, id, number)) FROM ({statement} ORDER BY 1, 2 LIMIT ?)", values
+        f"SELECT json_group_array(json_array(at, number)) FROM ({statement} ORDER BY 1, 2 LIMIT ?)", values
     )
     return [Spot._make(row) for row in sql.loads(found)]
 
@@ -78,7 +77,7 @@ def _spots(statement: str, values: tuple[Any, ...]) -> list[Spot]:
 def _probes(wanted: Filter, *rest: Condition) -> Iterator[Condition]:
     states = tuple(dict.fromkeys(wanted.statuses)) or _STATUSES
     for account, status in itertools.product(accounts_of(wanted), states):
-        spot = [among("post.account", [account]), among("post.status", [status])]
+        spot = [whose("account", account), among("post.status", [status])]
         yield every([*spot, *scheduled(wanted.schedule, "post.scheduled_at"), *rest])
 
 
@@ -103,6 +102,6 @@ def _rest(wanted: Filter) -> Iterator[Condition]:
     if wanted.after is not None:
         yield Condition("+post.created_at > ?", (wanted.after,))
     if wanted.below is not None:
-        yield Condition("(+post.created_at, post.id) < (?, ?)", wanted.below)
+        yield Condition("(+post.created_at, post.number) < (?, ?)", wanted.below)
     if wanted.text is not None:
         yield search.containing(wanted.text)

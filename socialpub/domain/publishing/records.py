@@ -30,7 +30,7 @@ from socialpub.domain.publishing.intents import (
 )
 from socialpub.domain.shapes.errors import error_body
 from socialpub.platforms.contract import Pending, Published, Warning
-from socialpub.store import sql
+from socialpub.store import ids, sql
 from socialpub.store.db import Tx
 from socialpub.store.models import Post, row_where
 from socialpub.store.queue import Claim
@@ -128,7 +128,7 @@ def _moved(service: Service, tx: Tx, post: PostRow, request_id: str | None) -> P
 
 
 def _begin_attempt(service: Service, tx: Tx, post: str, number: int) -> None:
-    sql.execute(publishing.BEGIN_ATTEMPT, (service.runtime.ids.uuid(), post, number, service.now_ms))
+    sql.execute(publishing.BEGIN_ATTEMPT, (ids.kept(service.runtime.ids.uuid()), post, number, service.now_ms))
 
 
 def _end_attempt(service: Service, tx: Tx, post: str, number: int, error: ApiError | None) -> None:

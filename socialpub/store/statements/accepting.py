@@ -5,6 +5,7 @@ its columns.
 """
 
 from socialpub.store.statements import webhooks
+from socialpub.store.statements.ids import number_of
 from socialpub.store.statements.rows import Rows
 
 # Of a key: whether it was used; of a request without one: the same requests before it. `?3` and `?4` bound their ids.
@@ -63,23 +64,27 @@ USED = "UPDATE media SET used_at = ? WHERE id IN (SELECT value FROM json_each(?)
 # States are named, and not those that are left out: the index of scheduled posts has their times for each state.
 
 # Of an account ?1, or of all accounts of a platform ?3: when their posts since ?2 go out, and which texts they had.
-LATELY = """
+_THE_ACCOUNT = number_of("account", "?1")
+_ACCOUNTS = "(SELECT number FROM account WHERE id = ?1 UNION ALL SELECT number FROM account WHERE platform = ?3)"
+LATELY = f"""
     SELECT
     (SELECT json_group_array(at) FROM (
         SELECT created_at AS at FROM post
-        WHERE account IN (SELECT ?1 UNION ALL SELECT id FROM account WHERE platform = ?3)
+        WHERE account IN {_ACCOUNTS}
             AND scheduled_at IS NULL AND created_at > ?2 AND status NOT IN ('canceled', 'rejected')
         UNION ALL
         SELECT scheduled_at FROM post
-        WHERE account IN (SELECT ?1 UNION ALL SELECT id FROM account WHERE platform = ?3)
+        WHERE account IN {_ACCOUNTS}
             AND scheduled_at > ?2 AND status IN ('queued', 'validated', 'publishing', 'published', 'failed')
     )),
-    (SELECT json_group_array(text) FROM post WHERE account = ?1 AND created_at > ?2)
+    (SELECT json_group_array(text) FROM post WHERE account = {_THE_ACCOUNT} AND created_at > ?2)
 """
 
 # Of each [account, text]: the newest post since ?2 with it that is out, may be, or will be.
 REPEATED = """
-    WITH sought (account, text) AS MATERIALIZED (SELECT value ->> 0, value ->> 1 FROM json_each(?1))
+    WITH sought (account, text) AS MATERIALIZED (
+        SELECT (SELECT number FROM account WHERE id = value ->> 0), value ->> 1 FROM json_each(?1)
+    )
     SELECT json_group_array((
         SELECT id FROM post
         WHERE account = sought.account AND created_at > ?2 AND text = sought.text AND (
@@ -91,14 +96,15 @@ REPEATED = """
 """
 
 # Posts to an account that go out after ?2 and up to ?3, as many as ?4 of each kind.
-RECENT = """
+RECENT = f"""
     SELECT
     (SELECT count(*) FROM (
         SELECT 1 FROM post
-        WHERE account = ?1 AND scheduled_at IS NULL AND created_at > ?2 AND created_at <= ?3 AND status <> 'canceled'
+        WHERE account = {_THE_ACCOUNT} AND scheduled_at IS NULL AND created_at > ?2 AND created_at <= ?3
+            AND status <> 'canceled'
         LIMIT ?4
     )) + (SELECT count(*) FROM (
-        SELECT 1 FROM post WHERE account = ?1 AND scheduled_at > ?2 AND scheduled_at <= ?3
+        SELECT 1 FROM post WHERE account = {_THE_ACCOUNT} AND scheduled_at > ?2 AND scheduled_at <= ?3
             AND status IN ('queued', 'validated', 'publishing', 'published', 'failed', 'rejected')
         LIMIT ?4
     ))
@@ -125,7 +131,7 @@ STILL = f"""
         WHERE id IN (SELECT value FROM json_each(?5)) AND deleted_at IS NULL),
     (SELECT json_group_array(json_array(
         organization.id, tier,
-        (SELECT created_at FROM post WHERE organization = whose.value ORDER BY created_at DESC LIMIT 1),
+        (SELECT created_at FROM post WHERE post.organization = organization.number ORDER BY created_at DESC LIMIT 1),
         json((SELECT json_group_array(json_array(id, profile, events, is_channel))
             FROM ({webhooks.receivers_of("whose.value")})))
     )) FROM json_each(?6) AS whose CROSS JOIN organization ON organization.id = whose.value)
@@ -158,7 +164,13 @@ KEPT = """
 """
 KEEP = "UPDATE idempotency SET status = ?, body = ?, sealed = ? WHERE id = ? AND status IS NULL"
 
-BATCHES = Rows("INSERT INTO batch (id, organization, request_id, scheduled_at, created_at)", own=4, shared=1)
+_OWNERS = ("organization", "profile", "account")  # of a post, whose numbers its row has
+BATCHES = Rows(
+    "INSERT INTO batch (id, organization, request_id, scheduled_at, created_at)",
+    own=4,
+    shared=1,
+    values="{0}, " + number_of("organization", "{1}") + ", {2}, {3}, {shared}",
+)
 
 # Shared is when it was accepted. The last that is a post's own is its nonce: where there is one, its first attempt has
 # begun.
@@ -167,7 +179,10 @@ POSTS = Rows(
     "options, first_comment, warnings, scheduled_at, draft_nonce, created_at, updated_at, attempts, tries, draft_at)",
     own=16,
     shared=1,
-    values="{own}, {shared}, {shared}, {last} IS NOT NULL, {last} IS NOT NULL, iif({last} IS NULL, NULL, {shared})",
+    values="{0}, "
+    + ", ".join(number_of(owner, f"{{{place}}}") for place, owner in enumerate(_OWNERS, 1))
+    + ", {4}, {5}, {6}, {7}, {8}, {9}, {10}, {11}, {12}, {13}, {14}, {15}, "
+    "{shared}, {shared}, {last} IS NOT NULL, {last} IS NOT NULL, iif({last} IS NULL, NULL, {shared})",
 )
 # Shared are the kind, and the claims and the epoch of whoever holds them from the start.
 JOBS = Rows("INSERT INTO job (key, lane, host, owner, visible_at, kind, claims, epoch)", own=5, shared=3)

@@ -1,24 +1,27 @@
 """What goes out on which day, and what went out."""
 
+from socialpub.store.statements.ids import number_of
+
 _SHOWN = "('queued', 'validated', 'publishing', 'published', 'failed', 'rejected')"
 
 
 def _days(owner: str) -> str:
     within = ">= day.value ->> 0 AND {0} < day.value ->> 1"
     scheduled = f"""
-        FROM post WHERE account IN (SELECT value FROM json_each(?2)) AND status IN {_SHOWN}
+        FROM post WHERE account IN (SELECT number FROM account WHERE id IN (SELECT value FROM json_each(?2)))
+            AND status IN {_SHOWN}
             AND scheduled_at {within.format("scheduled_at")}
     """
     return f"""
     SELECT json_group_array(json_array(
         (SELECT count(*) {scheduled}),
         json((SELECT json_group_array(json_array(scheduled_at, number)) FROM (
-            SELECT scheduled_at, number {scheduled} ORDER BY scheduled_at, id LIMIT ?4
+            SELECT scheduled_at, number {scheduled} ORDER BY scheduled_at, number LIMIT ?4
         ))),
         json((SELECT json_group_array(json_array(created_at, iif(scheduled_at IS NULL, number, NULL))) FROM (
             SELECT created_at, number, scheduled_at FROM post
-            WHERE {owner} = ?3 AND created_at {within.format("created_at")}
-            ORDER BY created_at, id LIMIT ?5
+            WHERE {owner} = {number_of(owner, "?3")} AND created_at {within.format("created_at")}
+            ORDER BY created_at, number LIMIT ?5
         )))
     )) FROM json_each(?1) AS day
 """

@@ -1,5 +1,6 @@
 """The log of events."""
 
+from socialpub.store.statements.ids import number_of, told
 from socialpub.store.statements.rows import Rows
 
 TYPES = {
@@ -64,7 +65,8 @@ _ENDS = "\n                ".join(f"WHEN {TYPES[type_]} THEN {_usual(end)}" for 
 DATA = f"""
     CASE WHEN substr(event.data, 1, 1) = '{{' THEN event.data ELSE
         '{{"id":"' || post.id || '","batchId":"' || post.batch || '","platform":"' || post.platform
-        || '","accountId":"' || post.account || '","profileId":"' || post.profile || '",'
+        || (SELECT '","accountId":"' || account.id || '","profileId":"' || account.profile || '",'
+            FROM account WHERE account.number = post.account)
         || CASE WHEN event.data IS NULL THEN
             '"scheduledAt":' || coalesce({_time("event.scheduled_at")}, 'null') || CASE event.type
                 {_ENDS}
@@ -75,9 +77,6 @@ DATA = f"""
     END
 """
 
-_NUMBER_OF = "SELECT number FROM organization WHERE id = {0}"
-_POST = "SELECT number FROM post WHERE id = {0}"
-
 
 # Of each its type, the number of its post, scheduled_at, data and organization; shared is when it happened. The request
 # is that of their batch.
@@ -85,12 +84,12 @@ OF_POSTS = Rows(
     "INSERT INTO event (type, post, scheduled_at, data, organization, created_at)",
     own=5,
     shared=1,
-    values="{0}, {1}, {2}, {3}, (" + _NUMBER_OF.format("{last}") + "), {shared}",
+    values="{0}, {1}, {2}, {3}, " + number_of("organization", "{last}") + ", {shared}",
 )
 # ?1 organization, ?2 profile, ?3 type, ?4 post, ?5 scheduled_at, ?6 data, ?7 request, ?8 now.
 ADD = f"""
     INSERT INTO event (organization, profile, type, post, scheduled_at, data, request_id, created_at)
-    VALUES (({_NUMBER_OF.format("?1")}), ?2, ?3, ({_POST.format("?4")}), ?5, ?6, nullif(?7, (
+    VALUES ({number_of("organization", "?1")}, ?2, ?3, {number_of("post", "?4")}, ?5, ?6, nullif(?7, (
         SELECT batch.request_id FROM post CROSS JOIN batch ON batch.id = post.batch WHERE post.id = ?4
     )), ?8)
 """
@@ -99,7 +98,7 @@ ADD = f"""
 REACH = f"""
     SELECT max(number), count(*) FROM (
         SELECT number FROM event
-        WHERE organization = ({_NUMBER_OF.format("?1")}) AND number > ?2 ORDER BY number LIMIT ?3
+        WHERE organization = {number_of("organization", "?1")} AND number > ?2 ORDER BY number LIMIT ?3
     )
 """
 
@@ -107,8 +106,8 @@ REACH = f"""
 PAGE = f"""
     SELECT event.number, event.former_id, event.type, {DATA}, event.created_at
     FROM event LEFT JOIN post ON post.number = event.post
-    WHERE event.number > ?1 AND event.number <= ?2 AND event.organization = ({_NUMBER_OF.format("?3")})
-        AND (?4 IS NULL OR coalesce(event.profile, post.profile) = ?4)
+    WHERE event.number > ?1 AND event.number <= ?2 AND event.organization = {number_of("organization", "?3")}
+        AND (?4 IS NULL OR coalesce(event.profile, {told("post", "profile")}) = ?4)
         AND (?5 = '[]' OR event.type IN (SELECT value FROM json_each(?5)))
     ORDER BY event.number LIMIT ?6
 """
@@ -116,19 +115,19 @@ PAGE = f"""
 # ?1 organization, ?2 profile or null, of the event that was given this id (?3), or has this number and time (?4, ?5).
 _SEEN = f"""
     SELECT event.number FROM event LEFT JOIN post ON post.number = event.post
-    WHERE event.organization = ({_NUMBER_OF.format("?1")})
-        AND (?2 IS NULL OR coalesce(event.profile, post.profile) = ?2)
+    WHERE event.organization = {number_of("organization", "?1")}
+        AND (?2 IS NULL OR coalesce(event.profile, {told("post", "profile")}) = ?2)
 """
 NUMBER = f"""
     {_SEEN} AND event.former_id = ?3
     UNION ALL {_SEEN} AND event.number = ?4 AND event.created_at = ?5 AND event.former_id IS NULL
 """
 
-NEWEST = f"SELECT number FROM event WHERE organization = ({_NUMBER_OF.format('?')}) ORDER BY number DESC LIMIT 1"
+NEWEST = f"SELECT number FROM event WHERE organization = {number_of('organization', '?')} ORDER BY number DESC LIMIT 1"
 
 TELLS_ERROR = f"data IS NULL AND type IN ({TYPES['post.rejected']}, {TYPES['post.failed']})"
 # The events that tell the error which the row of post ?1 has now, before that gets another: from now on they have it.
 KEEP_ERROR = f"""
     UPDATE event SET scheduled_at = NULL, data = (SELECT {DATA} FROM post WHERE post.number = event.post)
-    WHERE post = ({_POST.format("?1")}) AND {TELLS_ERROR}
+    WHERE post = {number_of("post", "?1")} AND {TELLS_ERROR}
 """

@@ -1,5 +1,6 @@
 """Posts past their time, and what only they needed: found off the oldest end of each table, deleted by their keys."""
 
+from socialpub.store.statements.ids import number_of
 from socialpub.store.statements.sweeps import OPEN
 
 # --- Posts -----------------------------------------------------------------------------------------------------------
@@ -23,11 +24,13 @@ _STAYS = f"""
             other.updated_at >= ?1 OR other.{OPEN} OR other.number IN (SELECT value FROM json_each(?2))
             OR other.number = (SELECT max(number) FROM post)
             OR EXISTS (
-                SELECT 1 FROM intent WHERE intent.post = other.id
+                SELECT 1 FROM intent WHERE intent.post = other.number
                 AND (intent.outcome IS NULL OR intent.outcome = 'unknown' AND intent.settled_by IS NULL)
             )
         )
-    ) OR EXISTS (SELECT 1 FROM idempotency WHERE idempotency.batch = post.batch AND idempotency.status IS NULL)
+    ) OR EXISTS (
+        SELECT 1 FROM idempotency WHERE idempotency.batch = post.batch AND idempotency.status IS NULL
+    )
 """
 # Among the posts after ?3 up to ?4.
 GOING = f"""
@@ -36,7 +39,7 @@ GOING = f"""
 """
 # Of the batches in ?3 (JSON), which may have changed meanwhile.
 STILL_GOING = f"""
-    SELECT json_group_array(post.number), json_group_array(post.id), json_group_array(DISTINCT post.batch)
+    SELECT json_group_array(post.number), json_group_array(DISTINCT post.batch)
     FROM json_each(?3) AS asked CROSS JOIN post ON post.batch = asked.value WHERE NOT ({_STAYS})
 """
 _NAMED = "(SELECT value FROM json_each(?))"
@@ -53,9 +56,11 @@ GONE_MEDIA = """
     WHERE deleted_at IS NOT NULL AND (deleted_at, rowid) > (?1, ?2) AND deleted_at < ?3
     ORDER BY deleted_at, rowid LIMIT ?4
 """
-FORGET_GONE_MEDIA = """
+FORGET_GONE_MEDIA = f"""
     DELETE FROM media WHERE rowid IN (SELECT value FROM json_each(?)) AND deleted_at IS NOT NULL AND NOT EXISTS (
-        SELECT 1 FROM post WHERE post.organization = media.organization AND post.created_at <= media.deleted_at
+        SELECT 1 FROM post
+        WHERE post.organization = {number_of("organization", "media.organization")}
+        AND post.created_at <= media.deleted_at
         AND (instr(post.media, media.id) > 0 OR instr(post.options, media.id) > 0)
     )
 """

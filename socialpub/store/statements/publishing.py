@@ -2,10 +2,12 @@
 
 from socialpub.store import rows
 from socialpub.store.statements import webhooks
+from socialpub.store.statements.ids import id_of, number_of, told
 
 
 def _columns(shape: type, table: str = "") -> str:
-    return ", ".join(f"{table}.{name}" if table else name for name in shape.__annotations__)
+    """What a row has: the columns themselves, or, of a table, what is read of them."""
+    return ", ".join(told(table, name) if table else name for name in shape.__annotations__)
 
 
 # --- The claim -------------------------------------------------------------------------------------------------------
@@ -14,16 +16,17 @@ TAKE = f"""
     SELECT {_columns(rows.PostRow, "post")}, {_columns(rows.AccountRow, "account")}, batch.request_id
     FROM job
     JOIN post ON post.id = job.key
-    JOIN account ON account.id = post.account
+    JOIN account ON account.number = post.account
     JOIN batch ON batch.id = post.batch
     WHERE job.key = ? AND job.claims = ?
 """
-BEGIN_ATTEMPT = "INSERT INTO attempt (id, post, number, started_at) VALUES (?, ?, ?, ?)"
-END_ATTEMPT = """
+_POST = number_of("post", "?")
+BEGIN_ATTEMPT = f"INSERT INTO attempt (id, post, number, started_at) VALUES (?, {_POST}, ?, ?)"
+END_ATTEMPT = f"""
     UPDATE attempt SET finished_at = ?, succeeded = ?, error_code = ?, error_message = ?, platform_response = ?
-    WHERE post = ? AND number = ?
+    WHERE post = {_POST} AND number = ?
 """
-MAY_HAVE_SENT = "SELECT 1 FROM intent WHERE post = ? AND (outcome IS NULL OR outcome = 'ok') LIMIT 1"
+MAY_HAVE_SENT = f"SELECT 1 FROM intent WHERE post = {_POST} AND (outcome IS NULL OR outcome = 'ok') LIMIT 1"
 
 # --- Intents ---------------------------------------------------------------------------------------------------------
 
@@ -31,12 +34,12 @@ MAY_HAVE_SENT = "SELECT 1 FROM intent WHERE post = ? AND (outcome IS NULL OR out
 _PLAN = "replace(intent.plan, char(1), json_quote(post.text))"
 _INTENT = f"""
     SELECT {_columns(rows.IntentRow, "intent").replace("intent.plan", _PLAN)}
-    FROM intent JOIN post ON post.id = intent.post
+    FROM intent JOIN post ON post.number = intent.post
 """
-INTENTS = f"{_INTENT} WHERE intent.post = ? AND intent.attempt = ? ORDER BY intent.number"
-OPEN_INTENT = f"{_INTENT} WHERE intent.post = ? AND intent.outcome IS NULL"
+INTENTS = f"{_INTENT} WHERE intent.post = {_POST} AND intent.attempt = ? ORDER BY intent.number"
+OPEN_INTENT = f"{_INTENT} WHERE intent.post = {_POST} AND intent.outcome IS NULL"
 EARLIER_INTENTS = f"""
-    {_INTENT} WHERE intent.post = ? AND intent.step = ? AND intent.number < ? AND intent.outcome <> 'rejected'
+    {_INTENT} WHERE intent.post = {_POST} AND intent.step = ? AND intent.number < ? AND intent.outcome <> 'rejected'
     ORDER BY intent.number DESC
 """
 ACCOUNT_NOW = f"""
@@ -45,13 +48,15 @@ ACCOUNT_NOW = f"""
 """
 INTEND = f"""
     INSERT INTO intent ({_columns(rows.IntentRow)})
-    SELECT NULL, ?1, ?2, ?3, ?4, (SELECT count(*) + 1 FROM intent WHERE post = ?1 AND step = ?4), ?5, ?6, ?7, ?7,
+    SELECT NULL, number, ?2, {number_of("account", "?3")}, ?4,
+           (SELECT count(*) + 1 FROM intent WHERE intent.post = post.number AND step = ?4), ?5, ?6, ?7, ?7,
            1, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    FROM post WHERE id = ?1
     RETURNING id, number
 """
-IS_BOUND = "SELECT 1 FROM intent WHERE account = ? AND remote_id = ? AND id <> ?"
+IS_BOUND = f"SELECT 1 FROM intent WHERE account = {number_of('account', '?')} AND remote = ? AND id <> ?"
 SETTLE = """
-    UPDATE intent SET outcome = ?, settled_at = ?, remote_id = ?, result = ?, plan = coalesce(?, plan)
+    UPDATE intent SET outcome = ?, settled_at = ?, remote = ?, result = ?, plan = coalesce(?, plan)
     WHERE id = ? AND outcome IS NULL
 """
 WARNINGS = "SELECT warnings FROM post WHERE id = ?"
@@ -63,19 +68,20 @@ REQUEST = "SELECT request_id FROM batch WHERE id = ?"
 CLEAR_ATTENTION = "UPDATE account SET attention = NULL, updated_at = ? WHERE id = ? AND attention IS NOT NULL"
 LATER = "UPDATE post SET due_at = ? WHERE id = ?"
 SAVE = "UPDATE post SET saved = ?, due_at = ? WHERE id = ?"
-POST = _columns(rows.PostRow)
+POST = _columns(rows.PostRow, "post")
 # Who is told of what became of a post: read where its row is changed anyway.
 RECEIVERS = f"""(
     SELECT json_group_array(json_array(id, profile, events, is_channel))
-    FROM ({webhooks.receivers_of("post.organization")})
+    FROM ({webhooks.receivers_of(id_of("organization", "post.organization"))})
 )"""
 NOBODY = "'[]'"
 
 # --- What was lost ---------------------------------------------------------------------------------------------------
 
 _TWIN = f"""
-    SELECT 1 FROM intent JOIN post ON post.id = intent.post
-    WHERE intent.account = ?1 AND intent.id != ?3 AND intent.intent_at BETWEEN ?4 AND ?5 AND {_PLAN} = ?2
+    SELECT 1 FROM intent JOIN post ON post.number = intent.post
+    WHERE intent.account = {number_of("account", "?1")} AND intent.id != ?3
+        AND intent.intent_at BETWEEN ?4 AND ?5 AND {_PLAN} = ?2
 """
 LOST_TWIN = f"""
     {_TWIN} AND outcome IS NULL
@@ -104,7 +110,8 @@ SHOWN = (
 BATCH = f"""
     SELECT created_at, scheduled_at, (
         SELECT json_group_array(json_array({", ".join(SHOWN)}))
-        FROM (SELECT {", ".join(SHOWN)} FROM post WHERE post.batch = batch.id ORDER BY position)
+        FROM (SELECT {", ".join(f"{told('post', name)} AS {name}" for name in SHOWN)} FROM post
+            WHERE post.batch = batch.id ORDER BY position)
     )
     FROM batch WHERE id = ?
 """

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from socialpub.store.statements.ids import number_of, told
+
 
 class _Made(NamedTuple):
     """A JSON value as SQLite's `printf` writes it: its form, and the expressions that go into it."""
@@ -58,8 +60,8 @@ _ACCOUNT = {
 _POST = {
     "id": _own("post.id"),
     "batchId": _own("post.batch"),
-    "profileId": _own("post.profile"),
-    "accountId": _own("post.account"),
+    "profileId": _own("account.profile"),  # which a post has of its account
+    "accountId": _own("account.id"),
     "account": _object(_ACCOUNT),
     "platform": _own("post.platform"),
     "status": _own("post.status"),
@@ -82,7 +84,7 @@ _COMMENT = {
     "cid": _text("post.first_comment_cid"),
 }
 _ATTEMPT = {
-    "id": _own("attempt.id"),
+    "id": _own(told("attempt", "id")),
     "attemptNumber": _Made("%d", ("attempt.number",)),
     "startedAt": _time("attempt.started_at"),
     "finishedAt": _time("attempt.finished_at"),
@@ -93,7 +95,7 @@ _ATTEMPT = {
 }
 _ATTEMPTS = f"""(
     SELECT group_concat({_object(_ATTEMPT).sql})
-    FROM (SELECT * FROM attempt WHERE attempt.post = post.id ORDER BY number) AS attempt
+    FROM (SELECT * FROM attempt WHERE attempt.post = post.number ORDER BY number) AS attempt
 )"""
 _MORE = _Made(
     ',"firstComment":%s,"attempts":[%s]',
@@ -105,8 +107,9 @@ _BODY, _DETAIL = _object(_POST, _ERROR), _object(_POST, _ERROR, _MORE)
 
 # Of one profile where it is named.
 DETAIL = f"""
-    SELECT CAST({_DETAIL.sql} AS BLOB) FROM post CROSS JOIN account ON account.id = post.account
-    WHERE post.id = ?1 AND post.organization = ?2 AND (?3 IS NULL OR post.profile = ?3)
+    SELECT CAST({_DETAIL.sql} AS BLOB) FROM post CROSS JOIN account ON account.number = post.account
+    WHERE post.id = ?1 AND post.organization = {number_of("organization", "?2")}
+        AND (?3 IS NULL OR post.profile = {number_of("profile", "?3")})
 """
 
 # --- The post log ------------------------------------------------------------------------------------------------
@@ -114,27 +117,47 @@ DETAIL = f"""
 # The posts with these numbers (a JSON list), in its order.
 NAMED = f"""
     SELECT CAST(group_concat({_BODY.sql}) AS BLOB) FROM json_each(?) AS hit
-    CROSS JOIN post ON post.number = hit.value CROSS JOIN account ON account.id = post.account
+    CROSS JOIN post ON post.number = hit.value CROSS JOIN account ON account.number = post.account
 """
 
 
 def _page(owner: str) -> str:
     return f"""
     WITH hit AS MATERIALIZED (
-        SELECT number, created_at, id FROM post
-        WHERE {owner} = ?1 AND created_at > ?2 AND (created_at, id) < (?3, ?4)
-        ORDER BY created_at DESC, id DESC LIMIT ?5 + 1
+        SELECT number, created_at FROM post
+        WHERE {owner} = {number_of(owner, "?1")} AND created_at > ?2 AND (created_at, number) < (?3, ?4)
+        ORDER BY created_at DESC, number DESC LIMIT ?5 + 1
     )
     SELECT
         (SELECT CAST(group_concat({_BODY.sql}) AS BLOB) FROM (SELECT number FROM hit LIMIT ?5) AS shown
-            CROSS JOIN post ON post.number = shown.number CROSS JOIN account ON account.id = post.account),
+            CROSS JOIN post ON post.number = shown.number CROSS JOIN account ON account.number = post.account),
         (SELECT count(*) FROM hit) > ?5,
         (SELECT created_at FROM hit LIMIT 1 OFFSET ?5 - 1),
-        (SELECT id FROM hit LIMIT 1 OFFSET ?5 - 1)
+        (SELECT number FROM hit LIMIT 1 OFFSET ?5 - 1)
 """
 
 
 # Whose, after and below which place, how many: the posts, whether there are more, and the place of the last.
 PAGE_OF_ORGANIZATION, PAGE_OF_PROFILE = _page("organization"), _page("profile")
+
+# The place of a cursor from before there were numbers in them, which names a post ?1 of the organization ?2 and its
+# time ?3: the post's number, or, where it is gone, one between those that stood before and after it at that time.
+PLACE_IN_LOG = f"""
+    SELECT coalesce(
+        (SELECT number FROM post WHERE id = ?1),
+        (SELECT max(number) + 1 FROM post
+            WHERE organization = {number_of("organization", "?2")} AND created_at = ?3 AND id < ?1),
+        0
+    )
+"""
+PLACE_IN_SCHEDULE = """
+    SELECT coalesce(
+        (SELECT number FROM post WHERE id = ?1),
+        (SELECT min(number) - 1 FROM post
+            WHERE account IN (SELECT number FROM account WHERE organization = ?2) AND scheduled_at = ?3 AND id > ?1
+                AND status IN ('queued', 'validated', 'publishing', 'published', 'failed', 'rejected', 'canceled')),
+        1 << 62
+    )
+"""
 
 PROFILE_EXISTS = "SELECT 1 FROM profile WHERE id = ?1 AND organization = ?2 AND deleted_at IS NULL"

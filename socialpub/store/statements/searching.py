@@ -1,5 +1,7 @@
 """The indexes of the posts' texts."""
 
+from socialpub.store.statements.ids import id_of, told
+
 # A text as it is looked for, casefolded: where `lower` gives the same, `text_fold` is empty (`search.fold_of`).
 FOLD = "CASE post.text_fold WHEN '' THEN lower(post.text) ELSE post.text_fold END"
 
@@ -10,7 +12,10 @@ GONE_BACK = "UPDATE post_search_order SET disorder = max(disorder, ?)"
 FILED = "SELECT texts, terms, coalesce((SELECT max(number) FROM post), 0) FROM post_search_filed"
 
 # What of a post is filed; the index has to be told it again when the post goes.
-_FILING = f"number, {FOLD}, substr(organization, -3), substr(profile, -3), substr(platform, 1, 3)"
+_FILING = (
+    f"number, {FOLD}, substr({told('post', 'organization')}, -3), substr({told('post', 'profile')}, -3), "
+    "substr(platform, 1, 3)"
+)
 # The posts after ?1 up to ?2.
 FILE_TEXTS = f"""
     INSERT INTO post_search (rowid, fold, organization, profile, platform)
@@ -29,12 +34,14 @@ TERMS_FILED = "UPDATE post_search_filed SET terms = ?"
 # --- Shelves of short terms ------------------------------------------------------------------------------------------
 
 # The posts after ?1 up to ?2, by the shelves that they belong on: the organization's, and the profile's by platform.
-ARRIVED = """
-    SELECT organization, profile, platform, json_group_array(number) FROM (
-        SELECT organization, '' AS profile, '' AS platform, number FROM post WHERE number > ?1 AND number <= ?2
+ARRIVED = f"""
+    SELECT {id_of("organization", "whose")}, coalesce({id_of("profile", "narrower")}, ''), platform,
+        json_group_array(number)
+    FROM (
+        SELECT organization AS whose, 0 AS narrower, '' AS platform, number FROM post WHERE number > ?1 AND number <= ?2
         UNION ALL
         SELECT organization, profile, platform, number FROM post WHERE number > ?1 AND number <= ?2
-    ) GROUP BY organization, profile, platform
+    ) GROUP BY whose, narrower, platform
 """
 OPEN_SHELF = """
     INSERT INTO post_search_shelf (organization, profile, platform) VALUES (?, ?, ?)

@@ -9,7 +9,7 @@ CALLED = "coalesce(account.display_name, account.platform_account_id)"
 
 NEXT = f"""
     SELECT post.id, post.platform, {CALLED}, {DUE.replace("created_at", "post.created_at")} FROM post
-    CROSS JOIN account ON account.id = post.account
+    CROSS JOIN account ON account.number = post.account
     WHERE {OPEN.replace("status", "post.status")} AND {DUE.replace("created_at", "post.created_at")} > ?1
     ORDER BY {DUE.replace("created_at", "post.created_at")} LIMIT ?2
 """
@@ -33,16 +33,16 @@ FAILING = f"""
             coalesce(json_extract(post.error, '$.code'), '') AS code,
             coalesce(json_extract(post.error, '$.rule'), '') AS rule
         FROM organization CROSS JOIN post
-        WHERE post.organization = organization.id AND post.status IN ('failed', 'rejected') AND post.updated_at > ?1
+        WHERE post.organization = organization.number AND post.status IN ('failed', 'rejected') AND post.updated_at > ?1
         LIMIT {MOST}
-    ) AS told CROSS JOIN account ON account.id = told.account
+    ) AS told CROSS JOIN account ON account.number = told.account
     GROUP BY told.account, told.code, told.rule ORDER BY count(*) DESC LIMIT ?2
 """
 UNKNOWN = f"""
     SELECT count(*) FROM (
         SELECT 1 FROM account
-        CROSS JOIN intent ON intent.account = account.id AND intent.outcome = 'unknown'
-        CROSS JOIN post ON post.id = intent.post
+        CROSS JOIN intent ON intent.account = account.number AND intent.outcome = 'unknown'
+        CROSS JOIN post ON post.number = intent.post
         WHERE intent.settled_by IS NULL AND intent.step = 'publish' AND post.status = 'failed' LIMIT {MOST}
     )
 """

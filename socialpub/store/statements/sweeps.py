@@ -3,6 +3,9 @@
 Each goes off one end of an index that holds nothing else, so that it costs the same after a million posts.
 """
 
+from socialpub.store.statements.ids import number_of, told
+
+_ACCOUNT = number_of("account", "?")
 OPEN = "status IN ('queued', 'validated', 'publishing')"  # as the partial indexes of `post` have it, word for word
 DUE = "coalesce(due_at, scheduled_at, created_at)"
 OVERDUE_COLUMNS = ("id", "account", "platform", "saved", "due_at", "scheduled_at", "created_at")
@@ -10,25 +13,27 @@ OVERDUE_COLUMNS = ("id", "account", "platform", "saved", "due_at", "scheduled_at
 # --- Posts ---------------------------------------------------------------------------------------------------------
 
 OVERDUE = f"""
-    SELECT {", ".join(OVERDUE_COLUMNS)} FROM post
+    SELECT {", ".join(told("post", column) for column in OVERDUE_COLUMNS)} FROM post
     WHERE {OPEN} AND {DUE} < ? AND NOT EXISTS (
-        SELECT 1 FROM intent WHERE intent.post = post.id AND (intent.outcome IS NULL OR intent.outcome = 'ok')
+        SELECT 1 FROM intent WHERE intent.post = post.number AND (intent.outcome IS NULL OR intent.outcome = 'ok')
     )
-    ORDER BY {DUE}, id LIMIT ?
+    ORDER BY {DUE}, number LIMIT ?
 """
 UNRUNG = f"""
-    SELECT id, account, {DUE} FROM post
+    SELECT id, {told("post", "account")}, {DUE} FROM post
     WHERE {OPEN} AND {DUE} < ? AND NOT EXISTS (SELECT 1 FROM job WHERE job.key = post.id)
     ORDER BY {DUE} LIMIT ?
 """
-ACCOUNTS_WANTED = f"SELECT account FROM post WHERE {OPEN} AND {DUE} <= ?"
+ACCOUNTS_WANTED = f"SELECT {told('post', 'account')} FROM post WHERE {OPEN} AND {DUE} <= ?"
 NAMES_MEDIA = f"SELECT id FROM post WHERE {OPEN} AND (instr(media, ?1) > 0 OR instr(options, ?1) > 0) LIMIT 1"
 WAITING_OF_ACCOUNT = f"""
     SELECT id, platform, saved FROM post
-    WHERE account = ? AND {OPEN} AND status IN ('queued', 'validated') AND updated_at <= ? ORDER BY number LIMIT ?
+    WHERE account = {_ACCOUNT} AND {OPEN} AND status IN ('queued', 'validated') AND updated_at <= ?
+    ORDER BY number LIMIT ?
 """
 WAITING_COUNT = f"""
-    SELECT count(*) FROM post WHERE account = ? AND {OPEN} AND status IN ('queued', 'validated') AND updated_at <= ?
+    SELECT count(*) FROM post
+    WHERE account = {_ACCOUNT} AND {OPEN} AND status IN ('queued', 'validated') AND updated_at <= ?
 """
 ANY_POST = "SELECT max(number) FROM post"
 
@@ -97,7 +102,7 @@ FORGET_NOTIFICATIONS = """
 FORGET_INTENTS = """
     DELETE FROM intent
     WHERE rowid > ?1 AND rowid <= ?2 AND intent_at < ?3
-    AND EXISTS (SELECT 1 FROM post WHERE post.id = intent.post AND post.status = 'published')
+    AND EXISTS (SELECT 1 FROM post WHERE post.number = intent.post AND post.status = 'published')
     AND NOT EXISTS (
         SELECT 1 FROM intent AS other
         WHERE other.post = intent.post AND (other.outcome IS NULL OR other.outcome = 'unknown')
@@ -106,7 +111,7 @@ FORGET_INTENTS = """
 FORGET_ATTEMPTS = """
     DELETE FROM attempt
     WHERE rowid > ?1 AND rowid <= ?2 AND started_at < ?3
-    AND EXISTS (SELECT 1 FROM post WHERE post.id = attempt.post AND post.status = 'published')
+    AND EXISTS (SELECT 1 FROM post WHERE post.number = attempt.post AND post.status = 'published')
     AND NOT EXISTS (SELECT 1 FROM intent WHERE intent.post = attempt.post AND intent.attempt = attempt.number)
 """
 

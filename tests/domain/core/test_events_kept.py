@@ -49,6 +49,9 @@ posts = st.fixed_dictionaries(
 def read(post: dict[str, Any], kept: events.Kept, of: int | None, type_: str, at: int = 0) -> str:
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(f"CREATE TABLE post (number, {', '.join(post)})")
+        connection.execute("CREATE TABLE account (number, id, profile)")  # of which the row has the number
+        connection.execute("INSERT INTO account VALUES (1, ?, ?)", (post["account"], post["profile"]))
+        post = post | {"account": 1, "profile": 1}
         connection.execute(f"INSERT INTO post VALUES (7, {', '.join('?' * len(post))})", tuple(post.values()))
         connection.execute("CREATE TABLE event (post, type, scheduled_at, data, created_at)")
         connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", (of, TYPES[type_], *kept, at))

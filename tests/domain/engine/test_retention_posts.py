@@ -49,7 +49,7 @@ def lose(server: Server, post: str) -> None:
     error = {"code": "platform_unavailable", "rule": "publish.outcome_unknown", "message": "lost"}
     for change in (
         Post.update(status="failed", error=json.dumps(error)).where(Post.id == post),
-        Intent.update(outcome="unknown", remote_id=None).where(Intent.post == post),
+        Intent.update(outcome="unknown", remote=None).where(Intent.post == post),
     ):
         server.service.write(lambda tx, change=change: change.execute()).result()
 

@@ -27,7 +27,7 @@ def add(service: Service, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
             Batch.insert(id=row["batch"], organization=row["organization"], created_at=0).on_conflict_ignore().execute()
             newest = Post.select(fn.MAX(Post.created_at)).where(Post.organization == row["organization"]).scalar()
             search.note_order(newest, row["created_at"])
-            Post.insert(**row).execute()
+            row["number"] = Post.insert(**row).execute()
 
     service.write(write).result()
     return whole

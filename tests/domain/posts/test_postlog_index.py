@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter
 from socialpub.store import db, search, short_terms
 from socialpub.store.models import Post
+from tests import formers
 from tests.domain.posts import postlog_kit as kit
 
 WHERE: dict[str, Any] = {"organization": "0190-org-aaa", "profile": "0190-one-p01"}
@@ -41,19 +44,19 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(short_terms, "CHUNK", 2)
 
 
-def _add(service: Service, *texts: str, times: tuple[int, ...] = ()) -> list[str]:
-    """The ids of new posts with these texts."""
+def _add(service: Service, *texts: str, times: tuple[int, ...] = ()) -> list[int]:
+    """The numbers of new posts with these texts."""
     kit.owner(service, WHERE["organization"], WHERE["profile"])
     account = kit.account(service, WHERE["organization"], WHERE["profile"], "bluesky")
     rows = [WHERE | {"account": account, "text": text} for text in texts]
     for row, at in zip(rows, times, strict=False):
         row["created_at"] = at
-    return [str(row["id"]) for row in kit.add(service, rows)]
+    return [int(row["number"]) for row in kit.add(service, rows)]
 
 
-def _found(service: Service, text: str, count: int = 50) -> list[str]:
+def _found(service: Service, text: str, count: int = 50) -> list[int]:
     wanted = Filter(WHERE["organization"], text=text)
-    return [hit.id for hit in service.read(lambda: postlog_query.newest(wanted, count)).result()]
+    return [hit.number for hit in service.read(lambda: postlog_query.newest(wanted, count)).result()]
 
 
 def _disorder(service: Service) -> int:
@@ -181,13 +184,13 @@ def test_bounds_hold_though_the_clock_was_set_back(service: Service) -> None:
     times = (1000, 2000, 1400, 1900, 3000, 2500, 2600)
     posts = dict(zip(times, _add(service, *["needle"] * len(times), times=times), strict=True))
     for after, below in itertools.product(range(900, 3200, 100), repeat=2):
-        wanted = Filter(WHERE["organization"], text="needle", after=after, below=(below, ""))
+        wanted = Filter(WHERE["organization"], text="needle", after=after, below=(below, 0))
         found = service.read(lambda wanted=wanted: postlog_query.newest(wanted, 50)).result()  # type: ignore[misc]
         expected = [posts[at] for at in sorted(times, reverse=True) if after < at < below]
-        assert [hit.id for hit in found] == expected, (after, below)
+        assert [hit.number for hit in found] == expected, (after, below)
 
 
-def test_posts_of_one_millisecond_come_in_the_order_of_their_ids(service: Service) -> None:
+def test_posts_of_one_millisecond_come_in_the_order_of_their_numbers(service: Service) -> None:
     posts = _add(service, *["needle"] * 9, times=(7,) * 9)
     assert _found(service, "needle", 4) == sorted(posts, reverse=True)[:4]
     assert _disorder(service) == 0
@@ -195,27 +198,45 @@ def test_posts_of_one_millisecond_come_in_the_order_of_their_ids(service: Servic
 
 def test_posts_that_were_there_before_the_index_are_found(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
+    with formers.only(1, tmp_path):
+        db.migrate(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        _add_former(connection, {20: "Привет", 10: "Привет!", 30: "привет"})
+        connection.commit()
     service = _open(path)
     try:
-        posts = _add(service, "Привет", "Привет!", "привет", times=(20, 10, 30))
-        _drop_filing(service)
-        _sql(service, "UPDATE post SET text_fold = text WHERE text_fold = ''")  # which was kept of every post
-        _sql(service, "DROP TABLE post_search")
-        _sql(service, "DROP TABLE post_search_order")
-        _sql(service, "DELETE FROM schema_migration WHERE name = '0002_post_search'")
-    finally:
-        close_service(service)
-    service = _open(path)
-    try:
-        assert _found(service, "привет") == [posts[2], posts[0], posts[1]]
+        assert _found(service, "привет") == [3, 1, 2]
         assert _disorder(service) == 10
     finally:
         close_service(service)
 
 
+def _add_former(connection: sqlite3.Connection, texts: dict[int, str]) -> None:
+    """Posts with these texts, by their times, as the first schema has them."""
+    organization, profile = WHERE["organization"], WHERE["profile"]
+    connection.execute("INSERT INTO organization VALUES (?, '', 'free', 0)", (organization,))
+    connection.execute(
+        "INSERT INTO profile (id, organization, name, slug, created_at, updated_at) VALUES (?, ?, '', 'p', 0, 0)",
+        (profile, organization),
+    )
+    connection.execute(
+        "INSERT INTO account (id, organization, profile, platform, platform_account_id, status, extra, created_at, "
+        "updated_at) VALUES ('a', ?, ?, 'bluesky', 'a', 'active', '{}', 0, 0)",
+        (organization, profile),
+    )
+    connection.execute("INSERT INTO batch (id, organization, created_at) VALUES ('b', ?, 0)", (organization,))
+    for place, (at, text) in enumerate(texts.items()):
+        connection.execute(
+            "INSERT INTO post (id, organization, profile, account, platform, batch, position, status, text, text_fold, "
+            "media, options, warnings, attempts, tries, created_at, updated_at) "
+            "VALUES (?, ?, ?, 'a', 'bluesky', 'b', ?, 'published', ?, ?, '[]', '{}', '[]', 0, 0, ?, ?)",
+            (f"post {place}", organization, profile, place, text, text.casefold(), at, at),
+        )
+
+
 def test_a_post_that_is_gone_is_not_found_though_its_number_is_given_again(service: Service) -> None:
     (old,) = _add(service, "xyzzy plugh")
-    service.write(lambda tx: Post.delete().where(Post.id == old).execute()).result()
+    service.write(lambda tx: Post.delete().where(Post.number == old).execute()).result()
     assert _found(service, "xyzzy plugh") == []
     (new,) = _add(service, "something else")
     numbers = service.read(lambda: [row["number"] for row in Post.select().dicts()]).result()

@@ -62,7 +62,9 @@ def furnish(service: Service, dice: random.Random) -> None:
         if values:
             change = Account.update(**values).where(Account.id == account)
             service.write(lambda tx, change=change: change.execute()).result()  # type: ignore[misc]
-    rows = kit.add(service, (row(dice, dice.choice(accounts)) for _ in range(ROWS)))
+    others = [kit.account(service, ORGANIZATION, OTHER, platform) for platform in ("bluesky", "twitter")]
+    whose = [(PROFILE, account) for account in accounts] + [(OTHER, account) for account in others]
+    rows = kit.add(service, (row(dice, *dice.choice(whose)) for _ in range(ROWS)))
     attempts = [attempt(dice, str(row["id"]), number) for row in rows for number in range(dice.randrange(3))]
     dice.shuffle(attempts)
     service.write(lambda tx: Attempt.insert_many(attempts).execute()).result()
@@ -76,11 +78,11 @@ def maybe(dice: random.Random, value: Any) -> Any:
     return dice.choice((None, value))
 
 
-def row(dice: random.Random, account: str) -> dict[str, Any]:
+def row(dice: random.Random, profile: str, account: str) -> dict[str, Any]:
     error, own = dice.choice(ERRORS), dice.choice((dumps, json.dumps))  # as rows of older versions have it, too
     return {
         "organization": ORGANIZATION,
-        "profile": dice.choice((PROFILE, OTHER)),
+        "profile": profile,
         "account": account,
         "platform": dice.choice(("bluesky", "twitter")),
         "status": dice.choice(("published", "failed", "queued")),

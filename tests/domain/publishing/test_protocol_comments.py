@@ -90,13 +90,13 @@ def test_a_plan_is_kept_until_nobody_asks_for_it(server: Server, alice: Person) 
     assert publish(alice)["status"] == "published"
     main, comment = server.rows(Intent)
     assert '"text": \x01' in main["plan"]  # which the post has
-    assert json.loads(main["result"])["uri"] == main["remote_id"]
+    assert intents.remote_of(json.loads(main["result"])["uri"]) == main["remote"]
     body = {"text": "alone", "targets": [{"accountId": alice.bluesky}]}
     alice.api.publish(body)
     alone = server.rows(Intent)[-1]
     for last in (comment, alone):
         assert (last["outcome"], last["plan"], last["result"]) == ("ok", "", None)
-        assert last["remote_id"]
+        assert last["remote"]
 
 
 def test_the_plan_of_what_is_not_published_stays(server: Server, alice: Person) -> None:

@@ -86,7 +86,7 @@ def test_a_duplicate_of_another_post_is_refused_and_bound_to_nothing(server: Ser
     first, second = publish(ann, name, times=2)
     assert (first["status"], second["status"]) == ("published", "rejected")
     assert second["error"]["rule"] == f"{name}.post.duplicate"
-    assert [row["remote_id"] for row in server.rows(Intent, post=second["postId"])] == [None]
+    assert [row["remote"] for row in server.rows(Intent, post=second["postId"])] == [None]
 
 
 @pytest.mark.parametrize("name", NAMES)
