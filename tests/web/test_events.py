@@ -14,7 +14,7 @@ from socialpub.base import crypto
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.domain.webhooks import eventlog
-from socialpub.store.models import Event
+from socialpub.store.models import Event, Post
 from socialpub.store.statements.events import TYPES
 from tests.kit import Api, Person, Server, error_of
 from tests.web.world import World
@@ -229,3 +229,10 @@ def test_an_event_of_before_keeps_the_id_that_it_was_given(told: World) -> None:
     assert after[0] == second
     assert shown(pages(told.alice.api, cursor=old["id"])) == after
     assert error_of(told.alice.api.get("/v1/events", params={"cursor": first["id"]}))["rule"] == "cursor"
+
+
+def test_a_row_that_was_changed_by_hand_breaks_no_page(told: World) -> None:
+    (post, *_) = [event["data"]["id"] for event in shown(pages(told.alice.api, type="post.published"))]
+    told.server.service.write(lambda tx: Post.update(published_at=None).where(Post.id == post).execute()).result()
+    events = shown(pages(told.alice.api, type="post.published"))
+    assert [event["data"]["publishedAt"] is None for event in events] == [True, False, False]

@@ -45,7 +45,7 @@ _LINKS = """'"uri":' || json_quote(post.platform_uri)
                 || ',"cid":' || json_quote(post.platform_cid) || ',"url":' || json_quote(post.url)"""
 _PARTS = {
     "at": _time("event.created_at"),
-    "published": _time("post.published_at"),
+    "published": f"coalesce({_time('post.published_at')}, 'null')",  # whatever was done to a row by hand
     "links": _LINKS,
     "error": "post.error",
 }

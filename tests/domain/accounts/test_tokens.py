@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from socialpub.base import faults
+from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
 from socialpub.domain import act
@@ -445,7 +446,9 @@ def test_no_token_stands_in_the_database_the_log_an_event_or_an_error(
     error = refused(home)
     assert "[hidden]" in str(error.platform_response)
     database = b"".join(path.read_bytes() for path in tmp_path.glob("socialpub.db*"))
-    assert b"token.revoked" in database
+    ((type_, data),) = home.events()
+    assert type_ == "token.revoked"
+    assert dumps(data).encode() in database
     told = f"{error} {error.platform_response} {home.events()} {caplog.text} {database!r}"
     for one in seen:
         assert one.access not in told
