@@ -9,11 +9,10 @@ beforehand: so whose look has kept the loop for SLOW_SECONDS looks by reader thr
 
 from __future__ import annotations
 
-import contextlib
 import resource
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,9 +55,8 @@ class Glance:
         if self._shy and self._is_shy(owner):
             raise LongError
         try:
-            self._place.look()
-            with self._looking(owner):
-                return run()
+            self._place.look_once()
+            return self._seen(owner, run)
         except (LostError, OSError, peewee.DatabaseError, sqlite3.Error) as error:
             raise LongError from error
 
@@ -67,14 +65,13 @@ class Glance:
             self._connection.close()
             self._connection = None
 
-    @contextlib.contextmanager
-    def _looking(self, owner: str) -> Iterator[None]:
+    def _seen(self, owner: str, run: Callable[[], T]) -> T:
         connection, state = self._connection or self._connect(), proxy.obj._state
         self._rounds = 0
         before, began = resource.getrusage(_WHO), self._monotonic()
         state.set_connection(connection)
         try:
-            yield
+            return run()
         finally:
             state.reset()
             if self._monotonic() - began > self._slow and self._was_slow(before):

@@ -6,6 +6,7 @@ when the process ends. So the files are looked at for each transaction, by their
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import mmap
 import os
@@ -36,6 +37,7 @@ class Place:
         self._remembered, self._index_file = ((0, 0), b""), -1
         self._shared: mmap.mmap | None = None
         self._lock, self._overwritten, self.lost = threading.Lock(), "", ""
+        self._looked: asyncio.AbstractEventLoop | None = None  # the loop that has looked, and has not gone round since
 
     def remember(self) -> None:
         """The files as they are now, right after they were opened (`-wal` and `-shm` come with the first reading)."""
@@ -65,6 +67,23 @@ class Place:
         if not why and self._is_overwritten():
             why = self._overwritten = _LINE.format(path=self._database, what="was written over from outside")
         self._told(why)
+
+    def look_once(self) -> None:
+        """`look`, once for all who come while a loop goes round: to ask the system gives the interpreter away, and
+        to have it back takes longer than what is asked.
+        """
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # none runs here: nobody else comes with it
+            self.look()
+            return
+        if self._looked is not loop:
+            self.look()
+            self._looked = loop
+            loop.call_soon(self._look_again)
+
+    def _look_again(self) -> None:
+        self._looked = None
 
     @property
     def is_overwritten(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ class Chunk(NamedTuple):
 
 def terms_of(fold: str) -> set[str]:
     """Everything of one or two letters that a text has."""
-    return {*fold, *map("".join, zip(fold, fold[1:], strict=False))}
+    return {*fold, *map(operator.concat, fold, fold[1:])}
 
 
 # --- Filing ----------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ class Unchanged(Generic[T]):
     async def get_in_place(self, name: Hashable, read: Callable[[], Awaitable[T | None]]) -> T | None:
         """The same, and nothing is told from memory once the files are lost: then `read` says what there is to say."""
         try:
-            self._place.look()
+            self._place.look_once()
         except LostError:
             return await read()
         return await self.get(name, read)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -39,3 +43,38 @@ def test_many_batches_are_one_commit(organizations: int, counting: Counting, ser
         assert [answer.result() for answer in answers] == [202] * TOGETHER
     assert done.asked.commits <= TOGETHER // 5, done.asked
     assert len(server.rows()) == TOGETHER
+    inserts = [text for text in done.asked.sql if text.lstrip().startswith("INSERT")]
+    assert len(inserts) <= TOGETHER * 2, done.asked  # each alone takes seven of them
+
+
+def test_one_that_is_refused_holds_back_nobody_who_comes_with_it(server: Server, world: World) -> None:
+    """A key that ends while they wait for the disk: of all that are written together, only its own are refused."""
+    people = [world.alice, world.charlie]
+    database = server.service.db.path
+
+    def publish(number: int) -> int:
+        who = people[number % 2]
+        body = {"targets": [{"accountId": who.bluesky}], "text": f"number {number}", "scheduledAt": world.soon()}
+        with Api(server.url, who.key) as api:
+            return api.publish(body).status_code
+
+    asked = 0
+    write_together = server.service.write_together
+
+    def count(*given: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return write_together(*given)
+
+    for who in people:
+        assert who.api.get("/v1/posts").status_code == 200
+    with ThreadPoolExecutor(TOGETHER) as clients, mock.patch.object(server.service, "write_together", count):
+        with open_lock(write_lock_path(database)) as lock, held(lock):
+            answers = [clients.submit(publish, number) for number in range(TOGETHER)]
+            while asked < TOGETHER:
+                breathe()
+            with contextlib.closing(sqlite3.connect(database)) as connection, connection:
+                connection.execute("UPDATE api_key SET revoked_at = 1 WHERE id = ?", (world.charlie.key_id,))
+        assert [answer.result() for answer in answers] == [202, 401] * (TOGETHER // 2)
+    assert {row["organization"] for row in server.rows()} == {world.alice.organization}
+    assert len(server.rows()) == TOGETHER // 2

@@ -39,10 +39,8 @@ class Rows:
             own = [f"?{self._shared + place + 1}" for place in range(self._own)]
             return f"{self._into} VALUES ({self._written(own, shared)})"
         named = [f"column{place + 1}" for place in range(self._own)]
-        marks = f"({', '.join('?' * self._own)})"
-        # `?` goes on after the largest number so far.
-        first = ", ".join(f"?{self._shared + place + 1}" for place in range(self._own))
-        rows = ", ".join([f"({first})", *[marks] * (count - 1)])
+        firsts = range(self._shared + 1, self._shared + 1 + count * self._own, self._own)
+        rows = ", ".join(f"({', '.join(f'?{first + place}' for place in range(self._own))})" for first in firsts)
         return f"{self._into} SELECT {self._written(named, shared)} FROM (VALUES {rows}) WHERE column1 IS NOT NULL"
 
     def _written(self, own: Sequence[str], shared: Sequence[str]) -> str:

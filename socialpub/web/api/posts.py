@@ -249,9 +249,9 @@ async def _publish(call: Call, ask: Ask, wait: float, ear: unheard.Ear | None) -
     async with call.turn():
         request = await ask()
         order = await accept.prepare(call.who, request, ear, call.inline)
+    if order.at_ms is not None:
+        return batches.answer_of(await accept.commit(order))
     with batches.Ending(service, order.batch, call.key, len(order.targets)) as ending:
-        if order.at_ms is not None:
-            return batches.answer_of(await accept.commit(order))
         accepted = await accept.commit(order, call.engine.publish_now)
         call.rest()
         ended = await ending.within(wait)

@@ -1,0 +1,179 @@
+"""Writes of a kind that come together are done in one go; where that fails, each by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from socialpub.store import db, sql
+from socialpub.store.db import Database, Tx
+from socialpub.store.statements.rows import MOST, Rows
+
+ONES = Rows("INSERT INTO one (name, other, kind)", own=2, shared=1)
+TURNED = Rows(
+    "INSERT INTO one (name, other, kind)", own=2, shared=1, values="{0} || '!', coalesce({last}, 0), {shared}"
+)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    db.migrate(tmp_path / "socialpub.db")
+    database = Database(tmp_path / "socialpub.db").open()
+    database.write(lambda tx: sql.execute("CREATE TABLE one (name TEXT UNIQUE, other, kind)")).result()
+    yield database
+    database.close()
+
+
+def rows(database: Database) -> list[tuple[object, ...]]:
+    return database.read(lambda: sql.every("SELECT name, other, kind FROM one ORDER BY rowid")).result()
+
+
+class Kind:
+    """Writes names; remembers with how many it was called, and what was committed."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.committed: list[list[str]] = []
+
+    def __call__(self, tx: Tx, names: Sequence[str]) -> list[str]:
+        self.calls.append(list(names))
+        tx.after_commit(lambda: self.committed.append(list(names)))
+        sql.insert(ONES, [(name, None) for name in names], ("kind",))
+        return [name.upper() for name in names]
+
+
+def together(database: Database, kind: Kind, names: Sequence[str]) -> list[str | BaseException]:
+    """All are asked for while another write is under way."""
+    gate, entered = threading.Event(), threading.Event()
+
+    def hold(tx: Tx) -> None:
+        entered.set()
+        gate.wait(20)
+
+    first = database.write(hold)
+    assert entered.wait(20)
+    promises = [database.write_together(kind, name) for name in names]
+    gate.set()
+    first.result()
+    answers: list[str | BaseException] = []
+    for promise in promises:
+        try:
+            answers.append(promise.result())
+        except sqlite3.IntegrityError as error:
+            answers.append(error)
+    return answers
+
+
+def test_many_are_one_call_and_each_has_its_answer(database: Database) -> None:
+    kind = Kind()
+    assert together(database, kind, ["a", "b", "c"]) == ["A", "B", "C"]
+    assert kind.calls == kind.committed == [["a", "b", "c"]]
+    assert [name for name, *_ in rows(database)] == ["a", "b", "c"]
+
+
+def test_where_one_fails_each_is_done_by_itself(database: Database) -> None:
+    kind = Kind()
+    answers = together(database, kind, ["a", "b", "a", "c"])
+    assert [answer if isinstance(answer, str) else type(answer).__name__ for answer in answers] == [
+        "A",
+        "B",
+        "IntegrityError",
+        "C",
+    ]
+    assert kind.calls == [["a", "b", "a", "c"], ["a"], ["b"], ["a"], ["c"]]
+    assert kind.committed == [["a"], ["b"], ["c"]]  # nothing of what was undone
+    assert [name for name, *_ in rows(database)] == ["a", "b", "c"]
+
+
+def test_other_writes_keep_their_place_between_them(database: Database) -> None:
+    kind, order = Kind(), list[str]()
+    gate, entered = threading.Event(), threading.Event()
+
+    def hold(tx: Tx) -> None:
+        entered.set()
+        gate.wait(20)
+
+    database.write(hold)
+    assert entered.wait(20)
+    asked = [database.write_together(kind, "a"), database.write_together(kind, "b")]
+    between = database.write(lambda tx: order.extend(name for (name,) in sql.every("SELECT name FROM one")))
+    asked.append(database.write_together(kind, "c"))
+    gate.set()
+    between.result()
+    assert [promise.result() for promise in asked] == ["A", "B", "C"]
+    assert order == ["a", "b"]
+    assert kind.calls == [["a", "b"], ["c"]]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, MOST - 1, MOST, MOST + 1, 3 * MOST + 5])
+def test_rows_are_written_in_their_order_however_many_they_are(count: int, database: Database) -> None:
+    wanted = [(f"n{number:04}", number or None) for number in range(count)]
+    last = database.write(lambda tx: sql.insert(ONES, wanted, ("k",))).result()
+    assert rows(database) == [(*row, "k") for row in wanted]
+    assert last == count
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_what_a_row_writes_may_be_made_of_its_values(count: int, database: Database) -> None:
+    wanted = [(f"n{number}", number or None) for number in range(count)]
+    database.write(lambda tx: sql.insert(TURNED, wanted, ("k",))).result()
+    assert rows(database) == [(f"n{number}!", number, "k") for number in range(count)]
+
+
+def test_a_statement_has_few_texts(database: Database) -> None:
+    texts = {text for count in range(1, 500) for text, _ in ONES.calls([("x", 1)] * count, ("k",))}
+    assert len(texts) == MOST.bit_length()
+
+
+def test_an_awaited_write_that_nobody_waits_for_any_more_is_done(database: Database) -> None:
+    """And the loop is told of many in one call."""
+    kind = Kind()
+
+    async def main() -> tuple[list[str], int]:
+        loop, calls = asyncio.get_running_loop(), 0
+        real = loop.call_soon_threadsafe
+
+        def counted(*given: object, **named: object) -> object:
+            nonlocal calls
+            calls += 1
+            return real(*given, **named)  # type: ignore[arg-type]
+
+        gate, entered = threading.Event(), threading.Event()
+
+        def hold(tx: Tx) -> None:
+            entered.set()
+            gate.wait(20)
+
+        database.write(hold)
+        assert entered.wait(20)
+        lost = asyncio.ensure_future(_awaited(database, kind, "lost"))
+        tasks = [asyncio.ensure_future(_awaited(database, kind, f"n{number}")) for number in range(20)]
+        await asyncio.sleep(0)
+        lost.cancel()
+        loop.call_soon_threadsafe = counted  # type: ignore[assignment, method-assign]
+        gate.set()
+        return await asyncio.gather(*tasks), calls
+
+    answers, calls = asyncio.run(main())
+    assert answers == [f"N{number}" for number in range(20)]
+    assert calls < 20
+    assert ("lost", None, "kind") in rows(database)
+
+
+async def _awaited(database: Database, kind: Kind, name: str) -> str:
+    answer: str = await database.write_together(kind, name)
+    return answer
+
+
+def test_whoever_asks_from_many_threads_is_answered(database: Database) -> None:
+    kind = Kind()
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda number: database.write_together(kind, f"n{number}").result(), range(200)))
+    assert found == [f"N{number}" for number in range(200)]
+    assert len(rows(database)) == 200
