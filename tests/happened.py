@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from socialpub.domain.webhooks import eventlog
 from socialpub.store.statements.events import DATA, TYPE_OF
+from socialpub.store.statements.ids import told
 
 EVENTS = f"""
     SELECT event.number, event.created_at, event.former_id, event.type, organization.id AS organization,
-        coalesce(event.profile, post.profile) AS profile, post.id AS post, {DATA} AS data,
+        coalesce(event.profile, {told("post", "profile")}) AS profile, post.id AS post, {DATA} AS data,
         coalesce(event.request_id, batch.request_id) AS request_id
     FROM event JOIN organization ON organization.number = event.organization
     LEFT JOIN post ON post.number = event.post LEFT JOIN batch ON batch.id = post.batch
