@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from socialpub.domain.people.users import ROLES
+from socialpub.store.statements.rows import Rows
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "socialpub"
@@ -30,7 +31,11 @@ def modules(*rooms: str) -> Iterator[tuple[str, ast.Module]]:
 
 def opens_transaction(node: ast.AST) -> bool:
     """`service.write(…)`, `db.write(…)`, whatever stands before them."""
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "write"):
+    if not (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("write", "write_together")
+    ):
         return False
     owner = node.func.value
     return getattr(owner, "attr", getattr(owner, "id", "")) in ("service", "db", "database")
@@ -124,7 +129,7 @@ STATEMENTS = {
     (module, name)
     for module in sorted(path.stem for path in (PACKAGE / "store" / "statements").glob("[!_]*.py"))
     for name, text in vars(import_module(f"socialpub.store.statements.{module}")).items()
-    if isinstance(text, str) and STATEMENT.search(text)
+    if isinstance(text, Rows) or (isinstance(text, str) and STATEMENT.search(text))
 }
 """The constants of `store/statements/` that write: module and name."""
 MODULES = {path.stem for path in (PACKAGE / "store" / "statements").glob("[!_]*.py")}
@@ -210,6 +215,7 @@ def test_what_takes_tx_writes_or_hands_it_on() -> None:
         ("def a(x): x.update(y=1)", [], []),
         ("def a(tx, x): sql.execute(publishing.BEGIN_ATTEMPT, (x,))", [], []),
         ("def a(x): sql.value(publishing.INTEND, (x,))", ["a"], []),
+        ("def a(x): sql.insert(accepting.AUDIT, [(x,)])", ["a"], []),
         ("def a(tx, x): return sql.first(publishing.OPEN_INTENT, (x,))", [], ["a"]),
     ],
 )

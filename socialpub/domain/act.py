@@ -11,7 +11,8 @@ asks is looked at again, in the transaction that writes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import functools
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
@@ -24,7 +25,9 @@ from socialpub.domain.people.tenancy import Scope
 from socialpub.store.db import Promise, Tx
 
 T = TypeVar("T")
+W = TypeVar("W")
 P = ParamSpec("P")
+Together = Callable[[Tx, Sequence[W]], Sequence[T]]
 
 MANAGERS = ("owner", "admin")  # the roles that manage an organization: its accounts, its profiles and its keys
 OWNERS = ("owner",)  # the role that manages its members
@@ -115,6 +118,27 @@ def write(service: Service, scope: Scope, run: Callable[[Tx], T]) -> Promise[T]:
         return run(tx)
 
     return service.write(act)
+
+
+def write_together(service: Service, scope: Scope, verb: Together[W, T], what: W) -> Promise[T]:
+    """The same of a verb that can do several at once: what comes together is done in one go.
+
+    `verb` is given each `what`, and answers for each in their order. Where one of them may not be done, or fails, each
+    is done by itself.
+    """
+    return service.write_together(_checked(verb), (service, scope, what))
+
+
+@functools.cache
+def _checked(verb: Together[W, T]) -> Together[tuple[Service, Scope, W], T]:
+    """The verb, of those who may: one function for each, since what is done together is told by it."""
+
+    def act(tx: Tx, asked: Sequence[tuple[Service, Scope, W]]) -> Sequence[T]:
+        for scope, service in {scope: service for service, scope, _ in asked}.items():
+            check(service, scope)
+        return verb(tx, [what for *_, what in asked])
+
+    return act
 
 
 def check(service: Service, scope: Scope) -> None:

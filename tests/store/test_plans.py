@@ -19,6 +19,7 @@ import pytest
 from socialpub.domain.core import moves
 from socialpub.store import statements
 from socialpub.store.statements import sweeps
+from socialpub.store.statements.rows import Rows
 from tests import plans
 from tests.conftest import asks
 from tests.kit import Person, Server
@@ -70,12 +71,15 @@ def test_what_goes_by_an_index_is_none(text: str, made: dict[str, sqlite3.Connec
 
 
 STARTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
-STATEMENTS = {
+NAMED = {
     f"{module.name}.{name}": text
     for module in pkgutil.iter_modules(statements.__path__)
     for name, text in vars(importlib.import_module(f"{statements.__name__}.{module.name}")).items()
-    if isinstance(text, str) and not name.startswith("_") and text.lstrip().startswith(STARTS)
+    if not name.startswith("_")
 }
+STATEMENTS = {
+    name: text for name, text in NAMED.items() if isinstance(text, str) and text.lstrip().startswith(STARTS)
+} | {f"{name}.{count}": rows.text(count) for name, rows in NAMED.items() if isinstance(rows, Rows) for count in (1, 4)}
 
 
 @pytest.mark.parametrize("name", STATEMENTS)

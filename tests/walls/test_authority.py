@@ -547,7 +547,7 @@ def _writes(function: ast.AST) -> bool:
     return any(
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "write"
+        and node.func.attr in ("write", "write_together")
         and getattr(node.func.value, "attr", getattr(node.func.value, "id", "")) in ("service", "db")
         for node in ast.walk(function)
     )
@@ -572,4 +572,5 @@ def test_no_write_of_a_request_goes_another_way() -> None:
 def test_the_writers_of_requests_are_found() -> None:
     made = ast.parse("async def a(call):\n    await call.service.write(lambda tx: None)\n")
     assert _writes(made)
+    assert _writes(ast.parse("def a(call):\n    call.service.write_together(b, c)\n"))
     assert not _writes(ast.parse("async def a(call):\n    await call.write(lambda tx: None)\n"))

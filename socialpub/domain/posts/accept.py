@@ -272,16 +272,16 @@ async def commit(order: Order, begin: Begin | None = None) -> BatchBody:
 
 
 async def _written(order: Order, begin: Begin | None) -> BatchBody:
-    service = order.who.service
+    service, scope = order.who.service, order.who.scope
     beginning = begin and Beginning(service, begin)
     entry = _Entry(order, beginning)
-    async with service.writing.of(order.who.scope.organization):
+    async with service.writing.of(scope.organization):
         if beginning:
             beginning.hold(order.jobs)
         if preflight.refuses_duplicates(service, order.request):  # it depends on what is written before it
-            written = service.write(lambda tx: _insert(tx, (entry,))[0])
+            written = act.write(service, scope, lambda tx: _insert(tx, (entry,))[0])
         else:
-            written = service.write_together(_insert, entry)
+            written = act.write_together(service, scope, _insert, entry)
         if beginning:
             written.when_failed(beginning.leave)
         return await written
@@ -299,8 +299,6 @@ def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:
     """
     orders = [entry.order for entry in entries]
     service = orders[0].who.service
-    for scope in dict.fromkeys(order.who.scope for order in orders):
-        act.check(service, scope)
     owners = _look_again(service, orders)
     _take_quota(service, tx, owners)
     now = service.now_ms  # of the batches and everything in them
