@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -25,6 +26,7 @@ from socialpub.store.statements.rows import Row
 
 # --- Idempotency -------------------------------------------------------------------------------------------------
 
+DAY_MS = 24 * 3600 * 1000
 KEY_MAX = 128
 SAME_KEY_WAIT_SECONDS = 60.0
 SAME_KEY_RETRY_SECONDS = 5
@@ -328,8 +330,12 @@ def _crossings(
 
 def month(now_ms: int) -> str:
     """This month as `YYYY-MM`."""
-    now = datetime.fromtimestamp(now_ms / 1000, UTC)
-    return f"{now.year:04d}-{now.month:02d}"
+    return _month_of(now_ms // DAY_MS)
+
+
+@functools.lru_cache(4)
+def _month_of(day: int) -> str:
+    return f"{datetime.fromtimestamp(day * DAY_MS / 1000, UTC):%Y-%m}"
 
 
 def _next_month(now_ms: int) -> str:
