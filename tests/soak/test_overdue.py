@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from socialpub.store.statements.events import TYPES
 from tests.conftest import Tell
 from tests.kit import iso
 from tests.soak.invariants import Journal, check
@@ -160,22 +161,26 @@ def _insert(world: World, posts: int, late_seconds: int) -> None:
     accounts = [(name, ids[number]) for number in range(ACCOUNTS) for name, ids in world.accounts.items()]
     due = int((time.time() - late_seconds) * 1000)
     with contextlib.closing(sqlite3.connect(world.database)) as connection, connection:
-        organization, profile = connection.execute("SELECT organization, id FROM profile").fetchone()
+        (organization,) = connection.execute("SELECT id FROM organization").fetchone()
+        (owner,), (profile,) = (
+            connection.execute(f"SELECT number FROM {table}").fetchone() for table in ("organization", "profile")
+        )
+        numbers = dict(connection.execute("SELECT id, number FROM account").fetchall())
         for number in range(posts):
             platform, account = accounts[number % len(accounts)]
             post, batch, made = f"{number:08}-0000-7000-8000-000000000001", f"{number:08}-b", due - 60_000
-            _row(connection, "batch", id=batch, organization=organization, created_at=made, scheduled_at=due + number)
+            _row(connection, "batch", id=batch, organization=owner, created_at=made, scheduled_at=due + number)
             _row(
-                connection, "post", id=post, organization=organization, profile=profile, account=account,
-                platform=platform, batch=batch, position=0, status="queued", text=f"overdue {number}",
-                text_fold=f"overdue {number}", media="[]", options="{}", scheduled_at=due + number, warnings="[]",
+                connection, "post", number=number + 1, id=post, organization=owner, profile=profile,
+                account=numbers[account], platform=platform, batch=batch, position=0, status="queued",
+                text=f"overdue {number}", text_fold=f"overdue {number}", media="[]", options="{}", scheduled_at=due + number, warnings="[]",
                 attempts=0, tries=0, created_at=made, updated_at=made,
             )  # fmt: skip
             _row(connection, "job", key=post, kind="publish", lane=account, visible_at=due + number, claims=0)
             for kind in ("post.queued", "post.validated"):
                 _row(
-                    connection, "event", id=f"evt_{kind}{number}", organization=organization, type=kind, post=post,
-                    data="{}", created_at=made,
+                    connection, "event", organization=owner, type=TYPES[kind], post=number + 1,
+                    scheduled_at=due + number, created_at=made,
                 )  # fmt: skip
         period = time.strftime("%Y-%m", time.gmtime())
         _row(connection, "usage", organization=organization, period=period, posts=posts, warned=0, exceeded=0)
