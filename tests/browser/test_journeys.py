@@ -122,7 +122,7 @@ def test_accounts_are_connected_into_the_second_profile_by_a_form_and_by_consent
 
 def test_a_lost_account_is_connected_again_and_what_waited_for_it_is_alive(tab: Tab, full: World) -> None:
     (lost,) = rows(full, "account", status="revoked")
-    (waiting,) = rows(full, "post", account=lost["id"], status="queued")
+    (waiting,) = rows(full, "post", account=lost["number"], status="queued")
     tab.show(f"{full.url}/", width=1280)
     tab.click(f"a[href='/connect/{lost['platform']}?profile={lost['profile']}']")
     tab.click("#go")

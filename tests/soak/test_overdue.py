@@ -173,7 +173,8 @@ def _insert(world: World, posts: int, late_seconds: int) -> None:
             _row(
                 connection, "post", number=number + 1, id=post, organization=owner, profile=profile,
                 account=numbers[account], platform=platform, batch=batch, position=0, status="queued",
-                text=f"overdue {number}", text_fold=f"overdue {number}", media="[]", options="{}", scheduled_at=due + number, warnings="[]",
+                text=f"overdue {number}", text_fold=f"overdue {number}", media="[]", options="{}",
+                scheduled_at=due + number, warnings="[]",
                 attempts=0, tries=0, created_at=made, updated_at=made,
             )  # fmt: skip
             _row(connection, "job", key=post, kind="publish", lane=account, visible_at=due + number, claims=0)
