@@ -12,7 +12,7 @@ import pytest
 
 from socialpub.store import sql
 from socialpub.store.db import Database, LongError
-from socialpub.store.unchanged import Unchanged
+from socialpub.store.unchanged import Answers, Unchanged
 
 ADD = "INSERT INTO organization (id, name, tier, created_at) VALUES (hex(randomblob(8)), '', '', 0)"
 COUNT = "SELECT count(*) FROM organization"
@@ -23,7 +23,7 @@ class Counted:
 
     def __init__(self, database: Database, most: int = 10, meanwhile: Callable[[], object] = lambda: None) -> None:
         self.database, self.meanwhile, self.reads = database, meanwhile, 0
-        self.kept: Unchanged[int] = Unchanged(database.place, most)
+        self.kept: Answers[int] = Answers(database.place, most, lambda value: 1)
 
     async def read(self) -> int | None:
         self.reads += 1
@@ -71,14 +71,14 @@ def test_nothing_is_not_kept_and_what_is_kept_is_bounded(database: Database) -> 
     counted = Counted(database, most=2)
     assert [counted.get(), counted.get(), counted.reads] == [None, None, 2]
     write(database)
-    assert [counted.get(name) for name in "abcabc"] == [1] * 6
-    assert counted.reads == 2 + 3 + 1
+    assert [counted.get(name) for name in "abbcbc"] == [1] * 6
+    assert counted.reads == 2 + 3
 
 
 def test_what_is_kept_is_bounded_by_its_size(database: Database) -> None:
     write(database)
     reads: list[str] = []
-    kept: Unchanged[bytes] = Unchanged(database.place, 100, len)
+    kept: Unchanged[bytes] = Unchanged(database.place.commits, 100, len)
 
     def get(name: str, size: int) -> int:
         async def read() -> bytes:
@@ -90,8 +90,8 @@ def test_what_is_kept_is_bounded_by_its_size(database: Database) -> None:
     assert [get("large", 11), get("large", 11)] == [11, 11]
     assert reads == ["large", "large"]
     names = [str(number) for number in range(11)]
-    assert [get(name, 10) for name in names * 2] == [10] * 22
-    assert reads[2:] == [*names, "10"]
+    assert [get(name, 10) for name in (*names, *names[1:], "0")] == [10] * 22
+    assert reads[2:] == [*names, "0"]  # which was the oldest when there was no more room
 
 
 def test_nothing_is_told_from_memory_once_the_files_are_gone(database: Database, path: Path) -> None:

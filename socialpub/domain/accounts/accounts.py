@@ -169,6 +169,12 @@ class Named(TypedDict):
     extra: str
 
 
+class Numbered(Named):
+    """The same, and the numbers of its organization, its profile and its own: by these a post's row calls them."""
+
+    numbers: tuple[int, int, int]
+
+
 def who(row: Named) -> Who:
     """The account as connectors and rules may know it."""
     return Who(row["platform_account_id"], row["display_name"], sql.loads(row["extra"]))

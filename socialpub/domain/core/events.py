@@ -40,6 +40,14 @@ EVENTS: dict[str, str] = {
 """Every event type and when it is sent. The list is canonical: adding is non-breaking, removing is breaking."""
 
 
+class Audience(NamedTuple):
+    """An organization, its number, and who is told what happens in it."""
+
+    organization: str
+    number: int
+    receivers: Sequence[Receiver]
+
+
 class Told(NamedTuple):
     """An event of a post, of many that are written at once.
 
@@ -47,7 +55,6 @@ class Told(NamedTuple):
     """
 
     type: str
-    organization: str
     profile: str
     post: str
     number: int
@@ -55,24 +62,25 @@ class Told(NamedTuple):
     data: Callable[[], Mapping[str, object]]
 
 
-def emit_all(service: Service, tx: Tx, told: Sequence[tuple[Sequence[Receiver], Sequence[Told]]], now: int) -> None:
-    """Write events in this order in the caller's transaction: for each organization its own, and whom they go to;
-    KeyError as `emit`.
+def emit_all(service: Service, tx: Tx, told: Sequence[tuple[Audience, Sequence[Told]]], now: int) -> None:
+    """Write events in this order in the caller's transaction: for each organization its own; KeyError as `emit`.
 
     What has caused them is the request that made the batch of their posts.
     """
     rows = [
-        (statements.TYPES[one.type], one.number, *one.kept, one.organization) for _, theirs in told for one in theirs
+        (statements.TYPES[one.type], one.number, *one.kept, audience.number)
+        for audience, theirs in told
+        for one in theirs
     ]
     last = sql.insert(statements.OF_POSTS, rows, (now,))
     assert last is not None, "rows were written"
     number = last - len(rows) + 1  # only one thread writes, so they are numbered one after the other
-    for receivers, theirs in told:
-        if receivers:
+    for audience, theirs in told:
+        if audience.receivers:
             emitted = [
                 Emitted(place, one.type, one.profile, one.post, one.data()) for place, one in enumerate(theirs, number)
             ]
-            address(service, tx, theirs[0].organization, emitted, receivers)
+            address(service, tx, audience.organization, emitted, audience.receivers)
         number += len(theirs)
 
 

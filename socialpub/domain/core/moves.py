@@ -185,9 +185,7 @@ def accepted(rows: Sequence[NewPost]) -> list[events.Told]:
             if alike not in kept:
                 kept[alike] = events.kept_of(type_, _ACCEPTED[type_](row, {}), row["updated_at"])
             data = functools.partial(_ACCEPTED[type_], row, {})
-            told.append(
-                events.Told(type_, row["organization"], row["profile"], row["id"], row["number"], kept[alike], data)
-            )
+            told.append(events.Told(type_, row["profile"], row["id"], row["number"], kept[alike], data))
     return told
 
 

@@ -269,7 +269,7 @@ class Crossing:
 
 @dataclass(frozen=True)
 class Standing:
-    """Of an organization: its quota (None: unlimited) and how much of it is used in a month."""
+    """Of an organization: its quota (None: unlimited, and not counted) and how much of it is used in a month."""
 
     period: str
     quota: int | None
@@ -280,6 +280,13 @@ def quota_of(service: Service, tier: str) -> int | None:
     """Posts a month that a tier allows; None: unlimited."""
     billing = service.runtime.settings.billing
     return {"free": billing.free, "pro": billing.pro, "business": billing.business}.get(tier)
+
+
+def standing(service: Service, organization: str, quota: int | None) -> Standing:
+    """How much of it is used, in a read; what has no end is not counted."""
+    period = month(service.now_ms)
+    used = 0 if quota is None else sql.value(accepting.USED_QUOTA, (organization, period)) or 0
+    return Standing(period, quota, used)
 
 
 def take_quota(service: Service, tx: Tx, organization: str, quota: int | None, cost: int) -> list[Crossing]:

@@ -76,9 +76,10 @@ def _find_key(digest: str) -> KeyRow | None:
     return found
 
 
-def key_is_valid(key: str) -> bool:
-    """Whether a key, by its id, is there and not revoked."""
-    return sql.first(keys.KEY_STANDS, (key,)) is not None
+def key_is_valid(service: Service, key: str) -> bool:
+    """Whether a key, by its id, is there and not revoked; in a transaction."""
+    stands: bool = service.standing.get_now(("key", key), lambda: sql.first(keys.KEY_STANDS, (key,)) is not None)
+    return stands
 
 
 async def authenticate_session(service: Service, cookie: str) -> Scope:

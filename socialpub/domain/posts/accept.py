@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from socialpub import platforms
@@ -34,9 +34,10 @@ from socialpub.store.db import Tx
 from socialpub.store.queue import Claim, Work
 from socialpub.store.rows import MediaRow
 from socialpub.store.statements import accepting
-from socialpub.store.statements.rows import Row, Value
+from socialpub.store.statements.rows import Row
 
 Inline = tuple[str, str, str | None]  # inline media: its hash, its target's profile, its alt text
+_Repeat = tuple[limits.Key | None, unheard.Ear | None]  # by what a request shows that came before
 PAUSED_RETRY_SECONDS = 60
 _STATUS = 7  # where it is in a post's row
 
@@ -78,6 +79,11 @@ class Order:
         return self.ear.prefix if self.ear else None
 
     @property
+    def organization(self) -> int:
+        """Its number."""
+        return self.targets[0].aim.account["numbers"][0]
+
+    @property
     def assets(self) -> dict[str, MediaRow]:
         """The stored media that its targets name, by their ids."""
         return {asset: row for target in self.targets for asset, row in target.aim.assets.items()}
@@ -89,11 +95,12 @@ class Order:
 async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, inline: library.InlineFiles) -> Order:
     """Check a publish request; ApiError, and nothing written, when any check says no.
 
+    Whether the request came before, the transaction says; here only where its files would be stored again:
     InUseError for a key that was used, and JoinError for an `ear` whose work is done or being done already.
     """
     service, scope = who.service, who.scope
     check_batch(service, request, scope, inline)
-    looked, aims, logged = await service.glance(lambda: _looked(who, request, ear))
+    looked, aims, logged = await service.glance(lambda: _looked(who, request, [(who.key, ear)] if inline else ()))
     shares = [upstreams.share_by(service, aim.platform, aim.who.extra, scope.organization) for aim in aims]
     if request.scheduled_at is None:
         _admit(service, shares)
@@ -115,18 +122,29 @@ async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, 
 
 
 def _looked(
-    who: Actor, request: PublishRequest, ear: unheard.Ear | None
+    who: Actor, request: PublishRequest, repeats: Sequence[_Repeat]
 ) -> tuple[lookup.LookedUp, list[Aim], preflight.Logged]:
     """What there is of what the request names, its targets, and what the log says of them; in a read."""
-    looked = lookup.look_up(who.service, who.scope, request, who.key, ear)
-    if looked.key:
-        raise limits.InUseError
-    if looked.ear is not None:
-        raise unheard.JoinError(looked.ear)
+    _check_new(who.service, repeats)
+    looked = lookup.look_up(who.service, who.scope, request)
     if looked.paused and request.scheduled_at is None:
         raise refuse("service.paused", retry_after=PAUSED_RETRY_SECONDS)
     aims = resolve(who.service, request, looked.named)
     return looked, aims, preflight.logged(who.service, aims, request.scheduled_at)
+
+
+def _check_new(service: Service, repeats: Sequence[_Repeat]) -> None:
+    """InUseError or JoinError for a request that came before."""
+    if not repeats:
+        return
+    asked = sql.json_of([[key and key.id, *(ear.bounds if ear else ())] for key, ear in repeats])
+    now = service.now_ms
+    found = sql.loads(sql.value(accepting.BEFORE, (asked, now, now - unheard.WINDOW_MS)))
+    for (_, ear), (used, same) in zip(repeats, found, strict=True):
+        if used:
+            raise limits.InUseError
+        if ear and (first := unheard.first(service, ear, same)):
+            raise unheard.JoinError(first)
 
 
 def _admit(service: Service, shares: Sequence[Share]) -> None:
@@ -200,9 +218,7 @@ def _row(target: _Target, batch: str, at_ms: int | None, media: Mapping[Inline, 
     aim, account = target.aim, target.aim.account
     return (
         target.post,
-        account["organization"],
-        account["profile"],
-        account["id"],
+        *account["numbers"],
         aim.platform,
         batch,
         aim.index,
@@ -318,32 +334,34 @@ def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:
 
 @dataclass
 class _Owner:
-    """What the transaction finds of an organization, and what of its quota was crossed by these requests."""
+    """What some requests of an organization find of it, and what of its quota was crossed by them."""
 
     id: str
     orders: Sequence[Order]
-    quota: int | None
-    newest: int | None  # when its newest post was made
-    receivers: Sequence[events.Receiver]
+    found: lookup.Owner
     crossings: Sequence[limits.Crossing] = ()
+
+    @property
+    def audience(self) -> events.Audience:
+        """Who is told what happens in it."""
+        return events.Audience(self.id, self.orders[0].organization, self.found.receivers)
 
 
 def _look_again(service: Service, orders: Sequence[Order]) -> list[_Owner]:
-    """What may have changed since `prepare` looked: the key, the time, the duplicates, the accounts, the media."""
+    """What may have changed since `prepare` looked: the key, the time, the duplicates, the accounts, the media.
+
+    An exception where it has for one of them.
+    """
     _check_apart(orders)
+    _check_new(service, [(order.who.key, order.ear) for order in orders if order.name])
+    if not lookup.are_connected(service, {target.aim.account["id"] for target in _targets(orders)}):
+        raise ApiError("not_found", "An account of this batch was disconnected in the meantime.")
+    media = lookup.media_there({asset for order in orders for asset in order.assets})
     by_owner: dict[str, list[Order]] = {}
     for order in orders:
+        _check_still(service, order, media)
         by_owner.setdefault(order.who.scope.organization, []).append(order)
-    asked, there, held, found = map(sql.loads, sql.first(accepting.STILL, _asked(service, orders, by_owner)))
-    accounts, media = set(there), {id_: (organization, profile) for id_, organization, profile in held}
-    for order, (used, same) in zip(orders, asked, strict=True):
-        _check_still(service, order, used, same, accounts, media)
-    by_id = {id_: rest for id_, *rest in found}
-    owners = []
-    for owner, theirs in by_owner.items():
-        tier, newest, receivers = by_id[owner]
-        owners.append(_Owner(owner, theirs, limits.quota_of(service, tier), newest, receivers))
-    return owners
+    return [_Owner(owner, theirs, lookup.owner(service, owner)) for owner, theirs in by_owner.items()]
 
 
 def _check_apart(orders: Sequence[Order]) -> None:
@@ -354,45 +372,26 @@ def _check_apart(orders: Sequence[Order]) -> None:
             raise ApartError
 
 
-def _asked(service: Service, orders: Sequence[Order], owners: Iterable[str]) -> tuple[Value, ...]:
-    now = service.now_ms
-    before = [[order.who.key and order.who.key.id, *(order.ear.bounds if order.ear else ())] for order in orders]
-    wanted = dict.fromkeys(target.aim.account["id"] for order in orders for target in order.targets)
-    assets = [asset for order in orders for asset in order.assets]
-    lists = (sql.json_of(list(wanted)), sql.json_of(assets), sql.json_of(list(owners)))
-    return sql.json_of(before), now, now - unheard.WINDOW_MS, *lists
-
-
-def _check_still(
-    service: Service,
-    order: Order,
-    used: int,
-    same: Sequence[tuple[str, str]],
-    accounts: Collection[str],
-    media: Mapping[str, tuple[str, str | None]],
-) -> None:
+def _check_still(service: Service, order: Order, media: Mapping[str, tuple[str, str | None]]) -> None:
     """One request, by what the transaction finds of it."""
-    if used:
-        raise limits.InUseError
-    if order.ear and (found := unheard.first(service, order.ear, same)):
-        raise unheard.JoinError(found)
     check_future(service, order.at_ms)
     aims = [target.aim for target in order.targets]
     if preflight.refuses_duplicates(service, order.request):
         preflight.check_duplicates(aims, preflight.posted_before(service, aims))
-    if any(aim.account["id"] not in accounts for aim in aims):
-        raise ApiError("not_found", "An account of this batch was disconnected in the meantime.")
-    theirs = {id_: profile for id_, (owner, profile) in media.items() if owner == order.who.scope.organization}
-    for aim in aims:
-        for asset in aim.assets:
-            library.check_usable(theirs, aim.account["profile"], asset)
+    if assets := order.assets:
+        theirs = {id_: media[id_][1] for id_ in assets if media.get(id_, ("",))[0] == order.who.scope.organization}
+        for aim in aims:
+            for asset in aim.assets:
+                library.check_usable(theirs, aim.account["profile"], asset)
 
 
 def _take_quota(service: Service, tx: Tx, owners: Sequence[_Owner]) -> None:
     for owner in owners:
         cost = sum(len(order.targets) for order in owner.orders)
-        owner.crossings = limits.take_quota(service, tx, owner.id, owner.quota, cost)
-        search.note_order(owner.newest, service.now_ms)
+        owner.crossings = limits.take_quota(service, tx, owner.id, owner.found.quota, cost)
+        now, newest = service.now_ms, owner.found.newest
+        search.note_order(newest, now)
+        owner.found.newest = now if newest is None else max(now, newest)
 
 
 def _remember(service: Service, tx: Tx, orders: Sequence[Order], bodies: Sequence[BatchBody], now: int) -> None:
@@ -419,7 +418,7 @@ def _keep_media(service: Service, tx: Tx, orders: Sequence[Order]) -> None:
 def _insert_posts(service: Service, tx: Tx, entries: Sequence[_Entry], now: int) -> dict[str, int]:
     """The posts' rows, and the numbers that they have got."""
     orders = [entry.order for entry in entries]
-    heads = [(order.batch, order.who.scope.organization, order.who.request_id, order.at_ms) for order in orders]
+    heads = [(order.batch, order.organization, order.who.request_id, order.at_ms) for order in orders]
     sql.insert(accepting.BATCHES, heads, (now,))
     rows = [row for entry in entries for row in entry.rows]
     last = sql.insert(accepting.POSTS, rows, (now,))
@@ -454,7 +453,7 @@ def _tell(service: Service, tx: Tx, owners: Sequence[_Owner], numbers: Mapping[s
     """The events of the posts, organization by organization, and those of quotas that were crossed."""
     told = [
         (
-            owner.receivers,
+            owner.audience,
             moves.accepted(
                 [
                     _accepted(order, target, numbers[target.post], now)

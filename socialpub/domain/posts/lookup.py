@@ -1,79 +1,86 @@
-"""One look at the database for all that a publish request names."""
+"""What a publish request names, as far as it rarely changes: from memory, or one look at the database.
+
+On the loop it is what was there a moment ago; the transaction that writes looks again, and has a memory of its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from socialpub.domain.accounts import accounts
+from socialpub.domain.core import events
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
 from socialpub.domain.people import limits
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.posts import unheard
 from socialpub.domain.posts.targets import Named, media_ids
 from socialpub.domain.shapes.posts import PublishRequest
 from socialpub.store import sql
 from socialpub.store.statements import accepting
 
+# --- Before the transaction ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Known:
+    """Of an organization: whether publishing is paused, its quota, and of what a request names what is there."""
+
+    paused: bool
+    quota: int | None
+    profile: bool
+    accounts: tuple[accounts.Numbered, ...]
+
 
 @dataclass(frozen=True)
 class LookedUp:
-    """What there is: whether the key was used, an earlier request of the same bytes, and what the request names."""
+    """What there is of what a request names, and how much of the quota is left."""
 
-    key: bool
-    ear: unheard.Ear | None
     paused: bool
     named: Named
     standing: limits.Standing
 
 
-def look_up(
+def look_up(service: Service, scope: Scope, request: PublishRequest) -> LookedUp:
+    """In a read: a statement where it is not known yet, one for a quota and one for stored media."""
+    known = _known(service, scope, request)
+    held = library.held(scope, media_ids(request))
+    standing = limits.standing(service, scope.organization, known.quota)
+    return LookedUp(known.paused, Named(known.accounts, known.profile, held), standing)
+
+
+def _known(service: Service, scope: Scope, request: PublishRequest) -> Known:
+    ids = frozenset(target.account_id for target in request.targets)
+    platforms = frozenset(target.platform for target in request.targets if target.account_id is None)
+    name = scope.organization, scope.profile, request.profile_id, ids, platforms
+    return service.known.get_now(name, lambda: _look(service, scope, request.profile_id, ids, platforms))
+
+
+def _look(
     service: Service,
     scope: Scope,
-    request: PublishRequest,
-    key: limits.Key | None = None,
-    ear: unheard.Ear | None = None,
-) -> LookedUp:
-    """In a read: one statement, and one more where the request names stored media."""
-    period = limits.month(service.now_ms)
-    names_platform = any(target.account_id is None for target in request.targets)
-    found = sql.first(
-        accepting.NAMED if names_platform else accepting.NAMED_BY_ID,
-        (
-            *before(service, key, ear),
-            scope.organization,
-            scope.profile if request.profile_id is None else request.profile_id,
-            request.profile_id,
-            _json({target.account_id for target in request.targets}),
-            _json({target.platform for target in request.targets if target.account_id is None}),
-            period,
-        ),
-    )
-    used, same, paused, profile, known, tier, posts = found
-    rows = [_account(values) for values in sql.loads(known)]
-    return LookedUp(
-        bool(used),
-        ear and unheard.first(service, ear, sql.loads(same)),
-        bool(paused),
-        Named(rows, bool(profile), library.held(scope, media_ids(request))),
-        limits.Standing(period, limits.quota_of(service, tier), posts or 0),
-    )
-
-
-def before(service: Service, key: limits.Key | None, ear: unheard.Ear | None) -> tuple[str | int | None, ...]:
-    """The values by which an earlier request with this key, or of the same bytes, is found (`accepting`)."""
-    first, last = ear.bounds if ear else (None, None)
-    return key.id if key else None, service.now_ms, first, last, service.now_ms - unheard.WINDOW_MS
+    profile: str | None,
+    ids: Collection[str | None],
+    platforms: Collection[str | None],
+) -> Known:
+    where = scope.profile if profile is None else profile
+    statement = accepting.NAMED if platforms else accepting.NAMED_BY_ID
+    found = sql.first(statement, (scope.organization, where, profile, _json(platforms), _json(ids)))
+    paused, there, named, tier = found
+    rows = tuple(_account(values) for values in sql.loads(named))
+    return Known(bool(paused), limits.quota_of(service, tier), bool(there), rows)
 
 
 def _json(names: Collection[str | None]) -> str:
     return sql.json_of([name for name in names if name is not None])
 
 
-def _account(values: tuple[str, str, str, str, str, str | None, int | None, str]) -> accounts.Named:
-    account, organization, profile, platform, platform_account, name, ends_at, extra = values
+def _account(values: list[Any]) -> accounts.Numbered:
+    (organization_number, profile_number, number), *rest = values
+    account, organization, profile, platform, platform_account, name, ends_at, extra = rest
     return {
+        "numbers": (organization_number, profile_number, number),
         "id": account,
         "organization": organization,
         "profile": profile,
@@ -83,3 +90,46 @@ def _account(values: tuple[str, str, str, str, str, str | None, int | None, str]
         "ends_at": ends_at,
         "extra": extra,
     }
+
+
+# --- In the transaction ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Owner:
+    """What the transaction finds of an organization. `newest`: when its newest post was made."""
+
+    quota: int | None
+    receivers: tuple[events.Receiver, ...]
+    newest: int | None
+
+
+def owner(service: Service, organization: str) -> Owner:
+    """Of the organization that posts now."""
+    return service.standing.get_now(("organization", organization), lambda: _owner(service, organization))
+
+
+def _owner(service: Service, organization: str) -> Owner:
+    tier, newest, receivers = sql.first(accepting.OWNER, (organization,))
+    told = tuple((id_, profile, types, is_channel) for id_, profile, types, is_channel in sql.loads(receivers))
+    return Owner(limits.quota_of(service, tier), told, newest)
+
+
+def are_connected(service: Service, ids: Collection[str]) -> bool:
+    """Whether all these accounts are there."""
+    version = service.db.settled()
+    unknown = [id_ for id_ in ids if not service.standing.found(("account", id_))]
+    if not unknown:
+        return True
+    there = sql.loads(sql.value(accepting.CONNECTED, (sql.json_of(unknown),)))
+    for id_ in there:
+        service.standing.keep(("account", id_), True, version)
+    return len(there) == len(unknown)
+
+
+def media_there(ids: Collection[str]) -> dict[str, tuple[str, str | None]]:
+    """Of these media those that are there, each with its organization and profile."""
+    if not ids:
+        return {}
+    found = sql.loads(sql.value(accepting.MEDIA_THERE, (sql.json_of(list(ids)),)))
+    return {id_: (organization, profile) for id_, organization, profile in found}

@@ -29,7 +29,7 @@ class Aim:
     """One resolved target: the account and the content that is meant for it."""
 
     index: int
-    account: accounts.Named
+    account: accounts.Numbered
     refs: tuple[Ref, ...]
     assets: dict[str, MediaRow]  # the stored media among them, by id
     draft: Draft
@@ -131,7 +131,7 @@ def check_future(service: Service, at_ms: int | None) -> None:
 class Named:
     """What is there of what a request names."""
 
-    accounts: Sequence[accounts.Named]  # those that it may mean, oldest first
+    accounts: Sequence[accounts.Numbered]  # those that it may mean, oldest first
     profile: bool  # the one that it names
     media: Mapping[str, MediaRow]
 
@@ -156,14 +156,14 @@ def media_ids(request: PublishRequest) -> set[str]:
 
 
 def _candidates(
-    connected: Sequence[accounts.Named], by_id: Mapping[str, accounts.Named], target: Target
-) -> list[accounts.Named]:
+    connected: Sequence[accounts.Numbered], by_id: Mapping[str, accounts.Numbered], target: Target
+) -> list[accounts.Numbered]:
     if target.account_id is not None:
         return [by_id[target.account_id]] if target.account_id in by_id else []
     return [row for row in connected if row["platform"] == target.platform]
 
 
-def _check_found(targets: Sequence[Target], candidates: Sequence[list[accounts.Named]]) -> None:
+def _check_found(targets: Sequence[Target], candidates: Sequence[list[accounts.Numbered]]) -> None:
     """The rules of resolving, in their documented order: each over all targets before the next."""
     pairs = list(zip(targets, candidates, strict=True))
     for index, (target, found) in enumerate(pairs):
@@ -188,12 +188,12 @@ def _check_found(targets: Sequence[Target], candidates: Sequence[list[accounts.N
             raise _mismatch("targets.options.platform_mismatch", index, "options", target.options.platform, found[0])
 
 
-def _mismatch(rule: str, index: int, field: str, said: str, account: accounts.Named) -> ApiError:
+def _mismatch(rule: str, index: int, field: str, said: str, account: accounts.Numbered) -> ApiError:
     message = f"Target {index}: `{field}` is for {said}, but the account {account['id']} is on {account['platform']}."
     return refuse(rule, message)
 
 
-def _ambiguous(index: int, target: Target, found: Sequence[accounts.Named]) -> ApiError:
+def _ambiguous(index: int, target: Target, found: Sequence[accounts.Numbered]) -> ApiError:
     ids = ", ".join(f"{row['id']} ({row['display_name'] or row['platform_account_id']})" for row in found)
     return refuse(
         "target.account.ambiguous",
@@ -204,7 +204,7 @@ def _ambiguous(index: int, target: Target, found: Sequence[accounts.Named]) -> A
 
 
 def _aim(
-    service: Service, held: Mapping[str, MediaRow], request: PublishRequest, index: int, account: accounts.Named
+    service: Service, held: Mapping[str, MediaRow], request: PublishRequest, index: int, account: accounts.Numbered
 ) -> Aim:
     target = request.targets[index]
     entries = request.media if target.media is None else target.media
@@ -233,7 +233,7 @@ def options_body(options: Any) -> dict[str, Any]:
 
 
 def _media(
-    held: Mapping[str, MediaRow], account: accounts.Named, entries: Sequence[Any]
+    held: Mapping[str, MediaRow], account: accounts.Numbered, entries: Sequence[Any]
 ) -> tuple[list[Ref], dict[str, MediaRow]]:
     refs, assets = [], {}
     for entry in entries:

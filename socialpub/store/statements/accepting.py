@@ -8,41 +8,36 @@ from socialpub.store.statements import webhooks
 from socialpub.store.statements.ids import number_of
 from socialpub.store.statements.rows import Rows
 
-# Of a key: whether it was used; of a request without one: the same requests before it. `?3` and `?4` bound their ids.
-_BEFORE = """
-    EXISTS (SELECT 1 FROM idempotency WHERE id = ?1 AND (ends_at > ?2 OR status IS NULL)),
-    (SELECT json_group_array(json_array(id, batch)) FROM (
-        SELECT id, batch FROM idempotency WHERE id BETWEEN ?3 AND ?4 AND created_at > ?5 ORDER BY created_at
-    ))
-"""
-
-_ACCOUNT = "id, organization, profile, platform, platform_account_id, display_name, status, ends_at, extra, created_at"
+_ACCOUNT = (
+    "number, id, organization, profile, platform, platform_account_id, display_name, status, ends_at, extra, created_at"
+)
 
 _BY_ID = f"""
     SELECT {_ACCOUNT} FROM account
-    WHERE id IN (SELECT value FROM json_each(?9)) AND +organization = ?6 AND disconnected_at IS NULL
-        AND (?7 IS NULL OR profile = ?7)
+    WHERE id IN (SELECT value FROM json_each(?5)) AND +organization = ?1 AND disconnected_at IS NULL
+        AND (?2 IS NULL OR profile = ?2)
 """
 _BY_PLATFORM = f"""
-    SELECT {_ACCOUNT} FROM (SELECT value AS wanted FROM json_each(?10)) CROSS JOIN account ON platform = wanted
-    WHERE organization = ?6 AND disconnected_at IS NULL AND (?7 IS NULL OR profile = ?7)
+    SELECT {_ACCOUNT} FROM (SELECT value AS wanted FROM json_each(?4)) CROSS JOIN account ON platform = wanted
+    WHERE organization = ?1 AND disconnected_at IS NULL AND (?2 IS NULL OR profile = ?2)
 """
 
 
 def _named(accounts: str) -> str:
     return f"""
-    SELECT {_BEFORE},
+    SELECT
     (SELECT paused FROM instance WHERE id = 1),
-    EXISTS (SELECT 1 FROM profile WHERE id = ?8 AND organization = ?6 AND deleted_at IS NULL),
+    EXISTS (SELECT 1 FROM profile WHERE id = ?3 AND organization = ?1 AND deleted_at IS NULL),
     (SELECT json_group_array(json_array(
+        json_array({number_of("organization", "found.organization")}, {number_of("profile", "found.profile")}, number),
         id, organization, profile, platform, platform_account_id, display_name, ends_at, extra
-    )) FROM ({accounts} ORDER BY created_at, id)),
-    (SELECT tier FROM organization WHERE id = ?6),
-    (SELECT posts FROM usage WHERE organization = ?6 AND period = ?11)
+    )) FROM ({accounts} ORDER BY created_at, id) AS found),
+    (SELECT tier FROM organization WHERE id = ?1)
 """
 
 
-# ?6 organization, ?7 a profile to look in (or null), ?8 the profile that is named, ?9 ids, ?10 platforms, ?11 month.
+# ?1 organization, ?2 a profile to look in (or null), ?3 the profile that is named, ?4 platforms, ?5 ids. An account
+# comes with the numbers of its organization, its profile and its own.
 NAMED = _named(f"{_BY_ID} UNION {_BY_PLATFORM}")
 NAMED_BY_ID = _named(_BY_ID)  # where no target names a platform
 
@@ -110,13 +105,10 @@ RECENT = f"""
     ))
 """
 
-# What may have changed since, for some requests at once. Of each of ?1, [id of its key, bounds of the ids of the same
-# requests]: whether its key was used by ?2, and the same requests since ?3. Which of the accounts ?4 are there. Of each
-# of the media ?5 that is there, its organization and profile. Of each organization of ?6 its tier, when its newest post
-# was made, and who is told.
-STILL = f"""
-    SELECT
-    (SELECT json_group_array(json_array(
+# Of each of ?1, [id of a key, bounds of the ids of the same requests]: whether the key was used by ?2, and the same
+# requests since ?3.
+BEFORE = """
+    SELECT json_group_array(json_array(
         EXISTS (SELECT 1 FROM idempotency AS kept
             WHERE kept.id = asked.value ->> 0 AND (kept.ends_at > ?2 OR kept.status IS NULL)),
         json((SELECT json_group_array(json_array(name, batch)) FROM (
@@ -124,17 +116,25 @@ STILL = f"""
             WHERE kept.id BETWEEN asked.value ->> 1 AND asked.value ->> 2 AND kept.created_at > ?3
             ORDER BY kept.created_at
         )))
-    )) FROM json_each(?1) AS asked),
-    (SELECT json_group_array(id) FROM account
-        WHERE id IN (SELECT value FROM json_each(?4)) AND disconnected_at IS NULL),
-    (SELECT json_group_array(json_array(id, organization, profile)) FROM media
-        WHERE id IN (SELECT value FROM json_each(?5)) AND deleted_at IS NULL),
-    (SELECT json_group_array(json_array(
-        organization.id, tier,
+    )) FROM json_each(?1) AS asked
+"""
+# Which of these accounts are there.
+CONNECTED = """
+    SELECT json_group_array(id) FROM account
+    WHERE id IN (SELECT value FROM json_each(?1)) AND disconnected_at IS NULL
+"""
+# Of each of these media that is there, its organization and profile.
+MEDIA_THERE = """
+    SELECT json_group_array(json_array(id, organization, profile)) FROM media
+    WHERE id IN (SELECT value FROM json_each(?1)) AND deleted_at IS NULL
+"""
+# Of an organization its tier, when its newest post was made, and who is told.
+OWNER = f"""
+    SELECT
+        tier,
         (SELECT created_at FROM post WHERE post.organization = organization.number ORDER BY created_at DESC LIMIT 1),
-        json((SELECT json_group_array(json_array(id, profile, events, is_channel))
-            FROM ({webhooks.receivers_of("whose.value")})))
-    )) FROM json_each(?6) AS whose CROSS JOIN organization ON organization.id = whose.value)
+        (SELECT json_group_array(json_array(id, profile, events, is_channel)) FROM ({webhooks.receivers_of("?1")}))
+    FROM organization WHERE id = ?1
 """
 
 # One update decides, so that two requests cannot take the last place twice. No row: it would be more than ?4.
@@ -164,25 +164,18 @@ KEPT = """
 """
 KEEP = "UPDATE idempotency SET status = ?, body = ?, sealed = ? WHERE id = ? AND status IS NULL"
 
-_OWNERS = ("organization", "profile", "account")  # of a post, whose numbers its row has
-BATCHES = Rows(
-    "INSERT INTO batch (id, organization, request_id, scheduled_at, created_at)",
-    own=4,
-    shared=1,
-    values="{0}, " + number_of("organization", "{1}") + ", {2}, {3}, {shared}",
+BATCHES = Rows(  # the organization by its number
+    "INSERT INTO batch (id, organization, request_id, scheduled_at, created_at)", own=4, shared=1
 )
 
-# Shared is when it was accepted. The last that is a post's own is its nonce: where there is one, its first attempt has
-# begun.
+# Organization, profile and account by their numbers. Shared is when it was accepted. The last that is a post's own is
+# its nonce: where there is one, its first attempt has begun.
 POSTS = Rows(
     "INSERT INTO post (id, organization, profile, account, platform, batch, position, status, text, text_fold, media, "
     "options, first_comment, warnings, scheduled_at, draft_nonce, created_at, updated_at, attempts, tries, draft_at)",
     own=16,
     shared=1,
-    values="{0}, "
-    + ", ".join(number_of(owner, f"{{{place}}}") for place, owner in enumerate(_OWNERS, 1))
-    + ", {4}, {5}, {6}, {7}, {8}, {9}, {10}, {11}, {12}, {13}, {14}, {15}, "
-    "{shared}, {shared}, {last} IS NOT NULL, {last} IS NOT NULL, iif({last} IS NULL, NULL, {shared})",
+    values="{own}, {shared}, {shared}, {last} IS NOT NULL, {last} IS NOT NULL, iif({last} IS NULL, NULL, {shared})",
 )
 # Shared are the kind, and the claims and the epoch of whoever holds them from the start.
 JOBS = Rows("INSERT INTO job (key, lane, host, owner, visible_at, kind, claims, epoch)", own=5, shared=3)

@@ -78,13 +78,12 @@ DATA = f"""
 """
 
 
-# Of each its type, the number of its post, scheduled_at, data and organization; shared is when it happened. The request
-# is that of their batch.
+# Of each its type, the number of its post, scheduled_at, data and the number of its organization; shared is when it
+# happened. The request is that of their batch.
 OF_POSTS = Rows(
     "INSERT INTO event (type, post, scheduled_at, data, organization, created_at)",
     own=5,
     shared=1,
-    values="{0}, {1}, {2}, {3}, " + number_of("organization", "{last}") + ", {shared}",
 )
 # ?1 organization, ?2 profile, ?3 type, ?4 post, ?5 scheduled_at, ?6 data, ?7 request, ?8 now.
 ADD = f"""
