@@ -28,8 +28,18 @@ class _Posts:
     """Of one account, or of all accounts of a platform: when they go out, and of which texts they are."""
 
     times: array[int] = field(default_factory=lambda: array("q"))
-    texts: set[int] = field(default_factory=set)
+    texts: array[int] = field(default_factory=lambda: array("I"))  # parts of their hashes, in order: four bytes each
     until: int | None = None  # then it is read again, without what is too old; None: it was not read yet
+
+    def has(self, text: str) -> bool:
+        """Whether it may have this text; if not, it certainly has not."""
+        part = _part(text)
+        place = bisect_left(self.texts, part)
+        return place < len(self.texts) and self.texts[place] == part
+
+
+def _part(text: str) -> int:
+    return hash(text) & 0xFFFFFFFF
 
 
 class Lately:
@@ -65,27 +75,40 @@ class Lately:
             if posts is None or posts.until is not None:
                 return
             posts.times = array("q", sorted([*times, *posts.times]))
-            posts.texts.update(map(hash, texts))
+            posts.texts = array("I", sorted([*map(_part, texts), *posts.texts]))
             posts.until = self._clock.now_ms() + DAY_MS
 
-    def count(self, name: str, after: int, upto: int) -> int:
-        """How many posts go out after one instant and up to another."""
+    def are_known(self, names: Iterable[str]) -> bool:
+        """Whether there is nothing to read of these."""
+        with self._lock:
+            now = self._clock.now_ms()
+            for name in names:
+                posts = self._known.get(name)
+                if posts is None or posts.until is None or posts.until <= now:
+                    return False
+                self._known.move_to_end(name)
+            return True
+
+    def has_as_many(self, name: str, after: int, upto: int, enough: int) -> bool:
+        """Whether as many posts as that go out after one instant and up to another."""
         with self._lock:
             posts = self._known.get(name)
-            return bisect_right(posts.times, upto) - bisect_right(posts.times, after) if posts else 0
+            if posts is None or len(posts.times) < enough:
+                return enough <= 0
+            return bisect_right(posts.times, upto) - bisect_right(posts.times, after) >= enough
 
     def may_have(self, account: str, text: str) -> bool:
         """Whether the account may have had this text: the log has to be asked."""
         with self._lock:
             posts = self._known.get(account)
-            return posts is None or posts.until is None or hash(text) in posts.texts
+            return posts is None or posts.until is None or posts.has(text)
 
     def said(self, texts: Iterable[tuple[str, str]]) -> None:
         """Posts are being written, each to an account with a text; before the commit, so that whoever is next knows."""
         with self._lock:
             for account, text in texts:
                 if posts := self._known.get(account):
-                    posts.texts.add(hash(text))
+                    insort(posts.texts, _part(text))
 
     def came(self, accepted: Iterable[tuple[str, str, int]]) -> None:
         """Posts were accepted, each to an account of a platform, and when it goes out."""

@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from socialpub import platforms
 from socialpub.base import faults
@@ -37,13 +38,13 @@ from socialpub.store.statements import accepting
 from socialpub.store.statements.rows import Row
 
 Inline = tuple[str, str, str | None]  # inline media: its hash, its target's profile, its alt text
+_Seen = tuple[lookup.LookedUp, list[Aim], preflight.Logged]
 _Repeat = tuple[limits.Key | None, unheard.Ear | None]  # by what a request shows that came before
 PAUSED_RETRY_SECONDS = 60
 _STATUS = 7  # where it is in a post's row
 
 
-@dataclass(frozen=True)
-class _Target:
+class _Target(NamedTuple):
     """A target that passed preflight: its row's id, what it warns of, and whose share its call takes."""
 
     aim: Aim
@@ -52,8 +53,7 @@ class _Target:
     warnings: tuple[Warning, ...]
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(NamedTuple):
     """Everything that one transaction needs to write the batch."""
 
     who: Actor
@@ -100,7 +100,10 @@ async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, 
     """
     service, scope = who.service, who.scope
     check_batch(service, request, scope, inline)
-    looked, aims, logged = await service.glance(lambda: _looked(who, request, [(who.key, ear)] if inline else ()))
+    seen = None if inline else _remembered(who, request)
+    if seen is None:
+        seen = await service.glance(lambda: _looked(who, request, [(who.key, ear)] if inline else ()))
+    looked, aims, logged = seen
     shares = [upstreams.share_by(service, aim.platform, aim.who.extra, scope.organization) for aim in aims]
     if request.scheduled_at is None:
         _admit(service, shares)
@@ -121,16 +124,28 @@ async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, 
     return _order(who, request, ear, targets, stored)
 
 
-def _looked(
-    who: Actor, request: PublishRequest, repeats: Sequence[_Repeat]
-) -> tuple[lookup.LookedUp, list[Aim], preflight.Logged]:
+def _remembered(who: Actor, request: PublishRequest) -> _Seen | None:
+    """`_looked` where it takes no read, as for most: a text that is new, to accounts that were posted to; else None."""
+    looked = lookup.remembered(who.service, who.scope, request)
+    if looked is None:
+        return None
+    aims = _aims(who, request, looked)
+    logged = preflight.remembered(who.service, aims)
+    return None if logged is None else (looked, aims, logged)
+
+
+def _looked(who: Actor, request: PublishRequest, repeats: Sequence[_Repeat]) -> _Seen:
     """What there is of what the request names, its targets, and what the log says of them; in a read."""
     _check_new(who.service, repeats)
     looked = lookup.look_up(who.service, who.scope, request)
+    aims = _aims(who, request, looked)
+    return looked, aims, preflight.logged(who.service, aims, request.scheduled_at)
+
+
+def _aims(who: Actor, request: PublishRequest, looked: lookup.LookedUp) -> list[Aim]:
     if looked.paused and request.scheduled_at is None:
         raise refuse("service.paused", retry_after=PAUSED_RETRY_SECONDS)
-    aims = resolve(who.service, request, looked.named)
-    return looked, aims, preflight.logged(who.service, aims, request.scheduled_at)
+    return resolve(who.service, request, looked.named)
 
 
 def _check_new(service: Service, repeats: Sequence[_Repeat]) -> None:
@@ -190,23 +205,21 @@ def _order(
     targets: Sequence[_Target],
     stored: Mapping[str, Facts],
 ) -> Order:
-    ids, at_ms = who.service.runtime.ids, request.scheduled_at
-    named = dict.fromkeys(
-        inline
-        for target in targets
-        for ref in target.aim.refs
-        if (inline := _inline(ref, target.aim.account["profile"])) is not None
-    )
-    media = {inline: library.new_id(who.service) for inline in named}
-    warned = [_json([warning_body(note) for note in target.warnings]) for target in targets]
-    batch = ids.uuid()
-    rows = [_row(target, batch, at_ms, media, notes) for target, notes in zip(targets, warned, strict=True)]
-    jobs = [Work(target.post, target.aim.account["id"], *target.share) for target in targets]
-    shown = [
-        batches.accepted(target.post, target.aim.account["id"], target.aim.platform, at_ms, notes)
-        for target, notes in zip(targets, warned, strict=True)
-    ]
+    at_ms, batch = request.scheduled_at, who.service.runtime.ids.uuid()
+    media = {inline: library.new_id(who.service) for inline in _inlines(targets)} if stored else {}
+    rows, jobs, shown = [], [], []
+    for target in targets:
+        account, notes = target.aim.account["id"], _json([warning_body(note) for note in target.warnings])
+        rows.append(_row(target, batch, at_ms, media, notes))
+        jobs.append(Work(target.post, account, *target.share))
+        shown.append(batches.accepted(target.post, account, target.aim.platform, at_ms, notes))
     return Order(who, request, ear, batch, targets, stored, media, rows, jobs, shown)
+
+
+def _inlines(targets: Sequence[_Target]) -> list[Inline]:
+    """Each once."""
+    inlines = (_inline(ref, target.aim.account["profile"]) for target in targets for ref in target.aim.refs)
+    return list(dict.fromkeys(inline for inline in inlines if inline is not None))
 
 
 def _inline(ref: Ref, profile: str) -> Inline | None:
@@ -221,7 +234,7 @@ def _row(target: _Target, batch: str, at_ms: int | None, media: Mapping[Inline, 
         *account["numbers"],
         aim.platform,
         batch,
-        aim.index,
+        aim.position,
         "validated" if at_ms is None else "queued",
         aim.draft.text,
         search.fold_of(aim.draft.text),

@@ -20,6 +20,8 @@ from socialpub.domain.shapes.posts import PublishRequest
 from socialpub.store import sql
 from socialpub.store.statements import accepting
 
+_Names = frozenset[str | None]
+
 # --- Before the transaction ------------------------------------------------------------------------------------------
 
 
@@ -44,25 +46,35 @@ class LookedUp:
 
 def look_up(service: Service, scope: Scope, request: PublishRequest) -> LookedUp:
     """In a read: a statement where it is not known yet, one for a quota and one for stored media."""
-    known = _known(service, scope, request)
+    name = _name(scope, request)
+    known: Known = service.known.get_now(name, lambda: _look(service, scope, request.profile_id, *name[-2:]))
     held = library.held(scope, media_ids(request))
     standing = limits.standing(service, scope.organization, known.quota)
     return LookedUp(known.paused, Named(known.accounts, known.profile, held), standing)
 
 
-def _known(service: Service, scope: Scope, request: PublishRequest) -> Known:
-    ids = frozenset(target.account_id for target in request.targets)
-    platforms = frozenset(target.platform for target in request.targets if target.account_id is None)
-    name = scope.organization, scope.profile, request.profile_id, ids, platforms
-    return service.known.get_now(name, lambda: _look(service, scope, request.profile_id, ids, platforms))
+def remembered(service: Service, scope: Scope, request: PublishRequest) -> LookedUp | None:
+    """The same where it takes no read; else None."""
+    known: Known | None = service.known.found(_name(scope, request))
+    if known is None or known.quota is not None or media_ids(request):
+        return None
+    standing = limits.standing(service, scope.organization, None)
+    return LookedUp(known.paused, Named(known.accounts, known.profile, {}), standing)
+
+
+def _name(scope: Scope, request: PublishRequest) -> tuple[str, str | None, str | None, _Names, _Names]:
+    """What is kept under one name: the accounts and the platforms come last."""
+    ids = frozenset([target.account_id for target in request.targets])
+    platforms = frozenset([target.platform for target in request.targets if target.account_id is None])
+    return scope.organization, scope.profile, request.profile_id, ids, platforms
 
 
 def _look(
     service: Service,
     scope: Scope,
     profile: str | None,
-    ids: Collection[str | None],
-    platforms: Collection[str | None],
+    ids: _Names,
+    platforms: _Names,
 ) -> Known:
     where = scope.profile if profile is None else profile
     statement = accepting.NAMED if platforms else accepting.NAMED_BY_ID
@@ -106,7 +118,8 @@ class Owner:
 
 def owner(service: Service, organization: str) -> Owner:
     """Of the organization that posts now."""
-    return service.standing.get_now(("organization", organization), lambda: _owner(service, organization))
+    found: Owner = service.standing.get_now(("organization", organization), lambda: _owner(service, organization))
+    return found
 
 
 def _owner(service: Service, organization: str) -> Owner:

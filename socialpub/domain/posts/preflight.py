@@ -144,13 +144,13 @@ def refused(service: Service, aims: Sequence[Aim], checked: Sequence[Checked]) -
 def _standing_alone(aim: Aim, error: ApiError) -> str:
     """Which target, which account, what is wrong and what to do: some tools show their users nothing else."""
     name = aim.account["display_name"] or aim.account["platform_account_id"]
-    said = f"Target {aim.index} ({name} on {platforms.platform(aim.platform).label}): {error.message}"
+    said = f"Target {aim.position} ({name} on {platforms.platform(aim.platform).label}): {error.message}"
     return f"{said} {error.remediation or ''}".rstrip()
 
 
 def _failure(aim: Aim, error: ApiError) -> dict[str, Any]:
     return {
-        "targetIndex": aim.index,
+        "targetIndex": aim.position,
         "accountId": aim.account["id"],
         "platform": aim.platform,
         "rule": error.rule,
@@ -178,11 +178,21 @@ def logged(service: Service, aims: Sequence[Aim], at_ms: int | None) -> Logged:
     return Logged(posted_before(service, aims), recent)
 
 
+def remembered(service: Service, aims: Sequence[Aim]) -> Logged | None:
+    """The same of what is new to accounts that were posted to of late, which needs no read; else None."""
+    asks = any(platforms.platform(aim.platform).asks_log for aim in aims)
+    if asks or not service.lately.are_known(name for name, _ in _names(aims)):
+        return None
+    if any(aim.draft.text and service.lately.may_have(aim.account["id"], aim.draft.text) for aim in aims):
+        return None
+    return Logged([None] * len(aims), [0] * len(aims))
+
+
 def _names(aims: Sequence[Aim]) -> Iterator[tuple[str, bool]]:
     """The accounts, and the platforms that count the posts of all of theirs together."""
     for account, platform in {aim.account["id"]: aim.platform for aim in aims}.items():
         yield account, False
-        if any(cap.shared for cap in platforms.platform(platform).caps):
+        if platforms.platform(platform).shares_caps:
             yield platform, True
 
 
@@ -254,10 +264,10 @@ def _repeats(aims: Sequence[Aim], before: Sequence[str | None]) -> list[dict[str
     for aim, post in zip(aims, before, strict=True):
         if not aim.draft.text:
             continue
-        repeat = first.setdefault((aim.account["id"], aim.draft.text), aim.index)
-        where = {"sameAsTarget": repeat} if repeat != aim.index else {"postId": post}
+        repeat = first.setdefault((aim.account["id"], aim.draft.text), aim.position)
+        where = {"sameAsTarget": repeat} if repeat != aim.position else {"postId": post}
         if where.get("postId", repeat) is not None:
-            found.append({"targetIndex": aim.index, "accountId": aim.account["id"], "platform": aim.platform} | where)
+            found.append({"targetIndex": aim.position, "accountId": aim.account["id"], "platform": aim.platform} | where)
     return found
 
 
@@ -270,7 +280,7 @@ def _is_near(service: Service, aim: Aim, cap: Cap, at_ms: int) -> bool:
     """Whether the posts of the span that ends at `at_ms`, this one included, reach four fifths of the cap."""
     enough = -(-cap.posts * NEAR[0] // NEAR[1]) - 1
     name = aim.platform if cap.shared else aim.account["id"]
-    return service.lately.count(name, at_ms - cap.seconds * 1000, at_ms) >= enough
+    return service.lately.has_as_many(name, at_ms - cap.seconds * 1000, at_ms, enough)
 
 
 def _span(seconds: int) -> str:
@@ -361,7 +371,7 @@ def _looked_up(
     told = logged(service, aims, request.scheduled_at)
     if refuses_duplicates(service, request):
         check_duplicates(aims, told.before)
-    noted = warnings_of(service, aims, told, request.scheduled_at, [f"target {aim.index}" for aim in aims])
+    noted = warnings_of(service, aims, told, request.scheduled_at, [f"target {aim.position}" for aim in aims])
     return aims, noted, told
 
 
@@ -417,7 +427,7 @@ _UNSEEN = Checked(warnings=(warning("media_unmeasured", "It could not be fetched
 def _result(service: Service, aim: Aim, cheap: Checked, noted: Sequence[Warning], deep: Checked) -> ValidationResult:
     errors = [_shown(service, aim, error) for error in (*cheap.errors, *deep.errors)]
     return {
-        "targetIndex": aim.index,
+        "targetIndex": aim.position,
         "accountId": aim.account["id"],
         "platform": aim.platform,
         "valid": not errors,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError, refuse
@@ -24,20 +24,16 @@ Ref = dict[str, Any]  # a mediaRef; of inline bytes their hash
 LEAD_MS = 1000
 
 
-@dataclass(frozen=True)
-class Aim:
+class Aim(NamedTuple):
     """One resolved target: the account and the content that is meant for it."""
 
-    index: int
+    position: int  # among the targets of its request, from 0
     account: accounts.Numbered
+    platform: str
     refs: tuple[Ref, ...]
     assets: dict[str, MediaRow]  # the stored media among them, by id
     draft: Draft
     who: Account
-
-    @property
-    def platform(self) -> str:
-        return str(self.account["platform"])
 
 
 # --- The rules of the batch ----------------------------------------------------------------------------------------
@@ -165,6 +161,8 @@ def _candidates(
 
 def _check_found(targets: Sequence[Target], candidates: Sequence[list[accounts.Numbered]]) -> None:
     """The rules of resolving, in their documented order: each over all targets before the next."""
+    if all(len(found) == 1 and _agrees(target, found[0]) for target, found in zip(targets, candidates, strict=True)):
+        return
     pairs = list(zip(targets, candidates, strict=True))
     for index, (target, found) in enumerate(pairs):
         if target.account_id is not None and not found:
@@ -188,6 +186,12 @@ def _check_found(targets: Sequence[Target], candidates: Sequence[list[accounts.N
             raise _mismatch("targets.options.platform_mismatch", index, "options", target.options.platform, found[0])
 
 
+def _agrees(target: Target, account: accounts.Numbered) -> bool:
+    platform = account["platform"]
+    options = platform if target.options is None else target.options.platform
+    return options == platform and target.platform in (None, platform)
+
+
 def _mismatch(rule: str, index: int, field: str, said: str, account: accounts.Numbered) -> ApiError:
     message = f"Target {index}: `{field}` is for {said}, but the account {account['id']} is on {account['platform']}."
     return refuse(rule, message)
@@ -206,17 +210,17 @@ def _ambiguous(index: int, target: Target, found: Sequence[accounts.Numbered]) -
 def _aim(
     service: Service, held: Mapping[str, MediaRow], request: PublishRequest, index: int, account: accounts.Numbered
 ) -> Aim:
-    target = request.targets[index]
+    target, platform = request.targets[index], account["platform"]
     entries = request.media if target.media is None else target.media
-    refs, assets = _media(held, account, entries or [])
+    refs, assets = _media(held, account, entries) if entries else ((), {})
     comment, who = target.first_comment or request.first_comment, accounts.who(account)
     draft = Draft(
         text=target.text if target.text is not None else (request.text or ""),
         items=tuple(_cheap_item(service, ref, assets) for ref in refs),
-        options=_defaults(account["platform"], who) | options_body(target.options),
+        options=_defaults(platform, who) | options_body(target.options),
         first_comment=comment.text if comment else None,
     )
-    return Aim(index, account, tuple(refs), assets, draft, who)
+    return Aim(index, account, platform, refs, assets, draft, who)
 
 
 def _defaults(platform: str, who: Account) -> dict[str, Any]:
@@ -234,7 +238,7 @@ def options_body(options: Any) -> dict[str, Any]:
 
 def _media(
     held: Mapping[str, MediaRow], account: accounts.Numbered, entries: Sequence[Any]
-) -> tuple[list[Ref], dict[str, MediaRow]]:
+) -> tuple[tuple[Ref, ...], dict[str, MediaRow]]:
     refs, assets = [], {}
     for entry in entries:
         ref = _ref(entry)
@@ -243,7 +247,7 @@ def _media(
             assets[asset["id"]] = asset
             ref = {"kind": asset["kind"]} | ref
         refs.append(ref)
-    return refs, assets
+    return tuple(refs), assets
 
 
 def _ref(entry: Any) -> Ref:

@@ -212,6 +212,11 @@ class Platform:
         return self.plan_class(plan) if self.plan_class else self.send_class
 
     @cached_property
+    def shares_caps(self) -> bool:
+        """Whether the posts of all accounts count together for one of its caps."""
+        return any(cap.shared for cap in self.caps)
+
+    @cached_property
     def asks_log(self) -> bool:
         """Whether a row asks how busy the account was."""
         return any(rule.asks_log for rule in self.rules)
