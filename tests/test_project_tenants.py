@@ -16,7 +16,7 @@ from socialpub.store.models import row_of, row_where, rows_where, the_row
 ROOT = Path(__file__).parents[1] / "socialpub"
 OWNED = {
     "Account", "ApiKey", "Attempt", "Audit", "Batch", "ConnectAttempt", "Device", "Event", "FormerUser", "Idempotency",
-    "Intent", "Invitation", "Media", "Notification", "NotificationChannel", "Post", "Profile", "RecoveryCode",
+    "Intent", "Invitation", "Media", "Notification", "NotificationChannel", "Owed", "Post", "Profile", "RecoveryCode",
     "Session", "Usage",
     "User",
 }  # fmt: skip
@@ -62,10 +62,12 @@ KNOWN = {
     "people/totp": {"reset", "forget", "is_wanted", "spend"},
     "people/users": {"set_password", "offer_setup"},
     "posts/agenda": {"_posts"},
+    "posts/accept": {"_check_new"},
     "posts/batches": {"batch_body", "ended_body", "has_ended"},
+    "posts/lookup": {"are_connected"},
     "posts/postlog": {"_filtered"},
     "posts/preflight": {"_recent", "posted_before"},
-    "posts/unheard": {"find", "_forget"},
+    "posts/unheard": {"find", "_forget", "purge"},
     "webhooks/deliver": {"look"},
 }  # fmt: skip
 """Each was looked at: it gets ids that its caller has found within a scope, those of the caller's own session, key or

@@ -609,6 +609,18 @@ Idempotency.add_index(Idempotency.index(Idempotency.batch, name="idempotency_ope
 Idempotency.add_index(Idempotency.index(Idempotency.id, name="idempotency_sealed").where(SQL("sealed = 1")))
 
 
+class Owed(BaseModel):
+    """A request without an Idempotency-Key that was accepted, and whose answer may not have been heard."""
+
+    row: ClassVar[type[rows.OwedRow]] = rows.OwedRow
+    id = TextField(primary_key=True)  # what all equal requests have in common, the run that took it, and its number
+    batch = TextField()
+    created_at = BigIntegerField()
+
+    class Meta:
+        without_rowid = True
+
+
 class Usage(BaseModel):
     """Posts accepted in a calendar month, and which notices have gone out."""
 
@@ -680,8 +692,8 @@ class Audit(BaseModel):
     """Who did what, on what, when and from where; ids without references, for it outlasts what it tells of."""
 
     row: ClassVar[type[rows.AuditRow]] = rows.AuditRow
-    id = TextField(primary_key=True)
-    at = BigIntegerField(index=True)
+    number = AutoField()
+    at = BigIntegerField()
     organization = TextField(null=True)
     key = TextField(null=True)
     user = TextField(null=True)
@@ -772,6 +784,7 @@ TABLES = (
     NotificationChannel,
     Notification,
     Idempotency,
+    Owed,
     Usage,
     Subscription,
     SubscriptionNotice,

@@ -401,6 +401,12 @@ class IdempotencyRow(TypedDict):
     ends_at: int
 
 
+class OwedRow(TypedDict):
+    id: str
+    batch: str
+    created_at: int
+
+
 class UsageRow(TypedDict):
     id: int
     organization: str
@@ -448,7 +454,7 @@ class VersionAskedRow(TypedDict):
 
 
 class AuditRow(TypedDict):
-    id: str
+    number: int
     at: int
     organization: str | None
     key: str | None

@@ -44,7 +44,7 @@ def grow(database: Path, bytes_: int = CHECKED_AT_START * 2) -> None:
     """Let what an audit keeps take so much room."""
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute(
-            "INSERT INTO audit (id, at, verb, address, request_id) WITH RECURSIVE n (n) AS "
+            "INSERT INTO audit (subject, at, verb, address, request_id) WITH RECURSIVE n (n) AS "
             "(SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?) "
             "SELECT printf('grown %08d ', n) || hex(randomblob(8)), 1, hex(randomblob(1000)), '', '' FROM n",
             (bytes_ // 2000,),

@@ -34,6 +34,7 @@ CHANGED = {  # columns that a migration gives another meaning, or none, on purpo
     ("post", "due_at"),
     ("instance", "paused"),
     ("instance", "moved"),
+    ("audit", "id"),
     ("event", "id"),
     ("event", "organization"),
     ("event", "type"),
@@ -46,6 +47,7 @@ KEYS = {
     "organization": ("id",),
     "profile": ("id",),
     "account": ("id",),
+    "audit": ("at", "verb", "subject"),
 }
 
 

@@ -20,7 +20,7 @@ from tests.web.world import World
 
 
 def acts(server: Server) -> list[dict[str, Any]]:
-    return sorted(server.rows(Audit), key=lambda row: str(row["id"]))
+    return sorted(server.rows(Audit), key=lambda row: int(row["number"]))
 
 
 def newest(server: Server) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from sanic.exceptions import ServerError
 from socialpub.base import faults
 from socialpub.domain.engine import keeper
 from socialpub.domain.posts import unheard
-from socialpub.store.models import Idempotency, Organization, Post, Usage
+from socialpub.store.models import Organization, Owed, Post, Usage
 from tests.kit import Person, Server, breathe
 from tests.soak.world import wait_for
 from tests.web import raw
@@ -57,7 +57,7 @@ def drop(world: World, body: dict[str, Any], person: Person | None = None, *head
 
 def forgotten(world: World) -> None:
     """No answer is owed any more: what was heard is written a little later."""
-    assert wait_for(lambda: world.server.rows(Idempotency) == [], 10)
+    assert wait_for(lambda: world.server.rows(Owed) == [], 10)
 
 
 def is_joined(answer: httpx.Response) -> bool:
@@ -173,7 +173,7 @@ def test_what_counts_no_more_is_forgotten(narrow: World) -> None:
     with busy(narrow):
         drop(narrow, narrow.body(text="two"))
     keeper.sweep(narrow.server.service, narrow.server.engine.fetched)
-    assert len(narrow.server.service.unheard) == len(narrow.server.rows(Idempotency)) == 1
+    assert len(narrow.server.service.unheard) == len(narrow.server.rows(Owed)) == 1
 
 
 def test_a_scheduled_batch_is_joined_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

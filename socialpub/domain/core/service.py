@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import itertools
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -144,6 +145,7 @@ class Heard:
 
     ids: set[str] = field(default_factory=set)
     is_soon: bool = False
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))  # of all such requests of this run
 
 
 @dataclass

@@ -20,7 +20,7 @@ from socialpub.domain.engine.retention import Retention
 from socialpub.domain.engine.timed_backups import TimedBackups
 from socialpub.domain.media import library
 from socialpub.domain.people import audit, limits
-from socialpub.domain.posts import batches
+from socialpub.domain.posts import batches, unheard
 from socialpub.store import search
 
 log = logging.getLogger("socialpub.jobs")
@@ -156,6 +156,7 @@ def sweep(service: Service, fetched: library.Fetched) -> None:
         log.info("answers past their time are being forgotten")
     while service.write(lambda tx: audit.purge(service, tx)).result() == audit.PURGED_AT_ONCE:
         log.info("acts past their time are being forgotten")
+    service.write(lambda tx: unheard.purge(service)).result()
     fetched.adopt()
     for batch in fetched.held():
         if service.read(functools.partial(batches.has_ended, batch)).result():

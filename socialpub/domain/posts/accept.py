@@ -158,7 +158,7 @@ def _check_new(service: Service, repeats: Sequence[_Repeat]) -> None:
     for (_, ear), (used, same) in zip(repeats, found, strict=True):
         if used:
             raise limits.InUseError
-        if ear and (first := unheard.first(service, ear, same)):
+        if ear and (first := unheard.first(service, same)):
             raise unheard.JoinError(first)
 
 
@@ -409,10 +409,10 @@ def _take_quota(service: Service, tx: Tx, owners: Sequence[_Owner]) -> None:
 
 def _remember(service: Service, tx: Tx, orders: Sequence[Order], bodies: Sequence[BatchBody], now: int) -> None:
     """That a request was accepted: for its key, with its answer where that is known, or for whoever repeats it."""
+    if owed := [(order.ear, order.batch) for order in orders if order.ear]:
+        unheard.listen_all(owed, now)
     rows = []
     for order, body in zip(orders, bodies, strict=True):
-        if order.ear:
-            rows.append(unheard.row_of(order.ear, order.batch, now))
         if key := order.who.key:
             answer = batches.answer_of(body) if order.at_ms is not None else None
             rows.append(limits.row_of(service, tx, key, answer, batch=order.batch))

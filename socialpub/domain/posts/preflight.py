@@ -267,7 +267,9 @@ def _repeats(aims: Sequence[Aim], before: Sequence[str | None]) -> list[dict[str
         repeat = first.setdefault((aim.account["id"], aim.draft.text), aim.position)
         where = {"sameAsTarget": repeat} if repeat != aim.position else {"postId": post}
         if where.get("postId", repeat) is not None:
-            found.append({"targetIndex": aim.position, "accountId": aim.account["id"], "platform": aim.platform} | where)
+            found.append(
+                {"targetIndex": aim.position, "accountId": aim.account["id"], "platform": aim.platform} | where
+            )
     return found
 
 

@@ -1,25 +1,27 @@
 """Requests without an Idempotency-Key whose answer nobody heard: the same request again joins the batch of the first.
 
-From its acceptance until its answer is handed over, such a request has a row beside the kept answers. The row counts
-once the client is known to have gone, or once the server that waited for it is no more.
+From its acceptance until its answer is handed over, such a request has a row in `owed`. The row counts once the
+client is known to have gone, or once the server that waited for it is no more.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
+from socialpub.base.compact import dumps
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
 from socialpub.store import sql
 from socialpub.store.db import Promise, Tx
-from socialpub.store.statements import accepting
-from socialpub.store.statements.rows import Row
+from socialpub.store.statements import accepting, sweeps
 
 WINDOW_MS = 5 * 60 * 1000
+SAME_DIGITS = 32  # of a hash: 128 bits
+ASKED_KEPT = 1000
 SOON_SECONDS = 0.2  # a server that is killed within it takes an answer that was heard for one that was not
 
 
@@ -31,12 +33,10 @@ class JoinError(Exception):
         self.found = found
 
 
-@dataclass(frozen=True)
-class Ear:
+class Ear(NamedTuple):
     """Who waits for the answer of one request, or of the earlier one that it has joined."""
 
     id: str
-    organization: str
     batch: str | None = None
 
     @property
@@ -54,34 +54,40 @@ def ear_of(service: Service, scope: Scope, address: tuple[str, ...], body: bytes
     """Of a request that has no key; None where joining is switched off. `address`: its method, path and query."""
     if not service.runtime.settings.publishing.join_undelivered:
         return None
-    who = [scope.organization, scope.profile, scope.key, *address, hashlib.sha256(body).hexdigest()]
-    same = hashlib.sha256(json.dumps(who).encode()).hexdigest()
-    return Ear(f"{same}:{service.jobs.epoch}:{service.runtime.ids.uuid()}", scope.organization)
+    asked = _asked(scope.organization, scope.profile, scope.key, *address)
+    same = hashlib.sha256(asked + body).hexdigest()[:SAME_DIGITS]
+    return Ear(f"{same}:{service.jobs.epoch}:{next(service.heard.numbers)}")
+
+
+@functools.lru_cache(ASKED_KEPT)
+def _asked(*words: str | None) -> bytes:
+    """Who asks for what, as text that ends where the body begins."""
+    return dumps(words).encode("utf-8", "surrogatepass") + b"\0"
 
 
 def find(service: Service, ear: Ear) -> Ear | None:
     """The first of the same requests within the window whose answer was not heard."""
-    return first(service, ear, sql.every(accepting.SAME, (*ear.bounds, service.now_ms - WINDOW_MS)))
+    return first(service, sql.every(accepting.SAME, (*ear.bounds, service.now_ms - WINDOW_MS)))
 
 
-def first(service: Service, ear: Ear, same: Iterable[Sequence[str]]) -> Ear | None:
+def first(service: Service, same: Iterable[Sequence[str]]) -> Ear | None:
     """The first of these requests, the ids and batches of the `same`, whose answer was not heard."""
     for id_, batch in same:
         if id_ in service.heard.ids:
             continue
         if id_ in service.unheard or int(id_.split(":")[1]) != service.jobs.epoch:
-            return Ear(id_, ear.organization, batch)
+            return Ear(id_, batch)
     return None
 
 
 def listen(service: Service, tx: Tx, ear: Ear, batch: str) -> None:
     """In the transaction that accepts a batch: from now on its answer is owed."""
-    sql.insert(accepting.REMEMBER, [row_of(ear, batch, service.now_ms)])
+    listen_all([(ear, batch)], service.now_ms)
 
 
-def row_of(ear: Ear, batch: str, now: int) -> Row:
-    """The row that says so, for `accepting.REMEMBER`."""
-    return ear.id, ear.organization, ear.prefix, 0, None, 0, batch, now, now + WINDOW_MS
+def listen_all(owed: Sequence[tuple[Ear, str]], now: int) -> None:
+    """The same for some batches."""
+    sql.insert(accepting.OWE, [(ear.id, batch) for ear, batch in owed], (now,))
 
 
 def heard(service: Service, ear: Ear) -> None:
@@ -104,8 +110,13 @@ def forget(service: Service) -> Promise[None] | None:
 
 def _forget(service: Service, tx: Tx) -> None:
     if known := service.heard.ids.copy():
-        sql.execute(accepting.FORGET, (sql.json_of(list(known)),))
+        sql.execute(accepting.HEARD, (sql.json_of(list(known)),))
         tx.after_commit(lambda: service.heard.ids.difference_update(known))
+
+
+def purge(service: Service) -> int:
+    """Forget who has not come again within the window; how many. In a write."""
+    return sql.change(sweeps.FORGET_OWED, (service.now_ms - WINDOW_MS,))
 
 
 def lost(service: Service, ear: Ear) -> None:

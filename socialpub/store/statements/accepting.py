@@ -111,10 +111,9 @@ BEFORE = """
     SELECT json_group_array(json_array(
         EXISTS (SELECT 1 FROM idempotency AS kept
             WHERE kept.id = asked.value ->> 0 AND (kept.ends_at > ?2 OR kept.status IS NULL)),
-        json((SELECT json_group_array(json_array(name, batch)) FROM (
-            SELECT kept.id AS name, kept.batch FROM idempotency AS kept
-            WHERE kept.id BETWEEN asked.value ->> 1 AND asked.value ->> 2 AND kept.created_at > ?3
-            ORDER BY kept.created_at
+        json((SELECT json_group_array(json_array(id, batch)) FROM (
+            SELECT id, batch FROM owed
+            WHERE id BETWEEN asked.value ->> 1 AND asked.value ->> 2 AND created_at > ?3 ORDER BY created_at
         )))
     )) FROM json_each(?1) AS asked
 """
@@ -156,8 +155,9 @@ REMEMBER = Rows(
     own=9,
 )
 
-FORGET = "DELETE FROM idempotency WHERE id IN (SELECT value FROM json_each(?))"
-SAME = "SELECT id, batch FROM idempotency WHERE id BETWEEN ? AND ? AND created_at > ? ORDER BY created_at"
+OWE = Rows("INSERT OR REPLACE INTO owed (id, batch, created_at)", own=2, shared=1)
+HEARD = "DELETE FROM owed WHERE id IN (SELECT value FROM json_each(?))"
+SAME = "SELECT id, batch FROM owed WHERE id BETWEEN ? AND ? AND created_at > ? ORDER BY created_at"
 KEPT = """
     SELECT id, organization, fingerprint, status, body, sealed, batch, created_at, ends_at FROM idempotency
     WHERE id = ? AND (ends_at > ? OR status IS NULL)
@@ -179,4 +179,4 @@ POSTS = Rows(
 )
 # Shared are the kind, and the claims and the epoch of whoever holds them from the start.
 JOBS = Rows("INSERT INTO job (key, lane, host, owner, visible_at, kind, claims, epoch)", own=5, shared=3)
-AUDIT = Rows("INSERT INTO audit (id, at, organization, key, user, verb, subject, address, request_id)", own=9)
+AUDIT = Rows("INSERT INTO audit (verb, organization, key, user, subject, address, request_id, at)", own=7, shared=1)

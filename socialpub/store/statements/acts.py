@@ -1,8 +1,8 @@
-"""The log of acts. `number` is the row's own: among acts of one instant the later one has the higher."""
+"""The log of acts. Among acts of one instant the later one has the higher number."""
 
-_ROW = "audit.rowid, audit.at, audit.key, audit.user, audit.verb, audit.subject, audit.address"
-_HERE = "organization = ?1 AND (at, rowid) < (?2, ?3) AND at >= ?4"
-_NEWEST = "ORDER BY at DESC, rowid DESC LIMIT ?5"
+_ROW = "audit.number, audit.at, audit.key, audit.user, audit.verb, audit.subject, audit.address"
+_HERE = "organization = ?1 AND (at, number) < (?2, ?3) AND at >= ?4"
+_NEWEST = "ORDER BY at DESC, number DESC LIMIT ?5"
 
 ALL = f"SELECT {_ROW} FROM audit WHERE {_HERE} {_NEWEST}"
 OF_PERSON = f"SELECT {_ROW} FROM audit WHERE {_HERE} AND user = ?6 {_NEWEST}"
@@ -11,7 +11,7 @@ OF_PERSON_AND_VERBS = f"""
 """
 # Of each verb the newest, and of all these the newest: many verbs do not make it read more than it shows of each.
 OF_VERBS = f"""
-    SELECT {_ROW} FROM json_each(?6) AS wanted CROSS JOIN audit ON audit.rowid IN (
-        SELECT rowid FROM audit AS each WHERE {_HERE} AND each.verb = wanted.value {_NEWEST}
-    ) ORDER BY audit.at DESC, audit.rowid DESC LIMIT ?5
+    SELECT {_ROW} FROM json_each(?6) AS wanted CROSS JOIN audit ON audit.number IN (
+        SELECT number FROM audit AS each WHERE {_HERE} AND each.verb = wanted.value {_NEWEST}
+    ) ORDER BY audit.at DESC, audit.number DESC LIMIT ?5
 """

@@ -50,6 +50,8 @@ FORGET_ANSWERS = """
     WHERE id IN (SELECT id FROM idempotency WHERE ends_at <= ? AND status IS NOT NULL ORDER BY ends_at LIMIT ?)
 """
 
+FORGET_OWED = "DELETE FROM owed WHERE created_at <= ?"  # there are few: most are heard at once
+
 # --- Signs of life -------------------------------------------------------------------------------------------------
 
 NEWEST_EVENT = "SELECT max(number) FROM event"
@@ -57,7 +59,17 @@ NEWEST_EVENT_AT = "SELECT created_at FROM event WHERE number = (SELECT max(numbe
 
 # --- What is over --------------------------------------------------------------------------------------------------
 
-FORGET_AUDIT = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < ? ORDER BY at LIMIT ?)"
+# Organization by organization, each by its index; the last is nobody's.
+FORGET_AUDIT = """
+    DELETE FROM audit WHERE number IN (
+        WITH RECURSIVE whose (id) AS (
+            SELECT min(organization) FROM audit
+            UNION ALL
+            SELECT (SELECT min(organization) FROM audit WHERE organization > whose.id) FROM whose WHERE id IS NOT NULL
+        )
+        SELECT audit.number FROM whose CROSS JOIN audit ON audit.organization IS whose.id AND audit.at < ? LIMIT ?
+    )
+"""
 
 # --- History, in parts: the rows after ?1 up to ?2, of those what is older than ?3 ------------------------------------
 

@@ -42,9 +42,7 @@ def plain(cell: str) -> str:
 
 def act(server: Server, alice: Person, **values: object) -> None:
     """A row as it may stand there."""
-    ids = server.service.runtime.ids
     row = {
-        "id": ids.uuid(),
         "at": server.clock.now_ms(),
         "organization": alice.organization,
         "verb": "POST /login",
