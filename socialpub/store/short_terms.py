@@ -9,9 +9,10 @@ has found enough: a frequent term is in the first chunks, and a rare one in few.
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from socialpub.store import sql
@@ -44,12 +45,13 @@ def terms_of(fold: str) -> set[str]:
 
 def file(after: int, upto: int) -> None:
     """Put the posts with these numbers on their shelves; in a write."""
+    terms = functools.cache(terms_of)  # each is on several shelves
     for *key, numbers in sql.every(searching.ARRIVED, (after, upto)):
         shelf, chunks, still_open = sql.first(searching.OPEN_SHELF, key)
         there = sql.loads(still_open) + sorted(sql.loads(numbers))
         whole = len(there) // CHUNK
         for place in range(whole):
-            _file_chunk(shelf, chunks + place, there[place * CHUNK : (place + 1) * CHUNK])
+            _file_chunk(shelf, chunks + place, there[place * CHUNK : (place + 1) * CHUNK], terms)
         sql.execute(searching.LEAVE_SHELF, (chunks + whole, sql.json_of(there[whole * CHUNK :]), shelf))
     sql.execute(searching.TERMS_FILED, (upto,))
 
@@ -60,7 +62,7 @@ def clear() -> None:
         sql.execute(statement)
 
 
-def _file_chunk(shelf: int, place: int, numbers: Sequence[int]) -> None:
+def _file_chunk(shelf: int, place: int, numbers: Sequence[int], terms_of: Callable[[str], set[str]]) -> None:
     newest, texts = sql.first(searching.TEXTS_OF, (sql.json_of(numbers),))
     terms = set[str]().union(*map(terms_of, sql.loads(texts)))
     first = numbers[0]

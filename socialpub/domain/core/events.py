@@ -128,6 +128,11 @@ class Kept(NamedTuple):
     data: str | None
 
 
+def usual_of(scheduled_at: int | None) -> Kept:
+    """What `kept_of` gives for data that is what its type tells as a rule, as all is of a post that is just accepted."""
+    return Kept(scheduled_at, None)
+
+
 def kept_of(type_: str, data: Mapping[str, object], at: int, error: str | None = None) -> Kept:
     """What is kept of a post's event: its data without what the post's row tells ever after.
 
@@ -141,7 +146,7 @@ def kept_of(type_: str, data: Mapping[str, object], at: int, error: str | None =
     parts = {"at": now, "published": f'"{data.get("publishedAt")}"', "links": links, "error": error or ""}
     usual = f'"scheduledAt":{dumps(scheduled)}' + _usual(type_, parts)
     if text == usual:
-        return Kept(_instant(scheduled) if isinstance(scheduled, str) else None, None)
+        return usual_of(_instant(scheduled) if isinstance(scheduled, str) else None)
     if links:
         text = text.replace(links, "\x01", 1)
     return Kept(None, text.replace(now, "\x02", 1))

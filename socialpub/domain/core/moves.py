@@ -178,14 +178,12 @@ class NewPost(AcceptedPost):
 
 def accepted(rows: Sequence[NewPost]) -> list[events.Told]:
     """The events of posts that their requests have just made."""
-    told, kept = [], dict[tuple[str, int | None], events.Kept]()
+    told = []
     for row in rows:
+        kept = events.usual_of(row["scheduled_at"])
         for type_ in ("post.validated",) if row["scheduled_at"] is None else ("post.queued", "post.validated"):
-            alike = type_, row["scheduled_at"]  # what is kept of them depends on nothing else
-            if alike not in kept:
-                kept[alike] = events.kept_of(type_, _ACCEPTED[type_](row, {}), row["updated_at"])
             data = functools.partial(_ACCEPTED[type_], row, {})
-            told.append(events.Told(type_, row["profile"], row["id"], row["number"], kept[alike], data))
+            told.append(events.Told(type_, row["profile"], row["id"], row["number"], kept, data))
     return told
 
 

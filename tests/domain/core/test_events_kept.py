@@ -78,7 +78,7 @@ def test_of_what_a_type_tells_as_a_rule_nothing_is_kept(type_: str, post: dict[s
     usual = {"first_comment_uri": None, "first_comment_cid": None, "warnings": "[]", "status": "failed"}
     row = cast(PostRow, post | usual | {"next_attempt_at": None})
     kept = events.kept_of(type_, moves._DATA[type_](row, {}), post["updated_at"], post["error"])
-    assert kept == (post["scheduled_at"], None)
+    assert kept == events.usual_of(post["scheduled_at"]) == (post["scheduled_at"], None)
 
 
 @given(post=posts)
