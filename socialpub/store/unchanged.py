@@ -40,6 +40,12 @@ class Unchanged(Generic[T]):
                 self._drop(next(iter(self._values)))  # the oldest
             self._values[name], self._kept = value, self._kept + size
 
+    def replace(self, name: Hashable, value: T) -> None:
+        """What is kept under this name, if anything is, is this now, and takes as much."""
+        with self._keeping:
+            if name in self._values:
+                self._values[name] = value
+
     def get_now(self, name: Hashable, read: Callable[[], T]) -> T:
         """What is kept, or else what `read` gives, which is kept."""
         version = self._version_now()

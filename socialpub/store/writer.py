@@ -5,6 +5,7 @@ Whoever asks for many writes fills no group alone: each owner has a line, and a 
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import itertools
 import logging
@@ -20,7 +21,7 @@ import peewee
 
 from socialpub.base import faults, meters, troubles
 from socialpub.base.errors import ApiError
-from socialpub.store.connections import Promise, failed, is_storage, peewee_database, proxy, unavailable
+from socialpub.store.connections import Promise, is_storage, peewee_database, proxy, unavailable
 from socialpub.store.locks import StartError, held, open_lock, unusable, write_lock_path
 from socialpub.store.place import LOST, LostError, Place
 from socialpub.store.settled import Settled
@@ -74,6 +75,32 @@ class _Write(Generic[T]):
         self.future.set_result(self.value)  # type: ignore[arg-type]
 
 
+class _Crossing:
+    """Writes that a loop asks for while it goes round, handed over together.
+
+    Whoever comes in one burst is then in one transaction, instead of one for the first and one for those after it.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, hand_over: Callable[[Sequence[_Write[Any]]], None]) -> None:
+        self.loop, self._hand_over = loop, hand_over
+        self._items: list[_Write[Any]] = []
+
+    def put(self, item: _Write[Any]) -> None:
+        self._items.append(item)
+        if len(self._items) == 1:
+            self.loop.call_soon(self._go)
+
+    def _go(self) -> None:
+        items, self._items = self._items, []
+        self._hand_over(items)
+
+
+class _Crossings(threading.local):
+    """The crossing of the loop that runs in this thread."""
+
+    crossing: _Crossing | None = None
+
+
 class Writer:
     """The writing connection of this process; `place` is what it has open."""
 
@@ -85,6 +112,7 @@ class Writer:
         self.failing = ""  # why the last change could not be written
         self.fenced = threading.Event()  # set once another server has taken over: nothing is written any more
         self._inbox: queue.SimpleQueue[_Write[Any] | None] = queue.SimpleQueue()
+        self._crossings = _Crossings()
         self._lines: dict[str, deque[_Write[Any]]] = {}  # what came of each owner; the thread's own
         self._ends = False  # nothing comes any more
         self.pause, self._pauses = 0, itertools.count(1)  # what a lock or the disk is waited for: a number each, or 0
@@ -113,18 +141,32 @@ class Writer:
 
     def write(self, run: Callable[[Tx], T], owner: str) -> Promise[T]:
         """Run a function in the next transaction that has room for its owner's: in the order in which they came."""
-        return self._ask(_Write(run, owner))
+        item = _Write(run, owner)
+        self._put((item,))
+        return Promise(item.future)
 
     def write_together(self, kind: Together, what: Any, owner: str) -> Promise[Any]:
         """The same for one of a kind, with others of it in one go where they come together; where that fails, alone."""
-        return self._ask(_Write(lambda tx: kind(tx, (what,))[0], owner, kind, what))
-
-    def _ask(self, item: _Write[T]) -> Promise[T]:
-        with self._closing:  # nothing may be put behind the last of the inbox: nobody would answer it
-            if self._closed:
-                return failed(unavailable())
-            self._inbox.put(item)
+        item: _Write[Any] = _Write(lambda tx: kind(tx, (what,))[0], owner, kind, what)
+        try:
+            self._crossing(asyncio.get_running_loop()).put(item)
+        except RuntimeError:  # no loop runs in this thread, so nobody else comes with it
+            self._put((item,))
         return Promise(item.future)
+
+    def _crossing(self, loop: asyncio.AbstractEventLoop) -> _Crossing:
+        crossing = self._crossings.crossing
+        if crossing is None or crossing.loop is not loop:
+            crossing = self._crossings.crossing = _Crossing(loop, self._put)
+        return crossing
+
+    def _put(self, items: Sequence[_Write[Any]]) -> None:
+        with self._closing:  # nothing may be put behind the last of the inbox: nobody would answer it
+            if not self._closed:
+                for item in items:
+                    self._inbox.put(item)
+                return
+        _fail(items, unavailable())
 
     def _write_loop(self) -> None:
         try:
@@ -302,7 +344,7 @@ class Writer:
         return True
 
 
-def _fail(group: list[_Write[Any]], error: Exception) -> None:
+def _fail(group: Sequence[_Write[Any]], error: Exception) -> None:
     for item in group:
         if not item.future.done():
             item.future.set_exception(error)

@@ -47,11 +47,13 @@ CHANGES = (
     "UPDATE instance SET paused = 'why' WHERE id = 1",
     "UPDATE instance SET epoch = epoch + 1 WHERE id = 1",
 )
+SEEN = "UPDATE instance SET seen_at = seen_at + 1 WHERE id = 1"
 NOTED = (
     "UPDATE webhook_endpoint SET last_delivery_at = 1",
     "UPDATE notification_channel SET failing_since = 1",
     "UPDATE account SET renewed_at = 1",
-    "UPDATE instance SET seen_at = seen_at + 1 WHERE id = 1",
+    "UPDATE api_key SET last_used_at = 1",
+    SEEN,
     "INSERT INTO usage (organization, period, posts, warned, exceeded) VALUES ('o', '2026-11', 1, 0, 0)",
 )
 TIER = "SELECT tier FROM organization WHERE id = 'o'"
@@ -104,15 +106,15 @@ def test_each_table_that_is_kept_has_a_trigger_for_each_kind_of_change(filled: D
 def test_whatever_another_process_commits_is_heard_of(filled: Database, other: sqlite3.Connection) -> None:
     for _ in range(3):
         before = filled.settled()
-        other.execute(NOTED[3])  # what it was cannot be told
+        other.execute(SEEN)  # what it was cannot be told
         after = filled.settled()
         assert after != before
-        change(filled, NOTED[3])
+        change(filled, SEEN)
         assert filled.settled() == after
     other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for _ in range(3):
         before = filled.settled()
-        other.execute(NOTED[3])
+        other.execute(SEEN)
         assert filled.settled() != before
 
 
@@ -165,7 +167,7 @@ def test_a_commit_of_which_nobody_can_tell_whether_it_wrote_is_anybodys(
     filled: Database, other: sqlite3.Connection
 ) -> None:
     def undone(tx: Tx) -> None:
-        sql.execute(NOTED[3])
+        sql.execute(SEEN)
         raise Undo
 
     asked: list[object] = []
@@ -183,11 +185,11 @@ def test_the_fence_is_asked_again_once_somebody_else_has_committed(filled: Datab
     guard: Callable[[], None] = lambda: asked.append(1)  # noqa: E731
     filled.guard = guard
     for _ in range(3):
-        change(filled, NOTED[3])
+        change(filled, SEEN)
     assert len(asked) == 1
-    other.execute(NOTED[3])
-    change(filled, NOTED[3])
+    other.execute(SEEN)
+    change(filled, SEEN)
     assert len(asked) == 2
     change(filled, CHANGES[-1])
-    change(filled, NOTED[3])
+    change(filled, SEEN)
     assert len(asked) == 3

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from socialpub.base.errors import ApiError
 from socialpub.store import db, sql
 from socialpub.store.db import Database, Tx
 from socialpub.store.statements.rows import MOST, Rows
@@ -177,3 +178,27 @@ def test_whoever_asks_from_many_threads_is_answered(database: Database) -> None:
         found = list(threads.map(lambda number: database.write_together(kind, f"n{number}").result(), range(200)))
     assert found == [f"N{number}" for number in range(200)]
     assert len(rows(database)) == 200
+
+
+def test_what_is_asked_while_a_loop_goes_round_is_one_transaction(database: Database) -> None:
+    async def burst(kind: Kind) -> list[str]:
+        return await asyncio.gather(*(_asked(database, kind, str(number)) for number in range(20)))
+
+    kind = Kind()
+    asyncio.run(burst(kind))
+    assert [len(names) for names in kind.calls] == [20]
+
+
+async def _asked(database: Database, kind: Kind, name: str) -> str:
+    return str(await database.write_together(kind, name))
+
+
+def test_what_is_asked_when_the_database_is_being_closed_is_refused(database: Database) -> None:
+    async def late() -> None:
+        promise = database.write_together(Kind(), "late")
+        database.close()
+        await promise
+
+    with pytest.raises(ApiError) as refused:
+        asyncio.run(late())
+    assert refused.value.rule == "storage.unavailable"

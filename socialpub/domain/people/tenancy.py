@@ -62,6 +62,7 @@ async def authenticate_key(service: Service, presented: str) -> Scope:
     key, organization, profile, used = row
     if used is None or service.now_ms - used > USED_EVERY_MS:
         now = service.now_ms
+        service.keys.replace(digest, (key, organization, profile, now))
         service.write(lambda tx: sql.change(keys.KEY_USED, (now, key)))
     return _scope_of_key(organization, profile, key)
 

@@ -19,7 +19,7 @@ _KEPT = {
         "extra",
         "disconnected_at",
     ),
-    "api_key": (),
+    "api_key": ("id", "organization", "profile", "digest", "revoked_at"),
     "webhook_endpoint": ("organization", "profile", "events", "active", "deleted_at"),
     "notification_channel": ("organization", "profile", "events", "active", "deleted_at"),
 }
