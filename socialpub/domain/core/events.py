@@ -129,7 +129,7 @@ class Kept(NamedTuple):
 
 
 def usual_of(scheduled_at: int | None) -> Kept:
-    """What `kept_of` gives for data that is what its type tells as a rule, as all is of a post that is just accepted."""
+    """What `kept_of` gives for data that is what its type tells as a rule, as all is of a new post."""
     return Kept(scheduled_at, None)
 
 

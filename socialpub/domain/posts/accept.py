@@ -27,7 +27,7 @@ from socialpub.domain.posts import batches, lookup, preflight, unheard
 from socialpub.domain.posts.targets import Aim, Ref, check_batch, check_future, resolve
 from socialpub.domain.publishing.immediate import Begin, Beginning
 from socialpub.domain.shapes.errors import warning_body
-from socialpub.domain.shapes.posts import BatchBody, PublishRequest
+from socialpub.domain.shapes.posts import BatchBody, PublishRequest, Result
 from socialpub.platforms.contract import Facts, Warning
 from socialpub.platforms.kit.rules import once
 from socialpub.store import search, sql
@@ -65,7 +65,7 @@ class Order(NamedTuple):
     inline: Mapping[Inline, str]  # the ids of the rows that it gets: targets of one profile share them
     rows: Sequence[Row]  # of each post what is its own
     jobs: Sequence[Work]
-    shown: Sequence[batches.Shown]
+    results: list[Result]
 
     @property
     def at_ms(self) -> int | None:
@@ -207,13 +207,13 @@ def _order(
 ) -> Order:
     at_ms, batch = request.scheduled_at, who.service.runtime.ids.uuid()
     media = {inline: library.new_id(who.service) for inline in _inlines(targets)} if stored else {}
-    rows, jobs, shown = [], [], []
+    rows, jobs, results = [], [], []
     for target in targets:
-        account, notes = target.aim.account["id"], _json([warning_body(note) for note in target.warnings])
-        rows.append(_row(target, batch, at_ms, media, notes))
+        account, notes = target.aim.account["id"], [warning_body(note) for note in target.warnings]
+        rows.append(_row(target, batch, at_ms, media, _json(notes)))
         jobs.append(Work(target.post, account, *target.share))
-        shown.append(batches.accepted(target.post, account, target.aim.platform, at_ms, notes))
-    return Order(who, request, ear, batch, targets, stored, media, rows, jobs, shown)
+        results.append(batches.accepted(target.post, account, target.aim.platform, at_ms, notes))
+    return Order(who, request, ear, batch, targets, stored, media, rows, jobs, results)
 
 
 def _inlines(targets: Sequence[_Target]) -> list[Inline]:
@@ -331,7 +331,7 @@ def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:
     owners = _look_again(service, orders)
     _take_quota(service, tx, owners)
     now = service.now_ms  # of the batches and everything in them
-    bodies = [batches.accepted_body(order.batch, now, order.at_ms, order.shown) for order in orders]
+    bodies = [batches.accepted_body(order.batch, now, order.at_ms, order.results) for order in orders]
     _remember(service, tx, orders, bodies, now)
     audit.record_all(service, tx, [(order.who.act, order.batch) for order in orders])
     _keep_media(service, tx, orders)

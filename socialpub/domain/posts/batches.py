@@ -21,7 +21,7 @@ from socialpub.domain.core import moves
 from socialpub.domain.core.service import Service
 from socialpub.domain.people import limits
 from socialpub.domain.shapes.common import some, without_none
-from socialpub.domain.shapes.errors import warning_body
+from socialpub.domain.shapes.errors import WarningBody, warning_body
 from socialpub.domain.shapes.posts import BatchBody, BatchStatus, Result
 from socialpub.platforms.kit.rules import warning
 from socialpub.store import sql
@@ -62,27 +62,29 @@ class Head(TypedDict):
     scheduled_at: int | None
 
 
-def accepted(post: str, account: str, platform: str, at_ms: int | None, warnings: str) -> Shown:
-    """The row of a target that has just been accepted."""
-    return {
-        "id": post,
-        "account": account,
+def accepted(post: str, account: str, platform: str, at_ms: int | None, warnings: list[WarningBody]) -> Result:
+    """What `_result` tells of a target that has just been accepted."""
+    result: Result = {
+        "accountId": account,
         "platform": platform,
-        "status": "validated" if at_ms is None else "queued",
-        "scheduled_at": at_ms,
-        "platform_uri": None,
-        "platform_cid": None,
-        "url": None,
-        "first_comment_uri": None,
-        "first_comment_cid": None,
-        "warnings": warnings,
-        "error": None,
+        "postId": post,
+        "status": "publishing" if at_ms is None else "queued",
     }
+    if at_ms is None:
+        warnings = [*warnings, _still_publishing()]
+    return {**result, "warnings": warnings} if warnings else result
 
 
-def accepted_body(batch: str, now: int, at_ms: int | None, rows: Sequence[Shown]) -> BatchBody:
+def accepted_body(batch: str, now: int, at_ms: int | None, results: list[Result]) -> BatchBody:
     """The batch envelope of one that is being accepted now."""
-    return body_of({"id": batch, "created_at": now, "scheduled_at": at_ms}, rows)
+    body: BatchBody = {"id": batch, "status": "queued", "createdAt": iso(now), "results": results}
+    if at_ms is not None:
+        body["scheduledAt"] = iso(at_ms)
+    return body
+
+
+def _still_publishing() -> WarningBody:
+    return warning_body(warning("still_publishing"))
 
 
 def batch_body(service: Service, batch: str) -> BatchBody:
@@ -135,7 +137,7 @@ def _result(row: Shown) -> Result:
     unsettled = row["status"] in ("validated", "publishing") and row["scheduled_at"] is None
     warnings = json.loads(row["warnings"]) if row["warnings"] != "[]" else []
     if unsettled:
-        warnings.append(warning_body(warning("still_publishing")))
+        warnings.append(_still_publishing())
     result: Result = {
         "accountId": row["account"],
         "platform": row["platform"],
