@@ -59,10 +59,19 @@ class Crowd:
 
     async def enter(self, owner: str) -> Place:
         """Wait for one's turn."""
+        if (place := self.try_enter(owner)) is not None:
+            return place
+        await self._wait(owner)
+        return self._placed(owner)
+
+    def try_enter(self, owner: str) -> Place | None:
+        """The same for whoever need not wait; None: he does."""
         if owner in self._lines or self._under_way.get(owner, 0) >= self._most(owner):
-            await self._wait(owner)
-        else:
-            self._count(owner)
+            return None
+        self._count(owner)
+        return self._placed(owner)
+
+    def _placed(self, owner: str) -> Place:
         place = Place(owner)
         self._places.append(place)
         if not self._ages:
@@ -102,9 +111,11 @@ class Crowd:
             raise
 
     def _most(self, owner: str) -> int:
-        there, lately, now = self._there, self._lately, asyncio.get_running_loop().time()
-        while lately and now - next(iter(lately.values())) >= self.lately:
-            lately.popitem(last=False)
+        there, lately = self._there, self._lately
+        if lately:
+            now = asyncio.get_running_loop().time()
+            while lately and now - next(iter(lately.values())) >= self.lately:
+                lately.popitem(last=False)
         others = len(there) + len(lately) - (owner in there or owner in lately)
         return self.few if others and not self._lasts else self.many
 

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections import deque
 
 
-@dataclass
 class _Queue:
-    places: asyncio.Semaphore
-    people: int = 0  # who have a place or wait for one
+    """Not a Semaphore, which is a coroutine of its own for everybody, though hardly anybody waits."""
+
+    __slots__ = ("free", "people", "waiting")
+
+    def __init__(self, places: int) -> None:
+        self.free, self.people = places, 0  # places, and who have one or wait for one
+        self.waiting: deque[asyncio.Future[None]] = deque()
+
+    def hand_over(self) -> None:
+        """A place is free: it is the next one's. Whoever has gone meanwhile is passed over."""
+        while self.waiting:
+            turn = self.waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self.free += 1
 
 
 class Turns:
@@ -45,21 +58,31 @@ class Turn:
         lines = self._turns._lines
         line = lines.get(self._owner)
         if line is None:
-            line = lines[self._owner] = _Queue(asyncio.Semaphore(self._turns.at_once))
+            line = lines[self._owner] = _Queue(self._turns.at_once)
         line.people += 1
-        try:
-            await line.places.acquire()
-        except BaseException:  # who goes while he waits had no place
-            self._leave(line)
-            raise
+        if line.free:
+            line.free -= 1
+        else:
+            await self._wait(line)
         self._line = line
 
     async def __aexit__(self, *_: object) -> None:
         if self._line is not None:
-            self._line.places.release()
-            self._leave(self._line)
+            self._leave(self._line, has_place=True)
 
-    def _leave(self, line: _Queue) -> None:
+    async def _wait(self, line: _Queue) -> None:
+        """Until somebody hands over his place."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        line.waiting.append(turn)
+        try:
+            await turn
+        except BaseException:  # who goes while he waits had no place, or has got one as he went
+            self._leave(line, has_place=not turn.cancelled())
+            raise
+
+    def _leave(self, line: _Queue, *, has_place: bool) -> None:
         line.people -= 1
         if not line.people:
             del self._turns._lines[self._owner]
+        elif has_place:
+            line.hand_over()

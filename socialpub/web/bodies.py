@@ -107,13 +107,19 @@ class Arrived:
             self.memory = self.disk = 0
 
 
-async def arrive(request: Request, most: int, arrived: Arrived, pool: Executor) -> Arrived:
-    """Take the whole body in; what is more than light is looked through in `pool`.
+def at_hand(request: Request, most: int) -> bytes | None:
+    """A light body that came whole with its head, taken, or one that there is not; None: it is to be read."""
+    stream: object = request.stream
+    if not isinstance(stream, Stream):
+        return None
+    return stream.body_at_hand(min(most, LIGHT_MAX)) if stream.request_body else b""
+
+
+async def arrive(request: Request, most: int, arrived: Arrived, pool: Executor, whole: bytes | None = None) -> Arrived:
+    """Take the whole body in, or `whole`, which was `at_hand`; what is more than light is looked through in `pool`.
 
     ApiError `http.body_size`, `http.timeout`, `http.busy`, and those of `Scan`.
     """
-    stream: object = request.stream
-    whole = stream.body_at_hand(min(most, LIGHT_MAX)) if isinstance(stream, Stream) else None
     if whole is not None:
         await _take(arrived, whole, len(whole), pool)
         return arrived

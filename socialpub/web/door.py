@@ -25,7 +25,7 @@ from socialpub.domain.media import files
 from socialpub.domain.people import limits, tenancy
 from socialpub.domain.people.tenancy import Scope
 from socialpub.store.db import asker
-from socialpub.web import bodies, edge, forms, http, tags
+from socialpub.web import bodies, edge, forms, http, scan, tags
 from socialpub.web.http import Arrival, Call, Reply, Route
 from socialpub.web.pages import people
 from socialpub.web.scan import Scan
@@ -65,16 +65,17 @@ class Door:
         scope = NOBODY
         if route.guard != "open":
             try:
-                scope = await self._who(request, route)
+                scope = self._by_known_key(request, route) or await self._who(request, route)
             except ApiError as error:
                 if route.guard != "page" or error.code != "unauthenticated":
                     raise
                 return (await self._sign_in(request, route)).response()
             scope = request.ctx.scope = replace(scope, needs=route.needs) if route.needs else scope
-            asker.set(Share(owner=scope.organization) if scope.organization else ANYBODY)
+            asker.set(Share("", scope.organization) if scope.organization else ANYBODY)
         if route.api:
             self._rate(request, route, scope)
-        place = await self.crowd.enter(scope.organization or ANYBODY.owner)
+        owner = scope.organization or ANYBODY.owner
+        place = self.crowd.try_enter(owner) or await self.crowd.enter(owner)
         try:
             if route.api:
                 self._open()
@@ -116,7 +117,11 @@ class Door:
             if http.has_body(call.request):
                 await bodies.ignore_body(call.request)
         elif route.api:
-            await self._arrive(call)
+            whole = bodies.at_hand(call.request, route.body_max)
+            if whole is not None and (not whole or scan.is_plain(whole)):
+                self._take(call, whole)
+            else:
+                await self._arrive(call, whole)
         else:
             call.body = await bodies.read_body(call.request, route.body_max)
         if route.guard == "page" and route.method != "GET":
@@ -128,16 +133,27 @@ class Door:
         elif route.api:
             call.query(route.query)
 
-    async def _arrive(self, call: Call) -> None:
-        """Take the JSON body in, with the files that it carries where this route takes some."""
-        most, service = call.route.body_max, self.service
+    def _take(self, call: Call, whole: bytes) -> None:
+        """Take a JSON body that needs no closer look."""
+        call.body = whole
+        if (print_ := self._print(call)) is not None:
+            print_.update(whole)
+            call.sent = print_.hexdigest()
+
+    async def _arrive(self, call: Call, whole: bytes | None) -> None:
+        """Take the JSON body in, with the files that it carries where this route takes some. `whole`: it is here."""
+        most, service, print_ = call.route.body_max, self.service, self._print(call)
         file_max = service.runtime.settings.media.max_bytes
-        scan = Scan((lambda: files.Arriving(files.home(service), file_max)) if most > bodies.BODY_MAX else None)
-        has_key = "idempotency-key" in call.request.headers
-        print_ = limits.fingerprint(call.request.query_string) if has_key else None
-        call.arrived = bodies.Arrived(scan, call.scope.organization, self.budgets, print_)
-        await bodies.arrive(call.request, most, call.arrived, call.pool)
-        call.body = bytes(scan.kept)
+        found = Scan((lambda: files.Arriving(files.home(service), file_max)) if most > bodies.BODY_MAX else None)
+        call.arrived = bodies.Arrived(found, call.scope.organization, self.budgets, print_)
+        await bodies.arrive(call.request, most, call.arrived, call.pool, whole)
+        call.body = bytes(found.kept)
+        if print_ is not None:
+            call.sent = print_.hexdigest()
+
+    def _print(self, call: Call) -> Any:
+        """The hash of what a request's key is sent for, to which the body is still to be added; None without a key."""
+        return limits.fingerprint(call.request.query_string) if "idempotency-key" in call.request.headers else None
 
     async def _slow_down(self, call: Call, error: BaseException) -> None:
         """Who sends large bodies only to be refused sends the next ones at a pace: to take them in costs time too."""
@@ -191,6 +207,13 @@ class Door:
                 await asyncio.wait_for(self._empty.wait(), seconds)
 
     # --- Who ---
+
+    def _by_known_key(self, request: Arrival, route: Route) -> Scope | None:
+        """Who asks, where a key says it that was used lately: nothing need be waited for. None: that is to be seen."""
+        if route.guard not in ("key", "read"):
+            return None
+        presented = http.bearer(request)
+        return tenancy.known_key(self.service, presented) if presented else None
 
     async def _who(self, request: Arrival, route: Route) -> Scope:
         if route.guard == "open":
@@ -260,8 +283,7 @@ class Door:
         if len(named) > 1:
             raise refuse("idempotency_key.length", "The request names more than one Idempotency-Key.")
         header = named[0] if named else None
-        sent = call.arrived.print.hexdigest() if call.arrived and call.arrived.print is not None else ""
-        return limits.key_of(call.scope, request.method, request.path, header, sent)
+        return limits.key_of(call.scope, request.method, request.path, header, call.sent)
 
 
 def _tell(whoever_waits: asyncio.Future[None], work: asyncio.Task[Reply]) -> None:

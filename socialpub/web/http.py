@@ -121,7 +121,8 @@ class Call:
     engine: Engine
     scope: Scope
     body: bytes = b""
-    arrived: Arrived | None = None
+    arrived: Arrived | None = None  # a body that had to be looked through
+    sent: str = ""  # a hash over the query and the body as it was sent, where there is an Idempotency-Key
     place: Place | None = None  # among all who are let in
     key: limits.Key | None = None
     received: Any = None
@@ -192,8 +193,7 @@ class Call:
         A name that stands twice means the one or the other, as the reader pleases: nothing is published on a guess.
         """
         self.query(self.route.query)
-        nothing = b"" if any(field.is_required() for field in model.model_fields.values()) else b"{}"
-        body = self.body or nothing
+        body = self.body or _nothing_sent(model)
         if len(body) <= LIGHT_MAX:
             parsed = issues.parse_body(model, body)
         else:
@@ -238,9 +238,11 @@ class Reply:
         return Parcel(body, self.status, self.headers, self.content_type, self.cookies, lost)
 
 
-def kept(answer: limits.Answer) -> Reply:
-    """A write's kept answer, marked when it is a replay."""
-    return Reply(answer.body, answer.status, {"Idempotency-Replayed": "true"} if answer.replayed else {})
+def kept(answer: limits.Answer, **headers: str) -> Reply:
+    """A write's kept answer, marked when it is a replay, with `headers` of its own."""
+    if answer.replayed:
+        headers["Idempotency-Replayed"] = "true"
+    return Reply(answer.body, answer.status, headers)
 
 
 # --- Reading a request -------------------------------------------------------------------------------------------
@@ -310,6 +312,12 @@ def check_type(request: Request, body: bytes) -> None:
 def is_broken(request: Arrival) -> bool:
     """Whether the request line or the headers could not be read: then there is no request to speak of."""
     return request.method == "NONE" or request.ctx.bad_target
+
+
+@lru_cache
+def _nothing_sent(model: type[BaseModel]) -> bytes:
+    """What a request without a body says."""
+    return b"" if any(info.is_required() for info in model.model_fields.values()) else b"{}"
 
 
 @lru_cache

@@ -28,6 +28,8 @@ class Wait:
 
 def wait_of(values: Sequence[str], default: float) -> Wait:
     """What the headers of a request ask for: `respond-async` is not to wait, or no longer than a `wait` beside it."""
+    if not values:
+        return Wait(default)
     asked = _preferences(", ".join(values))
     given = asked.get("wait", "")
     seconds = int(given) if _SECONDS.fullmatch(given) else 0

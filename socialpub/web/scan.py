@@ -87,17 +87,8 @@ class Scan:
             arriving.close()
 
     def take_plain(self, body: bytes) -> bool:
-        """Take a whole body in which nothing is to be found, as most are: False, and nothing is taken, for any other.
-
-        Half the limits cannot be reached in a few thousand bytes, and for the rest the parser in C is enough.
-        """
-        if len(body) > PLAIN_MAX:
-            return False
-        try:
-            value = _PARSER.decode(body.decode())
-        except (ValueError, RecursionError):  # of what is no JSON, too
-            return False
-        if not (_has_few_parts(body) or _is_within(value, "", DEPTH_MAX)):
+        """Take a whole body that is plain (`is_plain`): False, and nothing is taken, for any other."""
+        if not is_plain(body):
             return False
         self.kept += body
         return True
@@ -269,6 +260,20 @@ class Scan:
         if self.inline.setdefault(arriving.sha256, arriving) is not arriving:
             arriving.close()
         return arriving.sha256
+
+
+def is_plain(body: bytes) -> bool:
+    """Whether nothing is to be found in a whole body, as in most: what is left of it is the body itself.
+
+    Half the limits cannot be reached in a few thousand bytes, and for the rest the parser in C is enough.
+    """
+    if len(body) > PLAIN_MAX:
+        return False
+    try:
+        value = _PARSER.decode(body.decode())
+    except (ValueError, RecursionError):  # of what is no JSON, too
+        return False
+    return _has_few_parts(body) or _is_within(value, "", DEPTH_MAX)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

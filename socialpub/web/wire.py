@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Generator, Mapping
 from http import HTTPStatus
 from types import SimpleNamespace
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from sanic import HTTPResponse, Request, Sanic
 from sanic.compat import Header
@@ -23,6 +23,7 @@ from sanic.response import ResponseStream
 
 NO_BODY = (204, 304)
 HEAD_ENDS = b"\r\n\r\n"
+KNOWN_MOST = 2048  # bytes of a head that is kept for as long as its connection is open
 _STAYS_OPEN = {"HTTP/1.1": True, "HTTP/1.0": False}
 _OF_A_BODY = frozenset(("content-length", "transfer-encoding"))
 _GO_ON = "HTTP/1.1 100 Continue\r\n\r\n"
@@ -117,13 +118,32 @@ class App(Sanic[Config, SimpleNamespace]):
             await self.handle_exception(request, error, run_middleware=False)
 
 
-class Stream(Http):
-    """Sanic's, which reads the head of a request, and writes a whole answer, in one go."""
+class Head(NamedTuple):
+    """A head as it came, with its end, and what stands in it. Nobody changes its headers: more than one request has
+    them."""
 
-    __slots__ = ()
+    raw: bytes
+    method: str
+    target: str
+    url: bytes
+    version: str
+    headers: Header
+    has_body: bool
+    keep_alive: bool
+    head_only: bool
+
+
+class Stream(Http):
+    """Sanic's, which reads the head of a request, and writes a whole answer, in one go.
+
+    Whoever asks again on the same connection says the same of himself, as a rule: a head that has come before is known.
+    """
+
+    __slots__ = ("_known",)
 
     def __init__(self, protocol: Any) -> None:
         super().__init__(protocol)  # type: ignore[no-untyped-call]
+        self._known: Head | None = None  # the last one
         self.dispatch = _tell_nobody  # type: ignore[assignment]
 
     async def error_response(self, exception: BaseException) -> None:
@@ -147,15 +167,18 @@ class Stream(Http):
         end = buffer.find(HEAD_ENDS)
         if not 0 <= end < self.HEADER_MAX_SIZE:
             end = await self._end_of_head()
-        method, target, headers, version, has_body = self._read_head(buffer[:end].decode(errors="surrogateescape"))
-        try:
-            url = target.encode("ascii")
-        except UnicodeEncodeError:
-            raise BadRequest("The address is not ASCII.") from None
-        request = protocol.request_class(url, headers, version, method, protocol.transport, protocol.app)
+        head = self._known
+        if head is not None and buffer.startswith(head.raw):
+            self.url, self.keep_alive, self.head_only = head.target, head.keep_alive, head.head_only
+        else:
+            head = self._read_head(bytes(buffer[: end + len(HEAD_ENDS)]))
+            self._known = head if end < KNOWN_MOST else None
+        request = protocol.request_class(
+            head.url, head.headers, head.version, head.method, protocol.transport, protocol.app
+        )
         self.request_bytes_left = self.request_bytes = 0
-        if has_body:
-            end -= self._expect_body(headers)
+        if head.has_body:
+            end -= self._expect_body(head.headers)
         del buffer[: end + len(HEAD_ENDS)]
         self.request, request.stream = request, self
 
@@ -172,9 +195,9 @@ class Stream(Http):
             raise PayloadTooLarge("The head is too large.")
         return end
 
-    def _read_head(self, head: str) -> tuple[str, str, Header, str, bool]:
-        """Method, target, headers, version, and whether a body follows. BadRequest for what is no head."""
-        first, *lines = head.split("\r\n")
+    def _read_head(self, raw: bytes) -> Head:
+        """What stands in a head; BadRequest for what is none."""
+        first, *lines = raw[: -len(HEAD_ENDS)].decode(errors="surrogateescape").split("\r\n")
         pairs, has_body = [], False
         try:
             method, target, version = first.split(" ")
@@ -193,7 +216,11 @@ class Stream(Http):
                 pairs.append((name, value))
         except (ValueError, KeyError):
             raise BadRequest("Bad Request") from None
-        return method, target, Header(pairs), version[5:], has_body
+        try:
+            url = target.encode("ascii")
+        except UnicodeEncodeError:
+            raise BadRequest("The address is not ASCII.") from None
+        return Head(raw, method, target, url, version[5:], Header(pairs), has_body, self.keep_alive, self.head_only)
 
     def _expect_body(self, headers: Header) -> int:
         """Take note of how the body comes; how many bytes of the head's end are its beginning."""
@@ -264,5 +291,9 @@ class Stream(Http):
 
 def own_lines(parcel: Parcel) -> str:
     """The header lines that an answer brought along; whatever stands in a value, it is one line."""
-    pairs = [*parcel.headers.items(), *(("Set-Cookie", cookie) for cookie in parcel.set_cookies)]
-    return "".join(f"{name}: {value.translate(_ENDS_A_LINE)}\r\n" for name, value in pairs)
+    lines = ""
+    for name, value in parcel.headers.items():
+        lines += f"{name}: {value if value.isprintable() else value.translate(_ENDS_A_LINE)}\r\n"
+    for cookie in parcel.set_cookies:
+        lines += f"Set-Cookie: {cookie if cookie.isprintable() else cookie.translate(_ENDS_A_LINE)}\r\n"
+    return lines

@@ -80,6 +80,48 @@ def test_who_gives_up_takes_no_turn_and_keeps_none() -> None:
     run(scene())
 
 
+def test_a_place_that_is_handed_to_who_goes_at_that_moment_is_the_next_ones() -> None:
+    async def scene() -> None:
+        here = Visitors(1)
+        await here.come("a", "a1", "a2", "a3")
+        here._go["a1"].set()
+        while here.turns.waiting("a") == 2:
+            await asyncio.sleep(0)
+        await here.give_up("a2")  # which has its place by now, and has not come to know of it
+        assert here.inside == ["a1", "a3"]
+        await here.leave("a3")
+        assert here.turns._lines == {}
+
+    run(scene())
+
+
+def test_of_the_last_who_goes_as_the_place_is_handed_over_nothing_is_left() -> None:
+    async def scene() -> None:
+        here = Visitors(1)
+        await here.come("a", "a1", "a2")
+        here._go["a1"].set()
+        while here.turns.waiting("a"):
+            await asyncio.sleep(0)
+        await here.give_up("a2")
+        assert (here.inside, here.turns._lines) == (["a1"], {})
+
+    run(scene())
+
+
+def test_who_went_before_his_turn_is_passed_over() -> None:
+    async def scene() -> None:
+        here = Visitors(1)
+        await here.come("a", "a1", "a2", "a3", "a4")
+        here._tasks["a2"].cancel()
+        here._tasks["a3"].cancel()
+        await here.leave("a1")  # before either has come to know that it is to go
+        assert (here.inside, here.turns.waiting("a")) == (["a1", "a4"], 0)
+        await here.leave("a4")
+        assert here.turns._lines == {}
+
+    run(scene())
+
+
 def test_nobody_never_waits() -> None:
     async def scene() -> None:
         here = Visitors(1)

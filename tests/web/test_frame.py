@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -14,11 +15,12 @@ from sanic.http import Http
 
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.web import bodies
+from socialpub.web import bodies, door
 from socialpub.web.app import ROUTES
 from socialpub.web.frame import SECURITY_HEADERS
+from socialpub.web.scan import Scan
 from socialpub.web.wire import FIRST_LINES, App, Parcel, own_lines
-from tests.kit import UNKNOWN_ID, Person, Server
+from tests.kit import UNKNOWN_ID, Person, Server, iso
 from tests.web.raw import connect, exchange, read
 
 RATE = ["ratelimit", "ratelimit-limit", "ratelimit-policy", "ratelimit-remaining", "ratelimit-reset"]
@@ -141,6 +143,46 @@ def test_light_bodies_that_came_with_their_heads_are_taken_at_once(
         line.sendall(posted(alice, body) + posted(alice, body))
         rules = [read(line).error()["rule"], read(line).error()["rule"]]
     assert (rules, reads) == (["targets.required", "targets.required"], [])
+
+
+@pytest.fixture
+def scans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was made to look through a body, or to wait for one."""
+    made: list[str] = []
+
+    def counted(*_: Any) -> Scan:
+        made.append("Scan")
+        return Scan()
+
+    monkeypatch.setattr(door, "Scan", counted)
+    return made
+
+
+@pytest.mark.parametrize("key", [(), ("Idempotency-Key: k",)])
+def test_a_plain_body_that_came_with_its_head_is_taken_as_it_is(
+    key: tuple[str, ...], server: Server, alice: Person, scans: list[str]
+) -> None:
+    body = b'{"text":"x","targets":[]}'
+    assert exchange(server, posted(alice, body, *key)).error()["rule"] == "targets.required"
+    assert scans == []
+    for odd in (b'{"text":"x","targets":[],"text":"x"}', b"{", b'{"media":[{"bytesBase64":"YQ=="}]}'):
+        assert exchange(server, posted(alice, odd, *key)).status == 400
+    assert scans == ["Scan"] * 3
+
+
+def test_a_key_is_sent_for_the_same_however_the_body_comes(server: Server, alice: Person) -> None:
+    at = iso(server.clock.now_ms() + 3_600_000)
+    body = json.dumps({"text": "x", "scheduledAt": at, "targets": [{"accountId": alice.bluesky}]}).encode()
+    whole = posted(alice, body, "Idempotency-Key: k")
+    first = exchange(server, whole)
+    with connect(server) as line:
+        for piece in (whole[: -len(body)], body[:20], body[20:]):
+            line.sendall(piece)
+            time.sleep(0.05)
+        again = read(line)
+    assert (first.status, again.status, again.body) == (202, 202, first.body)
+    assert again.headers["idempotency-replayed"] == "true"
+    assert exchange(server, whole.replace(b'"x"', b'"y"')).error()["code"] == "idempotency_conflict"
 
 
 def test_other_bodies_are_read_as_they_come(server: Server, alice: Person, reads: list[int]) -> None:

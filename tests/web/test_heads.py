@@ -13,7 +13,7 @@ from sanic.http import Http
 from sanic.http.constants import Stage
 
 from socialpub.web.http import Arrival
-from socialpub.web.wire import Stream
+from socialpub.web.wire import KNOWN_MOST, Head, Stream
 from tests.laws import all_hold
 
 LONG = "x" * 9000
@@ -92,15 +92,19 @@ class Line:
 def read(http: type[Http], kind: type[Request[Any, Any]], pieces: list[bytes]) -> dict[str, Any]:
     """What is known once the head was read, or the error that says why it cannot be."""
     line = Line(kind, pieces)
-    stream = http(line)  # type: ignore[no-untyped-call]
+    return asyncio.run(read_next(http(line), line))  # type: ignore[no-untyped-call]
+
+
+async def read_next(stream: Http, line: Line) -> dict[str, Any]:
     stream.init_for_request()  # type: ignore[no-untyped-call]
     stream.stage = Stage.REQUEST
     try:
-        asyncio.run(stream.http1_request_header())
+        await stream.http1_request_header()
     except (SanicException, EOFError) as error:
-        return {"error": type(error)}
+        return {"error": type(error), "head only": stream.head_only, "target": stream.url}
     request = stream.request
     return {
+        "target": stream.url,
         "method": request.method,
         "path": request.path,
         "query": request.query_string,
@@ -129,6 +133,49 @@ def limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_head_is_read_as_sanic_reads_it() -> None:
     all_hold(HEADS, alike)
+
+
+def test_a_head_is_read_the_same_whatever_came_before_it_on_its_connection() -> None:
+    heads = {name: text.encode() if isinstance(text, str) else text for name, text in HEADS.items()}
+    alone = {name: read(Stream, Arrival, [head]) for name, head in heads.items()}
+
+    async def after(before: bytes, head: bytes) -> dict[str, Any]:
+        line = Line(Arrival, [before])
+        stream = Stream(line)
+        await read_next(stream, line)
+        line.recv_buffer[:] = b""
+        line._pieces = iter([head])
+        return await read_next(stream, line)
+
+    async def all_after(before: bytes) -> dict[str, Any]:
+        return {name: await after(before, head) for name, head in heads.items()}
+
+    for before in heads.values():
+        assert asyncio.run(all_after(before)) == alone
+
+
+def test_a_head_that_has_come_before_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_heads: list[bytes] = []
+    as_ever = Stream._read_head
+
+    def counted(stream: Stream, raw: bytes) -> Head:
+        read_heads.append(raw)
+        return as_ever(stream, raw)
+
+    monkeypatch.setattr(Stream, "_read_head", counted)
+    short, other, long = (
+        f"GET /{letter} HTTP/1.1\r\nA: {letter}\r\n\r\n".encode() for letter in ("a", "b", LONG[:KNOWN_MOST])
+    )
+
+    async def read_all() -> None:
+        line = Line(Arrival, [])
+        stream = Stream(line)
+        for head in (short, short, short, other, short, long, long, short):
+            line.recv_buffer += head
+            assert (await read_next(stream, line))["target"] == head.split(b" ")[1].decode()
+
+    asyncio.run(read_all())
+    assert read_heads == [short, other, short, long, long, short]
 
 
 def test_the_table_has_what_is_taken_and_what_is_not() -> None:

@@ -47,6 +47,12 @@ def key_prefixes(service: Service) -> tuple[str, ...]:
     return tuple(f"{word}_{label}_" for label in LABELS)
 
 
+def known_key(service: Service, presented: str) -> Scope | None:
+    """The scope of an API key that is kept in memory; None for any other text. At most one write a minute and key."""
+    row = service.keys.found(crypto.digest(presented))
+    return None if row is None else _used(service, row)
+
+
 async def authenticate_key(service: Service, presented: str) -> Scope:
     """The scope of an API key; ApiError `unauthenticated` for any other text. At most one write a minute and key."""
     digest = crypto.digest(presented)
@@ -59,6 +65,11 @@ async def authenticate_key(service: Service, presented: str) -> Scope:
     row = await service.keys.get(digest, find)
     if row is None:
         raise ApiError("unauthenticated")
+    return _used(service, row)
+
+
+def _used(service: Service, row: KeyRow) -> Scope:
+    """Whose key it is, which is noted as used."""
     key, organization, profile, used = row
     if used is None or service.now_ms - used > USED_EVERY_MS:
         now = service.now_ms

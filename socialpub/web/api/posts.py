@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 from socialpub.base import faults
 from socialpub.base.errors import ApiError
@@ -193,12 +192,12 @@ async def publish(call: Call) -> Reply:
     default = call.service.runtime.settings.publishing.immediate_wait
     wait = prefer.wait_of(call.request.headers.getall("prefer", []), default)
 
-    async def ask() -> PublishRequest:
-        return await call.parsed(PublishRequest)
+    def ask() -> Awaitable[PublishRequest]:
+        return call.parsed(PublishRequest)
 
     answer = await (once_keyed(call, ask, wait.seconds) if call.key else _once_unkeyed(call, ask, wait.seconds))
-    reply, where = kept(answer), {"Location": f"/v1/posts?batchId={answer.batch}"}
-    return replace(reply, headers={**reply.headers, **where, **({} if answer.replayed else wait.headers)})
+    applied = {} if answer.replayed else wait.headers
+    return kept(answer, Location=f"/v1/posts?batchId={answer.batch}", **applied)
 
 
 async def once_keyed(call: Call, ask: Ask, wait: float) -> limits.Answer:

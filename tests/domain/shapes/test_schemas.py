@@ -8,8 +8,9 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from pydantic_core import PydanticCustomError
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
@@ -48,6 +49,53 @@ def test_a_bound_holds_for_whole_milliseconds_as_it_holds_for_the_instant(
     for ms in range(lower - 1, upper + 2):
         assert (ms > lower) == (Fraction(ms, 1000) > exact)
         assert (ms < upper) == (Fraction(ms, 1000) < exact)
+
+
+TWO = st.integers(0, 99) | st.integers(0, 61)
+FIELDS = st.tuples(
+    st.sampled_from([0, 1, 4, 1900, 1969, 1970, 2024, 2026, 9999]) | st.integers(0, 9999),
+    st.integers(0, 13),
+    st.integers(0, 32),
+    st.integers(0, 25),
+    TWO,
+    TWO,
+)
+ZONES = st.just("Z") | st.tuples(st.sampled_from("+-"), st.integers(0, 25), TWO)
+
+
+@given(FIELDS, ZONES, st.sampled_from("Tt "))
+@example((1, 1, 1, 0, 0, 0), ("+", 0, 1), "T")
+@example((9999, 12, 31, 23, 59, 59), ("-", 0, 1), "T")
+@example((2026, 1, 1, 24, 0, 0), "Z", "T")
+@example((2026, 1, 1, 0, 0, 0), ("+", 23, 60), "T")
+def test_what_is_read_is_what_its_fields_say_and_what_they_do_not_is_none(
+    fields: tuple[int, ...], zone: Any, between: str
+) -> None:
+    year, month, day, *time = fields
+    shift = zone if zone == "Z" else f"{zone[0]}{zone[1]:02d}:{zone[2]:02d}"
+    text = f"{year:04d}-{month:02d}-{day:02d}{between}{':'.join(f'{part:02d}' for part in time)}{shift}"
+    try:
+        ahead = timedelta(0) if zone == "Z" else timedelta(hours=zone[1], minutes=zone[2])
+        there = timezone(-ahead if shift.startswith("-") else ahead)
+        said = datetime(year, month, day, *time, tzinfo=there).astimezone(UTC)  # type: ignore[misc,arg-type]
+    except (ValueError, OverflowError):
+        said = None
+    if said is None or (zone != "Z" and zone[2] > 59):
+        with pytest.raises(PydanticCustomError, match="not a date-time that exists"):
+            parse_instant(text)
+    else:
+        assert parse_instant(text) == (said - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2026-W01-1T00:00:00Z", "20260101T000000Z", "2026-01-01T00:00Z", "2026-01-01", "2026-01-01T00:00:00",
+     "2026-01-01T00:00:00,5Z", "2026-01-01T00:00:00.Z", "2026-01-01T00:00:00+01", "2026-01-01T00:00:00+0100",
+     "2026-01-01T00:00:00+01:00:30", "2026-01-01_00:00:00Z", "٢026-01-01T00:00:00Z", " 2026-01-01T00:00:00Z"],
+)  # fmt: skip
+def test_no_other_form_of_iso_8601_is_an_instant(text: str) -> None:
+    with pytest.raises(PydanticCustomError, match="RFC 3339"):
+        parse_instant(text)
 
 
 TARGETS = st.lists(
