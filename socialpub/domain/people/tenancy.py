@@ -49,8 +49,9 @@ def key_prefixes(service: Service) -> tuple[str, ...]:
 
 def known_key(service: Service, presented: str) -> Scope | None:
     """The scope of an API key that is kept in memory; None for any other text. At most one write a minute and key."""
-    row = service.keys.found(crypto.digest(presented))
-    return None if row is None else _used(service, row)
+    digest = crypto.digest(presented)
+    row = service.keys.found(digest)
+    return None if row is None else _used(service, digest, row)
 
 
 async def authenticate_key(service: Service, presented: str) -> Scope:
@@ -65,10 +66,10 @@ async def authenticate_key(service: Service, presented: str) -> Scope:
     row = await service.keys.get(digest, find)
     if row is None:
         raise ApiError("unauthenticated")
-    return _used(service, row)
+    return _used(service, digest, row)
 
 
-def _used(service: Service, row: KeyRow) -> Scope:
+def _used(service: Service, digest: str, row: KeyRow) -> Scope:
     """Whose key it is, which is noted as used."""
     key, organization, profile, used = row
     if used is None or service.now_ms - used > USED_EVERY_MS:
