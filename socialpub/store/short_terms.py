@@ -9,10 +9,9 @@ has found enough: a frequent term is in the first chunks, and a rare one in few.
 from __future__ import annotations
 
 import bisect
-import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from socialpub.store import sql
@@ -35,9 +34,14 @@ class Chunk(NamedTuple):
     is_gone: bool  # all of its posts
 
 
-def terms_of(fold: str) -> set[str]:
-    """Everything of one or two letters that a text has."""
-    return {*fold, *map(operator.concat, fold, fold[1:])}
+def terms_of(folds: Iterable[str]) -> set[str]:
+    """Everything of one or two letters that these texts have, each word looked at once.
+
+    And perhaps a letter beside a space that stands in none of them: then they are looked at for nothing.
+    """
+    words = set[str]().union(*(fold.split(" ") for fold in folds))
+    line = f" {' '.join(words)} "
+    return {*line, *map(operator.concat, line, line[1:])}
 
 
 # --- Filing ----------------------------------------------------------------------------------------------------------
@@ -45,13 +49,12 @@ def terms_of(fold: str) -> set[str]:
 
 def file(after: int, upto: int) -> None:
     """Put the posts with these numbers on their shelves; in a write."""
-    terms = functools.cache(terms_of)  # each is on several shelves
     for *key, numbers in sql.every(searching.ARRIVED, (after, upto)):
         shelf, chunks, still_open = sql.first(searching.OPEN_SHELF, key)
         there = sql.loads(still_open) + sorted(sql.loads(numbers))
         whole = len(there) // CHUNK
         for place in range(whole):
-            _file_chunk(shelf, chunks + place, there[place * CHUNK : (place + 1) * CHUNK], terms)
+            _file_chunk(shelf, chunks + place, there[place * CHUNK : (place + 1) * CHUNK])
         sql.execute(searching.LEAVE_SHELF, (chunks + whole, sql.json_of(there[whole * CHUNK :]), shelf))
     sql.execute(searching.TERMS_FILED, (upto,))
 
@@ -62,9 +65,9 @@ def clear() -> None:
         sql.execute(statement)
 
 
-def _file_chunk(shelf: int, place: int, numbers: Sequence[int], terms_of: Callable[[str], set[str]]) -> None:
+def _file_chunk(shelf: int, place: int, numbers: Sequence[int]) -> None:
     newest, texts = sql.first(searching.TEXTS_OF, (sql.json_of(numbers),))
-    terms = set[str]().union(*map(terms_of, sql.loads(texts)))
+    terms = terms_of(sql.loads(texts))
     first = numbers[0]
     offsets = sql.json_of([number - first for number in numbers])
     sql.execute(searching.ADD_CHUNK, (shelf, place, first, newest, offsets))

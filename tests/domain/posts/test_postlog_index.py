@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
@@ -243,3 +245,11 @@ def test_a_post_that_is_gone_is_not_found_though_its_number_is_given_again(servi
     assert numbers == [1]
     assert _found(service, "xyzzy plugh") == []
     assert _found(service, "something") == [new]
+
+
+@given(folds=st.lists(st.text(st.sampled_from("ab \n\u00e9")), max_size=6))
+def test_the_short_terms_of_texts_are_those_of_each_and_perhaps_some_with_a_space(folds: list[str]) -> None:
+    exact = {fold[at : at + size] for fold in folds for size in (1, 2) for at in range(len(fold) - size + 1)}
+    found = short_terms.terms_of(folds)
+    assert exact <= found
+    assert all(" " in term for term in found - exact)
