@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -162,34 +161,59 @@ class Door:
             owner = call.scope.organization or ANYBODY.owner
             await asyncio.sleep(self.refusals.wait(owner, asyncio.get_running_loop().time()))
 
-    def _handle(self, call: Call) -> Coroutine[Any, Any, Reply]:
-        self._inside += 1  # from now on, and not when its task first runs
-        return self._handled(call)
+    def _work(self, call: Call) -> Coroutine[Any, Any, Reply]:
+        """What the handler does, to be awaited."""
+        if call.route.constant:
+            return self.shelf.answer(call.request.path, call.request.headers, lambda: call.route.handler(call))
+        return call.route.handler(call)
 
-    async def _handled(self, call: Call) -> Reply:
+    async def _handle(self, call: Call) -> Reply:
+        """The handler's answer."""
+        self._inside += 1
         try:
-            if call.route.constant:
-                return await self.shelf.answer(
-                    call.request.path, call.request.headers, lambda: call.route.handler(call)
-                )
-            return await call.route.handler(call)
+            return await self._work(call)
         finally:
-            call.close()
-            self._inside -= 1
-            if self._closed and not self._inside:
-                self._empty.set()
+            self._end(call)
 
     async def _to_its_end(self, call: Call) -> Reply:
-        """The handler's answer; a client that goes away does not stop what it has begun."""
+        """The same from a task of its own: a client that goes away does not stop what it has begun."""
         loop = asyncio.get_running_loop()
-        work, done = loop.create_task(self._handle(call)), loop.create_future()
-        work.add_done_callback(functools.partial(_tell, done))
+        done: asyncio.Future[Reply] = loop.create_future()
+        self._inside += 1  # from now on, and not when its task first runs
+        task = loop.create_task(self._handled(call, done))
         try:
-            await done
-            return work.result()
+            return await done
         except asyncio.CancelledError:
+            if done.done() and not done.cancelled():
+                done.exception()  # it came to its end as the client went: nobody is left to be told
             call.lose()
             raise
+        finally:
+            del task, done  # an error holds this frame, and would be held by it
+
+    async def _handled(self, call: Call, done: asyncio.Future[Reply]) -> None:
+        """What comes of it is told to whoever waits, and to nobody once the client has gone.
+
+        The task says so itself: what the loop does for whoever waits for a task takes one more round of it.
+        """
+        try:
+            reply = await self._work(call)
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            if not done.done():
+                done.set_exception(error)
+        else:
+            if not done.done():
+                done.set_result(reply)
+        finally:
+            del done  # as above
+            self._end(call)
+
+    def _end(self, call: Call) -> None:
+        """Its handler has come to its end."""
+        call.close()
+        self._inside -= 1
+        if self._closed and not self._inside:
+            self._empty.set()
 
     def close(self) -> None:
         """Let no more requests of the API in: the server stops. Those that are in are answered."""
@@ -284,14 +308,6 @@ class Door:
             raise refuse("idempotency_key.length", "The request names more than one Idempotency-Key.")
         header = named[0] if named else None
         return limits.key_of(call.scope, request.method, request.path, header, call.sent)
-
-
-def _tell(whoever_waits: asyncio.Future[None], work: asyncio.Task[Reply]) -> None:
-    """It is done. What went wrong is told to whoever waits, and to nobody once the client has gone."""
-    if not whoever_waits.done():
-        whoever_waits.set_result(None)
-    elif not work.cancelled():
-        work.exception()
 
 
 def endpoint(route: Route) -> Callable[[Arrival], Coroutine[Any, Any, HTTPResponse]]:

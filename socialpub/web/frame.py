@@ -54,13 +54,17 @@ class Frame:
         ctx = request.ctx
         if not ctx.request_id:
             ctx.request_id = http.request_id(self._service, request)
-        trail.tell(self._service, request, response.status)
+        self._tell(request, response.status)
         standing = self._but(*response.headers) if response.headers else self._all
         return f"X-Request-Id: {ctx.request_id}\r\n{self._rate(request)}{standing}"
 
     def miss(self, request: Arrival) -> None:
         """Whoever sent it has gone before its answer: its line in the log."""
-        trail.tell(self._service, request, trail.GONE)
+        self._tell(request, trail.GONE)
+
+    def _tell(self, request: Arrival, status: int) -> None:
+        trail.tell(self._service, request, status)
+        request.ctx.error = None  # it is told, and holds all that ran, which holds the request
 
     def _all_but(self, *named: str) -> str:
         """What always stands there, less what an answer says in its own words."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
 import threading
 import time
+import weakref
 from typing import Any
 
 import pytest
@@ -14,13 +16,16 @@ from sanic import Sanic
 from sanic.http import Http
 
 from socialpub.base.error_codes import ERRORS
+from socialpub.base.errors import ApiError, refuse
 from socialpub.base.service_rules import SERVICE_RULES
+from socialpub.domain.posts import accept
 from socialpub.web import bodies, door
 from socialpub.web.app import ROUTES
 from socialpub.web.frame import SECURITY_HEADERS
 from socialpub.web.scan import Scan
 from socialpub.web.wire import FIRST_LINES, App, Parcel, own_lines
 from tests.kit import UNKNOWN_ID, Person, Server, iso
+from tests.soak.world import wait_for
 from tests.web.raw import connect, exchange, read
 
 RATE = ["ratelimit", "ratelimit-limit", "ratelimit-policy", "ratelimit-remaining", "ratelimit-reset"]
@@ -92,6 +97,27 @@ def test_what_writes_runs_in_a_task_that_goes_on_without_its_caller(alice: Perso
     tasks.clear()
     alice.api.delete(f"/v1/posts/{UNKNOWN_ID}")
     assert [name for name in tasks if name.startswith("Door.")] == ["Door._handled"]
+
+
+def test_a_refusal_is_gone_with_its_answer(alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that waited for it holds it: the collector would find it later, at everybody's cost."""
+    said: list[weakref.ref[ApiError]] = []
+
+    def noted(error: ApiError) -> ApiError:
+        said.append(weakref.ref(error))
+        return error
+
+    def refused(*_: object) -> None:
+        raise noted(refuse("targets.required"))
+
+    monkeypatch.setattr(accept, "check_batch", refused)
+    gc.disable()
+    try:
+        answer = alice.api.publish({"targets": [{"accountId": alice.bluesky}], "text": "x"})
+        assert (answer.status_code, len(said)) == (400, 1)
+        assert wait_for(lambda: said[0]() is None, 10)
+    finally:
+        gc.enable()
 
 
 def test_only_reads_are_light() -> None:
