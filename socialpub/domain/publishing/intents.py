@@ -5,10 +5,11 @@ Each is a write function, and each says `owned` first: a run whose lease was tak
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sqlite3
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -70,6 +71,8 @@ class Snapshot:
     open_intent: IntentRow | None = None  # sent, perhaps: look before anything else
     published: Published | None = None  # by this attempt already; only the first comment is missing
     plan: dict[str, Any] | None = None  # of what is published
+    numbers: tuple[int, int] = (0, 0)  # the post's, and its organization's
+    warned: bool = False  # the post has warnings that came after it was read
 
     @property
     def attempt(self) -> int:
@@ -239,20 +242,30 @@ def _change(tx: Tx, intent: IntentRow, **columns: Unpack[IntentChange]) -> Inten
     return {**intent, **columns}
 
 
-def close(
-    service: Service, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None, *, last: bool = False
-) -> None:
-    """Settle an open intent; `published` binds the remote post to it, TakenError when it is another's.
+def close(service: Service, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None) -> None:
+    """Settle an open intent; `published` binds the remote post to it, TakenError when it is another's."""
+    found, remote = published and json.dumps(_published_body(published)), published and remote_of(published.remote_id)
+    with _each_its_own():
+        sql.execute(publishing.SETTLE, (outcome, service.now_ms, remote, found, intent["id"]))
 
-    `last`: the post is published in this transaction, so that nobody will ask for the plan or the result: its row has
-    the text, and what became of it.
+
+def close_published(service: Service, tx: Tx, settled: Sequence[tuple[IntentRow, Published]]) -> None:
+    """The same of some whose posts are published in this transaction: nobody will ask for the plan or the result.
+
+    The posts' rows have their texts, and what became of them.
     """
-    found, plan = (None, "") if last else (published and json.dumps(_published_body(published)), None)
-    remote = published and remote_of(published.remote_id)
+    rows = [(intent["id"], remote_of(published.remote_id)) for intent, published in settled]
+    with _each_its_own():
+        sql.change_all(publishing.SETTLE_PUBLISHED, rows, (service.now_ms,))
+
+
+@contextlib.contextmanager
+def _each_its_own() -> Iterator[None]:
+    """TakenError where a remote post is bound that belongs to another intent of its account."""
     try:
-        sql.execute(publishing.SETTLE, (outcome, service.now_ms, remote, found, plan, intent["id"]))
-    except sqlite3.IntegrityError as error:  # a remote post belongs to one intent of its account
-        raise TakenError(published and published.remote_id) from error
+        yield
+    except sqlite3.IntegrityError as error:
+        raise TakenError(str(error)) from error
 
 
 def remote_of(remote_id: str) -> int:

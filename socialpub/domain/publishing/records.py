@@ -6,7 +6,8 @@ Each is one write function, and looks whether the claim still stands: a run whos
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from socialpub.base.compact import dumps
@@ -53,7 +54,7 @@ def take(service: Service, tx: Tx, claim: Claim, *, begun: bool = False) -> Snap
         service.jobs.finish(tx, claim)
         return None
     post, account = sql.row(PostRow, found[:_POST]), sql.row(AccountRow, found[_POST:_ACCOUNT])
-    request_id = found[_ACCOUNT]
+    request_id, *numbers = found[_ACCOUNT:]
     goes_on = post["status"] == "publishing" and not begun
     refused = None if goes_on else refusal(account)
     if refused:
@@ -68,7 +69,7 @@ def take(service: Service, tx: Tx, claim: Claim, *, begun: bool = False) -> Snap
     if not goes_on:
         post = post if begun else _moved(service, tx, post, request_id)
         _begin_attempt(service, tx, post["id"], post["attempts"])
-        return Snapshot(claim, post, account, request_id, assets)
+        return Snapshot(claim, post, account, request_id, assets, numbers=(numbers[0], numbers[1]))
     rows = intents.of_attempt(post["id"], post["attempts"])
     done = intents.published_by(rows)
     return Snapshot(
@@ -80,6 +81,7 @@ def take(service: Service, tx: Tx, claim: Claim, *, begun: bool = False) -> Snap
         open_intent=next((row for row in rows if row["outcome"] is None), None),
         published=published_of(done) if done else None,
         plan=json.loads(done["plan"]) if done else None,
+        numbers=(numbers[0], numbers[1]),
     )
 
 
@@ -157,21 +159,36 @@ def intend(
 # --- Ends --------------------------------------------------------------------------------------------------------
 
 
-def sent(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published, *, last: bool) -> None:
-    """The platform has the post. `last`: no first comment follows, so the row is published in the same transaction."""
-    if not last:
-        owned(service, snapshot)
-    close(service, tx, intent, Outcome.OK, published, last=last)
-    if last:
-        _publish(service, tx, snapshot, published, None, ())
+@dataclass(frozen=True)
+class Answered:
+    """A send whose answer is that the platform has the post, and no first comment follows."""
+
+    service: Service
+    snapshot: Snapshot
+    intent: IntentRow
+    published: Published
+
+
+def sent(tx: Tx, answered: Sequence[Answered]) -> list[None]:
+    """The platform has these posts: each is published in the same transaction, with the same statements."""
+    service = answered[0].service
+    intents.close_published(service, tx, [(one.intent, one.published) for one in answered])
+    _publish(service, tx, [_End(one.snapshot, one.published) for one in answered])
+    return [None] * len(answered)
+
+
+def sent_first(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published) -> None:
+    """The platform has the post, and its first comment follows."""
+    owned(service, snapshot)
+    close(service, tx, intent, Outcome.OK, published)
 
 
 def commented(
     service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published, comment: Published
 ) -> None:
     """The first comment is there too."""
-    close(service, tx, intent, Outcome.OK, comment, last=True)
-    _publish(service, tx, snapshot, published, comment, ())
+    intents.close_published(service, tx, [(intent, comment)])
+    _publish(service, tx, [_End(snapshot, published, comment)])
 
 
 def uncommented(
@@ -186,40 +203,61 @@ def uncommented(
     """The post is out, its first comment is not: a warning, never a failure."""
     if intent:
         close(service, tx, intent, outcome)
-    _publish(service, tx, snapshot, published, None, (warning,))
+    _publish(service, tx, [_End(snapshot, published, warnings=(warning,))])
 
 
-def _publish(
-    service: Service,
-    tx: Tx,
-    snapshot: Snapshot,
-    published: Published,
-    comment: Published | None,
-    warnings: Sequence[Warning],
-) -> None:
-    """The end of a post that is out; LostClaimError, and nothing written, where the run has lost it."""
-    post = snapshot.post["id"]
-    add_warnings(tx, post, (*published.warnings, *warnings))
-    moves.move(
-        service,
-        tx,
-        "publish",
-        post,
-        published_at=service.now_ms,
-        platform_uri=published.uri,
-        platform_cid=published.cid,
-        url=published.url if (published.url or "").startswith("https://") else None,  # it is shown as a link
-        first_comment_uri=comment.uri if comment else None,
-        first_comment_cid=comment.cid if comment else None,
-        error=None,
-        error_code=None,
-        saved=None,
-        request_id=snapshot.request_id,
-    )
-    _end_attempt(service, tx, post, snapshot.post["attempts"], None)
-    attention.clear(service, tx, snapshot.account["id"])
-    if not service.jobs.finish(tx, snapshot.claim):
-        raise LostClaimError(snapshot.post["id"])
+@dataclass(frozen=True)
+class _End:
+    """A post that is out, with its first comment where there is one."""
+
+    snapshot: Snapshot
+    published: Published
+    comment: Published | None = None
+    warnings: Sequence[Warning] = ()
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What the post's row has of it."""
+        published, comment = self.published, self.comment
+        return {
+            "platform_uri": published.uri,
+            "platform_cid": published.cid,
+            "url": published.url if (published.url or "").startswith("https://") else None,  # it is shown as a link
+            "first_comment_uri": comment.uri if comment else None,
+            "first_comment_cid": comment.cid if comment else None,
+        }
+
+
+class ApartError(Exception):
+    """Not all of what is written together can be: each is to be done by itself."""
+
+
+def _publish(service: Service, tx: Tx, ends: Sequence[_End]) -> None:
+    """The ends of posts that are out; LostClaimError, and nothing written, where a run has lost its post."""
+    snapshots = [end.snapshot for end in ends]
+    warned = {end.snapshot.post["id"]: _warned(tx, end) for end in ends}
+    if not moves.publish(service, tx, [_out(end, warned) for end in ends]) and len(ends) > 1:
+        raise ApartError
+    attempts = [(each.post["id"], each.attempt) for each in snapshots]
+    sql.change_all(publishing.ATTEMPTS_SUCCEEDED, attempts, (service.now_ms,))
+    attention.clear(service, tx, [each.account["id"] for each in snapshots])
+    if not service.jobs.finish_all(tx, [each.claim for each in snapshots]):
+        raise LostClaimError(snapshots[0].post["id"])
+
+
+def _warned(tx: Tx, end: _End) -> str:
+    """What the post warns of in the end."""
+    post, more = end.snapshot.post, (*end.published.warnings, *end.warnings)
+    if not more and not end.snapshot.warned:
+        return post["warnings"]
+    add_warnings(tx, post["id"], more)
+    return str(sql.value(publishing.WARNINGS, (post["id"],)))
+
+
+def _out(end: _End, warned: Mapping[str, str]) -> moves.Out:
+    snapshot = end.snapshot
+    post: PostRow = {**snapshot.post, "warnings": warned[snapshot.post["id"]]}
+    return moves.Out(post, *snapshot.numbers, end.columns, snapshot.request_id)
 
 
 def pending(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent: IntentRow | None = None) -> None:

@@ -3,6 +3,7 @@
 from socialpub.store import rows
 from socialpub.store.statements import webhooks
 from socialpub.store.statements.ids import id_of, number_of, told
+from socialpub.store.statements.rows import Changes
 
 
 def _columns(shape: type, table: str = "") -> str:
@@ -13,7 +14,8 @@ def _columns(shape: type, table: str = "") -> str:
 # --- The claim -------------------------------------------------------------------------------------------------------
 
 TAKE = f"""
-    SELECT {_columns(rows.PostRow, "post")}, {_columns(rows.AccountRow, "account")}, batch.request_id
+    SELECT {_columns(rows.PostRow, "post")}, {_columns(rows.AccountRow, "account")},
+        batch.request_id, post.number, post.organization
     FROM job
     JOIN post ON post.id = job.key
     JOIN account ON account.number = post.account
@@ -26,6 +28,16 @@ END_ATTEMPT = f"""
     UPDATE attempt SET finished_at = ?, succeeded = ?, error_code = ?, error_message = ?, platform_response = ?
     WHERE post = {_POST} AND number = ?
 """
+# Of each its post and its number; shared is when they were over.
+ATTEMPTS_SUCCEEDED = Changes(
+    f"""
+    UPDATE attempt SET finished_at = ?1, succeeded = 1, error_code = NULL, error_message = NULL,
+        platform_response = NULL
+    FROM {{rows}} AS own WHERE attempt.post = {number_of("post", "own.column1")} AND attempt.number = own.column2
+    """,
+    own=2,
+    shared=1,
+)
 MAY_HAVE_SENT = f"SELECT 1 FROM intent WHERE post = {_POST} AND (outcome IS NULL OR outcome = 'ok') LIMIT 1"
 
 # --- Intents ---------------------------------------------------------------------------------------------------------
@@ -56,16 +68,28 @@ INTEND = f"""
 """
 IS_BOUND = f"SELECT 1 FROM intent WHERE account = {number_of('account', '?')} AND remote = ? AND id <> ?"
 SETTLE = """
-    UPDATE intent SET outcome = ?, settled_at = ?, remote = ?, result = ?, plan = coalesce(?, plan)
-    WHERE id = ? AND outcome IS NULL
+    UPDATE intent SET outcome = ?, settled_at = ?, remote = ?, result = ? WHERE id = ? AND outcome IS NULL
 """
+# The ends of intents whose posts are published with them. Of each its id and what is kept of the platform's name for
+# the post; shared is when.
+SETTLE_PUBLISHED = Changes(
+    """
+    UPDATE intent SET outcome = 'ok', settled_at = ?1, remote = own.column2, result = NULL, plan = ''
+    FROM {rows} AS own WHERE intent.id = own.column1 AND intent.outcome IS NULL
+    """,
+    own=2,
+    shared=1,
+)
 WARNINGS = "SELECT warnings FROM post WHERE id = ?"
 WARN = "UPDATE post SET warnings = ? WHERE id = ?"
 
 # --- Ends ------------------------------------------------------------------------------------------------------------
 
 REQUEST = "SELECT request_id FROM batch WHERE id = ?"
-CLEAR_ATTENTION = "UPDATE account SET attention = NULL, updated_at = ? WHERE id = ? AND attention IS NOT NULL"
+CLEAR_ATTENTION = """
+    UPDATE account SET attention = NULL, updated_at = ?
+    WHERE id IN (SELECT value FROM json_each(?)) AND attention IS NOT NULL
+"""
 LATER = "UPDATE post SET due_at = ? WHERE id = ?"
 SAVE = "UPDATE post SET saved = ?, due_at = ? WHERE id = ?"
 POST = _columns(rows.PostRow, "post")
