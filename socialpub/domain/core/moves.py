@@ -129,13 +129,12 @@ def move(
 
 
 class Out(NamedTuple):
-    """A post that is out: its row as it is, its number and its organization's, and what the row is to have of it.
+    """A post that is out: its row as it is, its organization's number, and what the row is to have of it.
 
     `request_id`: the request that made its batch.
     """
 
     post: PostRow
-    number: int
     organization: int
     columns: Mapping[str, Any]
     request_id: str | None
@@ -147,14 +146,14 @@ def publish(service: Service, tx: Tx, outs: Sequence[Out]) -> bool:
     """
     now, columns = service.now_ms, tuple(outs[0].columns)
     rows = [(out.post["id"], *out.columns.values()) for out in outs]
-    if sql.change_all(_publishing(columns), rows, (now,)) < len(outs):
+    if sql.change_all(_of_several("publish", _OUT, columns), rows, (now,)) < len(outs):
         return False
     moved = [_out(out, now) for out in outs]
     theirs: dict[int, list[tuple[Out, PostRow]]] = {}
     for out, row in zip(outs, moved, strict=True):
         theirs.setdefault(out.organization, []).append((out, row))
     told = [
-        (events.audience(service, some[0][1]["organization"], number), [_told_of(out, row) for out, row in some])
+        (events.audience(service, some[0][1]["organization"], number), [_told_of(row) for _, row in some])
         for number, some in theirs.items()
     ]
     events.emit_all(service, tx, told, now)
@@ -166,31 +165,47 @@ def publish(service: Service, tx: Tx, outs: Sequence[Out]) -> bool:
 
 
 @functools.cache
-def _publishing(columns: tuple[str, ...]) -> Changes:
-    """The statement of the move `publish`, which changes these columns beside those that are the same for all."""
-    move = MOVES["publish"]
+def _of_several(name: str, same: str, columns: tuple[str, ...]) -> Changes:
+    """The statement of a move of several posts, which has `same` for all of them, and of each its own columns."""
+    move = MOVES[name]
     sources = ", ".join(f"'{source}'" for source in sorted(move.sources))
     changes = ", ".join(f"{column} = own.column{place}" for place, column in enumerate(columns, 2))
     text = (
-        f"UPDATE post SET status = '{move.target}', updated_at = ?1, published_at = ?1, error = NULL,"
-        f" error_code = NULL, saved = NULL, {changes}"
+        f"UPDATE post SET status = '{move.target}', updated_at = ?1, {same}, {changes}"
         f" FROM {{rows}} AS own WHERE post.id = own.column1 AND post.status IN ({sources})"
     )
     return Changes(text, own=1 + len(columns), shared=1)
 
 
+_OUT = "published_at = ?1, error = NULL, error_code = NULL, saved = NULL"
+
+
 def _out(out: Out, now: int) -> PostRow:
     """The row as it is from now on."""
-    fixed = {"updated_at": now, "published_at": now, "error": None, "error_code": None, "saved": None}
-    return cast(PostRow, {**out.post, "status": MOVES["publish"].target, **fixed, **out.columns})
+    same = {"updated_at": now, "published_at": now, "error": None, "error_code": None, "saved": None}
+    return cast(PostRow, {**out.post, "status": MOVES["publish"].target, **same, **out.columns})
 
 
-def _told_of(out: Out, row: PostRow) -> events.Told:
+def claim(service: Service, tx: Tx, claimed: Sequence[tuple[PostRow, Mapping[str, Any]]]) -> list[PostRow]:
+    """Make the move `claim` of some posts that were read in this transaction, in the right state, with the same columns
+    of each; the rows as they are now.
+    """
+    if not claimed:
+        return []
+    now, columns = service.now_ms, tuple(claimed[0][1])
+    changes = _of_several("claim", "next_attempt_at = NULL", columns)
+    moved = sql.change_all(changes, [(post["id"], *own.values()) for post, own in claimed], (now,))
+    assert moved == len(claimed), "they were read in this transaction"
+    same = {"status": MOVES["claim"].target, "updated_at": now, "next_attempt_at": None}
+    return [cast(PostRow, {**post, **same, **own}) for post, own in claimed]
+
+
+def _told_of(row: PostRow) -> events.Told:
     """The event of a post that is out."""
     (type_,) = MOVES["publish"].events
     data = _DATA[type_](row, {})
     kept = events.kept_of(type_, data, row["updated_at"])
-    return events.Told(type_, row["profile"], row["id"], out.number, kept, lambda: data)
+    return events.Told(type_, row["profile"], row["id"], row["number"], kept, lambda: data)
 
 
 def _seen(service: Service, tx: Tx, row: PostRow) -> None:

@@ -50,7 +50,7 @@ from socialpub.domain.publishing.decide import (
     decide,
 )
 from socialpub.domain.publishing.intents import LostClaimError, Snapshot, TakenError
-from socialpub.platforms.contract import Absent, Draft, Pending, Published, Unknown, Warning
+from socialpub.platforms.contract import Absent, Draft, Pending, Published, Ready, Unknown, Warning
 from socialpub.platforms.kit.rules import findings, warning
 from socialpub.store import sql
 from socialpub.store.db import Promise, Tx
@@ -65,8 +65,13 @@ RECORD_WAITS = (0.5, 1.0, 2.0, 5.0)
 
 def run(service: Service, fetched: library.Fetched, claim: Claim) -> bool:
     """Answer a post's doorbell: go on with it from wherever its rows say it is. Whether something public was sent."""
-    snapshot = service.write(lambda tx: take(service, tx, claim)).result()
+    snapshot = service.write_together(take_together, (service, claim)).result()
     return snapshot is not None and go_on(service, fetched, snapshot)
+
+
+def take_together(tx: Tx, asked: Sequence[tuple[Service, Claim]]) -> list[Snapshot | None]:
+    """Take posts to work on, with the same statements."""
+    return take(asked[0][0], tx, [claim for _, claim in asked])
 
 
 def go_on(service: Service, fetched: library.Fetched, snapshot: Snapshot) -> bool:
@@ -84,19 +89,23 @@ def go_on(service: Service, fetched: library.Fetched, snapshot: Snapshot) -> boo
     return this.sent
 
 
-def take(service: Service, tx: Tx, claim: Claim, *, begun: bool = False) -> Snapshot | None:
-    """Take a post to work on; what is about to be sent is written down at once, where that is known without asking.
+def take(service: Service, tx: Tx, claims: Sequence[Claim], *, begun: bool = False) -> list[Snapshot | None]:
+    """Take posts to work on; what is about to be sent is written down at once, where that is known without asking.
 
-    `begun`: this transaction has inserted it as claimed.
+    `begun`: this transaction has inserted them as claimed.
     """
-    snapshot = records.take(service, tx, claim, begun=begun)
-    if snapshot is None or records.refusal(snapshot.account):
-        return snapshot
-    plan = planning.at_once(service, snapshot)
-    if plan is None:
-        return snapshot
-    intended = intents.intend(service, tx, snapshot, "publish", plan.plan, plan.warnings)
-    return replace(snapshot, intended=intended, warned=bool(plan.warnings))
+    taken = records.take(service, tx, claims, begun=begun)
+    planned = [(one, plan) for one in taken if one and (plan := _plan(service, one))]
+    intended = intents.intend_all(service, tx, [(one, plan.plan, plan.warnings) for one, plan in planned])
+    ready = {
+        one.claim.key: replace(one, intended=intent, warned=bool(plan.warnings))
+        for (one, plan), intent in zip(planned, intended, strict=True)
+    }
+    return [one and ready.get(one.claim.key, one) for one in taken]
+
+
+def _plan(service: Service, snapshot: Snapshot) -> Ready | None:
+    return None if records.refusal(snapshot.account) else planning.at_once(service, snapshot)
 
 
 new_nonce = records.new_nonce
