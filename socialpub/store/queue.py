@@ -260,6 +260,11 @@ class Jobs(Huey):  # type: ignore[misc]
         tx.after_commit(lambda: self.drop(claim))
         return bool(sql.change(queue.FINISH, (claim.key, claim.claims)))
 
+    def finish_all(self, tx: Tx, claims: Sequence[Claim]) -> bool:
+        """The same for several; False when any was lost."""
+        tx.after_commit(lambda: self.drop_all(claims))
+        return sql.change_all(queue.FINISH_ALL, [(claim.key, claim.claims) for claim in claims]) == len(claims)
+
     def again(self, tx: Tx, claim: Claim, at_ms: int) -> bool:
         """Give a claimed job back, to ring again at `at_ms`; False when the claim was lost."""
         tx.after_commit(lambda: self._back(claim, at_ms))
@@ -285,9 +290,13 @@ class Jobs(Huey):  # type: ignore[misc]
             self._held.update((claim.key, claim) for claim in claims)
 
     def drop(self, claim: Claim) -> None:
+        self.drop_all([claim])
+
+    def drop_all(self, claims: Iterable[Claim]) -> None:
         with self._dropped:
-            if self._held.get(claim.key) == claim:
-                del self._held[claim.key]
+            for claim in claims:
+                if self._held.get(claim.key) == claim:
+                    del self._held[claim.key]
             self._dropped.notify_all()
 
     @property

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import orjson
 
 from socialpub.store.connections import limits, proxy
-from socialpub.store.statements.rows import Row, Rows
+from socialpub.store.statements.rows import Changes, Row, Rows
 
 Params = Sequence[Any]
 R = TypeVar("R")
@@ -66,6 +66,11 @@ def insert(rows: Rows, values: Sequence[Row], shared: Row = ()) -> int | None:
     for text, params in rows.calls(values, shared):
         last = execute(text, params).lastrowid
     return last
+
+
+def change_all(changes: Changes, values: Sequence[Row], shared: Row = ()) -> int:
+    """How many of these rows a statement has changed."""
+    return sum(change(text, params) for text, params in changes.calls(values, shared))
 
 
 def json_of(rows: Any) -> str:

@@ -13,7 +13,7 @@ import queue
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -58,7 +58,10 @@ class Tx:
 
 
 Together = Callable[[Tx, Sequence[Any]], Sequence[Any]]
-"""A write of several of a kind at once: of each what comes of it, or an exception, and then nothing of any."""
+"""A write of several of a kind at once: of each what comes of it, or an exception, and then nothing of any.
+
+Within a transaction it comes before or after those of other kinds: whoever needs one to be there waits for it.
+"""
 
 
 class _Write(Generic[T]):
@@ -292,8 +295,7 @@ class Writer:
         if len(group) == 1:
             return [item for item in group if self._run_alone(connection, item)]
         done: list[_Write[Any]] = []
-        for kind, items in itertools.groupby(group, key=lambda item: item.kind):
-            some = list(items)
+        for kind, some in _alike(group):
             if kind is None or len(some) == 1 or not self._run_together(connection, kind, some):
                 some = [item for item in some if self._run_one(connection, item)]
             done += some
@@ -342,6 +344,19 @@ class Writer:
             item.future.set_exception(self._refused(error) if is_storage(error) else error)
             return False
         return True
+
+
+def _alike(group: Sequence[_Write[Any]]) -> Iterator[tuple[Together | None, list[_Write[Any]]]]:
+    """The group by its kinds. What is of no kind keeps its place: whatever came before it is done before it."""
+    kinds: dict[Together, list[_Write[Any]]] = {}
+    for item in group:
+        if item.kind is not None:
+            kinds.setdefault(item.kind, []).append(item)
+            continue
+        yield from kinds.items()
+        kinds = {}
+        yield None, [item]
+    yield from kinds.items()
 
 
 def _fail(group: Sequence[_Write[Any]], error: Exception) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
@@ -27,9 +28,9 @@ def remember(service: Service, tx: Tx, account: str, error: ApiError) -> None:
     Account.update(attention=kept, updated_at=now).where(Account.id == account).execute()
 
 
-def clear(service: Service, tx: Tx, account: str) -> None:
-    """A post went out: whatever was refused before is allowed again."""
-    sql.execute(publishing.CLEAR_ATTENTION, (service.now_ms, account))
+def clear(service: Service, tx: Tx, accounts: Sequence[str]) -> None:
+    """A post went out to each: whatever was refused before is allowed again."""
+    sql.execute(publishing.CLEAR_ATTENTION, (service.now_ms, sql.json_of(accounts)))
 
 
 def body(row: AccountRow) -> Attention | None:

@@ -86,14 +86,15 @@ class Caller:
             raise
 
     def _open(self, *, refresh: bool) -> Tokens:
-        if self.account["secret"] is None:
+        account, sealed = self.account["id"], self.account["secret"]
+        if sealed is None:
             raise refuse("account.disconnected")
         if refresh and not self.just_seen and self._was_revoked():
             raise refuse("account.reconnect_required")
-        tokens = open_tokens(self.service, self.account["id"], self.account["secret"])
+        tokens = self.service.opened.get(account, sealed, lambda: open_tokens(self.service, account, sealed))
         ends = tokens.expires_at_ms
         if refresh and tokens.refresh and ends is not None and ends - MARGIN_MS < self.service.now_ms:
-            tokens = renewed(self.service, self.account["id"], tokens)
+            tokens = renewed(self.service, account, tokens)
         return tokens
 
     def _nobodys(self) -> Tokens:

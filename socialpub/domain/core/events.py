@@ -48,6 +48,13 @@ class Audience(NamedTuple):
     receivers: Sequence[Receiver]
 
 
+def audience(service: Service, organization: str, number: int) -> Audience:
+    """Who is told now; in the transaction that tells."""
+    name = "receivers", organization
+    receivers = service.standing.get_now(name, lambda: tuple(sql.every(webhooks.RECEIVERS_OF, (organization,))))
+    return Audience(organization, number, receivers)
+
+
 class Told(NamedTuple):
     """An event of a post, of many that are written at once.
 

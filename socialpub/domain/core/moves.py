@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from typing_extensions import TypedDict
 
@@ -36,6 +36,7 @@ from socialpub.store.db import Tx
 from socialpub.store.models import Post, the_row
 from socialpub.store.rows import PostRow
 from socialpub.store.statements import publishing
+from socialpub.store.statements.rows import Changes
 
 log = logging.getLogger("socialpub.posts")
 
@@ -117,7 +118,7 @@ def move(
     for type_ in MOVES[name].events:
         _tell(service, tx, type_, row, _DATA[type_](row, data or {}), request_id, receivers, now)
     if row["status"] in TERMINAL:
-        service.hub.seen(tx, f"batch:{row['batch']}", row)  # first of all, for somebody waits for it
+        _seen(service, tx, row)
     if row["status"] in TERMINAL or name == "wait":
         tx.after_commit(lambda: _told(row, request_id))
     if name in GOES_ELSEWHERE:
@@ -125,6 +126,91 @@ def move(
     elif row["status"] in ("canceled", "rejected"):
         tx.after_commit(lambda: service.lately.went(row["account"], row["platform"], _goes_at(row)))
     return row
+
+
+class Out(NamedTuple):
+    """A post that is out: its row as it is, its organization's number, and what the row is to have of it.
+
+    `request_id`: the request that made its batch.
+    """
+
+    post: PostRow
+    organization: int
+    columns: Mapping[str, Any]
+    request_id: str | None
+
+
+def publish(service: Service, tx: Tx, outs: Sequence[Out]) -> bool:
+    """Make the move `publish` of some posts, with the same columns of each; False, and nothing told, where that was
+    not all of them.
+    """
+    now, columns = service.now_ms, tuple(outs[0].columns)
+    rows = [(out.post["id"], *out.columns.values()) for out in outs]
+    if sql.change_all(_of_several("publish", _OUT, columns), rows, (now,)) < len(outs):
+        return False
+    moved = [_out(out, now) for out in outs]
+    theirs: dict[int, list[tuple[Out, PostRow]]] = {}
+    for out, row in zip(outs, moved, strict=True):
+        theirs.setdefault(out.organization, []).append((out, row))
+    told = [
+        (events.audience(service, some[0][1]["organization"], number), [_told_of(row) for _, row in some])
+        for number, some in theirs.items()
+    ]
+    events.emit_all(service, tx, told, now)
+    for row in {row["batch"]: row for row in moved}.values():
+        _seen(service, tx, row)
+    for out, row in zip(outs, moved, strict=True):
+        tx.after_commit(functools.partial(_told, row, out.request_id))
+    return True
+
+
+@functools.cache
+def _of_several(name: str, same: str, columns: tuple[str, ...]) -> Changes:
+    """The statement of a move of several posts, which has `same` for all of them, and of each its own columns."""
+    move = MOVES[name]
+    sources = ", ".join(f"'{source}'" for source in sorted(move.sources))
+    changes = ", ".join(f"{column} = own.column{place}" for place, column in enumerate(columns, 2))
+    text = (
+        f"UPDATE post SET status = '{move.target}', updated_at = ?1, {same}, {changes}"
+        f" FROM {{rows}} AS own WHERE post.id = own.column1 AND post.status IN ({sources})"
+    )
+    return Changes(text, own=1 + len(columns), shared=1)
+
+
+_OUT = "published_at = ?1, error = NULL, error_code = NULL, saved = NULL"
+
+
+def _out(out: Out, now: int) -> PostRow:
+    """The row as it is from now on."""
+    same = {"updated_at": now, "published_at": now, "error": None, "error_code": None, "saved": None}
+    return cast(PostRow, {**out.post, "status": MOVES["publish"].target, **same, **out.columns})
+
+
+def claim(service: Service, tx: Tx, claimed: Sequence[tuple[PostRow, Mapping[str, Any]]]) -> list[PostRow]:
+    """Make the move `claim` of some posts that were read in this transaction, in the right state, with the same columns
+    of each; the rows as they are now.
+    """
+    if not claimed:
+        return []
+    now, columns = service.now_ms, tuple(claimed[0][1])
+    changes = _of_several("claim", "next_attempt_at = NULL", columns)
+    moved = sql.change_all(changes, [(post["id"], *own.values()) for post, own in claimed], (now,))
+    assert moved == len(claimed), "they were read in this transaction"
+    same = {"status": MOVES["claim"].target, "updated_at": now, "next_attempt_at": None}
+    return [cast(PostRow, {**post, **same, **own}) for post, own in claimed]
+
+
+def _told_of(row: PostRow) -> events.Told:
+    """The event of a post that is out."""
+    (type_,) = MOVES["publish"].events
+    data = _DATA[type_](row, {})
+    kept = events.kept_of(type_, data, row["updated_at"])
+    return events.Told(type_, row["profile"], row["id"], row["number"], kept, lambda: data)
+
+
+def _seen(service: Service, tx: Tx, row: PostRow) -> None:
+    """A post has come to its end: first of all for whoever waits for its batch."""
+    service.hub.seen(tx, f"batch:{row['batch']}", row)
 
 
 def _goes_at(row: PostRow) -> int:

@@ -25,6 +25,7 @@ from socialpub.domain.people import audit, limits
 from socialpub.domain.people.actor import Actor
 from socialpub.domain.posts import batches, lookup, preflight, unheard
 from socialpub.domain.posts.targets import Aim, Ref, check_batch, check_future, resolve
+from socialpub.domain.publishing import immediate
 from socialpub.domain.publishing.immediate import Begin, Beginning
 from socialpub.domain.shapes.errors import warning_body
 from socialpub.domain.shapes.posts import BatchBody, PublishRequest, Result
@@ -338,9 +339,8 @@ def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:
     numbers = _insert_posts(service, tx, entries, now)
     claims = _put_jobs(service, tx, entries)
     _tell(service, tx, owners, numbers, now)
+    immediate.take(service, tx, [(e.beginning, claims[e.order.batch]) for e in entries if e.beginning])
     for entry in entries:
-        if entry.beginning:
-            entry.beginning.take(tx, claims[entry.order.batch])
         faults.hit("sched.before_commit" if entry.order.at_ms is not None else "now.before_commit")
     return bodies
 

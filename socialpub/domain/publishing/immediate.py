@@ -9,6 +9,7 @@ may wait there.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,12 +62,18 @@ class Beginning:
         for lane in self._held:
             self.service.jobs.lanes.leave(lane)
 
-    def take(self, tx: Tx, claims: Sequence[Claim]) -> None:
-        """In the transaction that has inserted the batch: take what begins; after the commit everything does."""
-        taken = {
-            claim.key: run.take(self.service, tx, claim, begun=True) for claim in claims if claim.key in self.nonces
-        }
-        tx.after_commit(lambda: self.begin(claims, taken))
+
+def take(service: Service, tx: Tx, accepted: Sequence[tuple[Beginning, Sequence[Claim]]]) -> None:
+    """In the transaction that has inserted batches: take what begins of them; after the commit everything does.
+
+    `accepted`: of each batch its beginning, and the claims of its posts.
+    """
+    begun = [claim for beginning, claims in accepted for claim in claims if claim.key in beginning.nonces]
+    snapshots = run.take(service, tx, begun, begun=True) if begun else []
+    taken = {claim.key: snapshot for claim, snapshot in zip(begun, snapshots, strict=True)}
+    for beginning, claims in accepted:
+        theirs = {claim.key: taken[claim.key] for claim in claims if claim.key in taken}
+        tx.after_commit(functools.partial(beginning.begin, claims, theirs))
 
 
 def run_lane(service: Service, fetched: library.Fetched, claims: Sequence[Claim], taken: Taken) -> None:

@@ -5,10 +5,11 @@ Each is a write function, and each says `owned` first: a run whose lease was tak
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sqlite3
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -65,11 +66,14 @@ class Snapshot:
     post: PostRow
     account: AccountRow
     request_id: str | None
+    organization: int  # its number
     assets: dict[str, MediaRow]
     intended: IntentRow | None = None  # written down with the claim, and not sent: nobody else knows of it
     open_intent: IntentRow | None = None  # sent, perhaps: look before anything else
     published: Published | None = None  # by this attempt already; only the first comment is missing
     plan: dict[str, Any] | None = None  # of what is published
+    resumed: bool = False  # another run has begun the attempt
+    warned: bool = False  # the post has warnings that came after it was read
 
     @property
     def attempt(self) -> int:
@@ -93,10 +97,47 @@ def intend(
     service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning] = ()
 ) -> IntentRow:
     """Write down what is about to be sent; committed before the first mutating byte. The caller has seen the claim."""
-    post, now = snapshot.post["id"], service.now_ms
-    row: IntentRow = {
+    row = _row_of(service, snapshot, step, plan)
+    plan_kept = kept_plan(row["plan"], snapshot.post["text"])
+    told = (row["post"], row["attempt"], row["account"], step, plan_kept, row["epoch"], row["intent_at"])
+    row["id"], row["number"] = sql.first(publishing.INTEND, told)
+    add_warnings(tx, row["post"], warnings)
+    return row
+
+
+Planned = tuple[Snapshot, dict[str, Any], Sequence[Warning]]
+"""A post that was just taken, the plan of what is sent, and what that warns of."""
+
+
+def intend_all(service: Service, tx: Tx, planned: Sequence[Planned]) -> list[IntentRow]:
+    """The same of several posts; those of first attempts, before which nothing was sent, with the same statements."""
+    first = [each for each in planned if each[0].attempt == 1 and not each[0].resumed]
+    rows = {row["post"]: row for row in _intend_first(service, tx, first)}
+    return [
+        rows.get(snapshot.post["id"]) or intend(service, tx, snapshot, "publish", plan, warnings)
+        for snapshot, plan, warnings in planned
+    ]
+
+
+def _intend_first(service: Service, tx: Tx, planned: Sequence[Planned]) -> list[IntentRow]:
+    rows = [_row_of(service, snapshot, "publish", plan) for snapshot, plan, _ in planned]
+    kept = [
+        (snapshot.post["number"], snapshot.account["number"], kept_plan(row["plan"], snapshot.post["text"]))
+        for row, (snapshot, *_) in zip(rows, planned, strict=True)
+    ]
+    last = sql.insert(publishing.INTEND_FIRST, kept, (1, "publish", service.jobs.epoch, service.now_ms))
+    for row, (_, _, warnings) in zip(rows, planned, strict=True):
+        add_warnings(tx, row["post"], warnings)
+    first = (last or 0) - len(rows) + 1  # only one thread writes, so they are numbered one after the other
+    return [{**row, "id": id_, "number": 1} for id_, row in enumerate(rows, first)]
+
+
+def _row_of(service: Service, snapshot: Snapshot, step: str, plan: dict[str, Any]) -> IntentRow:
+    """An intent that is not written yet."""
+    now = service.now_ms
+    return {
         "id": 0,
-        "post": post,
+        "post": snapshot.post["id"],
         "attempt": snapshot.attempt,
         "account": snapshot.account["id"],
         "step": step,
@@ -116,11 +157,6 @@ def intend(
         "settled_at": None,
         "settled_by": None,
     }
-    plan_kept = kept_plan(row["plan"], snapshot.post["text"])
-    told = (post, row["attempt"], row["account"], step, plan_kept, row["epoch"], now)
-    row["id"], row["number"] = sql.first(publishing.INTEND, told)
-    add_warnings(tx, post, warnings)
-    return row
 
 
 def kept_plan(plan: str, text: str) -> str:
@@ -239,20 +275,30 @@ def _change(tx: Tx, intent: IntentRow, **columns: Unpack[IntentChange]) -> Inten
     return {**intent, **columns}
 
 
-def close(
-    service: Service, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None, *, last: bool = False
-) -> None:
-    """Settle an open intent; `published` binds the remote post to it, TakenError when it is another's.
+def close(service: Service, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None) -> None:
+    """Settle an open intent; `published` binds the remote post to it, TakenError when it is another's."""
+    found, remote = published and json.dumps(_published_body(published)), published and remote_of(published.remote_id)
+    with _each_its_own():
+        sql.execute(publishing.SETTLE, (outcome, service.now_ms, remote, found, intent["id"]))
 
-    `last`: the post is published in this transaction, so that nobody will ask for the plan or the result: its row has
-    the text, and what became of it.
+
+def close_published(service: Service, tx: Tx, settled: Sequence[tuple[IntentRow, Published]]) -> None:
+    """The same of some whose posts are published in this transaction: nobody will ask for the plan or the result.
+
+    The posts' rows have their texts, and what became of them.
     """
-    found, plan = (None, "") if last else (published and json.dumps(_published_body(published)), None)
-    remote = published and remote_of(published.remote_id)
+    rows = [(intent["id"], remote_of(published.remote_id)) for intent, published in settled]
+    with _each_its_own():
+        sql.change_all(publishing.SETTLE_PUBLISHED, rows, (service.now_ms,))
+
+
+@contextlib.contextmanager
+def _each_its_own() -> Iterator[None]:
+    """TakenError where a remote post is bound that belongs to another intent of its account."""
     try:
-        sql.execute(publishing.SETTLE, (outcome, service.now_ms, remote, found, plan, intent["id"]))
-    except sqlite3.IntegrityError as error:  # a remote post belongs to one intent of its account
-        raise TakenError(published and published.remote_id) from error
+        yield
+    except sqlite3.IntegrityError as error:
+        raise TakenError(str(error)) from error
 
 
 def remote_of(remote_id: str) -> int:

@@ -6,7 +6,8 @@ Each is one write function, and looks whether the claim still stands: a run whos
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from socialpub.base.compact import dumps
@@ -38,48 +39,57 @@ from socialpub.store.rows import AccountRow, IntentRow, PostRow
 from socialpub.store.statements import publishing
 
 RETRY_AFTER_MAX = 3600
-_STATUS = list(PostRow.__annotations__).index("status")
+_ID, _STATUS = (list(PostRow.__annotations__).index(name) for name in ("id", "status"))
 _POST = len(PostRow.__annotations__)  # so many columns of what is taken are the post's, and the account's until there
 _ACCOUNT = _POST + len(AccountRow.__annotations__)
 
 
-def take(service: Service, tx: Tx, claim: Claim, *, begun: bool = False) -> Snapshot | None:
-    """Take a post to work on; None when there is nothing to do (its job is then gone).
+def take(service: Service, tx: Tx, claims: Sequence[Claim], *, begun: bool = False) -> list[Snapshot | None]:
+    """Take posts to work on; None for one of which there is nothing to do (its job is then gone).
 
-    `begun`: this transaction has inserted it as claimed, with its first attempt.
+    `begun`: this transaction has inserted them as claimed, with their first attempts.
     """
-    found = sql.first(publishing.TAKE, (claim.key, claim.claims))
+    asked = sql.json_of([(claim.key, claim.claims) for claim in claims])
+    there = {found[_ID]: found for found in sql.loads(sql.value(publishing.TAKE, (asked,)))}
+    taken = {claim.key: _taken(service, tx, claim, there.get(claim.key), begun=begun) for claim in claims}
+    fresh = [each for each in taken.values() if each and not each.resumed]
+    posts = [each.post for each in fresh] if begun else _moved(service, tx, fresh)
+    _begin_attempts(service, tx, posts)
+    return [*(taken | {post["id"]: replace(one, post=post) for one, post in zip(fresh, posts, strict=True)}).values()]
+
+
+def _taken(service: Service, tx: Tx, claim: Claim, found: Sequence[Any] | None, *, begun: bool) -> Snapshot | None:
+    """What was read of a post, and what there is of the attempt that goes on; None where it comes to nothing."""
     if found is None or found[_STATUS] in moves.TERMINAL:
         service.jobs.finish(tx, claim)
         return None
     post, account = sql.row(PostRow, found[:_POST]), sql.row(AccountRow, found[_POST:_ACCOUNT])
-    request_id = found[_ACCOUNT]
-    goes_on = post["status"] == "publishing" and not begun
-    refused = None if goes_on else refusal(account)
+    request_id, organization = found[_ACCOUNT:]
+    assets = library.assets_of(json.loads(post["media"])) if post["media"] != "[]" else {}
+    snapshot = Snapshot(claim, post, account, request_id, organization, assets)
+    resumed = post["status"] == "publishing" and not begun  # the attempt of another run
+    refused = None if resumed else refusal(account)
     if refused:
-        _refuse(service, tx, claim, post, account, refused)
+        _refuse(service, tx, snapshot, refused)
         return None
     late = overdue.refusal(service, post)
     if late:
         _too_late(service, tx, post, late)
         service.jobs.finish(tx, claim)
         return None
-    assets = library.assets_of(json.loads(post["media"]))
-    if not goes_on:
-        post = post if begun else _moved(service, tx, post, request_id)
-        _begin_attempt(service, tx, post["id"], post["attempts"])
-        return Snapshot(claim, post, account, request_id, assets)
-    rows = intents.of_attempt(post["id"], post["attempts"])
+    return _resumed(snapshot) if resumed else snapshot
+
+
+def _resumed(snapshot: Snapshot) -> Snapshot:
+    """The same with what the attempt has sent so far."""
+    rows = intents.of_attempt(snapshot.post["id"], snapshot.attempt)
     done = intents.published_by(rows)
-    return Snapshot(
-        claim,
-        post,
-        account,
-        request_id,
-        assets,
+    return replace(
+        snapshot,
         open_intent=next((row for row in rows if row["outcome"] is None), None),
         published=published_of(done) if done else None,
         plan=json.loads(done["plan"]) if done else None,
+        resumed=True,
     )
 
 
@@ -92,16 +102,17 @@ def refusal(account: AccountRow) -> ApiError | None:
     return None
 
 
-def _refuse(service: Service, tx: Tx, claim: Claim, post: PostRow, account: AccountRow, error: ApiError) -> None:
+def _refuse(service: Service, tx: Tx, snapshot: Snapshot, error: ApiError) -> None:
+    post, account = snapshot.post, snapshot.account
     number, name = post["attempts"] + 1, "refuse"
     if post["status"] == "publishing":  # inserted as claimed, by this transaction
         number, name = post["attempts"], "reject"
     elif moves.goes_on(post):
         error, name = unclear.told_no_more(post, account, error), "doubt"
-    _begin_attempt(service, tx, post["id"], number)
+    _begin_attempts(service, tx, [{**post, "attempts": number}])
     moves.move(service, tx, name, post["id"], attempts=number, **error_columns(service, error, post["platform"]))
     _end_attempt(service, tx, post["id"], number, error)
-    service.jobs.finish(tx, claim)
+    service.jobs.finish(tx, snapshot.claim)
 
 
 def new_nonce(service: Service) -> int:
@@ -109,26 +120,25 @@ def new_nonce(service: Service) -> int:
     return int.from_bytes(service.runtime.entropy(7), "big")
 
 
-def _moved(service: Service, tx: Tx, post: PostRow, request_id: str | None) -> PostRow:
-    """The post as it is from now on, with the attempt that begins."""
-    row = moves.move(
-        service,
-        tx,
-        "claim",
-        post["id"],
-        attempts=post["attempts"] + 1,
-        tries=post["tries"] + 1,
-        next_attempt_at=None,
-        draft_at=post["draft_at"] or service.now_ms,
-        draft_nonce=post["draft_nonce"] or new_nonce(service),
-        request_id=request_id,
-    )
-    assert row is not None, "the row was read in this transaction"
-    return row
+def _moved(service: Service, tx: Tx, snapshots: Sequence[Snapshot]) -> list[PostRow]:
+    """The posts as they are from now on, each with the attempt that begins."""
+    claimed = []
+    for snapshot in snapshots:
+        post = snapshot.post
+        columns = {
+            "attempts": post["attempts"] + 1,
+            "tries": post["tries"] + 1,
+            "draft_at": post["draft_at"] or service.now_ms,
+            "draft_nonce": post["draft_nonce"] or new_nonce(service),
+        }
+        claimed.append((post, columns))
+    return moves.claim(service, tx, claimed)
 
 
-def _begin_attempt(service: Service, tx: Tx, post: str, number: int) -> None:
-    sql.execute(publishing.BEGIN_ATTEMPT, (ids.kept(service.runtime.ids.uuid()), post, number, service.now_ms))
+def _begin_attempts(service: Service, tx: Tx, posts: Sequence[PostRow]) -> None:
+    """Of each post the newest attempt."""
+    rows = [(ids.kept(service.runtime.ids.uuid()), post["number"], post["attempts"]) for post in posts]
+    sql.insert(publishing.BEGIN_ATTEMPTS, rows, (service.now_ms,))
 
 
 def _end_attempt(service: Service, tx: Tx, post: str, number: int, error: ApiError | None) -> None:
@@ -157,21 +167,36 @@ def intend(
 # --- Ends --------------------------------------------------------------------------------------------------------
 
 
-def sent(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published, *, last: bool) -> None:
-    """The platform has the post. `last`: no first comment follows, so the row is published in the same transaction."""
-    if not last:
-        owned(service, snapshot)
-    close(service, tx, intent, Outcome.OK, published, last=last)
-    if last:
-        _publish(service, tx, snapshot, published, None, ())
+@dataclass(frozen=True)
+class Answered:
+    """A send whose answer is that the platform has the post, and no first comment follows."""
+
+    service: Service
+    snapshot: Snapshot
+    intent: IntentRow
+    published: Published
+
+
+def sent(tx: Tx, answered: Sequence[Answered]) -> list[None]:
+    """The platform has these posts: each is published in the same transaction, with the same statements."""
+    service = answered[0].service
+    intents.close_published(service, tx, [(one.intent, one.published) for one in answered])
+    _publish(service, tx, [_End(one.snapshot, one.published) for one in answered])
+    return [None] * len(answered)
+
+
+def sent_first(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published) -> None:
+    """The platform has the post, and its first comment follows."""
+    owned(service, snapshot)
+    close(service, tx, intent, Outcome.OK, published)
 
 
 def commented(
     service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published, comment: Published
 ) -> None:
     """The first comment is there too."""
-    close(service, tx, intent, Outcome.OK, comment, last=True)
-    _publish(service, tx, snapshot, published, comment, ())
+    intents.close_published(service, tx, [(intent, comment)])
+    _publish(service, tx, [_End(snapshot, published, comment)])
 
 
 def uncommented(
@@ -186,40 +211,61 @@ def uncommented(
     """The post is out, its first comment is not: a warning, never a failure."""
     if intent:
         close(service, tx, intent, outcome)
-    _publish(service, tx, snapshot, published, None, (warning,))
+    _publish(service, tx, [_End(snapshot, published, warnings=(warning,))])
 
 
-def _publish(
-    service: Service,
-    tx: Tx,
-    snapshot: Snapshot,
-    published: Published,
-    comment: Published | None,
-    warnings: Sequence[Warning],
-) -> None:
-    """The end of a post that is out; LostClaimError, and nothing written, where the run has lost it."""
-    post = snapshot.post["id"]
-    add_warnings(tx, post, (*published.warnings, *warnings))
-    moves.move(
-        service,
-        tx,
-        "publish",
-        post,
-        published_at=service.now_ms,
-        platform_uri=published.uri,
-        platform_cid=published.cid,
-        url=published.url if (published.url or "").startswith("https://") else None,  # it is shown as a link
-        first_comment_uri=comment.uri if comment else None,
-        first_comment_cid=comment.cid if comment else None,
-        error=None,
-        error_code=None,
-        saved=None,
-        request_id=snapshot.request_id,
-    )
-    _end_attempt(service, tx, post, snapshot.post["attempts"], None)
-    attention.clear(service, tx, snapshot.account["id"])
-    if not service.jobs.finish(tx, snapshot.claim):
-        raise LostClaimError(snapshot.post["id"])
+@dataclass(frozen=True)
+class _End:
+    """A post that is out, with its first comment where there is one."""
+
+    snapshot: Snapshot
+    published: Published
+    comment: Published | None = None
+    warnings: Sequence[Warning] = ()
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What the post's row has of it."""
+        published, comment = self.published, self.comment
+        return {
+            "platform_uri": published.uri,
+            "platform_cid": published.cid,
+            "url": published.url if (published.url or "").startswith("https://") else None,  # it is shown as a link
+            "first_comment_uri": comment.uri if comment else None,
+            "first_comment_cid": comment.cid if comment else None,
+        }
+
+
+class ApartError(Exception):
+    """Not all of what is written together can be: each is to be done by itself."""
+
+
+def _publish(service: Service, tx: Tx, ends: Sequence[_End]) -> None:
+    """The ends of posts that are out; LostClaimError, and nothing written, where a run has lost its post."""
+    snapshots = [end.snapshot for end in ends]
+    warned = {end.snapshot.post["id"]: _warned(tx, end) for end in ends}
+    if not moves.publish(service, tx, [_out(end, warned) for end in ends]) and len(ends) > 1:
+        raise ApartError
+    attempts = [(each.post["id"], each.attempt) for each in snapshots]
+    sql.change_all(publishing.ATTEMPTS_SUCCEEDED, attempts, (service.now_ms,))
+    attention.clear(service, tx, [each.account["id"] for each in snapshots])
+    if not service.jobs.finish_all(tx, [each.claim for each in snapshots]):
+        raise LostClaimError(snapshots[0].post["id"])
+
+
+def _warned(tx: Tx, end: _End) -> str:
+    """What the post warns of in the end."""
+    post, more = end.snapshot.post, (*end.published.warnings, *end.warnings)
+    if not more and not end.snapshot.warned:
+        return post["warnings"]
+    add_warnings(tx, post["id"], more)
+    return str(sql.value(publishing.WARNINGS, (post["id"],)))
+
+
+def _out(end: _End, warned: Mapping[str, str]) -> moves.Out:
+    snapshot = end.snapshot
+    post: PostRow = {**snapshot.post, "warnings": warned[snapshot.post["id"]]}
+    return moves.Out(post, snapshot.organization, end.columns, snapshot.request_id)
 
 
 def pending(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent: IntentRow | None = None) -> None:

@@ -50,10 +50,10 @@ from socialpub.domain.publishing.decide import (
     decide,
 )
 from socialpub.domain.publishing.intents import LostClaimError, Snapshot, TakenError
-from socialpub.platforms.contract import Absent, Draft, Pending, Published, Unknown, Warning
+from socialpub.platforms.contract import Absent, Draft, Pending, Published, Ready, Unknown, Warning
 from socialpub.platforms.kit.rules import findings, warning
 from socialpub.store import sql
-from socialpub.store.db import Tx
+from socialpub.store.db import Promise, Tx
 from socialpub.store.queue import Claim
 from socialpub.store.rows import IntentRow, PostRow
 
@@ -65,8 +65,13 @@ RECORD_WAITS = (0.5, 1.0, 2.0, 5.0)
 
 def run(service: Service, fetched: library.Fetched, claim: Claim) -> bool:
     """Answer a post's doorbell: go on with it from wherever its rows say it is. Whether something public was sent."""
-    snapshot = service.write(lambda tx: take(service, tx, claim)).result()
+    snapshot = service.write_together(take_together, (service, claim)).result()
     return snapshot is not None and go_on(service, fetched, snapshot)
+
+
+def take_together(tx: Tx, asked: Sequence[tuple[Service, Claim]]) -> list[Snapshot | None]:
+    """Take posts to work on, with the same statements."""
+    return take(asked[0][0], tx, [claim for _, claim in asked])
 
 
 def go_on(service: Service, fetched: library.Fetched, snapshot: Snapshot) -> bool:
@@ -84,18 +89,23 @@ def go_on(service: Service, fetched: library.Fetched, snapshot: Snapshot) -> boo
     return this.sent
 
 
-def take(service: Service, tx: Tx, claim: Claim, *, begun: bool = False) -> Snapshot | None:
-    """Take a post to work on; what is about to be sent is written down at once, where that is known without asking.
+def take(service: Service, tx: Tx, claims: Sequence[Claim], *, begun: bool = False) -> list[Snapshot | None]:
+    """Take posts to work on; what is about to be sent is written down at once, where that is known without asking.
 
-    `begun`: this transaction has inserted it as claimed.
+    `begun`: this transaction has inserted them as claimed.
     """
-    snapshot = records.take(service, tx, claim, begun=begun)
-    if snapshot is None or records.refusal(snapshot.account):
-        return snapshot
-    plan = planning.at_once(service, snapshot)
-    if plan is None:
-        return snapshot
-    return replace(snapshot, intended=intents.intend(service, tx, snapshot, "publish", plan.plan, plan.warnings))
+    taken = records.take(service, tx, claims, begun=begun)
+    planned = [(one, plan) for one in taken if one and (plan := _plan(service, one))]
+    intended = intents.intend_all(service, tx, [(one, plan.plan, plan.warnings) for one, plan in planned])
+    ready = {
+        one.claim.key: replace(one, intended=intent, warned=bool(plan.warnings))
+        for (one, plan), intent in zip(planned, intended, strict=True)
+    }
+    return [one and ready.get(one.claim.key, one) for one in taken]
+
+
+def _plan(service: Service, snapshot: Snapshot) -> Ready | None:
+    return None if records.refusal(snapshot.account) else planning.at_once(service, snapshot)
 
 
 new_nonce = records.new_nonce
@@ -203,6 +213,7 @@ class _Run:
         intent = self._write(lambda tx: records.intend(self.service, tx, self.snapshot, step, plan, warnings))
         if isinstance(intent, ApiError):
             raise intent
+        self.snapshot = replace(self.snapshot, warned=self.snapshot.warned or bool(warnings))
         _hit(intent, "after_intent")
         return intent
 
@@ -290,17 +301,24 @@ class _Run:
             _hit(intent, "after_result")
             return
         last = not (self.post["first_comment"] and hasattr(self.up.connector, "comment"))
-        self._record(lambda tx: self._write_sent(tx, intent, published, last, by_content))
+        answered = records.Answered(self.service, self.snapshot, intent, published)
+        if last and not by_content:
+            self._record_by(lambda: self.service.write_together(records.sent, answered))
+        else:
+            self._record(lambda tx: self._write_sent(tx, answered, last, by_content))
         _hit(intent, "after_result")
         if not last:
             plan = json.loads(intent["plan"])
             self.snapshot = replace(self.snapshot, published=published, plan=plan, open_intent=None)
             self._comment(published)
 
-    def _write_sent(self, tx: Tx, intent: IntentRow, published: Published, last: bool, by_content: bool) -> None:
+    def _write_sent(self, tx: Tx, answered: records.Answered, last: bool, by_content: bool) -> None:
         if by_content:
-            intents.check_twins(intent)
-        records.sent(self.service, tx, self.snapshot, intent, published, last=last)
+            intents.check_twins(answered.intent)
+        if last:
+            records.sent(tx, [answered])
+        else:
+            records.sent_first(self.service, tx, self.snapshot, answered.intent, answered.published)
 
     def _follow(self, intent: IntentRow, found: Pending) -> None:
         """What the platform named is kept with the send's end: from here on it is asked about, never sent again."""
@@ -366,22 +384,29 @@ class _Run:
         return self.snapshot.post
 
     def _write(self, run: Callable[[Tx], T]) -> T:
-        try:
-            return self.service.write(run).result()
-        except ApiError as error:
-            # Never taken for an answer of the platform: the lease runs out and the rows tell how to go on.
-            raise StorageError(error.message) from error
+        return _written(lambda: self.service.write(run))
 
     def _record(self, run: Callable[[Tx], T]) -> T:
+        return self._record_by(lambda: self.service.write(run))
+
+    def _record_by(self, ask: Callable[[], Promise[T]]) -> T:
         """Write what is now known, which nobody else knows: as often as it takes, while this process lives."""
         for number in range(10_000):
             try:
-                return self._write(run)
+                return _written(ask)
             except StorageError:
                 wait = RECORD_WAITS[min(number, len(RECORD_WAITS) - 1)]
                 if self.service.db.fenced.is_set() or self.service.stopping.wait(wait):
                     raise
         raise StorageError("the result could not be written for hours")
+
+
+def _written(ask: Callable[[], Promise[T]]) -> T:
+    try:
+        return ask().result()
+    except ApiError as error:
+        # Never taken for an answer of the platform: the lease runs out and the rows tell how to go on.
+        raise StorageError(error.message) from error
 
 
 def _hit(intent: IntentRow, point: str) -> None:

@@ -3,6 +3,7 @@
 from socialpub.store import rows
 from socialpub.store.statements import webhooks
 from socialpub.store.statements.ids import id_of, number_of, told
+from socialpub.store.statements.rows import Changes, Rows
 
 
 def _columns(shape: type, table: str = "") -> str:
@@ -12,20 +13,35 @@ def _columns(shape: type, table: str = "") -> str:
 
 # --- The claim -------------------------------------------------------------------------------------------------------
 
+# The post, its account, the request that made it, and the number of its organization.
+_TAKEN = f"""
+    {_columns(rows.PostRow, "post")}, {_columns(rows.AccountRow, "account")}, batch.request_id, post.organization
+"""
+_BESIDE = "CROSS JOIN account ON account.number = post.account CROSS JOIN batch ON batch.id = post.batch"
+# Of each [key, claims] of a JSON list that stands.
 TAKE = f"""
-    SELECT {_columns(rows.PostRow, "post")}, {_columns(rows.AccountRow, "account")}, batch.request_id
-    FROM job
-    JOIN post ON post.id = job.key
-    JOIN account ON account.number = post.account
-    JOIN batch ON batch.id = post.batch
-    WHERE job.key = ? AND job.claims = ?
+    SELECT json_group_array(json_array({_TAKEN})) FROM json_each(?) AS claim
+    CROSS JOIN job ON job.key = claim.value ->> 0 AND job.claims = claim.value ->> 1
+    CROSS JOIN post ON post.id = job.key {_BESIDE}
 """
 _POST = number_of("post", "?")
-BEGIN_ATTEMPT = f"INSERT INTO attempt (id, post, number, started_at) VALUES (?, {_POST}, ?, ?)"
+BEGIN_ATTEMPTS = Rows(  # of each its id, its post's number and its own; shared is when they begin
+    "INSERT INTO attempt (id, post, number, started_at)", own=3, shared=1
+)
 END_ATTEMPT = f"""
     UPDATE attempt SET finished_at = ?, succeeded = ?, error_code = ?, error_message = ?, platform_response = ?
     WHERE post = {_POST} AND number = ?
 """
+# Of each its post and its number; shared is when they were over.
+ATTEMPTS_SUCCEEDED = Changes(
+    f"""
+    UPDATE attempt SET finished_at = ?1, succeeded = 1, error_code = NULL, error_message = NULL,
+        platform_response = NULL
+    FROM {{rows}} AS own WHERE attempt.post = {number_of("post", "own.column1")} AND attempt.number = own.column2
+    """,
+    own=2,
+    shared=1,
+)
 MAY_HAVE_SENT = f"SELECT 1 FROM intent WHERE post = {_POST} AND (outcome IS NULL OR outcome = 'ok') LIMIT 1"
 
 # --- Intents ---------------------------------------------------------------------------------------------------------
@@ -54,18 +70,38 @@ INTEND = f"""
     FROM post WHERE id = ?1
     RETURNING id, number
 """
+# Those of posts that begin with them: of each the number of its post, of its account and the plan; shared are the
+# attempt, the step, the epoch and the time.
+INTEND_FIRST = Rows(
+    f"INSERT INTO intent ({_columns(rows.IntentRow)})",
+    own=3,
+    shared=4,
+    values="NULL, {0}, ?1, {1}, ?2, 1, {2}, ?3, ?4, ?4, 1, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL",
+)
 IS_BOUND = f"SELECT 1 FROM intent WHERE account = {number_of('account', '?')} AND remote = ? AND id <> ?"
 SETTLE = """
-    UPDATE intent SET outcome = ?, settled_at = ?, remote = ?, result = ?, plan = coalesce(?, plan)
-    WHERE id = ? AND outcome IS NULL
+    UPDATE intent SET outcome = ?, settled_at = ?, remote = ?, result = ? WHERE id = ? AND outcome IS NULL
 """
+# The ends of intents whose posts are published with them. Of each its id and what is kept of the platform's name for
+# the post; shared is when.
+SETTLE_PUBLISHED = Changes(
+    """
+    UPDATE intent SET outcome = 'ok', settled_at = ?1, remote = own.column2, result = NULL, plan = ''
+    FROM {rows} AS own WHERE intent.id = own.column1 AND intent.outcome IS NULL
+    """,
+    own=2,
+    shared=1,
+)
 WARNINGS = "SELECT warnings FROM post WHERE id = ?"
 WARN = "UPDATE post SET warnings = ? WHERE id = ?"
 
 # --- Ends ------------------------------------------------------------------------------------------------------------
 
 REQUEST = "SELECT request_id FROM batch WHERE id = ?"
-CLEAR_ATTENTION = "UPDATE account SET attention = NULL, updated_at = ? WHERE id = ? AND attention IS NOT NULL"
+CLEAR_ATTENTION = """
+    UPDATE account SET attention = NULL, updated_at = ?
+    WHERE id IN (SELECT value FROM json_each(?)) AND attention IS NOT NULL
+"""
 LATER = "UPDATE post SET due_at = ? WHERE id = ?"
 SAVE = "UPDATE post SET saved = ?, due_at = ? WHERE id = ?"
 POST = _columns(rows.PostRow, "post")

@@ -1,4 +1,4 @@
-"""Rows that are written by one statement, however many they are."""
+"""Rows that are written, or changed, by one statement, however many they are."""
 
 from __future__ import annotations
 
@@ -25,11 +25,8 @@ class Rows:
 
     def calls(self, rows: Sequence[Row], shared: Row = ()) -> Iterator[tuple[str, Row]]:
         """The statements that write these rows, in their order, each with its values."""
-        for first in range(0, len(rows), MOST):
-            some = rows[first : first + MOST]
-            room = 1 << (len(some) - 1).bit_length()
-            nothing = (None,) * (self._own * (room - len(some)))
-            yield self.text(room), (*shared, *itertools.chain.from_iterable(some), *nothing)
+        for room, values in _filled(rows, self._own):
+            yield self.text(room), (*shared, *values)
 
     @functools.cache  # noqa: B019 - one for each statement of the program, which is there as long as it runs
     def text(self, count: int) -> str:
@@ -39,9 +36,45 @@ class Rows:
             own = [f"?{self._shared + place + 1}" for place in range(self._own)]
             return f"{self._into} VALUES ({self._written(own, shared)})"
         named = [f"column{place + 1}" for place in range(self._own)]
-        firsts = range(self._shared + 1, self._shared + 1 + count * self._own, self._own)
-        rows = ", ".join(f"({', '.join(f'?{first + place}' for place in range(self._own))})" for first in firsts)
-        return f"{self._into} SELECT {self._written(named, shared)} FROM (VALUES {rows}) WHERE column1 IS NOT NULL"
+        rows = _values(count, self._own, self._shared)
+        return f"{self._into} SELECT {self._written(named, shared)} FROM ({rows}) WHERE column1 IS NOT NULL"
 
     def _written(self, own: Sequence[str], shared: Sequence[str]) -> str:
         return self._values.format(*own, own=", ".join(own), shared=", ".join(shared), last=own[-1])
+
+
+class Changes:
+    """A statement that changes or deletes rows, each by `own` values, which share some others.
+
+    `text`: the statement, with `{rows}` where its own values stand as a table, whose columns are column1, column2 and
+    so on; the shared values are its first parameters. column1 says which row it is: none is null, and what is over is
+    filled with nulls, which no row equals.
+    """
+
+    def __init__(self, text: str, own: int, shared: int = 0) -> None:
+        self._text, self._own, self._shared = text, own, shared
+
+    def calls(self, rows: Sequence[Row], shared: Row = ()) -> Iterator[tuple[str, Row]]:
+        """The statements that change these rows, each with its values."""
+        for room, values in _filled(rows, self._own):
+            yield self.text(room), (*shared, *values)
+
+    @functools.cache  # noqa: B019 - as above
+    def text(self, count: int) -> str:
+        """The statement for so many rows; the shared values come first."""
+        return self._text.format(rows=f"({_values(count, self._own, self._shared)})")
+
+
+def _filled(rows: Sequence[Row], own: int) -> Iterator[tuple[int, Row]]:
+    """The rows in parts, for each of which there is a text: for how many, and their values with the nulls."""
+    for first in range(0, len(rows), MOST):
+        some = rows[first : first + MOST]
+        room = 1 << (len(some) - 1).bit_length()
+        yield room, (*itertools.chain.from_iterable(some), *(None,) * (own * (room - len(some))))
+
+
+def _values(count: int, own: int, shared: int) -> str:
+    """So many rows of parameters, as a table."""
+    firsts = range(shared + 1, shared + 1 + count * own, own)
+    rows = (", ".join(f"?{first + place}" for place in range(own)) for first in firsts)
+    return "VALUES " + ", ".join(f"({row})" for row in rows)

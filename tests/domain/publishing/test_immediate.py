@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from socialpub.domain.core.service import Service
 from socialpub.domain.publishing import immediate
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Attempt, Intent, Job, Post
@@ -16,13 +17,15 @@ from tests.kit import Person, Server, breathe
 def test_an_account_that_has_ended_by_the_time_of_the_acceptance_is_not_sent_to(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take = immediate.Beginning.take
+    take = immediate.take
 
-    def once_it_has_ended(beginning: immediate.Beginning, tx: Tx, claims: Sequence[Claim]) -> None:
+    def once_it_has_ended(
+        service: Service, tx: Tx, accepted: Sequence[tuple[immediate.Beginning, Sequence[Claim]]]
+    ) -> None:
         Account.update(status="revoked").where(Account.id == alice.bluesky).execute()
-        take(beginning, tx, claims)
+        take(service, tx, accepted)
 
-    monkeypatch.setattr(immediate.Beginning, "take", once_it_has_ended)
+    monkeypatch.setattr(immediate, "take", once_it_has_ended)
     answer = alice.api.publish({"text": "too late", "targets": [{"accountId": alice.bluesky}]}).json()
     (result,) = answer["results"]
     assert (answer["status"], result["status"], result["error"]["rule"]) == (
