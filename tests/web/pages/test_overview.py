@@ -150,7 +150,9 @@ def test_who_is_alone_on_a_server_ends_a_pause_for_the_clock(server: Server) -> 
 
 
 def restored(server: Server) -> None:
+    """As after a start from a backup: the pause is there before anything is claimed."""
     server.service.write(lambda tx: instance.pause(server.service, tx, instance.RESTORED)).result()
+    server.engine.keeper.pauses.follow()
 
 
 @pytest.mark.parametrize(("choice", "status"), [("skip", "failed"), ("publish", "published")])
