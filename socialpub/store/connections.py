@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import functools
+import logging
 import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import peewee
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.store import ids
 from socialpub.store.locks import LOCK_SECONDS
+
+log = logging.getLogger("socialpub.store")
 
 T = TypeVar("T")
 STORAGE_RETRY_SECONDS = 5
@@ -76,6 +80,74 @@ def peewee_database(path: Path) -> peewee.SqliteDatabase:
     )
 
 
+class Coming(Generic[T]):
+    """What comes of a write: set once, by the thread that writes, and asked for by anybody.
+
+    A `concurrent.futures.Future` makes two locks for each, though hardly anybody waits for one in a thread.
+    """
+
+    __slots__ = ("_callbacks", "_error", "_is_done", "_value")
+
+    def __init__(self) -> None:
+        self._callbacks = deque[Callable[[Coming[T]], object]]()
+        self._is_done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def cancelled(self) -> bool:
+        """Never: whoever goes away does not undo what was asked for."""
+        return False
+
+    def set_result(self, value: T) -> None:
+        self._value = value
+        self._end()
+
+    def set_exception(self, error: BaseException) -> None:
+        self._error = error
+        self._end()
+
+    def exception(self) -> BaseException | None:
+        """Once it is done."""
+        return self._error
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for it; TimeoutError when it takes longer."""
+        if not self._is_done:
+            done = threading.Event()
+            self.add_done_callback(lambda _: done.set())
+            if not done.wait(timeout):
+                raise TimeoutError
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]
+
+    def add_done_callback(self, callback: Callable[[Coming[T]], object]) -> None:
+        """Call it once it is done: in the thread that ends it, or at once."""
+        self._callbacks.append(callback)
+        if self._is_done:  # perhaps only now, and whoever ended it has not seen the callback
+            self._call()
+
+    def _end(self) -> None:
+        self._is_done = True
+        self._call()
+
+    def _call(self) -> None:
+        """Each is taken by one thread, whichever comes first."""
+        with contextlib.suppress(IndexError):
+            while True:
+                callback = self._callbacks.popleft()
+                try:
+                    callback(self)
+                except Exception:  # noqa: BLE001 - the others are called, and the thread that writes lives on
+                    log.exception("whoever waited for a write failed")
+
+
+Told: TypeAlias = concurrent.futures.Future[T] | Coming[T]
+
+
 class _Mail:
     """What has come for those who wait on one loop: it is called once for all that comes before it looks.
 
@@ -84,10 +156,10 @@ class _Mail:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._come = deque[tuple[asyncio.Future[Any], concurrent.futures.Future[Any]]]()
+        self._come = deque[tuple[asyncio.Future[Any], Told[Any]]]()
         self._called = False
 
-    def put(self, waiter: asyncio.Future[Any], future: concurrent.futures.Future[Any]) -> None:
+    def put(self, waiter: asyncio.Future[Any], future: Told[Any]) -> None:
         """In any thread: `future` is done, and whoever waits on the loop is to know."""
         self._come.append((waiter, future))
         if not self._called and not self.loop.is_closed():
@@ -102,7 +174,7 @@ class _Mail:
                 _settle(waiter, future)
 
 
-def _settle(waiter: asyncio.Future[Any], future: concurrent.futures.Future[Any]) -> None:
+def _settle(waiter: asyncio.Future[Any], future: Told[Any]) -> None:
     if future.cancelled():
         waiter.cancel()
     elif (error := future.exception()) is not None:
@@ -131,7 +203,7 @@ class Promise(Generic[T]):
     A client that goes away stops waiting, and does not undo what was asked for.
     """
 
-    def __init__(self, future: concurrent.futures.Future[T]) -> None:
+    def __init__(self, future: Told[T]) -> None:
         self._future = future
 
     def result(self, timeout: float | None = None) -> T:
@@ -150,7 +222,7 @@ class Promise(Generic[T]):
 
 def failed(error: Exception) -> Promise[Any]:
     """The promise of what could not even be asked."""
-    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    future: Coming[Any] = Coming()
     future.set_exception(error)
     return Promise(future)
 

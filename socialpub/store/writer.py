@@ -21,7 +21,7 @@ import peewee
 
 from socialpub.base import faults, meters, troubles
 from socialpub.base.errors import ApiError
-from socialpub.store.connections import Promise, is_storage, peewee_database, proxy, unavailable
+from socialpub.store.connections import Coming, Promise, is_storage, peewee_database, proxy, unavailable
 from socialpub.store.locks import StartError, held, open_lock, unusable, write_lock_path
 from socialpub.store.place import LOST, LostError, Place
 from socialpub.store.settled import Settled
@@ -70,7 +70,7 @@ class _Write(Generic[T]):
     def __init__(self, run: Callable[[Tx], T], owner: str, kind: Together | None = None, what: Any = None) -> None:
         self.run, self.owner, self.tx = run, owner, Tx()
         self.kind, self.what = kind, what
-        self.future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self.future: Coming[T] = Coming()
         self.value: T | None = None
 
     def succeed(self) -> None:
@@ -223,7 +223,6 @@ class Writer:
 
     def _commit(self, group: list[_Write[Any]]) -> None:
         """Run a group in one transaction and answer it."""
-        group = [item for item in group if item.future.set_running_or_notify_cancel()]
         self.pause = next(self._pauses)
         try:
             with held(self._lock_file):
