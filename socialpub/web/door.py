@@ -184,8 +184,6 @@ class Door:
         try:
             return await done
         except asyncio.CancelledError:
-            if done.done() and not done.cancelled():
-                done.exception()  # it came to its end as the client went: nobody is left to be told
             call.lose()
             raise
         finally:
@@ -198,7 +196,7 @@ class Door:
         """
         try:
             reply = await self._work(call)
-        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - it is raised where it is waited for
             if not done.done():
                 done.set_exception(error)
         else:

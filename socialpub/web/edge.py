@@ -104,10 +104,16 @@ def check_host(service: Service, request: Request) -> None:
     ours = service.runtime.settings.server.base_url
     if not ours or request.path in HEALTH:
         return
-    named = request.headers.getall("host", [])
+    named, host = request.headers.getall("host", []), _host_of(ours)
+    if named == [host]:
+        return  # as nearly everybody writes it
     if len(named) != 1 or not (_same_host(named[0], ours) or _is_loopback(request, named[0])):
-        host = urlsplit(ours).netloc
         raise refuse("http.host", f"This server is {host}; the request is for another host.")
+
+
+@functools.lru_cache(1)
+def _host_of(base_url: str) -> str:
+    return urlsplit(base_url).netloc
 
 
 def _same_host(named: str, base_url: str) -> bool:

@@ -182,7 +182,7 @@ class Call:
     def narrowed(self) -> Scope:
         """The scope, narrowed to the profile that the query names; `not_found` for a profile out of scope."""
         profile = self.scope.narrowed(self.query(Narrowing).profile_id)
-        return replace(self.scope, profile=profile)
+        return self.scope if profile == self.scope.profile else replace(self.scope, profile=profile)
 
     def path_value(self, name: str) -> str:
         return str(self.request.match_info[name])

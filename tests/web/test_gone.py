@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from socialpub.base.errors import ApiError
+from socialpub.web.door import Door
 from socialpub.web.server import LEFT_AT_ONCE, Leaving
 from tests.soak.world import wait_for
 from tests.web.test_unfinished import busy
@@ -46,3 +51,33 @@ def test_of_many_who_go_at_once_a_few_are_ended_at_a_time() -> None:
     steps = [after - before for before, after in zip(counts, counts[1:], strict=False)]
     assert max(steps) == LEFT_AT_ONCE
     assert counts[-1] == 3 * LEFT_AT_ONCE + 1
+
+
+def test_an_error_that_comes_as_its_client_goes_is_nobodys_trouble() -> None:
+    lost, troubles = list[str](), list[object]()
+
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: troubles.append(context))
+        door = object.__new__(Door)
+        door._inside, door._closed = 0, False
+        goes_on = loop.create_future()
+
+        async def handler(_: object) -> None:
+            await goes_on
+            raise ApiError("not_found")
+
+        route = SimpleNamespace(constant=False, handler=handler)
+        call: Any = SimpleNamespace(route=route, close=lambda: None, lose=lambda: lost.append("lost"))
+        waits = loop.create_task(door._to_its_end(call))
+        await asyncio.sleep(0)
+        goes_on.set_result(None)
+        while door._inside:
+            await asyncio.sleep(0)
+        waits.cancel()  # the error is there, and whoever waits for it has not been told
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+
+    asyncio.run(scene())
+    gc.collect()
+    assert (lost, troubles) == (["lost"], [])
