@@ -57,7 +57,7 @@ class Kind:
 
 
 def _publish(bench: Bench, claim: Claim) -> bool:
-    return publishing.run(bench.service, bench.fetched, claim)
+    return publishing.run(bench.service, bench.fetched, claim).sent
 
 
 def _complete_answer(bench: Bench, claim: Claim) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+from unittest import mock
 
 import pytest
 
 from socialpub.domain.core.service import Service
-from socialpub.domain.publishing import immediate
+from socialpub.domain.publishing import immediate, records
+from socialpub.store.connections import failed, unavailable
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Attempt, Intent, Job, Post
 from socialpub.store.queue import Claim
@@ -41,3 +44,50 @@ def test_an_account_that_has_ended_by_the_time_of_the_acceptance_is_not_sent_to(
     while server.service.jobs.held():
         breathe()
     assert server.service.jobs.lanes.try_enter(alice.bluesky, rested=True)
+
+
+def test_a_result_that_cannot_be_written_is_written_as_soon_as_it_can(
+    server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread waits for the disk after the last send; who hears that it did not take the result goes on."""
+    service, refused = server.service, list[str]()
+    write_together = service.write_together
+
+    def full(kind: Any, what: Any) -> Any:
+        if kind is records.sent and len(refused) < 2:
+            refused.append(what.snapshot.post["id"])
+            return failed(unavailable("the disk is full"))
+        return write_together(kind, what)
+
+    monkeypatch.setattr(service, "write_together", full)
+    answer = alice.api.publish({"text": "once", "targets": [{"accountId": alice.bluesky}]}).json()
+    (result,) = answer["results"]
+    assert (answer["status"], refused) == ("published", [result["postId"]] * 2)
+    assert len(server.lab.lab.ledger.posts()) == 1
+    while service.jobs.held():
+        breathe()
+    assert service.jobs.lanes.try_enter(alice.bluesky, rested=True)
+
+
+def test_the_lane_is_left_once_the_result_is_on_the_disk(server: Server, alice: Person) -> None:
+    """Not before: what is sent next on the account finds what was sent before it."""
+    service, entered = server.service, list[bool]()
+    lanes = service.jobs.lanes
+
+    def hold(tx: Tx) -> None:
+        while not server.lab.lab.ledger.posts() or service.pool.busy:  # its thread waits for nobody
+            breathe()
+        entered.append(lanes.try_enter(alice.bluesky, rested=True))
+
+    begin = service.crew.try_run
+
+    def begun(work: Callable[[], None]) -> bool:
+        service.db.write(hold)
+        return begin(work)
+
+    with mock.patch.object(service.crew, "try_run", begun):
+        answer = alice.api.publish({"text": "one", "targets": [{"accountId": alice.bluesky}]}).json()
+    assert (answer["status"], entered) == ("published", [False])
+    while service.jobs.held():
+        breathe()
+    assert lanes.try_enter(alice.bluesky, rested=True)
