@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from unittest import mock
 
@@ -14,7 +14,7 @@ from socialpub.store.connections import failed, unavailable
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Attempt, Intent, Job, Post
 from socialpub.store.queue import Claim
-from tests.kit import Person, Server, breathe
+from tests.kit import Person, Server, breathe, iso
 
 
 def test_an_account_that_has_ended_by_the_time_of_the_acceptance_is_not_sent_to(
@@ -69,25 +69,28 @@ def test_a_result_that_cannot_be_written_is_written_as_soon_as_it_can(
     assert service.jobs.lanes.try_enter(alice.bluesky, rested=True)
 
 
-def test_the_lane_is_left_once_the_result_is_on_the_disk(server: Server, alice: Person) -> None:
-    """Not before: what is sent next on the account finds what was sent before it."""
+@pytest.mark.parametrize("is_due", [False, True])
+def test_the_lane_is_left_once_the_result_is_on_the_disk(is_due: bool, server: Server, alice: Person) -> None:
+    """Not before: what is sent next on the account finds what was sent before it. No thread waits for that."""
     service, entered = server.service, list[bool]()
-    lanes = service.jobs.lanes
+    write_together, lanes, crew = service.write_together, service.jobs.lanes, service.crew
 
     def hold(tx: Tx) -> None:
-        while not server.lab.lab.ledger.posts() or service.pool.busy:  # its thread waits for nobody
+        while len(crew._idle) < crew.threads:  # whoever has sent it has nothing to do any more
             breathe()
         entered.append(lanes.try_enter(alice.bluesky, rested=True))
 
-    begin = service.crew.try_run
+    def held(kind: Any, what: Any) -> Any:
+        if kind is records.sent:
+            service.db.write(hold)
+        return write_together(kind, what)
 
-    def begun(work: Callable[[], None]) -> bool:
-        service.db.write(hold)
-        return begin(work)
-
-    with mock.patch.object(service.crew, "try_run", begun):
-        answer = alice.api.publish({"text": "one", "targets": [{"accountId": alice.bluesky}]}).json()
-    assert (answer["status"], entered) == ("published", [False])
-    while service.jobs.held():
-        breathe()
+    body = {"text": "one", "targets": [{"accountId": alice.bluesky}]}
+    with mock.patch.object(service, "write_together", held):
+        alice.api.publish(body | ({"scheduledAt": iso(server.clock.now_ms() + 3_600_000)} if is_due else {}))
+        if is_due:
+            server.skip(3601)
+        while not server.lab.lab.ledger.posts() or service.jobs.held():
+            breathe()
+    assert ([row["status"] for row in server.rows(Post)], entered) == (["published"], [False])
     assert lanes.try_enter(alice.bluesky, rested=True)
