@@ -213,6 +213,10 @@ class Promise(Generic[T]):
         """Call `run` where there will be no result, in whatever thread knows it first."""
         self._future.add_done_callback(lambda future: run() if future.cancelled() or future.exception() else None)
 
+    def when_over(self, run: Callable[[BaseException | None], None]) -> None:
+        """Call `run` once there is a result, with nothing, or with why there is none; in whatever thread knows it."""
+        self._future.add_done_callback(lambda future: run(future.exception()))
+
     def __await__(self) -> Generator[Any, None, T]:
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[T] = loop.create_future()

@@ -203,9 +203,11 @@ def claim(service: Service, tx: Tx, claimed: Sequence[tuple[PostRow, Mapping[str
 def _told_of(row: PostRow) -> events.Told:
     """The event of a post that is out."""
     (type_,) = MOVES["publish"].events
-    data = _DATA[type_](row, {})
-    kept = events.kept_of(type_, data, row["updated_at"])
-    return events.Told(type_, row["profile"], row["id"], row["number"], kept, lambda: data)
+    data = functools.partial(_DATA[type_], row, {})
+    usual = events.Kept(row["scheduled_at"], None)  # what `kept_of` comes to where nothing is told beside the links
+    tells_more = row["first_comment_uri"] or row["first_comment_cid"] or row["warnings"] != "[]"
+    kept = events.kept_of(type_, data(), row["updated_at"]) if tells_more else usual
+    return events.Told(type_, row["profile"], row["id"], row["number"], kept, data)
 
 
 def _seen(service: Service, tx: Tx, row: PostRow) -> None:

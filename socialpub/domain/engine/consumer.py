@@ -15,6 +15,7 @@ from socialpub.domain.core import upstreams
 from socialpub.domain.core.service import BEGIN_AT_ONCE, BEGIN_SECONDS
 from socialpub.domain.engine.kinds import KINDS, Bench, Kind
 from socialpub.domain.publishing import immediate
+from socialpub.domain.publishing.run import Went
 from socialpub.store.queue import Claim, EmbeddedConsumer
 
 log = logging.getLogger("socialpub.jobs")
@@ -78,19 +79,22 @@ class Workers:
 
     def _answer(self, kind: Kind, claim: Claim) -> None:
         """Its lane is left whatever happens, and a failure rings again."""
-        service = self._bench.service
-        rest = 0.0
+        service, went = self._bench.service, Went()
+        rest = kind.rest(service.runtime.settings) if kind.is_late(service, claim) else 0.0
         working_for.set(claim.share)
         try:
-            late = kind.is_late(service, claim)
-            if kind.run(self._bench, claim) and late:
-                rest = kind.rest(service.runtime.settings)
+            went = kind.run(self._bench, claim, lambda: self._over(claim, rest))
         except Exception:  # noqa: BLE001 - the job rings again
             log.exception("job %s failed", claim.key)
             self._again(kind, claim)
         finally:
-            self._jobs.leave(claim, rest)
-            self._jobs.drop(claim)
+            if went.is_over:
+                self._over(claim, rest if went.sent else 0.0)
+
+    def _over(self, claim: Claim, rest: float) -> None:
+        """Nothing of a job is left to do: its lane may rest."""
+        self._jobs.leave(claim, rest)
+        self._jobs.drop(claim)
 
     def _again(self, kind: Kind, claim: Claim) -> None:
         at = self._bench.service.now_ms + kind.again_ms

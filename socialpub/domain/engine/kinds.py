@@ -36,8 +36,9 @@ class Kind:
     """One kind of job. Where a function raises, the job rings again after `again_ms`."""
 
     name: str
-    run: Callable[[Bench, Claim], bool]
-    """Answer the doorbell: the job is finished, or given back for later, with its rows. Whether it sent anything."""
+    run: Callable[[Bench, Claim, Callable[[], None]], publishing.Went]
+    """Answer the doorbell: the job is finished, or given back for later, with its rows. Where a send is the last thing
+    and its result is still to be written, the function that is given is called once it is (`publishing.go_on`)."""
     places: Callable[[Settings], int]
     """How many may be at work at once. No other kind takes these places, however many of it are due."""
     pausable: bool
@@ -56,18 +57,18 @@ class Kind:
         return claim.due_at is not None and service.now_ms - claim.due_at > self.late_ms
 
 
-def _publish(bench: Bench, claim: Claim) -> bool:
-    return publishing.run(bench.service, bench.fetched, claim)
+def _publish(bench: Bench, claim: Claim, over: Callable[[], None]) -> publishing.Went:
+    return publishing.run(bench.service, bench.fetched, claim, over)
 
 
-def _complete_answer(bench: Bench, claim: Claim) -> bool:
+def _complete_answer(bench: Bench, claim: Claim, over: Callable[[], None]) -> publishing.Went:
     recovery.complete_answer(bench.service, claim)
-    return False
+    return publishing.Went()
 
 
-def _cancel(bench: Bench, claim: Claim) -> bool:
+def _cancel(bench: Bench, claim: Claim, over: Callable[[], None]) -> publishing.Went:
     accounts.cancel_waiting(bench.service, claim, bench.stopping)
-    return False
+    return publishing.Went()
 
 
 def _due(posts: Sequence[str]) -> Mapping[str, int | None]:

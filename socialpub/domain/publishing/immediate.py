@@ -79,25 +79,36 @@ def take(service: Service, tx: Tx, accepted: Sequence[tuple[Beginning, Sequence[
 def run_lane(service: Service, fetched: library.Fetched, claims: Sequence[Claim], taken: Taken) -> None:
     """The targets of one account in an immediate batch, one after the other."""
     for claim in claims:
-        try:
-            if claim.key in taken or _entered(service, claim.lane):
-                try:
-                    _run(service, fetched, claim, taken)
-                finally:
-                    service.jobs.lanes.leave(claim.lane)
-            else:
-                _give_back(service, claim)
-        except Exception:  # noqa: BLE001 - a thread of the pool has no caller; the lease brings the post back
-            log.exception("publishing post %s stopped", claim.key)
-        finally:
-            service.jobs.drop(claim)
+        if claim.key in taken or _entered(service, claim.lane):
+            _run(service, fetched, claim, taken, is_last=claim is claims[-1])
+        else:
+            _give_back(service, claim)
 
 
-def _run(service: Service, fetched: library.Fetched, claim: Claim, taken: Taken) -> None:
+def _run(service: Service, fetched: library.Fetched, claim: Claim, taken: Taken, *, is_last: bool) -> None:
+    """One of them, on whose lane it is this thread's turn. The last is left before its result is on the disk."""
+    over, is_over = functools.partial(_over, service, claim), True
+    try:
+        is_over = _went(service, fetched, claim, taken, over if is_last else None).is_over
+    except Exception:  # noqa: BLE001 - a thread of the pool has no caller; the lease brings the post back
+        log.exception("publishing post %s stopped", claim.key)
+    finally:
+        if is_over:
+            over()
+
+
+def _over(service: Service, claim: Claim) -> None:
+    service.jobs.lanes.leave(claim.lane)
+    service.jobs.drop(claim)
+
+
+def _went(
+    service: Service, fetched: library.Fetched, claim: Claim, taken: Taken, over: Callable[[], None] | None
+) -> run.Went:
     if claim.key not in taken:
-        run.run(service, fetched, claim)
-    elif snapshot := taken[claim.key]:
-        run.go_on(service, fetched, snapshot)
+        return run.run(service, fetched, claim, over)
+    snapshot = taken[claim.key]
+    return run.go_on(service, fetched, snapshot, over) if snapshot else run.Went()
 
 
 def _entered(service: Service, lane: str) -> bool:
@@ -110,4 +121,9 @@ def _entered(service: Service, lane: str) -> bool:
 
 
 def _give_back(service: Service, claim: Claim) -> None:
-    service.write(lambda tx: service.jobs.again(tx, claim, service.now_ms)).result()
+    try:
+        service.write(lambda tx: service.jobs.again(tx, claim, service.now_ms)).result()
+    except Exception:  # noqa: BLE001 - as above
+        log.exception("post %s could not be given back", claim.key)
+    finally:
+        service.jobs.drop(claim)

@@ -12,6 +12,7 @@ intended; never while it may still have to wait: a crash meanwhile would leave i
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from typing import Any, TypeVar, assert_never
 from socialpub.base import faults, tracing
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
+from socialpub.base.fair import working_for
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.calling import Caller, StorageError
@@ -63,10 +65,18 @@ T = TypeVar("T")
 RECORD_WAITS = (0.5, 1.0, 2.0, 5.0)
 
 
-def run(service: Service, fetched: library.Fetched, claim: Claim) -> bool:
-    """Answer a post's doorbell: go on with it from wherever its rows say it is. Whether something public was sent."""
+@dataclass(frozen=True)
+class Went:
+    """What a run came to. `sent`: something public was called. `is_over`: nothing of it is still to be written."""
+
+    sent: bool = False
+    is_over: bool = True
+
+
+def run(service: Service, fetched: library.Fetched, claim: Claim, over: Callable[[], None] | None = None) -> Went:
+    """Answer a post's doorbell: go on with it from wherever its rows say it is. `over`: as `go_on`."""
     snapshot = service.write_together(take_together, (service, claim)).result()
-    return snapshot is not None and go_on(service, fetched, snapshot)
+    return Went() if snapshot is None else go_on(service, fetched, snapshot, over)
 
 
 def take_together(tx: Tx, asked: Sequence[tuple[Service, Claim]]) -> list[Snapshot | None]:
@@ -74,19 +84,19 @@ def take_together(tx: Tx, asked: Sequence[tuple[Service, Claim]]) -> list[Snapsh
     return take(asked[0][0], tx, [claim for _, claim in asked])
 
 
-def go_on(service: Service, fetched: library.Fetched, snapshot: Snapshot) -> bool:
-    """The same with what was taken, once that is committed."""
+def go_on(
+    service: Service, fetched: library.Fetched, snapshot: Snapshot, over: Callable[[], None] | None = None
+) -> Went:
+    """The same with what was taken, once that is committed.
+
+    `over`: whoever gives it needs nothing after the last that is written, and does not wait for that. It is called
+    then, in whatever thread; it must be short and must not raise.
+    """
     if not snapshot.intended:
         faults.hit("pub.after_claim")
-    this = _Run(service, fetched, snapshot)
-    try:
-        with tracing.attempt(snapshot.request_id, _about(snapshot)):
-            this.go()
-    except LostClaimError:
-        log.warning("post %s was taken over by another run", snapshot.claim.key)
-    except StorageError as error:
-        log.error("post %s: its state could not be written: %s", snapshot.claim.key, error)
-    return this.sent
+    this = _Run(service, fetched, snapshot, over)
+    this.watched(this.go)
+    return Went(this.sent, is_over=not this.is_left)
 
 
 def take(service: Service, tx: Tx, claims: Sequence[Claim], *, begun: bool = False) -> list[Snapshot | None]:
@@ -130,24 +140,40 @@ class _Run:
     service: Service
     fetched: library.Fetched
     snapshot: Snapshot
+    over: Callable[[], None] | None = None
     warnings: tuple[Warning, ...] = ()
     sent: bool = False  # something public was called
+    is_left: bool = False  # its thread has gone: `over` is called once the result is written
     up: Caller = field(init=False)
 
     def __post_init__(self) -> None:
         self.up = Caller(self.service, self.snapshot.account, just_seen=self.snapshot.intended is not None)
 
-    def go(self) -> None:
+    def watched(self, go: Callable[[], None]) -> None:
+        """Go some steps: whatever happens is written down, or in the log."""
         try:
-            if self.snapshot.intended:
-                _hit(self.snapshot.intended, "after_intent")
-                self._send(self.snapshot.intended)
-            elif self.snapshot.open_intent:
-                self._step(self.snapshot.open_intent, Resumed(self.up.is_revoked()))
-            elif self.snapshot.published:
-                self._comment(self.snapshot.published)
-            else:
-                self._publish()
+            with tracing.attempt(self.snapshot.request_id, _about(self.snapshot)):
+                self._caught(go)
+        except LostClaimError:
+            log.warning("post %s was taken over by another run", self.snapshot.claim.key)
+        except StorageError as error:
+            log.error("post %s: its state could not be written: %s", self.snapshot.claim.key, error)
+
+    def go(self) -> None:
+        """From wherever the rows say it is."""
+        if self.snapshot.intended:
+            _hit(self.snapshot.intended, "after_intent")
+            self._send(self.snapshot.intended)
+        elif self.snapshot.open_intent:
+            self._step(self.snapshot.open_intent, Resumed(self.up.is_revoked()))
+        elif self.snapshot.published:
+            self._comment(self.snapshot.published)
+        else:
+            self._publish()
+
+    def _caught(self, go: Callable[[], None]) -> None:
+        try:
+            go()
         except (LostClaimError, StorageError):
             raise
         except ApiError as error:
@@ -303,14 +329,52 @@ class _Run:
         last = not (self.post["first_comment"] and hasattr(self.up.connector, "comment"))
         answered = records.Answered(self.service, self.snapshot, intent, published)
         if last and not by_content:
-            self._record_by(lambda: self.service.write_together(records.sent, answered))
-        else:
-            self._record(lambda tx: self._write_sent(tx, answered, last, by_content))
+            self._record_sent(answered)
+            return
+        self._record(lambda tx: self._write_sent(tx, answered, last, by_content))
         _hit(intent, "after_result")
         if not last:
             plan = json.loads(intent["plan"])
             self.snapshot = replace(self.snapshot, published=published, plan=plan, open_intent=None)
             self._comment(published)
+
+    def _record_sent(self, answered: records.Answered) -> None:
+        """The end of most posts. Where `over` is to be called after it, no thread waits for the disk: only what could
+        not be written is waited for, by another one.
+        """
+
+        def ask() -> Promise[None]:
+            return self.service.write_together(records.sent, answered)
+
+        over, self.over = self.over, None
+        if over is None:
+            self._record_by(ask)
+            _hit(answered.intent, "after_result")
+            return
+        promise, self.is_left = ask(), True
+        promise.when_over(functools.partial(self._sent_is_over, answered, over))
+
+    def _sent_is_over(self, answered: records.Answered, over: Callable[[], None], error: BaseException | None) -> None:
+        """In the thread that writes: the result is written, or has to be once more."""
+        if error is None:
+            try:
+                _hit(answered.intent, "after_result")
+            finally:
+                over()
+            return
+        try:
+            self.service.crew.run(functools.partial(self._bind_again, answered, over))
+        except RuntimeError:  # no thread to be had: the lease runs out, and the send is looked for
+            log.exception("post %s: its result could not be written", self.post["id"])
+            over()
+
+    def _bind_again(self, answered: records.Answered, over: Callable[[], None]) -> None:
+        """In another thread: nothing of the result was written, for whatever reason."""
+        working_for.set(self.snapshot.claim.share)
+        try:
+            self.watched(lambda: self._bind(answered.intent, Bind(answered.published)))
+        finally:
+            over()
 
     def _write_sent(self, tx: Tx, answered: records.Answered, last: bool, by_content: bool) -> None:
         if by_content:

@@ -106,3 +106,16 @@ def test_what_is_of_no_post_is_kept_whole() -> None:
 def test_every_type_has_a_number_of_its_own() -> None:
     assert list(TYPES) == list(events.EVENTS)
     assert list(TYPES.values()) == list(range(1, len(TYPES) + 1))
+
+
+@settings(max_examples=100, deadline=None)
+@given(post=posts, is_bare=st.booleans())
+def test_of_a_post_that_has_just_gone_out_the_same_is_kept_without_making_its_text(
+    post: dict[str, Any], is_bare: bool
+) -> None:
+    bare = {"first_comment_uri": None, "first_comment_cid": None, "warnings": "[]"} if is_bare else {}
+    row = cast(PostRow, post | bare | {"number": 7, "published_at": post["updated_at"]})
+    told = moves._told_of(row)
+    columns = {name: value for name, value in row.items() if name != "number"}
+    assert read(columns, told.kept, 7, told.type, row["updated_at"]) == dumps(told.data())
+    assert told.kept.data is None or not is_bare
