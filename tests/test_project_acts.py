@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from socialpub.domain.people.users import ROLES
-from socialpub.store.statements.rows import Rows
+from socialpub.store.statements.rows import Changes, Rows
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "socialpub"
@@ -124,12 +124,13 @@ def test_a_look_at_a_role_is_found(code: str, found: bool) -> None:
 # --- `tx`: taken by what writes, and by nothing else -----------------------------------------------------------------
 
 WRITING = {"insert", "insert_many", "update", "delete", "replace"}
+CALLS = {("sql", "change_all")}  # whose statement may be made of a move
 STATEMENT = re.compile(r"\b(?:(?:INSERT|REPLACE)\s+(?:OR\s+\w+\s+)?INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\b")
 STATEMENTS = {
     (module, name)
     for module in sorted(path.stem for path in (PACKAGE / "store" / "statements").glob("[!_]*.py"))
     for name, text in vars(import_module(f"socialpub.store.statements.{module}")).items()
-    if isinstance(text, Rows) or (isinstance(text, str) and STATEMENT.search(text))
+    if isinstance(text, Rows | Changes) or (isinstance(text, str) and STATEMENT.search(text))
 }
 """The constants of `store/statements/` that write: module and name."""
 MODULES = {path.stem for path in (PACKAGE / "store" / "statements").glob("[!_]*.py")}
@@ -151,6 +152,7 @@ def writes(function: ast.AST) -> bool:
     return any(
         is_statement(ast.unparse(node.value), node.attr)
         or (node.attr in WRITING and ast.unparse(node.value)[0].isupper())
+        or (ast.unparse(node.value), node.attr) in CALLS
         for node in named
     )
 
@@ -213,7 +215,7 @@ def test_what_takes_tx_writes_or_hands_it_on() -> None:
         ("run = lambda: Post.insert().execute()", ["lambda in line 1"], []),
         ("async def a(tx): tx.after_commit(b)", [], []),
         ("def a(x): x.update(y=1)", [], []),
-        ("def a(tx, x): sql.execute(publishing.BEGIN_ATTEMPT, (x,))", [], []),
+        ("def a(tx, x): sql.execute(accepting.KEEP, (x,))", [], []),
         ("def a(x): sql.value(publishing.INTEND, (x,))", ["a"], []),
         ("def a(x): sql.insert(accepting.AUDIT, [(x,)])", ["a"], []),
         ("def a(tx, x): return sql.first(publishing.OPEN_INTENT, (x,))", [], ["a"]),

@@ -66,4 +66,4 @@ def pause(folder: Path) -> None:
 
 def acts(folder: Path) -> list[tuple[str, str | None]]:
     with closing(sqlite3.connect(folder / "socialpub.db")) as connection:
-        return connection.execute("SELECT verb, subject FROM audit ORDER BY id").fetchall()
+        return connection.execute("SELECT verb, subject FROM audit ORDER BY number").fetchall()

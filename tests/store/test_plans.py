@@ -19,7 +19,7 @@ import pytest
 from socialpub.domain.core import moves
 from socialpub.store import statements
 from socialpub.store.statements import sweeps
-from socialpub.store.statements.rows import Rows
+from socialpub.store.statements.rows import Changes, Rows
 from tests import plans
 from tests.conftest import asks
 from tests.kit import Person, Server
@@ -79,7 +79,7 @@ NAMED = {
 }
 STATEMENTS = {
     name: text for name, text in NAMED.items() if isinstance(text, str) and text.lstrip().startswith(STARTS)
-} | {f"{name}.{count}": rows.text(count) for name, rows in NAMED.items() if isinstance(rows, Rows) for count in (1, 4)}
+} | {f"{name}.{count}": rows.text(count) for name, rows in NAMED.items() if isinstance(rows, Rows | Changes) for count in (1, 4)}
 
 
 @pytest.mark.parametrize("name", STATEMENTS)

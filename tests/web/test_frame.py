@@ -7,7 +7,6 @@ import gc
 import json
 import re
 import threading
-import time
 import weakref
 from typing import Any
 
@@ -196,15 +195,18 @@ def test_a_plain_body_that_came_with_its_head_is_taken_as_it_is(
     assert scans == ["Scan"] * 3
 
 
-def test_a_key_is_sent_for_the_same_however_the_body_comes(server: Server, alice: Person) -> None:
+def test_a_key_is_sent_for_the_same_however_the_body_comes(server: Server, alice: Person, reads: list[int]) -> None:
     at = iso(server.clock.now_ms() + 3_600_000)
     body = json.dumps({"text": "x", "scheduledAt": at, "targets": [{"accountId": alice.bluesky}]}).encode()
     whole = posted(alice, body, "Idempotency-Key: k")
     first = exchange(server, whole)
+    reads.clear()
     with connect(server) as line:
-        for piece in (whole[: -len(body)], body[:20], body[20:]):
-            line.sendall(piece)
-            time.sleep(0.05)
+        line.sendall(posted(alice, body, "Idempotency-Key: k", "Expect: 100-continue")[: -len(body)])
+        assert line.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        line.sendall(body[:20])
+        assert wait_for(lambda: sum(reads) == 20, 30)
+        line.sendall(body[20:])
         again = read(line)
     assert (first.status, again.status, again.body) == (202, 202, first.body)
     assert again.headers["idempotency-replayed"] == "true"

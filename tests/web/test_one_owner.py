@@ -101,7 +101,7 @@ def test_connecting_in_a_profile_that_is_not_there_is_refused_alike(office: Offi
 
 
 def newest(server: Server) -> dict[str, Any]:
-    return max(server.rows(Audit), key=lambda row: str(row["id"]))
+    return max(server.rows(Audit), key=lambda row: int(row["number"]))
 
 
 def test_the_row_of_an_act_names_the_same_subject_whoever_asked(server: Server, browser: Api) -> None:

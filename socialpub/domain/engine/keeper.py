@@ -156,7 +156,7 @@ def sweep(service: Service, fetched: library.Fetched) -> None:
         log.info("answers past their time are being forgotten")
     while service.write(lambda tx: audit.purge(service, tx)).result() == audit.PURGED_AT_ONCE:
         log.info("acts past their time are being forgotten")
-    service.write(lambda tx: unheard.purge(service)).result()
+    service.write(lambda tx: unheard.purge(service, tx)).result()
     fetched.adopt()
     for batch in fetched.held():
         if service.read(functools.partial(batches.has_ended, batch)).result():

@@ -410,7 +410,7 @@ def _take_quota(service: Service, tx: Tx, owners: Sequence[_Owner]) -> None:
 def _remember(service: Service, tx: Tx, orders: Sequence[Order], bodies: Sequence[BatchBody], now: int) -> None:
     """That a request was accepted: for its key, with its answer where that is known, or for whoever repeats it."""
     if owed := [(order.ear, order.batch) for order in orders if order.ear]:
-        unheard.listen_all(owed, now)
+        unheard.listen_all(tx, owed, now)
     rows = []
     for order, body in zip(orders, bodies, strict=True):
         if key := order.who.key:

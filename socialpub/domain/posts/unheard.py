@@ -82,10 +82,10 @@ def first(service: Service, same: Iterable[Sequence[str]]) -> Ear | None:
 
 def listen(service: Service, tx: Tx, ear: Ear, batch: str) -> None:
     """In the transaction that accepts a batch: from now on its answer is owed."""
-    listen_all([(ear, batch)], service.now_ms)
+    listen_all(tx, [(ear, batch)], service.now_ms)
 
 
-def listen_all(owed: Sequence[tuple[Ear, str]], now: int) -> None:
+def listen_all(tx: Tx, owed: Sequence[tuple[Ear, str]], now: int) -> None:
     """The same for some batches."""
     sql.insert(accepting.OWE, [(ear.id, batch) for ear, batch in owed], (now,))
 
@@ -114,8 +114,8 @@ def _forget(service: Service, tx: Tx) -> None:
         tx.after_commit(lambda: service.heard.ids.difference_update(known))
 
 
-def purge(service: Service) -> int:
-    """Forget who has not come again within the window; how many. In a write."""
+def purge(service: Service, tx: Tx) -> int:
+    """Forget who has not come again within the window; how many."""
     return sql.change(sweeps.FORGET_OWED, (service.now_ms - WINDOW_MS,))
 
 

@@ -360,7 +360,7 @@ def test_every_act_leaves_its_row_and_no_secret(server: Server, owner: httpx.Cli
     send(owner, f"{PATH}/{member}", role="admin")
     send(owner, f"{PATH}/{member}/remove")
     rows = [row for row in server.rows(Audit) if row["organization"] == alice.organization]
-    verbs = [row["verb"] for row in sorted(rows, key=lambda row: str(row["id"]))]
+    verbs = [row["verb"] for row in sorted(rows, key=lambda row: int(row["number"]))]
     assert verbs == [
         "POST /login",
         "POST /settings/members",
