@@ -217,10 +217,13 @@ class Promise(Generic[T]):
         """Call `run` once there is a result, with nothing, or with why there is none; in whatever thread knows it."""
         self._future.add_done_callback(lambda future: run(future.exception()))
 
+    def tell(self, waiter: asyncio.Future[T]) -> None:
+        """End what somebody waits for on the loop that runs here, with all that comes for it at the same time."""
+        self._future.add_done_callback(functools.partial(_mails.of(waiter.get_loop()).put, waiter))
+
     def __await__(self) -> Generator[Any, None, T]:
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[T] = loop.create_future()
-        self._future.add_done_callback(functools.partial(_mails.of(loop).put, waiter))
+        waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.tell(waiter)
         return waiter.__await__()
 
 

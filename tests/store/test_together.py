@@ -14,11 +14,15 @@ import pytest
 from socialpub.base.errors import ApiError
 from socialpub.store import db, sql
 from socialpub.store.db import Database, Tx
-from socialpub.store.statements.rows import MOST, Rows
+from socialpub.store.statements.rows import MOST, Changes, Rows
 
 ONES = Rows("INSERT INTO one (name, other, kind)", own=2, shared=1)
 TURNED = Rows(
     "INSERT INTO one (name, other, kind)", own=2, shared=1, values="{0} || '!', coalesce({last}, 0), {shared}"
+)
+
+CHANGED = Changes(
+    "UPDATE one SET other = own.column2, kind = ?1 FROM {rows} AS own WHERE one.name = own.column1", own=2, shared=1
 )
 
 
@@ -202,3 +206,51 @@ def test_what_is_asked_when_the_database_is_being_closed_is_refused(database: Da
     with pytest.raises(ApiError) as refused:
         asyncio.run(late())
     assert refused.value.rule == "storage.unavailable"
+
+
+@pytest.mark.parametrize("many", [1, 2, 3, MOST, MOST + 1, 2 * MOST + 5])
+def test_many_rows_are_changed_each_by_its_own_values(many: int, database: Database) -> None:
+    names = [f"name {number}" for number in range(many)]
+
+    def write(tx: Tx) -> int:
+        sql.insert(ONES, [(name, None) for name in (*names, "another")], ("kind",))
+        values = [(name, place) for place, name in enumerate(names)]
+        return sql.change_all(CHANGED, [*values, ("nobody", 0)], ("changed",))
+
+    assert database.write(write).result() == many
+    changed = [(name, place, "changed") for place, name in enumerate(names)]
+    assert rows(database) == [*changed, ("another", None, "kind")]
+    assert len({CHANGED.text(1 << size) for size in range(7)}) == 7
+
+
+def test_a_name_of_any_characters_is_found(database: Database) -> None:
+    odd = ["", "\x00", "a\x00b", "'", "\u2028", "\U0001f389", '"\\']
+
+    def write(tx: Tx) -> int:
+        sql.insert(ONES, [(name, None) for name in odd], ("kind",))
+        return sql.change_all(CHANGED, [(name, name) for name in odd], ("changed",))
+
+    assert database.write(write).result() == len(odd)
+    assert [(name, other) for name, other, _ in rows(database)] == [(name, name) for name in odd]
+
+
+def test_kinds_that_come_in_turn_are_each_done_in_one_go_and_what_is_of_no_kind_keeps_its_place(
+    database: Database,
+) -> None:
+    one, two, seen = Kind(), Kind(), list[list[str]]()
+    gate, entered = threading.Event(), threading.Event()
+
+    def hold(tx: Tx) -> None:
+        entered.set()
+        assert gate.wait(20)
+
+    database.write(hold)
+    assert entered.wait(20)
+    asked = [database.write_together(kind, name) for name, kind in zip("abcd", (one, two, one, two), strict=True)]
+    between = database.write(lambda tx: seen.append([str(name) for (name,) in sql.every("SELECT name FROM one")]))
+    asked += [database.write_together(kind, name) for name, kind in zip("efg", (two, one, two), strict=True)]
+    gate.set()
+    between.result()
+    assert [promise.result() for promise in asked] == list("ABCDEFG")
+    assert (one.calls, two.calls) == ([["a", "c"], ["f"]], [["b", "d"], ["e", "g"]])
+    assert [sorted(names) for names in seen] == [list("abcd")]

@@ -233,17 +233,13 @@ class Ending:
 async def _until(told: Future[None], seconds: float) -> None:
     """Wait for what another thread ends, and no longer than so: `asyncio.wait` takes twice the time for it."""
     loop = asyncio.get_running_loop()
-    over = loop.create_future()
+    over: asyncio.Future[None] = loop.create_future()
 
     def end() -> None:
         if not over.done():
             over.set_result(None)
 
-    def ring(_: Future[None]) -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(end)
-
-    told.add_done_callback(ring)
+    Promise(told).tell(over)
     timer = loop.call_later(seconds, end)
     try:
         await over
