@@ -79,7 +79,12 @@ NAMED = {
 }
 STATEMENTS = {
     name: text for name, text in NAMED.items() if isinstance(text, str) and text.lstrip().startswith(STARTS)
-} | {f"{name}.{count}": rows.text(count) for name, rows in NAMED.items() if isinstance(rows, Rows | Changes) for count in (1, 4)}
+} | {
+    f"{name}.{count}": rows.text(count)
+    for name, rows in NAMED.items()
+    if isinstance(rows, Rows | Changes)
+    for count in (1, 4)
+}
 
 
 @pytest.mark.parametrize("name", STATEMENTS)

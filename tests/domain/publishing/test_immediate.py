@@ -43,7 +43,7 @@ def test_an_account_that_has_ended_by_the_time_of_the_acceptance_is_not_sent_to(
     assert [type_ for type_, _ in server.events(row["id"])] == ["post.validated", "post.rejected"]
     while server.service.jobs.held():
         breathe()
-    assert server.service.jobs.lanes.try_enter(alice.bluesky, rested=True)
+    assert wait_for(lambda: server.service.jobs.lanes.try_enter(alice.bluesky, rested=True), 30)
 
 
 def test_a_result_that_cannot_be_written_is_written_as_soon_as_it_can(
@@ -66,7 +66,7 @@ def test_a_result_that_cannot_be_written_is_written_as_soon_as_it_can(
     assert len(server.lab.lab.ledger.posts()) == 1
     while service.jobs.held():
         breathe()
-    assert service.jobs.lanes.try_enter(alice.bluesky, rested=True)
+    assert wait_for(lambda: service.jobs.lanes.try_enter(alice.bluesky, rested=True), 30)
 
 
 @pytest.mark.parametrize("is_due", [False, True])
