@@ -45,7 +45,7 @@ class Database:
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self.path, monotonic = path, (clock or SystemClock()).monotonic
-        self._writer = Writer(path)
+        self._writer = Writer(path, monotonic)
         self.place, self.fenced = self._writer.place, self._writer.fenced
         self._who = Readers(1, "db-who", self.place, monotonic, WHO_WAITING)
         self._requests = Readers(READERS, "db-reader", self.place, monotonic, WAITING)

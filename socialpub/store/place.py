@@ -12,11 +12,13 @@ import mmap
 import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 log = logging.getLogger("socialpub.store")
 
 BESIDE = ("-wal", "-shm")
+LATELY_SECONDS = 0.05
 # The wal-index, at the head of `-shm` (sqlite.org/walformat.html). What a checkpoint changes: the salts, renewed when
 # the log begins anew, how far the checkpoints came (`nBackfill`), and how far the last was to come.
 _INDEX, _SALTS, _BACKFILL, _ATTEMPT = 136, slice(32, 40), slice(96, 100), slice(128, 132)
@@ -32,10 +34,11 @@ class LostError(Exception):
 class Place:
     """The files of the open database: remembered when it was opened, looked at before anything is read or written."""
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path, monotonic: Callable[[], float]) -> None:
         self._database, self._real = database, Path(os.path.realpath(database))
         self._file = os.fspath(database)  # it is looked at all the time: as text, not as a path that is to become one
         self._open: dict[str, tuple[int, int]] = {}
+        self._monotonic, self._looked_at = monotonic, float("-inf")
         self._remembered, self._index_file = ((0, 0), b""), -1
         self._shared: mmap.mmap | None = None
         self._lock, self._overwritten, self.lost = threading.Lock(), "", ""
@@ -64,15 +67,25 @@ class Place:
 
     def wrote(self) -> None:
         """After each transaction of this process, which may have moved the log into the file."""
-        if not self._is_overwritten():
-            self._remembered = (self._writing(), self._read_index())
+        before, now = self._remembered, self._writing()
+        index = self._read_index()
+        if not _is_overwritten(before, now, index):
+            self._remembered = (now, index)
 
     def look(self) -> None:
         """LostError when a name does not lead to the open file any more, or something else was written into it."""
-        why = self._moved() or self._overwritten
-        if not why and self._is_overwritten():
+        before = self._remembered  # first, for the thread that writes may be at work
+        why, now = self._moved()
+        why = why or self._overwritten
+        if not why and now and _is_overwritten(before, now, self._read_index()):
             why = self._overwritten = _LINE.format(path=self._database, what="was written over from outside")
+        self._looked_at = self._monotonic()
         self._told(why)
+
+    def look_lately(self) -> None:
+        """The same, unless it was looked at a moment ago: for what will be looked at once more before it counts."""
+        if self._monotonic() - self._looked_at > LATELY_SECONDS or self.lost:
+            self.look()
 
     def look_once(self) -> None:
         """`look`, once for all who come while a loop goes round: to ask the system gives the interpreter away, and
@@ -94,7 +107,10 @@ class Place:
     @property
     def is_overwritten(self) -> bool:
         """Whether another content is in the open file: the log of the old one must not be brought into it."""
-        return bool(self._overwritten) or (bool(self._open) and not self._moved() and self._is_overwritten())
+        before = self._remembered
+        why, now = self._moved()
+        overwritten = bool(now) and not why and _is_overwritten(before, now or (0, 0), self._read_index())
+        return bool(self._overwritten) or overwritten
 
     def close(self) -> None:
         """After SQLite has closed its own."""
@@ -115,34 +131,40 @@ class Place:
         if why:
             raise LostError(why)
 
-    def _moved(self) -> str:
+    def _moved(self) -> tuple[str, tuple[int, int] | None]:
+        """Which name does not lead to its file any more, and else when and how long the database was written."""
+        written = None
         for path, opened in self._open.items():
             try:
                 found = os.stat(path)
             except OSError as error:
-                return _LINE.format(path=path, what=f"is gone ({error.strerror})")
+                return _LINE.format(path=path, what=f"is gone ({error.strerror})"), None
             if (found.st_dev, found.st_ino) != opened:
-                return _LINE.format(path=path, what="was replaced by another file")
-        return ""
-
-    def _is_overwritten(self) -> bool:
-        """In WAL mode only a checkpoint writes to the database file, and a checkpoint shows in the index.
-
-        Any thread may ask, while the writer is at work: what is remembered is read first, and the index last.
-        """
-        (written, index), now = self._remembered, self._writing()
-        if now == written:
-            return False
-        found = self._read_index()
-        return found == index and found[_DONE] == found[_TRIED]
+                return _LINE.format(path=path, what="was replaced by another file"), None
+            written = written or (found.st_mtime_ns, found.st_size)  # the first is the database
+        return "", written
 
     def _writing(self) -> tuple[int, int]:
         found = os.stat(self._file)
         return found.st_mtime_ns, found.st_size
 
     def _read_index(self) -> bytes:
-        index = os.pread(self._index_file, _INDEX, 0)
+        """Out of memory: the file is SQLite's own way to share it. Nothing once it is closed."""
+        index = self._shared[:_INDEX] if self._shared is not None else b""
         return index[_SALTS] + index[_BACKFILL] + index[_ATTEMPT]
+
+
+Written = tuple[int, int]  # when a file was written, and its length
+
+
+def _is_overwritten(before: tuple[Written, bytes], now: Written, index: bytes) -> bool:
+    """Whether the database file has another content by somebody else than SQLite.
+
+    In WAL mode only a checkpoint writes to it, and a checkpoint shows in the index. Any thread may ask, while the
+    writer is at work: what is remembered is read first, and the index last.
+    """
+    written, remembered = before
+    return now != written and index == remembered and index[_DONE] == index[_TRIED]
 
 
 LOST = "files of the database were removed or replaced while the server has them open"

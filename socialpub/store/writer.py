@@ -107,8 +107,8 @@ class _Crossings(threading.local):
 class Writer:
     """The writing connection of this process; `place` is what it has open."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.place = path, Place(path)
+    def __init__(self, path: Path, monotonic: Callable[[], float]) -> None:
+        self.path, self.place = path, Place(path, monotonic)
         self.settled = Settled(self.place)
         self.guard: Callable[[], None] | None = None  # runs first in each transaction; FencedError stops all writing
         self._looked_out: tuple[int, Callable[[], None]] | None = None  # the guard had nothing to say, of which version
@@ -253,7 +253,7 @@ class Writer:
 
     def _transaction(self, group: list[_Write[Any]]) -> list[_Write[Any]]:
         connection: sqlite3.Connection = proxy.connection()
-        self.place.look()
+        self.place.look_lately()
         before = connection.total_changes
         connection.execute("BEGIN IMMEDIATE")
         self.pause = 0

@@ -15,6 +15,7 @@ from socialpub.store.db import Tx
 from socialpub.store.models import Account, Attempt, Intent, Job, Post
 from socialpub.store.queue import Claim
 from tests.kit import Person, Server, breathe, iso
+from tests.soak.world import wait_for
 
 
 def test_an_account_that_has_ended_by_the_time_of_the_acceptance_is_not_sent_to(
