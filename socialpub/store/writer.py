@@ -29,6 +29,7 @@ from socialpub.store.settled import Settled
 log = logging.getLogger("socialpub.store")
 
 T = TypeVar("T")
+QUIET = 3  # rounds of a loop, of some millionths of a second: a request takes as many from its arrival to its write
 GROUP_MAX = 256
 OWNER_MAX = 32  # writes of one owner in a group: whoever comes after waits for no more
 
@@ -79,7 +80,7 @@ class _Write(Generic[T]):
 
 
 class _Crossing:
-    """Writes that a loop asks for while it goes round, handed over together.
+    """Writes that a loop asks for, handed over together: once it has gone round QUIET times without another.
 
     Whoever comes in one burst is then in one transaction, instead of one for the first and one for those after it.
     """
@@ -91,11 +92,17 @@ class _Crossing:
     def put(self, item: _Write[Any]) -> None:
         self._items.append(item)
         if len(self._items) == 1:
-            self.loop.call_soon(self._go)
+            self.loop.call_soon(self._wait, 1, QUIET)
 
-    def _go(self) -> None:
-        items, self._items = self._items, []
-        self._hand_over(items)
+    def _wait(self, before: int, rounds: int) -> None:
+        there = len(self._items)
+        if before < there < OWNER_MAX:
+            self.loop.call_soon(self._wait, there, QUIET)
+        elif rounds > 1 and there < OWNER_MAX:
+            self.loop.call_soon(self._wait, there, rounds - 1)
+        else:
+            items, self._items = self._items, []
+            self._hand_over(items)
 
 
 class _Crossings(threading.local):
