@@ -129,7 +129,12 @@ class Filed(NamedTuple):
     @property
     def is_whole(self) -> bool:
         """Whether what is not filed is too little to begin with."""
-        return self.newest - min(self.texts, self.terms) < SLICE
+        return self.behind < SLICE
+
+    @property
+    def behind(self) -> int:
+        """How many posts are not filed."""
+        return self.newest - min(self.texts, self.terms)
 
 
 def filed() -> Filed:

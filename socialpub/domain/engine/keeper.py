@@ -28,6 +28,7 @@ log = logging.getLogger("socialpub.jobs")
 SWEEP_SECONDS = 60.0
 KEEPER_SECONDS = 5.0  # well below a lease
 SLICES = 100  # of posts that are filed in one round
+MANY = 1000  # posts since the round before
 END_SECONDS = 5.0  # for the round that is under way at the end
 
 
@@ -45,6 +46,7 @@ class Keeper:
         self.heartbeat = service.runtime.clock.monotonic()
         self.stopping = threading.Event()
         self._news = 0
+        self._newest: int | None = None  # the number of the newest post, in the round before
         self._thread = threading.Thread(target=self._keep, name="keeper", daemon=True)
 
     def start(self) -> None:
@@ -68,7 +70,15 @@ class Keeper:
         instance.beat(self.service, seen=not self.pauses.doubtful)
 
     def file_posts(self) -> None:
-        """Put what was accepted into the indexes of the search; as much as a round allows."""
+        """Put what was accepted into the indexes of the search; as much as a round allows.
+
+        While many posts come it can wait for a later round, as long as what a search reads besides is little: whoever
+        posts has the disk first.
+        """
+        filed = self.service.read(search.filed).result()
+        came, self._newest = filed.newest - (self._newest or filed.newest), filed.newest
+        if came >= MANY and filed.behind < search.BEHIND // 2:
+            return
         for _ in range(SLICES):
             if self.stopping.is_set() or self.service.read(search.filed).result().is_whole:
                 return

@@ -139,6 +139,31 @@ def test_what_was_accepted_is_filed_for_the_search_in_slices(
             assert {post["id"] for post in found} == set(posts)
 
 
+def test_while_many_posts_come_filing_waits_as_long_as_little_is_left(
+    server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "MANY", 25)
+    monkeypatch.setattr(search, "SLICE", 20)
+    monkeypatch.setattr(search, "BEHIND", 120)
+    server.engine.keeper.stopping.set()  # its rounds would come in between
+    keep = keeper.Keeper(server.service, server.engine.fetched, lambda: None)
+    posts = schedule(server, alice, 1)
+
+    def filed() -> int:
+        keep.file_posts()
+        for text in ("later", "r"):
+            found = alice.api.get("/v1/posts", params={"q": text, "limit": 200}).json()["data"]
+            assert {post["id"] for post in found} == set(posts)
+        return int(server.service.read(search.filed).result().texts)
+
+    assert filed() == 20
+    posts += schedule(server, alice, 1)
+    assert filed() == 20  # they have come since
+    assert filed() == 40
+    posts += schedule(server, alice, 3)
+    assert filed() == 120  # they have come since, and are too many to be left
+
+
 def test_the_keeper_files_in_its_rounds(server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "SLICE", 20)
     schedule(server, alice, 1)
