@@ -125,7 +125,7 @@ def _served(world: World, content: bytes, wanted: list[Any]) -> str:
 def _is_sound(database: Path) -> bool:
     try:
         return problems(database) == []
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):  # what is wrong may be said in the damaged bytes themselves
         return False
 
 
