@@ -33,6 +33,7 @@ class SystemClock:
         return time.monotonic()
 
 
+DAY_MS = 24 * 3600 * 1000  # milliseconds, as all times of the program
 SYSTEM_ENTROPY: crypto.Entropy = secrets.token_bytes
 DRAWN = 64  # random numbers at once: each draw is a call of the system
 

@@ -183,18 +183,21 @@ def _settle(waiter: asyncio.Future[Any], future: Told[Any]) -> None:
         waiter.set_result(future.result())
 
 
-class _Mails(threading.local):
-    """The mail of the loop that runs in this thread."""
+class OfLoop(threading.local, Generic[T]):
+    """What the loop that runs in this thread has of its own: `make` makes it of a loop."""
 
-    mail: _Mail | None = None
+    def __init__(self, make: Callable[[asyncio.AbstractEventLoop], T]) -> None:
+        self._make = make
+        self._made: tuple[asyncio.AbstractEventLoop, T] | None = None
 
-    def of(self, loop: asyncio.AbstractEventLoop) -> _Mail:
-        if self.mail is None or self.mail.loop is not loop:
-            self.mail = _Mail(loop)
-        return self.mail
+    def get(self, loop: asyncio.AbstractEventLoop) -> T:
+        """That of the loop that runs now; a new one's where it is another than before."""
+        if self._made is None or self._made[0] is not loop:
+            self._made = loop, self._make(loop)
+        return self._made[1]
 
 
-_mails = _Mails()
+_mails = OfLoop(_Mail)
 
 
 class Promise(Generic[T]):
@@ -219,7 +222,7 @@ class Promise(Generic[T]):
 
     def tell(self, waiter: asyncio.Future[T]) -> None:
         """End what somebody waits for on the loop that runs here, with all that comes for it at the same time."""
-        self._future.add_done_callback(functools.partial(_mails.of(waiter.get_loop()).put, waiter))
+        self._future.add_done_callback(functools.partial(_mails.get(waiter.get_loop()).put, waiter))
 
     def __await__(self) -> Generator[Any, None, T]:
         waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()

@@ -27,6 +27,9 @@ _COUNT = slice(8, 12)  # where that has the number of commits (`iChange`), in th
 _DONE, _TRIED = slice(8, 12), slice(12, 16)  # where they are in what is kept of it
 
 
+Written = tuple[int, int]  # when a file was written, and its length
+
+
 class LostError(Exception):
     """The files under the database's name are not the open ones; the message says what is wrong and what to do."""
 
@@ -74,13 +77,11 @@ class Place:
 
     def look(self) -> None:
         """LostError when a name does not lead to the open file any more, or something else was written into it."""
-        before = self._remembered  # first, for the thread that writes may be at work
-        why, now = self._moved()
-        why = why or self._overwritten
-        if not why and now and _is_overwritten(before, now, self._read_index()):
-            why = self._overwritten = _LINE.format(path=self._database, what="was written over from outside")
+        why, overwritten = self._found()
+        if overwritten and not self._overwritten:
+            self._overwritten = _LINE.format(path=self._database, what="was written over from outside")
         self._looked_at = self._monotonic()
-        self._told(why)
+        self._told(why or self._overwritten)
 
     def look_lately(self) -> None:
         """The same, unless it was looked at a moment ago: for what will be looked at once more before it counts."""
@@ -107,10 +108,7 @@ class Place:
     @property
     def is_overwritten(self) -> bool:
         """Whether another content is in the open file: the log of the old one must not be brought into it."""
-        before = self._remembered
-        why, now = self._moved()
-        overwritten = bool(now) and not why and _is_overwritten(before, now or (0, 0), self._read_index())
-        return bool(self._overwritten) or overwritten
+        return bool(self._overwritten) or self._found()[1]
 
     def close(self) -> None:
         """After SQLite has closed its own."""
@@ -131,7 +129,13 @@ class Place:
         if why:
             raise LostError(why)
 
-    def _moved(self) -> tuple[str, tuple[int, int] | None]:
+    def _found(self) -> tuple[str, bool]:
+        """Which name does not lead to its file any more, and else whether that has another content by somebody else."""
+        before = self._remembered  # first, for the thread that writes may be at work
+        why, now = self._moved()
+        return why, now is not None and _is_overwritten(before, now, self._read_index())
+
+    def _moved(self) -> tuple[str, Written | None]:
         """Which name does not lead to its file any more, and else when and how long the database was written."""
         written = None
         for path, opened in self._open.items():
@@ -144,7 +148,7 @@ class Place:
             written = written or (found.st_mtime_ns, found.st_size)  # the first is the database
         return "", written
 
-    def _writing(self) -> tuple[int, int]:
+    def _writing(self) -> Written:
         found = os.stat(self._file)
         return found.st_mtime_ns, found.st_size
 
@@ -152,9 +156,6 @@ class Place:
         """Out of memory: the file is SQLite's own way to share it. Nothing once it is closed."""
         index = self._shared[:_INDEX] if self._shared is not None else b""
         return index[_SALTS] + index[_BACKFILL] + index[_ATTEMPT]
-
-
-Written = tuple[int, int]  # when a file was written, and its length
 
 
 def _is_overwritten(before: tuple[Written, bytes], now: Written, index: bytes) -> bool:

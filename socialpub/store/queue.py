@@ -257,8 +257,7 @@ class Jobs(Huey):  # type: ignore[misc]
 
     def finish(self, tx: Tx, claim: Claim) -> bool:
         """Delete a claimed job; False when the claim was lost."""
-        tx.after_commit(lambda: self.drop(claim))
-        return bool(sql.change(queue.FINISH, (claim.key, claim.claims)))
+        return self.finish_all(tx, [claim])
 
     def finish_all(self, tx: Tx, claims: Sequence[Claim]) -> bool:
         """The same for several; False when any was lost."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import functools
 import itertools
 import logging
 import queue
@@ -21,7 +22,7 @@ import peewee
 
 from socialpub.base import faults, meters, troubles
 from socialpub.base.errors import ApiError
-from socialpub.store.connections import Coming, Promise, is_storage, peewee_database, proxy, unavailable
+from socialpub.store.connections import Coming, OfLoop, Promise, is_storage, peewee_database, proxy, unavailable
 from socialpub.store.locks import StartError, held, open_lock, unusable, write_lock_path
 from socialpub.store.place import LOST, LostError, Place
 from socialpub.store.settled import Settled
@@ -85,8 +86,8 @@ class _Crossing:
     Whoever comes in one burst is then in one transaction, instead of one for the first and one for those after it.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, hand_over: Callable[[Sequence[_Write[Any]]], None]) -> None:
-        self.loop, self._hand_over = loop, hand_over
+    def __init__(self, hand_over: Callable[[Sequence[_Write[Any]]], None], loop: asyncio.AbstractEventLoop) -> None:
+        self._hand_over, self.loop = hand_over, loop
         self._items: list[_Write[Any]] = []
 
     def put(self, item: _Write[Any]) -> None:
@@ -105,12 +106,6 @@ class _Crossing:
             self._hand_over(items)
 
 
-class _Crossings(threading.local):
-    """The crossing of the loop that runs in this thread."""
-
-    crossing: _Crossing | None = None
-
-
 class Writer:
     """The writing connection of this process; `place` is what it has open."""
 
@@ -122,7 +117,7 @@ class Writer:
         self.failing = ""  # why the last change could not be written
         self.fenced = threading.Event()  # set once another server has taken over: nothing is written any more
         self._inbox: queue.SimpleQueue[_Write[Any] | None] = queue.SimpleQueue()
-        self._crossings = _Crossings()
+        self._crossings = OfLoop(functools.partial(_Crossing, self._put))
         self._lines: dict[str, deque[_Write[Any]]] = {}  # what came of each owner; the thread's own
         self._ends = False  # nothing comes any more
         self.pause, self._pauses = 0, itertools.count(1)  # what a lock or the disk is waited for: a number each, or 0
@@ -159,16 +154,10 @@ class Writer:
         """The same for one of a kind, with others of it in one go where they come together; where that fails, alone."""
         item: _Write[Any] = _Write(lambda tx: kind(tx, (what,))[0], owner, kind, what)
         try:
-            self._crossing(asyncio.get_running_loop()).put(item)
+            self._crossings.get(asyncio.get_running_loop()).put(item)
         except RuntimeError:  # no loop runs in this thread, so nobody else comes with it
             self._put((item,))
         return Promise(item.future)
-
-    def _crossing(self, loop: asyncio.AbstractEventLoop) -> _Crossing:
-        crossing = self._crossings.crossing
-        if crossing is None or crossing.loop is not loop:
-            crossing = self._crossings.crossing = _Crossing(loop, self._put)
-        return crossing
 
     def _put(self, items: Sequence[_Write[Any]]) -> None:
         with self._closing:  # nothing may be put behind the last of the inbox: nobody would answer it

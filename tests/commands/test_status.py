@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from socialpub.base.runtime import DAY_MS
 from socialpub.domain.engine import standing
 from socialpub.domain.engine.standing import Standing
 from socialpub.store.models import Account, Instance, Intent, Post
@@ -62,7 +63,7 @@ def test_failures_are_grouped_by_their_cause(server: Server, alice: Person) -> N
         newest = failed(server, alice, '{"code": "content_rejected", "rule": "bluesky.text.max"}')
     failed(server, alice, '{"code": "platform_unavailable"}')
     old = failed(server, alice, '{"code": "unauthorized"}')
-    set_to(server, old, updated_at=server.clock.now_ms() - standing.DAY_MS - 1000)
+    set_to(server, old, updated_at=server.clock.now_ms() - DAY_MS - 1000)
     first, second = looked(server)["failing"]
     assert (first["count"], first["code"], first["rule"]) == (3, "content_rejected", "bluesky.text.max")
     assert first["newest"] == newest

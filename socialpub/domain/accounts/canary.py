@@ -13,6 +13,7 @@ import threading
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.net import Reply
+from socialpub.base.runtime import DAY_MS
 from socialpub.domain.accounts import accounts, versions
 from socialpub.domain.accounts.tokens import open_tokens, open_upstream
 from socialpub.domain.accounts.versions import Asked, Heard
@@ -26,7 +27,6 @@ log = logging.getLogger("socialpub.versions")
 
 FIRST_SECONDS = 600.0  # after a start: one that is started again and again does not ask each time
 LOOK_SECONDS = 3600.0
-DAY_MS = 86_400_000
 JOIN_SECONDS = 5.0
 ENDED = (410, 426)
 

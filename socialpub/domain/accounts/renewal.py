@@ -16,6 +16,7 @@ from peewee import SQL, fn
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
+from socialpub.base.runtime import DAY_MS
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core import upstreams
 from socialpub.domain.core.service import Service
@@ -118,7 +119,7 @@ def _due(service: Service, platform: Platform) -> Iterable[AccountRow]:
     now, upkeep = service.now_ms, platform.upkeep
     before = int(upkeep.refresh_before * 1000)
     ends_soon = Account.token_expires_at <= now + before
-    if before < tokens.DAY_MS:
+    if before < DAY_MS:
         # Tokens of hours are renewed for posts that will want them, not around the clock.
         ends_soon &= SQL(f'"t1"."id" IN ({sweeps.ACCOUNTS_WANTED})', (now + before,))
     idle = Account.renewed_at <= now - int(upkeep.keep_alive * 1000) if upkeep.keep_alive else None

@@ -19,7 +19,7 @@ from peewee import fn
 from socialpub import platforms
 from socialpub.base import crypto, faults, redact
 from socialpub.base.errors import ApiError, Outcome, refuse
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import DAY_MS, iso
 from socialpub.domain.accounts import attention
 from socialpub.domain.core import events, instance, upstreams
 from socialpub.domain.core.service import Renewal, Service
@@ -34,7 +34,6 @@ from socialpub.store.rows import AccountRow
 log = logging.getLogger("socialpub.tokens")
 
 HOUR_MS = 3600 * 1000
-DAY_MS = 24 * HOUR_MS
 RENEWALS_MAX = 2  # of one account within an hour that the platform answered, whatever it said
 RENEWING_MS = 300_000  # longer than all calls of a renewal may take
 OTHERS_SECONDS = 0.2  # between looks whether another process has new tokens

@@ -15,11 +15,10 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from socialpub.base.runtime import Clock
+from socialpub.base.runtime import DAY_MS, Clock
 from socialpub.store import sql
 from socialpub.store.statements import accepting
 
-DAY_MS = 24 * 3600 * 1000
 KNOWN_MAX = 2000  # accounts; whoever was not posted to for longest is read again when they are
 
 

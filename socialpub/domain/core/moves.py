@@ -164,15 +164,18 @@ def publish(service: Service, tx: Tx, outs: Sequence[Out]) -> bool:
     return True
 
 
+def _sources(name: str) -> str:
+    """The states from which a move goes, as SQL has them."""
+    return ", ".join(f"'{source}'" for source in sorted(MOVES[name].sources))
+
+
 @functools.cache
 def _of_several(name: str, same: str, columns: tuple[str, ...]) -> Changes:
     """The statement of a move of several posts, which has `same` for all of them, and of each its own columns."""
-    move = MOVES[name]
-    sources = ", ".join(f"'{source}'" for source in sorted(move.sources))
     changes = ", ".join(f"{column} = own.column{place}" for place, column in enumerate(columns, 2))
     text = (
-        f"UPDATE post SET status = '{move.target}', updated_at = ?1, {same}, {changes}"
-        f" FROM {{rows}} AS own WHERE post.id = own.column1 AND post.status IN ({sources})"
+        f"UPDATE post SET status = '{MOVES[name].target}', updated_at = ?1, {same}, {changes}"
+        f" FROM {{rows}} AS own WHERE post.id = own.column1 AND post.status IN ({_sources(name)})"
     )
     return Changes(text, own=1 + len(columns), shared=1)
 
@@ -204,9 +207,8 @@ def _told_of(row: PostRow) -> events.Told:
     """The event of a post that is out."""
     (type_,) = MOVES["publish"].events
     data = functools.partial(_DATA[type_], row, {})
-    usual = events.Kept(row["scheduled_at"], None)  # what `kept_of` comes to where nothing is told beside the links
     tells_more = row["first_comment_uri"] or row["first_comment_cid"] or row["warnings"] != "[]"
-    kept = events.kept_of(type_, data(), row["updated_at"]) if tells_more else usual
+    kept = events.kept_of(type_, data(), row["updated_at"]) if tells_more else events.usual_of(row["scheduled_at"])
     return events.Told(type_, row["profile"], row["id"], row["number"], kept, data)
 
 
@@ -230,10 +232,9 @@ def _moved(
 @functools.cache
 def _text(name: str, columns: tuple[str, ...]) -> str:
     """The statement of a move that changes these columns, made once for each that there is."""
-    sources = ", ".join(f"'{source}'" for source in sorted(MOVES[name].sources))
     changes = ", ".join(f"{column} = ?" for column in ("updated_at", *columns))
     return (
-        f"UPDATE post SET status = '{MOVES[name].target}', {changes} WHERE id = ? AND status IN ({sources})"
+        f"UPDATE post SET status = '{MOVES[name].target}', {changes} WHERE id = ? AND status IN ({_sources(name)})"
         f" RETURNING {publishing.POST}, {publishing.RECEIVERS if MOVES[name].events else publishing.NOBODY}"
     )
 

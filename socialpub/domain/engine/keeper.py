@@ -80,9 +80,10 @@ class Keeper:
         if came >= MANY and filed.behind < search.BEHIND // 2:
             return
         for _ in range(SLICES):
-            if self.stopping.is_set() or self.service.read(search.filed).result().is_whole:
+            if self.stopping.is_set() or filed.is_whole:
                 return
             self.service.write(lambda tx: search.file_some()).result()
+            filed = self.service.read(search.filed).result()
 
     def _keep(self) -> None:
         clock = self.service.runtime.clock

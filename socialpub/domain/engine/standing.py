@@ -8,14 +8,13 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import DAY_MS, iso
 from socialpub.domain.core import instance
 from socialpub.domain.engine.kinds import KINDS
 from socialpub.domain.shapes.health import PausedReason
 from socialpub.store import sql
 from socialpub.store.statements import gauges, standing
 
-DAY_MS = 24 * 3600 * 1000
 LATE_MS = 60_000  # by so much a post is overdue, and not only on its way
 SOON_MS = 3600 * 1000  # what is on its way may be looked at again within this time
 SILENT_MS = 2 * int(instance.BEAT_SECONDS * 1000)  # a server that runs gives a sign of life at each beat

@@ -16,7 +16,7 @@ from socialpub import platforms
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import DAY_MS, iso
 from socialpub.domain import act
 from socialpub.domain.core import cursors
 from socialpub.domain.core.service import Service
@@ -47,7 +47,6 @@ EXTENSIONS = {
 }
 LISTING = "media"
 UNUSED_AT_ONCE = 25  # in one transaction: for each, all open posts are looked at
-DAY_MS = 24 * 3600 * 1000
 log = logging.getLogger("socialpub.media")
 InlineFiles = Mapping[str, files.Arriving]  # what a request carries, by the hash that stands in its place
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from socialpub.base.errors import ApiError, refuse
-from socialpub.base.runtime import Clock, iso
+from socialpub.base.runtime import DAY_MS, Clock, iso
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.events import QuotaExceeded, QuotaWarning
@@ -27,7 +27,6 @@ from socialpub.store.statements.rows import Row
 
 # --- Idempotency -------------------------------------------------------------------------------------------------
 
-DAY_MS = 24 * 3600 * 1000
 KEY_MAX = 128
 _KEY = re.compile(rf"[ -~]{{1,{KEY_MAX}}}")  # visible ASCII, and spaces
 SAME_KEY_WAIT_SECONDS = 60.0

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import DAY_MS, iso
 from socialpub.domain.core.service import Service
 from socialpub.domain.people import audit, sessions, users
 from socialpub.domain.people.actor import Actor, Done
@@ -21,7 +21,6 @@ from socialpub.store.db import Tx
 from socialpub.store.models import Audit, FormerUser, Invitation, Organization, RecoveryCode, User
 from socialpub.store.rows import UserRow
 
-DAY_MS = 24 * 3600 * 1000
 INVITED_MS = 7 * DAY_MS
 OPEN_MAX = 20
 A_DAY_MAX = 100  # each may be mailed to somebody who has not asked for it

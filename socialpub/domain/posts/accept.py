@@ -354,11 +354,6 @@ class _Owner:
     found: lookup.Owner
     crossings: Sequence[limits.Crossing] = ()
 
-    @property
-    def audience(self) -> events.Audience:
-        """Who is told what happens in it."""
-        return events.Audience(self.id, self.orders[0].organization, self.found.receivers)
-
 
 def _look_again(service: Service, orders: Sequence[Order]) -> list[_Owner]:
     """What may have changed since `prepare` looked: the key, the time, the duplicates, the accounts, the media.
@@ -466,7 +461,7 @@ def _tell(service: Service, tx: Tx, owners: Sequence[_Owner], numbers: Mapping[s
     """The events of the posts, organization by organization, and those of quotas that were crossed."""
     told = [
         (
-            owner.audience,
+            events.audience(service, owner.id, owner.orders[0].organization),
             moves.accepted(
                 [
                     _accepted(order, target, numbers[target.post], now)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from socialpub.domain.accounts import accounts
-from socialpub.domain.core import events
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
 from socialpub.domain.people import limits
@@ -112,7 +111,6 @@ class Owner:
     """What the transaction finds of an organization. `newest`: when its newest post was made."""
 
     quota: int | None
-    receivers: tuple[events.Receiver, ...]
     newest: int | None
 
 
@@ -123,9 +121,8 @@ def owner(service: Service, organization: str) -> Owner:
 
 
 def _owner(service: Service, organization: str) -> Owner:
-    tier, newest, receivers = sql.first(accepting.OWNER, (organization,))
-    told = tuple((id_, profile, types, is_channel) for id_, profile, types, is_channel in sql.loads(receivers))
-    return Owner(limits.quota_of(service, tier), told, newest)
+    tier, newest = sql.first(accepting.OWNER, (organization,))
+    return Owner(limits.quota_of(service, tier), newest)
 
 
 def are_connected(service: Service, ids: Collection[str]) -> bool:

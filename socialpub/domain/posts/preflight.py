@@ -15,6 +15,7 @@ from socialpub import platforms
 from socialpub.base import net
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
+from socialpub.base.runtime import DAY_MS
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
@@ -38,7 +39,6 @@ from socialpub.store.statements import accepting
 
 T = TypeVar("T")
 LIGHT = 4000  # characters in all targets of a request: measured in a few milliseconds
-DAY_MS = 24 * 3600 * 1000
 RECENT_MAX = 1000  # posts of one kind are counted, for a rule that asks
 NEAR = (4, 5)  # a cap is near from four fifths of it
 

@@ -4,7 +4,6 @@ Rows of many values are bound one by one (`rows.py`): out of a JSON list SQLite 
 its columns.
 """
 
-from socialpub.store.statements import webhooks
 from socialpub.store.statements.ids import number_of
 from socialpub.store.statements.rows import Rows
 
@@ -127,13 +126,12 @@ MEDIA_THERE = """
     SELECT json_group_array(json_array(id, organization, profile)) FROM media
     WHERE id IN (SELECT value FROM json_each(?1)) AND deleted_at IS NULL
 """
-# Of an organization its tier, when its newest post was made, and who is told.
-OWNER = f"""
+# Of an organization its tier, and when its newest post was made.
+OWNER = """
     SELECT
         tier,
-        (SELECT created_at FROM post WHERE post.organization = organization.number ORDER BY created_at DESC LIMIT 1),
-        (SELECT json_group_array(json_array(id, profile, events, is_channel)) FROM ({webhooks.receivers_of("?1")}))
-    FROM organization WHERE id = ?1
+        (SELECT created_at FROM post WHERE post.organization = organization.number ORDER BY created_at DESC LIMIT 1)
+    FROM organization WHERE id = ?
 """
 
 # One update decides, so that two requests cannot take the last place twice. No row: it would be more than ?4.

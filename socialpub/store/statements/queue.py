@@ -3,7 +3,6 @@
 from socialpub.store.statements.rows import Changes
 
 STANDS = "SELECT 1 FROM job WHERE key = ? AND claims = ?"
-FINISH = "DELETE FROM job WHERE key = ? AND claims = ?"
 # Of each its key and its claims.
 FINISH_ALL = Changes(
     """

@@ -123,6 +123,12 @@ def test_kept_answers_are_forgotten_in_slices(server: Server, alice: Person, mon
     assert server.rows(Idempotency) == []
 
 
+def searched(person: Person) -> list[set[str]]:
+    """What is found by a long text and by a short one, which `schedule` has written."""
+    answers = [person.api.get("/v1/posts", params={"q": text, "limit": 200}).json() for text in ("later", "r")]
+    return [{post["id"] for post in answer["data"]} for answer in answers]
+
+
 def test_what_was_accepted_is_filed_for_the_search_in_slices(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,9 +140,7 @@ def test_what_was_accepted_is_filed_for_the_search_in_slices(
     for filed in (40, 80, 120, 140, 140):
         keep.file_posts()
         assert server.service.read(search.filed).result() == (filed, filed, len(posts))
-        for text in ("later", "r"):
-            found = alice.api.get("/v1/posts", params={"q": text, "limit": 200}).json()["data"]
-            assert {post["id"] for post in found} == set(posts)
+        assert all(found == set(posts) for found in searched(alice))
 
 
 def test_while_many_posts_come_filing_waits_as_long_as_little_is_left(
@@ -151,9 +155,7 @@ def test_while_many_posts_come_filing_waits_as_long_as_little_is_left(
 
     def filed() -> int:
         keep.file_posts()
-        for text in ("later", "r"):
-            found = alice.api.get("/v1/posts", params={"q": text, "limit": 200}).json()["data"]
-            assert {post["id"] for post in found} == set(posts)
+        assert all(found == set(posts) for found in searched(alice))
         return int(server.service.read(search.filed).result().texts)
 
     assert filed() == 20

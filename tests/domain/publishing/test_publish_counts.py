@@ -18,7 +18,6 @@ EACH = 9  # statements for each target, beside the one that keeps the answer
 ACCEPTED = 3  # of them, those in the transaction that accepts it
 CLAIMED = 1  # the change of the row, where the acceptance has not inserted it as claimed
 LOOKED = 1  # whether it was the last of its batch, which is known where there is no other
-TOLD = 1  # who is told of it, looked up again after an hour: the server has noted meanwhile that it is still there
 LOOKS = {FENCE, *(text for text in vars(claiming).values() if isinstance(text, str))}
 """What workers and transactions ask, whether or not something is published."""
 
@@ -97,4 +96,4 @@ def test_a_scheduled_post_takes_the_workers_claim_beside_them(
     counting: Counting, server: Server, alice: Person
 ) -> None:
     work = least(counting, server, alice, [alice.bluesky], later=True)
-    assert (work.writes, len(own(work)), made_anew(work)) == (3, EACH + CLAIMED + TOLD, []), work
+    assert (work.writes, len(own(work)), made_anew(work)) == (3, EACH + CLAIMED, []), work
