@@ -36,6 +36,7 @@ from benchmarks import (
 from benchmarks import steady as steadily
 from benchmarks.goals import (
     ALONE,
+    ALONE_LOSS,
     BINARY,
     DELIVERIES,
     DELIVERIES_SLOW,
@@ -122,12 +123,10 @@ def _through_the_door(given: argparse.Namespace) -> int:
             except BenchError as error:
                 broken += 1
                 print(f"not measured: {error}", flush=True)
-    missed = [result.goal.name for result in results if result.missed]
-    took = (time.monotonic() - began) / 60
-    print(f"{len(missed)} of {len(results)} missed{': ' if missed else ''}{', '.join(missed)}; {took:.1f} minutes")
+    print("\n".join((*report.summary(results), f"{(time.monotonic() - began) / 60:.1f} minutes")))
     if given.whole and not given.quick and not broken:
         print(f"written: {report.write(results, given.rows)}")
-    return len(missed) + broken
+    return sum(result.missed for result in results) + broken
 
 
 @contextlib.contextmanager
@@ -200,7 +199,7 @@ def _measured(here: Stage, given: argparse.Namespace) -> Iterator[Measurement]:
     for work in shares.WORK.values():
         if wanted(work.goal, GOALS[f"loss_{work.goal.name}"]):
             yield partial(_shared, here, work)
-    if wanted(ALONE):
+    if wanted(ALONE, ALONE_LOSS):
         yield partial(alone.measure, here)
     for name, wave in due.WAVES.items():
         if _wants(given, name):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from benchmarks import load
-from benchmarks.goals import ALONE, Result
+from benchmarks.goals import ALONE, ALONE_LOSS, Result
 from benchmarks.load import Loaded
 from benchmarks.shares import IMMEDIATE_ACCOUNTS
 from benchmarks.stage import Simulator, Stage
@@ -24,6 +24,11 @@ class Alone:
         """Milliseconds."""
         pairs = zip(self.loads[side], self.upstream, strict=True)
         return statistics.median(post.p50 - call.p50 for post, call in pairs)
+
+    def longer(self, side: str, beside: str) -> float:
+        """How much longer a post takes on the first side than on the second, in the middle of the rounds."""
+        pairs = zip(self.loads[side], self.loads[beside], strict=True)
+        return statistics.median(one.p50 / other.p50 for one, other in pairs) - 1
 
     def told(self, side: str) -> str:
         loads = self.loads[side]
@@ -54,6 +59,8 @@ def measure(stage: Stage) -> Iterator[Result]:
         for number, side in enumerate(stage.sides)
     )
     yield Result(ALONE, found.above(stage.first.name), note)
+    if stage.empty is not None:
+        yield Result(ALONE_LOSS, 100 * found.longer(stage.first.name, stage.empty.name))
 
 
 def _call(simulator: Simulator) -> load.Script:

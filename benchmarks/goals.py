@@ -66,6 +66,7 @@ SHARES = (  # of the requests a second that a bare Sanic handler answers, in the
 )
 ALONE = Goal("immediate_alone", "POST immediate, one after another: p50 above the upstream's", "ms", 6, 3)
 LOSSES = tuple(_most(f"loss_{goal.name}", f"{goal.title}: lost when full", "%", 25) for goal in SHARES)
+ALONE_LOSS = _most(f"loss_{ALONE.name}", "POST immediate, one after another: p50 longer when full", "%", 25)
 DUE = (
     _most("due_200", "200 due at once: p99 late", "s", 0.4),
     _most("due_1000", "1,000 due, upstream 2 s: the last is out after", "s", 4),
@@ -98,6 +99,7 @@ ROWS = (
     *SHARES,
     ALONE,
     *LOSSES,
+    ALONE_LOSS,
     *DUE,
     DELIVERIES,
     DELIVERIES_SLOW,

@@ -110,14 +110,29 @@ class Process:
 
     def wait_listening(self, port: int, seconds: float = 300) -> float:
         """The seconds from its start until it takes connections; BenchError when it never does."""
-        while self._process.poll() is None and time.monotonic() < self._began + seconds:
+        while self._is_expected(seconds):
             try:
                 socket.create_connection(("127.0.0.1", port), 5).close()
             except OSError:
                 time.sleep(0.002)
             else:
                 return time.monotonic() - self._began
-        raise BenchError(f"A process did not start; it said: {self.log.read_text()[-2000:]}")
+        raise self._never_came()
+
+    def wait_told(self, begins: str, seconds: float = 300) -> str:
+        """The line that begins so, once it has said it; BenchError when it never does."""
+        while self._is_expected(seconds):
+            for line in self.log.read_text().splitlines(keepends=True):
+                if line.startswith(begins) and line.endswith("\n"):
+                    return line
+            time.sleep(0.002)
+        raise self._never_came()
+
+    def _is_expected(self, seconds: float) -> bool:
+        return self._process.poll() is None and time.monotonic() < self._began + seconds
+
+    def _never_came(self) -> BenchError:
+        return BenchError(f"A process did not start; it said: {self.log.read_text()[-2000:]}")
 
     def usage(self) -> Usage:
         return usage(self.pid)

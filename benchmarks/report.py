@@ -47,8 +47,16 @@ def write(results: Sequence[Result], rows: int) -> Path:
     return PAGE
 
 
+def summary(results: Sequence[Result]) -> list[str]:
+    """Which rows miss their must, and which hold it but are short of their goal."""
+    told = []
+    for what, verdict in (("Must missed", "MISSED"), ("Must held, goal missed", "must")):
+        titles = [result.goal.title for result in results if result.verdict == verdict]
+        told.append(f"{what}, {len(titles)} of {len(results)} rows" + (f": {'; '.join(titles)}." if titles else "."))
+    return told
+
+
 def _page(results: Sequence[Result], rows: int) -> str:
-    missed = [result.goal.title for result in results if result.missed]
     lines = [
         "# What `make bench` measured",
         "",
@@ -60,7 +68,7 @@ def _page(results: Sequence[Result], rows: int) -> str:
         "handler answers in the same run; every value is the median of its rounds. Read ratios: absolutes hold for no",
         "machine.",
         "",
-        f"**{len(missed)} of {len(results)} missed**" + (f": {'; '.join(missed)}." if missed else "."),
+        *(f"- {sentence}" for sentence in summary(results)),
         "",
         "| | measured | must | goal | | |",
         "|---|---|---|---|---|---|",

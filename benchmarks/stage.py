@@ -37,10 +37,9 @@ class Simulator:
         port, self.published = free_ports(PORTS), folder / "published.jsonl"
         command = ["-m", "socialpub", "simulator", "--port", str(port), "--json", "--ledger", str(self.published)]
         self.process = Process([sys.executable, *command], ROOT, folder / "simulator.log")
-        self.process.wait_listening(port + PORTS - 1)
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60)
-        told = next(line for line in self.process.log.read_text().splitlines() if line.startswith("{"))
-        self.origin = str(json.loads(told)["platforms"][SIMULATED])
+        told = json.loads(self.process.wait_told("{"))  # once all of its ports listen
+        self.client = httpx.Client(base_url=told["url"], trust_env=False, timeout=60)
+        self.origin = str(told["platforms"][SIMULATED])
         self._people = 0
 
     def account(self) -> dict[str, Any]:
@@ -118,8 +117,12 @@ class Side:
 
     @property
     def environment(self) -> dict[str, str]:
-        """So that the code is the checkout's, and marks of databases stay in the folder."""
-        return {**os.environ, "PYTHONPATH": str(self.checkout), "XDG_STATE_HOME": str(self.folder / "state")}
+        """So that the code is the checkout's, and marks of databases stay in the folder.
+
+        Bytecode is kept, as pip keeps it: else each start would compile all of the code, wherever somebody has it so.
+        """
+        ours = {"PYTHONPATH": str(self.checkout), "XDG_STATE_HOME": str(self.folder / "state")}
+        return {**os.environ, **ours, "PYTHONDONTWRITEBYTECODE": ""}
 
     # --- Furniture ---
 

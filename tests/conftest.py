@@ -11,6 +11,7 @@ import fcntl
 import functools
 import gc
 import os
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -31,6 +32,10 @@ from tests.kit import Clock, Person, Server
 Tell = Callable[[str], None]
 
 os.umask(0o077)  # settings files with secrets in them are theirs alone, or they are refused
+
+# A suite that a script runs in the background has Ctrl-C ignored, and so would be the commands that it sends one to.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Bytecode is kept, whatever the shell says: a third of what it takes to collect the tests is compiling them, in each of
 # the processes that run them, and each `socialpub` that a test starts would compile the whole package anew.

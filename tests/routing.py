@@ -29,7 +29,7 @@ def remember() -> None:
     route.Route.segments = property(_segments)  # type: ignore[assignment,method-assign]
 
 
-_finders: dict[Any, tuple[Any, Any]] = {}
+_finders: dict[Any, tuple[Any, Any, str]] = {}
 _render_anew, _tree = router.BaseRouter._render, router.BaseRouter._generate_tree
 
 
@@ -40,8 +40,8 @@ def _render(self: Any, *how: Any) -> None:
     if key not in _finders:
         _tree(self)
         _render_anew(self, *how)
-        _finders[key] = self._find_route, getattr(self, "_matchers", None)
-    self._find_route, self._matchers = _finders[key]
+        _finders[key] = self._find_route, getattr(self, "_matchers", None), self.find_route_src
+    self._find_route, self._matchers, self.find_route_src = _finders[key]
 
 
 def _segments(self: Any) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import dataset, load
-from benchmarks.goals import GOALS, LOSSES, SHARES
+from benchmarks import dataset, load, report
+from benchmarks.goals import GOALS, LOSSES, SHARES, Result
 from benchmarks.shares import WORK
 from socialpub.store.statements.ids import told
 
@@ -65,6 +65,16 @@ def test_every_share_has_its_work_and_its_loss() -> None:
     assert set(WORK) == {goal.name for goal in SHARES}
     assert [loss.name for loss in LOSSES] == [f"loss_{name}" for name in WORK]
     assert all(goal.holds(goal.goal, goal.must) for goal in GOALS.values())
+
+
+def test_it_says_which_rows_miss_what() -> None:
+    share = SHARES[0]
+    results = [Result(share, value) for value in (share.must - 1, share.must, share.goal)]
+    assert report.summary(results) == [
+        f"Must missed, 1 of 3 rows: {share.title}.",
+        f"Must held, goal missed, 1 of 3 rows: {share.title}.",
+    ]
+    assert report.summary(results[2:]) == ["Must missed, 0 of 1 rows.", "Must held, goal missed, 0 of 1 rows."]
 
 
 def test_no_load_sends_a_text_that_another_has_sent(tmp_path: Path) -> None:

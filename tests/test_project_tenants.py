@@ -64,7 +64,7 @@ KNOWN = {
     "posts/agenda": {"_posts"},
     "posts/accept": {"_check_new"},
     "posts/batches": {"batch_body", "ended_body", "has_ended"},
-    "posts/lookup": {"are_connected"},
+    "posts/lookup": {"connected"},
     "posts/postlog": {"_filtered"},
     "posts/preflight": {"_recent", "posted_before"},
     "posts/unheard": {"find", "_forget", "purge"},

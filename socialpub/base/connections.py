@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import httpcore
 
+from socialpub.base import fibers
 from socialpub.base.http1 import Answer, Connection, Origin, Request
 from socialpub.base.sockets import CONNECT_SECONDS, Backend, Deadline, Policy
 
@@ -131,14 +132,19 @@ def ask(policy: Policy, tls: Tls, request: Request, ends_at: float) -> Reading:
     key, harmless = (policy, request.origin), request.method in _HARMLESS
     kept = _idle.take(key, harmless=harmless)
     if kept is None:
-        return _over(_new(key, tls, ends_at), request, ends_at)
+        return _over(_made(key, tls, ends_at), request, ends_at)
     try:
         return _over(kept, request, ends_at)
     except _STALE:
         _idle.doubt(key)
         if not harmless:
             raise
-    return _over(_new(key, tls, ends_at), request, ends_at)
+    return _over(_made(key, tls, ends_at), request, ends_at)
+
+
+def _made(key: Key, tls: Tls, ends_at: float) -> _Kept:
+    """A new connection. A name is looked up, and a connection secured, by code that waits."""
+    return fibers.elsewhere(lambda: _new(key, tls, ends_at))
 
 
 def _new(key: Key, tls: Tls, ends_at: float) -> _Kept:

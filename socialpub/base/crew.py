@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 
 log = logging.getLogger("socialpub.threads")
 
@@ -71,7 +72,7 @@ class Crew:
         thread = threading.Thread(target=self._serve, args=(work,), name=self._name, daemon=True)
         self._threads += 1
         try:
-            with _stacks(STACK_BYTES):
+            with stacks(STACK_BYTES):
                 thread.start()
         except RuntimeError:  # no more to be had
             self._threads -= 1
@@ -153,6 +154,13 @@ class Starts:
                 self.leave()
             raise
 
+    def let_in(self, work: Work) -> None:
+        """Do the work in the calling thread, when it is let in."""
+        if self.enter():
+            self.inside(work)
+        else:
+            work()
+
     def enter(self) -> bool:
         """Wait to be let in; False where it took too long."""
         with self._left:
@@ -178,8 +186,8 @@ class Starts:
         """The calling thread, which may be inside, goes on with another work."""
 
     def inside(self, work: Work) -> None:
-        """Do the work of whoever was let in, in its thread; the place is left when it first waits, or at its end."""
-        _here.leave = self.leave
+        """Do the work of whoever was let in; the place is left when it first waits, or at its end."""
+        _places.set([self.leave])
         try:
             work()
         finally:
@@ -220,22 +228,18 @@ class Few(Starts):
         return self._inside + sum(until > now for until in self._quick.values()) < self._most()
 
 
-class _Here(threading.local):
-    leave: Work | None = None
-
-
-_here = _Here()
+# What leaves the place that a work was let in to, until it has: kept by the context of the work, whoever does it.
+_places: ContextVar[list[Work] | None] = ContextVar("places", default=None)
 
 
 def waits() -> None:
-    """The calling thread is about to wait for a platform, or its turn: another may begin in its place."""
-    leave, _here.leave = _here.leave, None
-    if leave is not None:
-        leave()
+    """This work is about to wait for a platform, or its turn: another may begin in its place."""
+    if places := _places.get():
+        places.pop()()
 
 
 @contextlib.contextmanager
-def _stacks(size: int) -> Iterator[None]:
+def stacks(size: int) -> Iterator[None]:
     """Threads that are started meanwhile have a stack of this size, which Python only knows to set for all."""
     with _starting:
         before = threading.stack_size(size)

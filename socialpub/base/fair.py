@@ -101,9 +101,15 @@ class Shares:
                     del held[name]
 
 
+Leave = Callable[[], None]
+Begin = Callable[[Leave], None]
+"""What is called where there is a place for it, and is given what leaves the place; it must be short and not raise."""
+
+
 class _Work(NamedTuple):
     future: concurrent.futures.Future[Any]
     run: Callable[[], Any]
+    stays: bool = False  # its place is left by whatever it has begun
 
 
 class Pool(concurrent.futures.Executor):
@@ -155,6 +161,34 @@ class Pool(concurrent.futures.Executor):
                 self._forget(share, work.future)
                 raise
         return work.future
+
+    def enter_for(self, share: Share, begin: Begin) -> None:
+        """Have something begin once there is a place for it: here and now, or in a thread of the crew.
+
+        RuntimeError when the pool is closed.
+        """
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("the pool is closed")
+            is_first = share not in self._waiting and self._running < self._shares.places
+            leave = functools.partial(self._left, share)
+            if is_first and self._shares.try_enter(share):
+                self._running += 1
+            else:
+                work = _Work(concurrent.futures.Future(), functools.partial(begin, leave), stays=True)
+                self._waiting.setdefault(share, deque()).append(work)
+                return
+        begin(leave)
+
+    def _left(self, share: Share) -> None:
+        """A place is given back, for whatever waits for one."""
+        with self._changed:
+            self._leave(share)
+            if self._waiting:
+                with contextlib.suppress(RuntimeError):  # no thread to be had: what is under way goes on with it
+                    self._begin()
+            if self._closed:
+                self._changed.notify_all()
 
     def of(self, share: Share) -> concurrent.futures.Executor:
         """The pool for a request, which is refused (`admit`) where too much waits."""
@@ -260,18 +294,22 @@ class Pool(concurrent.futures.Executor):
         while found is not None:
             share, now = found
             working_for.set(share)
+            left = None if now.stays else share
             try:
                 _answer(now)
             finally:
                 del now, found
-                found = self._after(share)
+                found = self._after(left)
                 if found is not None and self._starts is not None:
                     self._starts.next()
 
-    def _after(self, share: Share) -> tuple[Share, _Work] | None:
-        """What the thread that has ended a work does next; others may have a place by now as well."""
+    def _after(self, share: Share | None) -> tuple[Share, _Work] | None:
+        """What the thread that has ended a work does next; others may have a place by now as well. `share`: whose place
+        is left with it.
+        """
         with self._changed:
-            self._leave(share)
+            if share is not None:
+                self._leave(share)
             found = self._take() if self._waiting else None
             if self._waiting and found is not None:
                 with contextlib.suppress(RuntimeError):  # no thread to be had: what is under way goes on with it

@@ -33,6 +33,15 @@ class Settled(logging.LogRecord):
         self.__dict__ = own
 
 
+def kind_of(log: logging.Logger, file: str, words: str, names: tuple[str, ...]) -> logging.LogRecord:
+    """What all lines of a kind have in common, at level INFO: the module that says them, the words, and what their
+    arguments are called in logs that programs read.
+    """
+    kind = logging.LogRecord(log.name, logging.INFO, file, 0, words, None, None)
+    kind.names = names
+    return kind
+
+
 class Behind(logging.Handler):
     """Writes to `stream` behind the back of whoever logs."""
 

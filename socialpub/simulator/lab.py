@@ -19,6 +19,7 @@ from socialpub.simulator.wire import Fake
 
 _KEPT_BYTES = 64 * 1024  # of a call's body
 _KEPT_CALLS = 10_000
+_FORGOTTEN_CALLS = 1_000  # at once: to forget one moves all that are kept
 
 
 class Settings(BaseModel):
@@ -73,7 +74,7 @@ class Lab:
     ledger_file: Path | None = None
     settings: Settings = field(default_factory=Settings)
     faults: Script = field(default_factory=Script)
-    calls: list[ReceivedCall] = field(default_factory=list)  # the last ten thousand
+    calls: list[ReceivedCall] = field(default_factory=list)  # the last ten thousand, or some more
     blobs: dict[str, Blob] = field(default_factory=dict)  # by sha256, for the page
     origins: dict[str, str] = field(default_factory=dict)  # by platform, once it is served
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -126,7 +127,8 @@ class Lab:
                 len(body),
             )
             self.calls.append(call)
-            del self.calls[:-_KEPT_CALLS]
+            if len(self.calls) >= _KEPT_CALLS + _FORGOTTEN_CALLS:
+                del self.calls[:-_KEPT_CALLS]
         return call
 
     def add_medium(self, content: bytes, content_type: str, alt: str | None = None) -> Medium:

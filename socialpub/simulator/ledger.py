@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
-from dataclasses import asdict, dataclass
+import weakref
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from socialpub.base.runtime import Clock
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,12 @@ class Entry(Publication):
     at_ms: int = 0
 
     def body(self) -> dict[str, Any]:
-        return {"n": self.n, "at_ms": self.at_ms, **asdict(self)}
+        shown = {name: getattr(self, name) for name in _SHOWN}
+        shown["media"] = [dict(vars(medium)) for medium in self.media]
+        return shown
+
+
+_SHOWN = ("n", "at_ms", *(field.name for field in fields(Publication)))
 
 
 class Ledger:
@@ -57,19 +66,19 @@ class Ledger:
 
     def __init__(self, clock: Clock, file: Path | None = None) -> None:
         self._clock = clock
-        self._file = file
         self._entries: list[Entry] = []
         self._lock = threading.Condition()
-        if file is not None:
-            file.touch()  # fail now rather than at the first post
+        self._file: int | None = None
+        if file is not None:  # open from now on: it fails now rather than at the first post
+            self._file = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            weakref.finalize(self, os.close, self._file)
 
     def write(self, publication: Publication) -> Entry:
         with self._lock:
             entry = Entry(**vars(publication), n=len(self._entries) + 1, at_ms=self._clock.now_ms())
             self._entries.append(entry)
             if self._file is not None:
-                with self._file.open("a", encoding="utf-8") as lines:
-                    lines.write(json.dumps(entry.body(), ensure_ascii=False) + "\n")
+                _append(self._file, f"{_ENCODER.encode(entry.body())}\n".encode())
             self._lock.notify_all()
         return entry
 
@@ -95,3 +104,9 @@ class Ledger:
         """Forget everything (the file keeps its lines)."""
         with self._lock:
             self._entries.clear()
+
+
+def _append(file: int, line: bytes) -> None:
+    """With nothing in between: another process sees the line when this returns."""
+    while line:
+        line = line[os.write(file, line) :]

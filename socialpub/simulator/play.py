@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any, cast
 
 from sanic import HTTPResponse, Request
-from sanic.compat import Header
 
 from socialpub.simulator.faults import Fault
 from socialpub.simulator.lab import Lab, ReceivedCall
@@ -24,7 +23,7 @@ _OK = Fault(fault="ok")
 _BOMB_BYTES = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Performance:
     """One call being answered."""
 
@@ -48,6 +47,12 @@ class Performance:
             except RefusedError as refused:
                 return refused.answer
 
+    async def answer_after(self, seconds: float) -> Answer:
+        """The effect, which nobody stops who hangs up meanwhile; most have no meanwhile."""
+        if seconds or self.operation.pulls:
+            return await asyncio.shield(self.spawn(self.effect_after(seconds)))
+        return self.effect(self.call)
+
     async def effect_after(self, seconds: float) -> Answer:
         await asyncio.sleep(seconds)
         return self.effect(await self._with_pulled())
@@ -69,8 +74,8 @@ class Performance:
 
 async def perform(
     lab: Lab, fake: Fake, operation: Operation, request: Request, tasks: set[asyncio.Task[Any]]
-) -> HTTPResponse | None:
-    """Answer one call, with the fault that the script has for it."""
+) -> Answer | None:
+    """Answer one call, with the fault that the script has for it; None where that has sent something itself."""
     call = _call(lab, fake, request)
     received = lab.received(fake.name, operation.name, call.method, _path(request), call.headers, call.body)
     fault = lab.faults.next(fake.name, operation.name) or _OK
@@ -81,7 +86,7 @@ async def perform(
     wait = lab.settings.latency_ms / 1000 + (fault.amount if fault.kind == "delay" else 0)
     answer = Answer()
     if fault.takes_effect:
-        answer = await asyncio.shield(performance.spawn(performance.effect_after(wait)))
+        answer = await performance.answer_after(wait)
     elif wait:
         await asyncio.sleep(wait)
     return await _PLAYED[fault.kind](performance, answer)
@@ -93,7 +98,8 @@ def refuse(lab: Lab, fake: Fake, request: Request, status: int) -> HTTPResponse:
     received = lab.received(fake.name, "none", request.method, _path(request), headers, request.body)
     answer = fake.refusal(status, None)
     received.status = answer.status
-    return response(answer)
+    kind = answer.content_type if answer.body is not None else None
+    return HTTPResponse(answer.content(), answer.status, {**answer.headers}, kind)
 
 
 def _path(request: Request) -> str:
@@ -105,31 +111,23 @@ def _call(lab: Lab, fake: Fake, request: Request) -> Call:
         method=request.method,
         path=request.path,
         origin=lab.origins[fake.name],
-        query=dict(request.get_args(keep_blank_values=True)),
+        query=dict(request.get_args(keep_blank_values=True)) if request.query_string else {},
         headers=dict(request.headers.items()),
         body=request.body,
         parts={name: str(value) for name, value in request.match_info.items()},
     )
 
 
-def response(answer: Answer) -> HTTPResponse:
-    """The answer as Sanic sends it; a header of several values stays several headers."""
-    headers = Header({**answer.headers})
-    return HTTPResponse(
-        answer.content(), answer.status, headers, answer.content_type if answer.body is not None else None
-    )
-
-
-def _told(performance: Performance, answer: Answer) -> HTTPResponse:
+def _told(performance: Performance, answer: Answer) -> Answer:
     performance.received.status = answer.status
-    return response(answer)
+    return answer
 
 
-async def _plain(performance: Performance, answer: Answer) -> HTTPResponse:
+async def _plain(performance: Performance, answer: Answer) -> Answer:
     return _told(performance, answer)
 
 
-async def _status(performance: Performance, answer: Answer) -> HTTPResponse:
+async def _status(performance: Performance, answer: Answer) -> Answer:
     fault = performance.fault
     status = int(fault.amount) if fault.kind == "status" else 500
     refusal = performance.fake.refusal(status, fault.retry_after)
@@ -194,36 +192,36 @@ async def _stream(performance: Performance, answer: Answer) -> Callable[[bytes],
     return send
 
 
-async def _html(performance: Performance, answer: Answer) -> HTTPResponse:
+async def _html(performance: Performance, answer: Answer) -> Answer:
     return _told(performance, Answer(200, _HTML, content_type="text/html; charset=utf-8"))
 
 
-async def _truncated(performance: Performance, answer: Answer) -> HTTPResponse:
+async def _truncated(performance: Performance, answer: Answer) -> Answer:
     """Half of the answer, well framed, so that only the JSON is broken."""
     content = answer.content()
     return _told(performance, Answer(answer.status, content[: len(content) // 2], answer.headers, answer.content_type))
 
 
-async def _wrong_type(performance: Performance, answer: Answer) -> HTTPResponse:
+async def _wrong_type(performance: Performance, answer: Answer) -> Answer:
     return _told(performance, Answer(answer.status, ["unexpected"], answer.headers))
 
 
-async def _missing_id(performance: Performance, answer: Answer) -> HTTPResponse:
+async def _missing_id(performance: Performance, answer: Answer) -> Answer:
     kept = answer.body
     if isinstance(kept, dict):
         kept = {key: value for key, value in kept.items() if key not in performance.fake.ids}
     return _told(performance, Answer(answer.status, kept, answer.headers))
 
 
-async def _redirect_self(performance: Performance, answer: Answer) -> HTTPResponse:
+async def _redirect_self(performance: Performance, answer: Answer) -> Answer:
     return _told(performance, Answer(301, headers={"location": performance.request.url}))
 
 
-async def _redirect_private(performance: Performance, answer: Answer) -> HTTPResponse:
+async def _redirect_private(performance: Performance, answer: Answer) -> Answer:
     return _told(performance, Answer(302, headers={"location": PRIVATE_URL}))
 
 
-async def _gzip_bomb(performance: Performance, answer: Answer) -> HTTPResponse:
+async def _gzip_bomb(performance: Performance, answer: Answer) -> Answer:
     headers = {**answer.headers, "content-encoding": "gzip"}
     return _told(performance, Answer(answer.status, _bomb(), headers, answer.content_type))
 
@@ -234,7 +232,7 @@ def _bomb() -> bytes:
     return gzip.compress(json.dumps({"padding": "0" * _BOMB_BYTES}).encode(), compresslevel=6, mtime=0)
 
 
-Play = Callable[[Performance, Answer], Awaitable[HTTPResponse | None]]
+Play = Callable[[Performance, Answer], Awaitable[Answer | None]]
 
 _PLAYED: Mapping[str, Play] = {
     "ok": _plain,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import functools
 import itertools
 import signal
@@ -21,11 +20,13 @@ from sanic.exceptions import SanicException
 from sanic.response import HTTPResponse
 from sanic.server.async_server import AsyncioServer
 
+from socialpub.base import loops
 from socialpub.base.runtime import Clock, SystemClock
 from socialpub.simulator import control, play
 from socialpub.simulator.catalogue import FAKES
+from socialpub.simulator.frame import App, Protocol
 from socialpub.simulator.lab import Lab
-from socialpub.simulator.wire import Fake, Operation
+from socialpub.simulator.wire import Answer, Fake, Operation, http_date
 
 PORTS = len(FAKES) + 1
 """How many ports the simulator takes: its control page's, and one for each platform."""
@@ -65,7 +66,8 @@ class Running:
         listening = socket.create_server((host, port), family=family)  # Sanic takes port 0 for 8000
         app = make_app()
         app.config.TOUCHUP = False  # Sanic rewrites its own classes, which fails for a second app in one process
-        server = await app.create_server(sock=listening, access_log=False)
+        protocol = Protocol if isinstance(app, App) else None
+        server = await app.create_server(sock=listening, access_log=False, protocol=protocol)
         self._servers.append(cast(AsyncioServer, server))
         await cast(Any, server).startup()
         return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -118,7 +120,8 @@ def _name(part: str) -> str:
 
 
 def _platform_app(lab: Lab, fake: Fake, tasks: set[asyncio.Task[Any]]) -> Sanic[Any, Any]:
-    app: Sanic[Any, Any] = Sanic(_name(fake.name), configure_logging=False)
+    app = App(_name(fake.name), configure_logging=False)
+    app.ctx.date = lambda: http_date(lab.clock.now_ms() // 1000)
     app.config.update(REQUEST_MAX_SIZE=fake.max_body, REQUEST_TIMEOUT=_PATIENCE, RESPONSE_TIMEOUT=_PATIENCE)
     for number, operation in enumerate(fake.operations()):
         handler, name = _handler(lab, fake, operation, tasks), f"operation_{number}"
@@ -127,7 +130,7 @@ def _platform_app(lab: Lab, fake: Fake, tasks: set[asyncio.Task[Any]]) -> Sanic[
 
     @app.on_response  # type: ignore[untyped-decorator]
     async def date_it(request: Request, response: HTTPResponse) -> None:
-        response.headers.setdefault("Date", email.utils.formatdate(lab.clock.now_ms() / 1000, usegmt=True))
+        response.headers.setdefault("Date", app.ctx.date())  # of answers that do not come from an operation
 
     @app.exception(SanicException)
     async def refuse(request: Request, error: SanicException) -> HTTPResponse:
@@ -137,7 +140,7 @@ def _platform_app(lab: Lab, fake: Fake, tasks: set[asyncio.Task[Any]]) -> Sanic[
 
 
 def _handler(lab: Lab, fake: Fake, operation: Operation, tasks: set[asyncio.Task[Any]]) -> Any:
-    async def handle(request: Request, **_: Any) -> HTTPResponse | None:
+    async def handle(request: Request) -> Answer | None:
         return await play.perform(lab, fake, operation, request, tasks)
 
     return handle
@@ -151,7 +154,8 @@ def run(
     ready: Callable[[Running], None] = lambda running: None,
 ) -> None:
     """Serve a fresh lab until SIGINT or SIGTERM; `ready` is called once every port listens."""
-    asyncio.run(_run(host, port, ledger, ready))
+    with loops.runner() as runner:
+        runner.run(_run(host, port, ledger, ready))
 
 
 async def _run(host: str, port: int, ledger: Path | None, ready: Callable[[Running], None]) -> None:
@@ -174,7 +178,11 @@ class SimulatorThread:
         self.lab = Lab(clock or SystemClock(), FAKES, ledger)
         self._running: Future[Running] = Future()
         self._stop: Callable[[], Any] = lambda: None
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="simulator", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="simulator", daemon=True)
+
+    def _run(self) -> None:
+        with loops.runner() as runner:
+            runner.run(self._serve())
 
     async def _serve(self) -> None:
         asked_to_stop = asyncio.Event()

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from typing import Any, Protocol
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+@functools.lru_cache(maxsize=8)
+def http_date(seconds: int) -> str:
+    """A time as headers tell it; made once in a second, for every answer has one."""
+    return formatdate(seconds, usegmt=True)
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,11 @@ class Call:
     pulled: Mapping[str, Pulled] = field(default_factory=dict)  # by URL: what `Operation.pulls` asked for
 
     def json(self) -> Any:
-        """The body as JSON; ValueError when it is none."""
+        """The body as JSON, for reading only; ValueError when it is none."""
+        return self._parsed
+
+    @functools.cached_property
+    def _parsed(self) -> Any:
         return json.loads(self.body)
 
     def record(self) -> dict[str, Any] | None:
@@ -62,7 +76,7 @@ class Answer:
             return self.body
         if isinstance(self.body, str) and "json" not in self.content_type:
             return self.body.encode()
-        return json.dumps(self.body, ensure_ascii=False, separators=(",", ":")).encode()
+        return _ENCODER.encode(self.body).encode()
 
 
 class RefusedError(Exception):

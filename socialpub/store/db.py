@@ -76,6 +76,15 @@ class Database:
     def guard(self, guard: Callable[[], None]) -> None:
         self._writer.guard = guard
 
+    @property
+    def is_more_owed(self) -> Callable[[], bool]:
+        """Whether something is under way that ends with a write: those that come one by one may wait for each other."""
+        return self._writer.is_more_owed
+
+    @is_more_owed.setter
+    def is_more_owed(self, is_more_owed: Callable[[], bool]) -> None:
+        self._writer.is_more_owed = is_more_owed
+
     def open(self) -> Database:
         """Connect and start the writer; StartError when the file cannot be used."""
         self._writer.open()

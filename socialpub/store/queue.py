@@ -116,13 +116,16 @@ class Places:
             self._taken[kind] -= 1
 
 
+Turn = Callable[[bool], None]
+"""Called when the lane is the caller's, with True, or with False when that took too long; short, and must not raise."""
+
+
 class Lanes:
     """Which lanes are in use, and which rest: one publish at a time for each account."""
 
     def __init__(self, clock: Clock, left: Callable[[], None] = lambda: None) -> None:
         self._clock, self._lock, self._left = clock, threading.Lock(), left
-        self._free: dict[str, threading.Condition] = {}  # of lanes that are waited for: nobody hears of any other
-        self._awaited: dict[str, int] = defaultdict(int)
+        self._waiting: dict[str, deque[tuple[float, Turn]]] = {}  # until when each waits, in the order they came in
         self._busy: set[str] = set()
         self._rest_until: dict[str, float] = {}
 
@@ -131,17 +134,32 @@ class Lanes:
         with self._lock:
             return self._enter(lane, rested=rested)
 
-    def enter(self, lane: str, seconds: float) -> bool:
-        """Wait for a lane that is in use; False when it is still in use after `seconds`. Rests are not waited for."""
+    def when_free(self, lane: str, seconds: float, turn: Turn) -> None:
+        """Call `turn` with True once the lane is the caller's: at once, or in the thread of whoever leaves it.
+
+        Whoever comes first is next, and rests are not waited for. With False after `seconds`, or a little later: when
+        somebody looks (`tell_late`).
+        """
         with self._lock:
-            free = self._free.setdefault(lane, threading.Condition(self._lock))
-            self._awaited[lane] += 1
-            try:
-                return free.wait_for(lambda: self._enter(lane, rested=True), seconds)
-            finally:
-                self._awaited[lane] -= 1
-                if not self._awaited[lane]:
-                    del self._awaited[lane], self._free[lane]
+            if not self._enter(lane, rested=True):
+                until = self._clock.monotonic() + seconds
+                self._waiting.setdefault(lane, deque()).append((until, turn))
+                return
+        turn(True)
+
+    def tell_late(self) -> None:
+        """Tell those who have waited for too long; to be called now and then."""
+        now, late = self._clock.monotonic(), list[Turn]()
+        with self._lock:
+            for lane, waiting in list(self._waiting.items()):
+                late += [turn for until, turn in waiting if until <= now]
+                rest = deque(each for each in waiting if each[0] > now)
+                if rest:
+                    self._waiting[lane] = rest
+                else:
+                    del self._waiting[lane]
+        for turn in late:
+            turn(False)
 
     def _enter(self, lane: str, *, rested: bool = False) -> bool:
         if not lane:
@@ -153,17 +171,23 @@ class Lanes:
         return True
 
     def leave(self, lane: str, rest_seconds: float = 0) -> None:
-        self.give_back(lane, rest_seconds)
-        self._left()
+        if not self.give_back(lane, rest_seconds):
+            self._left()
 
-    def give_back(self, lane: str, rest_seconds: float = 0) -> None:
-        """The same for who has entered in vain, and tells nobody."""
+    def give_back(self, lane: str, rest_seconds: float = 0) -> bool:
+        """The same for who has entered in vain, and tells nobody. Whether somebody had waited: it is theirs now."""
         with self._lock:
-            self._busy.discard(lane)
             if rest_seconds and lane:
                 self._rest_until[lane] = self._clock.monotonic() + rest_seconds
-            if lane in self._free:
-                self._free[lane].notify_all()
+            waiting = self._waiting.get(lane)
+            if waiting is None:
+                self._busy.discard(lane)
+                return False
+            _, turn = waiting.popleft()
+            if not waiting:
+                del self._waiting[lane]
+        turn(True)
+        return True
 
     def closed(self) -> tuple[set[str], float]:
         """The lanes that cannot be entered now, and the seconds until the next one has rested (or a nap)."""
@@ -314,6 +338,7 @@ class Jobs(Huey):  # type: ignore[misc]
 
     def renew(self) -> None:
         """Move the leases of everything held ahead; called by one thread every RENEW_SECONDS."""
+        self.lanes.tell_late()
         keys = [claim.key for claim in self.held()]
         if keys:
             given = (self.clock.now_ms() + LEASE_MS, sql.json_of(keys), self.epoch)

@@ -1,4 +1,4 @@
-"""The one thread that writes: group commit, each function in a savepoint, answered after the commit.
+"""The one thread that writes: group commit, each function in a savepoint, told of once it is on the disk.
 
 Whoever asks for many writes fills no group alone: each owner has a line, and a group takes from all of them in turn.
 """
@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 import peewee
 
-from socialpub.base import faults, meters, troubles
+from socialpub.base import faults, fibers, meters, troubles
 from socialpub.base.errors import ApiError
 from socialpub.store.connections import Coming, OfLoop, Promise, is_storage, peewee_database, proxy, unavailable
 from socialpub.store.locks import StartError, held, open_lock, unusable, write_lock_path
@@ -33,6 +33,8 @@ T = TypeVar("T")
 QUIET = 3  # rounds of a loop, of some millionths of a second: a request takes as many from its arrival to its write
 GROUP_MAX = 256
 OWNER_MAX = 32  # writes of one owner in a group: whoever comes after waits for no more
+QUICK_MAX = 32  # writes of a group that whoever asked for those before it is told behind
+LINGER_SECONDS = 0.0005  # for more of a group, of those that come one by one
 
 _abandoned: list[sqlite3.Connection] = []  # kept open until the process ends
 
@@ -74,6 +76,7 @@ class _Write(Generic[T]):
         self.kind, self.what = kind, what
         self.future: Coming[T] = Coming()
         self.value: T | None = None
+        self.is_single = False  # a thread or a fiber asked for it, with which hardly another comes
 
     def succeed(self) -> None:
         self.tx.committed()
@@ -120,6 +123,10 @@ class Writer:
         self._crossings = OfLoop(functools.partial(_Crossing, self._put))
         self._lines: dict[str, deque[_Write[Any]]] = {}  # what came of each owner; the thread's own
         self._ends = False  # nothing comes any more
+        self.is_more_owed: Callable[[], bool] = lambda: False  # whether something is under way that ends with a write
+        self._lingering = threading.Event()  # which nobody sets: to wait by
+        self._done: list[_Write[Any]] = []  # what is written, and nobody has been told so
+        self._were_several = False  # in the last group, of those that come one by one
         self.pause, self._pauses = 0, itertools.count(1)  # what a lock or the disk is waited for: a number each, or 0
         self._thread = threading.Thread(target=self._write_loop, name="db-writer", daemon=True)
         self._lock_file = open_lock(write_lock_path(path))
@@ -153,9 +160,11 @@ class Writer:
     def write_together(self, kind: Together, what: Any, owner: str) -> Promise[Any]:
         """The same for one of a kind, with others of it in one go where they come together; where that fails, alone."""
         item: _Write[Any] = _Write(lambda tx: kind(tx, (what,))[0], owner, kind, what)
+        item.is_single = fibers.is_here()  # the loop under fibers goes round for each answer
         try:
             self._crossings.get(asyncio.get_running_loop()).put(item)
         except RuntimeError:  # no loop runs in this thread, so nobody else comes with it
+            item.is_single = True
             self._put((item,))
         return Promise(item.future)
 
@@ -176,6 +185,7 @@ class Writer:
         self._opened.set_result(None)
         while group := self._gather():
             self._commit(group)
+        self._tell()
         with held(self._lock_file):
             if self.place.is_overwritten:
                 _abandoned.append(proxy.connection())  # to close it would bring the log into what is there now
@@ -193,13 +203,27 @@ class Writer:
     def _gather(self) -> list[_Write[Any]]:
         """The next group, from all lines in turn; none once there will be no more."""
         if not self._lines and not self._ends:
+            if self._inbox.empty():
+                self._tell()
             self._place(self._inbox.get())
+            self._linger()
         while not self._inbox.empty():
             self._place(self._inbox.get())
         group: list[_Write[Any]] = []
         for _ in range(OWNER_MAX):
             group += self._one_of_each(GROUP_MAX - len(group))
+        self._were_several = sum(item.is_single for item in group) > 1
         return group
+
+    def _linger(self) -> None:
+        """Wait for those that come with the first of a group: as long as several came so, and more are to come.
+
+        What the loop of requests asks for comes together by itself (`_Crossing`); results of sends would be a
+        transaction for one or two of them. Whoever comes alone finds nobody who came before, and does not wait.
+        """
+        if self._were_several and self.is_more_owed():
+            self._tell()
+            self._lingering.wait(LINGER_SECONDS)
 
     def _place(self, item: _Write[Any] | None) -> None:
         if item is None:
@@ -218,7 +242,10 @@ class Writer:
         return taken
 
     def _commit(self, group: list[_Write[Any]]) -> None:
-        """Run a group in one transaction and answer it."""
+        """Run a group in one transaction; whoever asked for it is told at its end, or while the next one syncs."""
+        may_wait = _is_quick(group)
+        if not may_wait:
+            self._tell()
         self.pause = next(self._pauses)
         try:
             with held(self._lock_file):
@@ -236,10 +263,23 @@ class Writer:
             log.exception("a transaction on %s stopped", self.path)
             _fail(group, unavailable())
         else:
-            for item in done:
-                item.succeed()
+            self._tell()  # where there was nothing to commit
+            self._done = done
+            if may_wait:
+                return
         finally:
             self.pause = 0
+        self._tell()
+
+    def _tell(self) -> None:
+        """Answer whoever asked for what the last transaction wrote.
+
+        What follows from an answer wants the interpreter, as does the next transaction, which may be waited for too. So
+        where one comes right after it, it is told when that goes to the disk: the processor has nothing to do then.
+        """
+        done, self._done = self._done, []
+        for item in done:
+            item.succeed()
 
     def _refused(self, error: BaseException) -> ApiError:
         why = troubles.why_at(self.path, error)
@@ -263,6 +303,7 @@ class Writer:
             self.pause = next(self._pauses)
             faults.hit("db.commit")
             self.place.look()
+            self._tell()
             connection.execute("COMMIT")
             self.pause = 0
         except BaseException:
@@ -339,6 +380,11 @@ class Writer:
             item.future.set_exception(self._refused(error) if is_storage(error) else error)
             return False
         return True
+
+
+def _is_quick(group: Sequence[_Write[Any]]) -> bool:
+    """Whether it takes a moment: a write of no kind may do anything."""
+    return len(group) <= QUICK_MAX and all(item.kind is not None for item in group)
 
 
 def _alike(group: Sequence[_Write[Any]]) -> Iterator[tuple[Together | None, list[_Write[Any]]]]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from sanic import HTTPResponse
 from sanic.config import Config
-from sanic.router import Router
 
 from socialpub.domain.act import MANAGERS, OWNERS
 from socialpub.domain.core.service import Service, width
@@ -54,6 +53,7 @@ from socialpub.web.pages import (
     system,
     totp,
 )
+from socialpub.web.router import Router
 from socialpub.web.server import connections_max
 from socialpub.web.wire import App, Parcel
 

@@ -61,6 +61,16 @@ def caller(service: Service, request: Request) -> str:
     return read(peer, forwarded, tuple(service.runtime.settings.server.trusted_proxies))
 
 
+def told_caller(service: Service, request: Request) -> str:
+    """The same as it is written down: whatever a proxy said, it is ASCII, and one line."""
+    return _plain(caller(service, request))
+
+
+@functools.lru_cache(CALLERS_KEPT)
+def _plain(caller: str) -> str:
+    return ascii(caller)[1:-1]
+
+
 def _caller(peer: str, forwarded: str, trusted: tuple[str, ...]) -> str:
     address = _address(peer)
     if address is None:

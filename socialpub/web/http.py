@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel
@@ -40,9 +41,11 @@ from socialpub.web.wire import Parcel
 
 M = TypeVar("M", bound=BaseModel)
 QUERY_MAX = 100  # parameters
+TARGETS_KEPT = 64  # of requests: the same few are asked for all the time
 Guard = Literal["key", "read", "session", "page", "open"]
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _INDEXED = re.compile(r"(.+?)\[\d*\]")
 
 
@@ -156,9 +159,9 @@ class Call:
     @property
     def act(self) -> audit.Act:
         """What is being done, for the row beside it."""
-        scope, where = self.scope, ascii(edge.caller(self.service, self.request))[1:-1]
-        verb = f"{self.request.method} {self.route.path}"
-        return audit.Act(verb, scope.organization or None, scope.key, scope.user, where, self.request_id)
+        scope, request = self.scope, self.request
+        verb, where = f"{request.method} {self.route.path}", edge.told_caller(self.service, request)
+        return audit.Act(verb, scope.organization or None, scope.key, scope.user, where, request.ctx.request_id)
 
     def turn(self) -> AbstractAsyncContextManager[None]:
         """Of the caller's organization, to check and write what is asked: others need not wait for all that it asks."""
@@ -220,13 +223,12 @@ class Call:
         return self._query
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(NamedTuple):
     """An answer: `body` is JSON, text already serialized, or a part of a file."""
 
     body: Any
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = _NO_HEADERS
     content_type: str = "application/json"
     cookies: tuple[str, ...] = ()  # each a Set-Cookie header
 
@@ -262,6 +264,13 @@ class Context:
     way_on: Mapping[str, str] | None = None  # from a page that tells of an error
 
 
+@lru_cache(TARGETS_KEPT)
+def _target_of(url: bytes) -> tuple[Any, str, str]:
+    """What a target says, with its path and its query; HttpParserInvalidURLError for what is none."""
+    target = parse_url(url)
+    return target, target.path.decode(), target.query.decode() if target.query else ""
+
+
 class Arrival(Request[Any, Any]):
     """A request whose target may be none: Sanic would drop the connection without an answer.
 
@@ -278,12 +287,12 @@ class Arrival(Request[Any, Any]):
     ) -> None:
         self.ctx = Context()
         try:
-            target = parse_url(url_bytes)
+            target = _target_of(url_bytes)
         except HttpParserInvalidURLError:
-            target = parse_url(b"*")
+            target = _target_of(b"*")
             self.ctx.bad_target = True
-        self.raw_url, self._parsed_url = url_bytes, target
-        self.path, self.query_string = target.path.decode(), target.query.decode() if target.query else ""
+        self.raw_url = url_bytes
+        self._parsed_url, self.path, self.query_string = target
         self.headers, self.version, self.method = headers, version, method
         self.transport, self.app = transport, app
         self.stream = self.conn_info = self.route = self._name = None

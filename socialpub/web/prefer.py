@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 WAIT_MAX = 55
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -14,8 +14,7 @@ _PREFERENCE = re.compile(rf"\s*(?:({_TOKEN})\s*(?:=\s*({_WORD})\s*)?(?:{_PARAMET
 _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(NamedTuple):
     """How long to wait, and what `Preference-Applied` says of it."""
 
     seconds: float

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -21,6 +21,7 @@ from sanic.exceptions import RequestCancelled
 from sanic.http import Stage
 from sanic.server.protocols.http_protocol import HttpProtocol
 
+from socialpub.base import loops
 from socialpub.base.host import DESCRIPTORS_MOST, descriptors
 from socialpub.base.paces import Pace
 from socialpub.domain.core.service import FILES
@@ -35,6 +36,9 @@ UNREAD_SPEED = 32 * 1024 * 1024  # bytes a second, of all bodies that nobody rea
 SWITCH_SECONDS = 0.001  # for which a thread that computes may keep the loop waiting; Python's own is five times that
 ACCEPTED_AT_ONCE = 16  # connections, each time that the loop goes round: what their requests ask for is behind that
 LEFT_AT_ONCE = 8  # requests whose clients have gone that are ended, each time that the loop goes round
+ANSWERING = (Stage.HANDLER, Stage.RESPONSE, Stage.FAILED)
+SENDING_SECONDS = 1.0  # that a stop leaves answers which are on their way
+LOOK_SECONDS = 0.002
 BACKLOG = 1024  # connections that wait to be accepted; beyond it a client tries again after a second
 
 
@@ -49,16 +53,8 @@ def until_signal(life: Life, ready: Callable[[], None] = lambda: None) -> None:
             ready()
             await asked_to_stop.wait()
 
-    with _runner() as runner:
+    with loops.runner() as runner:
         runner.run(main())
-
-
-def _runner() -> asyncio.Runner:
-    if sys.platform == "win32":
-        return asyncio.Runner()
-    import uvloop  # comes with Sanic where it exists
-
-    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
 
 def connections_max(reserved: int) -> int:
@@ -211,10 +207,23 @@ async def running(app: Sanic[Any, Any], sock: socket.socket) -> AsyncIterator[No
         for each in servers:
             each.server.close()  # no new connections; the ones that are open are answered first
         await server.before_stop()
-        for connection in list(app.ctx.lines):
-            connection.close()
+        await _hang_up(app.ctx.lines)
         await server.after_stop()
         Sanic.unregister_app(app)
+
+
+async def _hang_up(lines: Collection[Any]) -> None:
+    """Close all connections, each once its answer is with the client: a handler's end is not yet that of its answer."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + SENDING_SECONDS
+    while lines:
+        is_over = loop.time() >= until
+        for line in list(lines):
+            if is_over or line.http is None or line.http.stage not in ANSWERING:
+                line.close()
+        if is_over:
+            return
+        await asyncio.sleep(LOOK_SECONDS)  # what is closed leaves the collection once its bytes are out
 
 
 def _copies() -> int:

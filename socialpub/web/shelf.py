@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
 from typing import Any
 
 from socialpub.base.errors import refuse
@@ -68,4 +67,4 @@ class Shelf:
 def _tagged(page: Reply) -> Reply:
     body = page.body if isinstance(page.body, bytes) else str(page.body).encode()
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    return replace(page, body=body, headers={"Cache-Control": "no-cache", **page.headers, "ETag": tag})
+    return page._replace(body=body, headers={"Cache-Control": "no-cache", **page.headers, "ETag": tag})

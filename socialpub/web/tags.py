@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from socialpub.base.compact import dumps
 from socialpub.web.http import Reply
@@ -27,5 +26,5 @@ def unless_known(reply: Reply, asked: Mapping[str, str]) -> Reply:
     """304 to a request whose If-None-Match names the answer's ETag."""
     known = asked.get("if-none-match")
     if known is not None and names_tag(known, reply.headers["ETag"]):
-        return replace(reply, body=b"", status=304)
+        return reply._replace(body=b"", status=304)
     return reply

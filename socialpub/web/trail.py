@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from socialpub.base import tracing
-from socialpub.base.log import Settled
+from socialpub.base.log import Settled, kind_of
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
@@ -16,8 +16,8 @@ from socialpub.web.http import Arrival
 log = logging.getLogger("socialpub.web")
 GONE = 499  # in place of a status: nobody was there any more to be answered
 
-_LINE = logging.LogRecord(log.name, logging.INFO, __file__, 0, "%s %s %a %s %.0fms by %s from %s%s", None, None, "tell")
-_LINE.names = ("request", "method", "path", "status", "ms", "by", "from", "why")
+_NAMES = ("request", "method", "path", "status", "ms", "by", "from", "why")
+_LINE = kind_of(log, __file__, "%s %s %a %s %.0fms by %s from %s%s", _NAMES)
 
 
 def tell(service: Service, request: Arrival, status: int) -> None:
@@ -28,7 +28,7 @@ def tell(service: Service, request: Arrival, status: int) -> None:
         return
     ctx, clock = request.ctx, service.runtime.clock
     took = 0.0 if ctx.began is None else clock.monotonic() - ctx.began  # a request that never came whole has not begun
-    where = ascii(edge.caller(service, request))[1:-1] or "nowhere"
+    where = edge.told_caller(service, request) or "nowhere"
     known = (ctx.request_id, request.method, _path(request), status, took * 1000, _who(ctx.scope), where, _why(request))
     log.handle(Settled(_LINE, clock.now_ms(), known))
 

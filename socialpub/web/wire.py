@@ -129,6 +129,7 @@ class Head(NamedTuple):
     version: str
     headers: Header
     has_body: bool
+    length: int | None  # of a body that comes as nearly all do: it is told, and nothing is waited for
     keep_alive: bool
     head_only: bool
 
@@ -177,7 +178,10 @@ class Stream(Http):
             head.url, head.headers, head.version, head.method, protocol.transport, protocol.app
         )
         self.request_bytes_left = self.request_bytes = 0
-        if head.has_body:
+        if head.length is not None:
+            self.request_body = True  # type: ignore[assignment]
+            self.request_bytes_left = self.request_bytes = head.length
+        elif head.has_body:
             end -= self._expect_body(head.headers)
         del buffer[: end + len(HEAD_ENDS)]
         self.request, request.stream = request, self
@@ -220,7 +224,9 @@ class Stream(Http):
             url = target.encode("ascii")
         except UnicodeEncodeError:
             raise BadRequest("The address is not ASCII.") from None
-        return Head(raw, method, target, url, version[5:], Header(pairs), has_body, self.keep_alive, self.head_only)
+        headers = Header(pairs)
+        length = _plain_length(headers) if has_body else None
+        return Head(raw, method, target, url, version[5:], headers, has_body, length, self.keep_alive, self.head_only)
 
     def _expect_body(self, headers: Header) -> int:
         """Take note of how the body comes; how many bytes of the head's end are its beginning."""
@@ -287,6 +293,16 @@ class Stream(Http):
         lines += "connection: keep-alive\r\n\r\n" if self.keep_alive else "connection: close\r\n\r\n"
         head = (first + lines).encode(errors="surrogateescape")
         return head if self.head_only or status in NO_BODY else head + body
+
+
+def _plain_length(headers: Header) -> int | None:
+    """The length of a body that comes in one piece without being asked for; None where it is to be seen how it comes.
+
+    More digits than any body has are looked at with the rest.
+    """
+    told = headers.get("content-length", "")
+    plain = told.isascii() and told.isdigit() and len(told) < 16
+    return int(told) if plain and "expect" not in headers and "transfer-encoding" not in headers else None
 
 
 def own_lines(parcel: Parcel) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -104,3 +105,20 @@ def test_the_file_has_a_line_for_each_entry_and_keeps_it_when_the_ledger_is_clea
     ledger.clear()
     ledger.write(publication())
     assert (len(ledger.entries()), len(file.read_text("utf-8").splitlines())) == (1, 2)
+
+
+def test_a_line_that_the_system_takes_in_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, write = tmp_path / "ledger.jsonl", os.write
+    ledger = Ledger(SetClock(), file)
+    monkeypatch.setattr(os, "write", lambda into, line: write(into, line[:7]))
+    ledger.write(publication())
+    monkeypatch.undo()
+    assert [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()] == ["hello"]
+
+
+def test_the_file_is_closed_with_the_ledger(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    ledger = Ledger(SetClock(), tmp_path / "ledger.jsonl")
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    del ledger
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -429,7 +429,7 @@ def test_connections_are_set_up_for_durability(database: Database) -> None:
 
 def test_readers_never_checkpoint(database: Database) -> None:
     assert database.read(lambda: db.proxy.execute_sql("PRAGMA wal_autocheckpoint").fetchone()[0]).result() == 0
-    assert database.write(lambda tx: db.proxy.execute_sql("PRAGMA wal_autocheckpoint").fetchone()[0]).result() == 1000
+    assert database.write(lambda tx: db.proxy.execute_sql("PRAGMA wal_autocheckpoint").fetchone()[0]).result() == 4000
 
 
 # --- One server for each file --------------------------------------------------------------------------------------

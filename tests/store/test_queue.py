@@ -258,41 +258,51 @@ def test_a_lane_that_rests_is_closed_until_it_has_rested(ring: Ring) -> None:
     assert [claim.key for claim in ring.claim()] == ["a2"]
 
 
-def test_entering_waits_for_a_lane_in_use_but_not_for_its_rest(ring: Ring) -> None:
-    lanes = ring.jobs.lanes
+def test_a_turn_waits_for_a_lane_in_use_but_not_for_its_rest(ring: Ring) -> None:
+    lanes, told = ring.jobs.lanes, list[bool]()
     assert lanes.try_enter("a")
     assert not lanes.try_enter("a")
-    assert not lanes.enter("a", 0.01)
-    lanes.leave("a", 60)
-    assert not lanes.try_enter("a")
-    assert lanes.enter("a", 0)
-
-
-def test_who_waits_for_a_lane_hears_of_no_other_and_does_not_wait_for_the_rest_that_it_is_left_to(ring: Ring) -> None:
-    lanes, waiting, found, told = ring.jobs.lanes, threading.Event(), [], []
-    assert lanes.try_enter("a")
-    assert lanes.try_enter("b")
-
-    class Free(threading.Condition):
-        def wait(self, timeout: float | None = None) -> bool:
-            waiting.set()
-            return super().wait(timeout)
-
-        def notify_all(self) -> None:
-            told.append("a")
-            super().notify_all()
-
-    lanes._free["a"] = Free(lanes._lock)
-    waiter = threading.Thread(target=lambda: found.append(lanes.enter("a", 5)))
-    waiter.start()
-    assert waiting.wait(5)
-    lanes.leave("b")
+    lanes.when_free("a", 120, told.append)
     assert told == []
     lanes.leave("a", 60)
-    waiter.join(2)
-    assert (found, told) == ([True], ["a"])
-    assert not lanes._free
-    assert not lanes._awaited
+    assert told == [True]
+    lanes.leave("a")
+    assert not lanes.try_enter("a")
+    lanes.when_free("a", 120, told.append)
+    assert told == [True, True]
+
+
+def test_who_waits_for_a_lane_is_next_in_the_order_they_came_in_and_hears_of_no_other(ring: Ring) -> None:
+    lanes, told = ring.jobs.lanes, list[str]()
+    assert lanes.try_enter("a")
+    assert lanes.try_enter("b")
+    for name in ("first", "second"):
+        lanes.when_free("a", 120, lambda is_in, name=name: told.append(f"{name} {is_in}"))
+    lanes.leave("b")
+    assert told == []
+    lanes.leave("a")
+    assert told == ["first True"]
+    assert not lanes.try_enter("a")
+    lanes.leave("a")
+    assert told == ["first True", "second True"]
+    lanes.leave("a")
+    assert lanes.try_enter("a")
+    assert not lanes._waiting
+
+
+def test_who_has_waited_for_a_lane_for_too_long_is_told_so_and_is_not_next(ring: Ring) -> None:
+    lanes, told = ring.jobs.lanes, list[str]()
+    assert lanes.try_enter("a")
+    lanes.when_free("a", 10, lambda is_in: told.append(f"early {is_in}"))
+    lanes.when_free("a", 20, lambda is_in: told.append(f"late {is_in}"))
+    ring.clock.ms += 9_999
+    ring.jobs.renew()
+    assert told == []
+    ring.clock.ms += 1
+    ring.jobs.renew()
+    assert told == ["early False"]
+    lanes.leave("a")
+    assert told == ["early False", "late True"]
 
 
 # --- Waiting -------------------------------------------------------------------------------------------------------

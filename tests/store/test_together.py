@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from socialpub.base.crew import Crew
 from socialpub.base.errors import ApiError
+from socialpub.base.fibers import Fibers
 from socialpub.store import db, sql
-from socialpub.store.db import Database, Tx
+from socialpub.store.db import Database, Promise, Tx
+from socialpub.store.place import LostError
 from socialpub.store.statements.rows import MOST, Changes, Rows
+from tests.soak.world import wait_for
 
 ONES = Rows("INSERT INTO one (name, other, kind)", own=2, shared=1)
 TURNED = Rows(
@@ -73,6 +78,149 @@ def together(database: Database, kind: Kind, names: Sequence[str]) -> list[str |
         except sqlite3.IntegrityError as error:
             answers.append(error)
     return answers
+
+
+class Naps:
+    """How often the thread that writes has waited for more of a group, and what is done in the next such time."""
+
+    def __init__(self) -> None:
+        self.count, self.then = 0, list[Callable[[], object]]()
+
+    def wait(self, seconds: float) -> None:
+        self.count += 1
+        if self.then:
+            self.then.pop(0)()
+
+
+@pytest.fixture
+def naps(database: Database, monkeypatch: pytest.MonkeyPatch) -> Naps:
+    naps = Naps()
+    monkeypatch.setattr(database._writer, "_lingering", naps)
+    return naps
+
+
+def test_those_that_come_one_by_one_are_waited_for_once_several_did_and_while_more_are_owed(
+    database: Database, naps: Naps
+) -> None:
+    kind, late = Kind(), list[Promise[str]]()
+    database.is_more_owed = lambda: True
+    assert together(database, kind, ["a", "b"]) == ["A", "B"]
+    naps.then.append(lambda: late.append(database.write_together(kind, "d")))
+    assert database.write_together(kind, "c").result() == "C"
+    assert late[0].result() == "D"
+    assert kind.calls == [["a", "b"], ["c", "d"]]
+    assert naps.count == 1
+    assert [database.write_together(kind, name).result() for name in ("e", "f")] == ["E", "F"]
+    assert (kind.calls[2:], naps.count) == ([["e"], ["f"]], 2)  # two came again, so that the next is waited with
+
+
+def test_nobody_is_waited_for_where_nothing_is_owed(database: Database, naps: Naps) -> None:
+    kind = Kind()
+    for number in range(3):
+        assert len(together(database, kind, [f"a{number}", f"b{number}"])) == 2
+        assert database.write_together(kind, f"c{number}").result() == f"C{number}"
+    assert naps.count == 0
+
+
+def test_whoever_comes_alone_waits_for_nobody(database: Database, naps: Naps) -> None:
+    kind = Kind()
+    database.is_more_owed = lambda: True
+    for number in range(3):
+        assert database.write_together(kind, f"a{number}").result() == f"A{number}"
+    assert naps.count == 0
+
+
+def test_what_a_loop_asks_for_is_not_waited_with(database: Database, naps: Naps) -> None:
+    """It comes together by itself."""
+    kind = Kind()
+    database.is_more_owed = lambda: True
+
+    async def ask() -> None:
+        for number in range(3):
+            asked = [database.write_together(kind, f"{name}{number}") for name in "abc"]
+            assert [await each for each in asked] == [f"A{number}", f"B{number}", f"C{number}"]
+
+    asyncio.run(ask())
+    assert (len(kind.calls), naps.count) == (3, 0)
+
+
+def test_what_fibers_ask_for_is_waited_with(database: Database, naps: Naps) -> None:
+    """The loop under them goes round for each answer of a platform."""
+    kind, crew, asked = Kind(), Crew("tested"), queue.SimpleQueue[Promise[str]]()
+    beside, gate = Fibers("fibers", crew), threading.Event()
+    database.is_more_owed = lambda: True
+
+    def ask(name: str) -> None:
+        beside.run(lambda: asked.put(database.write_together(kind, name)))
+
+    before = database.write(lambda tx: gate.wait(30))
+    ask("a")
+    ask("b")
+    assert wait_for(lambda: database._writer._inbox.qsize() == 2, 30)
+    gate.set()
+    assert before.result()
+    assert [asked.get(timeout=30).result() for _ in range(2)] == ["A", "B"]
+    assert naps.count == 0
+    ask("c")
+    assert asked.get(timeout=30).result() == "C"
+    assert (kind.calls, naps.count) == ([["a", "b"], ["c"]], 1)
+    beside.close()
+    crew.close(wait=True)
+
+
+# --- When who asked is told ------------------------------------------------------------------------------------------
+
+
+def told_in_order(database: Database, ask: Callable[[Callable[..., list[None]]], Promise[object]]) -> list[str]:
+    """What happens when another write comes while the first one is written, and is asked for by `ask`."""
+    gate, order, over, second = threading.Event(), list[str](), threading.Event(), list[Promise[object]]()
+
+    def written(tx: Tx, given: object = None) -> list[None]:
+        order.append("second written")
+        sql.execute("INSERT INTO one (name) VALUES ('second')")
+        return [None]
+
+    def first(tx: Tx, given: Sequence[object]) -> list[None]:
+        gate.wait(20)
+        second.append(ask(written))
+        sql.execute("INSERT INTO one (name) VALUES ('first')")
+        return [None]
+
+    promise = database.write_together(first, None)
+    promise.when_over(lambda error: order.append("first told" if error is None else "first failed"))
+    gate.set()
+    promise.result(20)
+    second[0].when_over(lambda error: order.append("second told" if error is None else "second failed"))
+    second[0].when_over(lambda error: over.set())
+    assert over.wait(20)
+    return order
+
+
+def test_who_waits_is_told_while_the_next_ones_go_to_the_disk(database: Database) -> None:
+    """What follows from being told would keep them from it."""
+    order = told_in_order(database, lambda written: database.write_together(written, None))
+    assert order == ["second written", "first told", "second told"]
+
+
+def test_who_waits_is_told_before_a_write_that_may_take_its_time(database: Database) -> None:
+    assert told_in_order(database, database.write) == ["first told", "second written", "second told"]
+
+
+def test_who_waits_is_told_though_the_next_ones_cannot_be_written(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter([None, LostError()])
+
+    def look() -> None:
+        if (trouble := next(looks, None)) is not None:
+            raise trouble
+
+    def ask(written: Callable[..., list[None]]) -> Promise[object]:
+        return database.write_together(written, None)
+
+    monkeypatch.setattr(database.place, "look", look)
+    assert told_in_order(database, ask) == ["second written", "first told", "second failed"]
+    assert [name for name, *_ in rows(database)] == ["first"]
 
 
 def test_many_are_one_call_and_each_has_its_answer(database: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import queue
@@ -235,6 +236,34 @@ def test_the_last_place_is_for_who_has_none_and_whoever_has_none_is_next() -> No
     assert order == ["three", "last", "one", "one", "one"]
     assert pool.waits == 0
     pool.shutdown()
+
+
+def test_what_begins_by_itself_has_a_place_until_it_leaves_it_and_waits_for_one_like_others() -> None:
+    pool, one, begun = Pool(2, "tested"), Share(owner="one"), list[tuple[str, Callable[[], None]]]()
+    came = threading.Semaphore(0)
+
+    def begin(name: str, leave: Callable[[], None]) -> None:
+        begun.append((name, leave))
+        came.release()
+
+    for name in ("first", "second", "third"):
+        pool.enter_for(one, functools.partial(begin, name))
+    assert [name for name, _ in begun] == ["first"]  # never the last place for who has one
+    assert pool.busy
+    assert pool.waits == 2
+    other = pool.submit_for(Share(owner="two"), threading.get_ident)
+    assert other.result(30) != threading.get_ident()
+    assert came.acquire(timeout=30)
+    begun[0][1]()
+    assert came.acquire(timeout=30)
+    assert [name for name, _ in begun] == ["first", "second"]
+    begun[1][1]()
+    assert came.acquire(timeout=30)
+    begun[2][1]()
+    pool.shutdown(wait=True)
+    assert not pool.busy
+    with pytest.raises(RuntimeError):
+        pool.enter_for(one, functools.partial(begin, "late"))
 
 
 def refused(pool: Pool, share: Share, count: int = 1) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError
@@ -67,6 +67,31 @@ def test_a_short_body_is_taken_at_once_where_the_whole_scan_finds_nothing(value:
     scan = Scan()
     assert scan.take_plain(text) or b"\xed" in text  # half a character
     assert scan.kept == (text if scan.kept else b"")
+
+
+SIGNS = st.text(alphabet='ab":\\\\,{}[] \n\u00e9\U0001f600', max_size=3)
+
+
+def as_object(pairs: list[tuple[str, str]]) -> str:
+    return "{" + ", ".join(f"{json.dumps(name)} :{value}" for name, value in pairs) + "}"
+
+
+BODIES = st.recursive(
+    (SIGNS | st.integers() | st.booleans() | st.none()).map(json.dumps),
+    lambda inner: (
+        st.lists(st.tuples(SIGNS, inner), max_size=4).map(as_object)
+        | st.lists(inner, max_size=3).map(lambda values: f"[{','.join(values)}]")
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=500)
+@given(text=BODIES)
+def test_a_name_that_stands_twice_is_seen_whatever_signs_are_in_the_strings_beside_it(text: str) -> None:
+    seen = []
+    json.loads(text, object_pairs_hook=lambda pairs: seen.append(len(dict(pairs)) == len(pairs)))
+    assert scans.is_plain(text.encode()) == all(seen)
 
 
 @given(value=st.lists(st.integers(), max_size=60) | st.dictionaries(NAMES, st.none(), max_size=60) | VALUES)

@@ -43,31 +43,31 @@ def exchange(server: Server, sent: bytes) -> Answer:
 
 
 def read(line: socket.socket) -> Answer:
-    """One answer, to its Content-Length; or to the end where it names none."""
-    got = b""
-    while b"\r\n\r\n" not in got:
-        got += _more(line)
-    head, _, body = got.partition(b"\r\n\r\n")
-    first, *lines = head.decode("latin-1").split("\r\n")
+    """One answer, to its Content-Length and not a byte further: the next may have come with it."""
+    first, *lines = _head(line)
     status = int(first.split(" ")[1])
     if status == 100:
-        return read_rest(line, body)
+        return Answer(int(_head(line)[0].split(" ")[1]), {}, b"")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    while len(body) < int(headers.get("content-length", 0)):
-        body += _more(line)
-    return Answer(status, headers, body)
+    return Answer(status, headers, _exactly(line, int(headers.get("content-length", 0))))
 
 
-def read_rest(line: socket.socket, begun: bytes) -> Answer:
-    """The answer after a `100 Continue`."""
-    got = begun
-    while b"\r\n\r\n" not in got:
-        got += _more(line)
-    head, _, body = got.partition(b"\r\n\r\n")
-    return Answer(int(head.split(b" ")[1]), {}, body)
+def _head(line: socket.socket) -> list[str]:
+    """The lines of one head. Byte for byte, so that nothing of what follows is taken."""
+    got = b""
+    while not got.endswith(b"\r\n\r\n"):
+        got += _some(line, 1)
+    return got[:-4].decode("latin-1").split("\r\n")
 
 
-def _more(line: socket.socket) -> bytes:
-    chunk = line.recv(65536)
+def _exactly(line: socket.socket, size: int) -> bytes:
+    got = b""
+    while len(got) < size:
+        got += _some(line, size - len(got))
+    return got
+
+
+def _some(line: socket.socket, most: int) -> bytes:
+    chunk = line.recv(most)
     assert chunk, "the server closed the connection without an answer"
     return chunk

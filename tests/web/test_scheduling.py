@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import queue
 from typing import Any
 
 import pytest
 
 from socialpub.base import faults
-from socialpub.domain.publishing import run as publish
+from socialpub.base.crew import Starts
+from socialpub.domain.publishing import sending
 from socialpub.store.models import Attempt, Intent, Media, Post
 from socialpub.store.queue import Claim
 from tests.kit import UNKNOWN_ID, breathe, error_of, iso, untouched
@@ -307,7 +309,9 @@ def test_a_cancel_that_lands_while_a_worker_is_at_it_wins(world: World) -> None:
     world.server.clock.skip(-10)
     assert world.alice.api.delete(f"/v1/posts/{post}").status_code == 200
     world.server.clock.skip(10)
-    publish.run(world.server.service, world.server.engine.fetched, claim)
+    over = queue.SimpleQueue[bool]()
+    sending.begin(world.server.service, world.server.engine.fetched, claim, Starts(1, 20), over.put)
+    assert over.get(timeout=20) is False  # nothing was called
     jobs.leave(claim)
     jobs.drop(claim)  # as a worker does, or the end of the server waits for it
     assert world.server.rows(Post, id=post)[0]["status"] == "canceled"

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.base import net
+from socialpub.base import loops, net
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands.serve import bind, both
 from socialpub.domain.core.service import open_service
@@ -82,7 +82,7 @@ def test_connections_are_accepted_ahead_of_what_those_before_them_ask_for(
         db.migrate(settings.database_path)
         service = open_service(Runtime(settings, load_vault(settings), clock=wall))
         engine = Engine(service)
-        with server._runner() as runner:
+        with loops.runner() as runner:
             runner.run(asyncio.wait_for(serve(both(engine, running(build_app(service, engine), sock))), 30))
         with pytest.raises(ConnectionRefusedError):  # nobody listens any more
             socket.create_connection(address)

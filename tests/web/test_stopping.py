@@ -1,7 +1,8 @@
-"""A stop ends every wait: also that of a request whose media do not come."""
+"""A stop ends every wait, also that of a request whose media do not come; and what was answered is sent."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from socialpub.web import app
+from socialpub.web.wire import Stream
 from tests.kit import Person, Server
 from tests.soak.world import wait_for
 
@@ -44,3 +46,27 @@ def test_a_validation_is_answered_when_the_server_stops(
     connection.close()
     assert [warning["code"] for warning in answers[0]["warnings"]] == ["media_unmeasured"]
     assert wait_for(lambda: not server.service.is_busy(), 10)
+
+
+def test_an_answer_that_is_on_its_way_when_the_server_stops_is_sent(
+    server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its handler has come to its end, and nothing is left to wait for but the bytes."""
+    handing, hand_over = threading.Event(), Stream.hand_over
+
+    async def slowly(stream: Stream) -> None:
+        handing.set()
+        while not server.service.hub.is_closed:
+            await asyncio.sleep(0.001)
+        for _ in range(50):  # rounds of the loop, in which the stop goes on
+            await asyncio.sleep(0)
+        await hand_over(stream)
+
+    monkeypatch.setattr(Stream, "hand_over", slowly)
+    told: list[int] = []
+    asking = threading.Thread(target=lambda: told.append(alice.api.get("/v1/accounts").status_code))
+    asking.start()
+    assert handing.wait(20)
+    server._running.close()
+    asking.join(20)
+    assert told == [200]

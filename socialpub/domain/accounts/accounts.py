@@ -33,7 +33,6 @@ log = logging.getLogger("socialpub.jobs")
 
 SLICE = 100  # posts canceled in one transaction: other writers wait for it
 TOLD_EVERY = 5000
-EVERY = AccountsQuery()
 
 
 # --- Reading -----------------------------------------------------------------------------------------------------
@@ -53,8 +52,9 @@ def _connected(organization: str | None, profile: str | None) -> list[AccountRow
     return list(query.order_by(Account.created_at, Account.id).dicts())
 
 
-def list_bodies(scope: Scope, query: AccountsQuery = EVERY) -> list[AccountBody]:
+def list_bodies(scope: Scope, query: AccountsQuery | None = None) -> list[AccountBody]:
     """GET /v1/accounts: an unknown, malformed or empty profile matches nothing; a bound key sees its own only."""
+    query = query or AccountsQuery()
     profile = query.profile_id
     if profile is not None and scope.profile not in (None, profile):
         return []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from socialpub import platforms
+from socialpub.base import fibers
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.tokens import MARGIN_MS, digest_of, open_tokens, open_upstream, renewed, scrub
@@ -60,7 +61,7 @@ class Caller:
         except ApiError as error:
             if not error.stale_token or not tokens.refresh:
                 raise
-        self.tokens = self._unsent(lambda: renewed(self.service, self.account["id"], tokens))
+        self.tokens = self._unsent(lambda: self._renewed(tokens))
         return self._with_upstream(step, self.tokens, bound)
 
     def is_revoked(self) -> bool:
@@ -94,8 +95,11 @@ class Caller:
         tokens = self.service.opened.get(account, sealed, lambda: open_tokens(self.service, account, sealed))
         ends = tokens.expires_at_ms
         if refresh and tokens.refresh and ends is not None and ends - MARGIN_MS < self.service.now_ms:
-            tokens = renewed(self.service, account, tokens)
+            tokens = self._renewed(tokens)
         return tokens
+
+    def _renewed(self, stale: Tokens) -> Tokens:
+        return fibers.elsewhere(lambda: renewed(self.service, self.account["id"], stale))
 
     def _nobodys(self) -> Tokens:
         if not self.platform.shows_anybody:

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from socialpub import platforms
 from socialpub.base import meters
+from socialpub.base.log import Settled, kind_of
 from socialpub.base.runtime import iso
 from socialpub.domain.core import events
 from socialpub.domain.core.service import Service
@@ -120,7 +121,7 @@ def move(
     if row["status"] in TERMINAL:
         _seen(service, tx, row)
     if row["status"] in TERMINAL or name == "wait":
-        tx.after_commit(lambda: _told(row, request_id))
+        tx.after_commit(lambda: _told(service, row, request_id))
     if name in GOES_ELSEWHERE:
         tx.after_commit(lambda: service.lately.forget(row["account"], row["platform"]))
     elif row["status"] in ("canceled", "rejected"):
@@ -160,7 +161,7 @@ def publish(service: Service, tx: Tx, outs: Sequence[Out]) -> bool:
     for row in {row["batch"]: row for row in moved}.values():
         _seen(service, tx, row)
     for out, row in zip(outs, moved, strict=True):
-        tx.after_commit(functools.partial(_told, row, out.request_id))
+        tx.after_commit(functools.partial(_told, service, row, out.request_id))
     return True
 
 
@@ -307,7 +308,15 @@ def _request_of(row: PostRow) -> str | None:
     return found
 
 
-def _told(row: PostRow, request_id: str | None) -> None:
+_LINE = kind_of(
+    log,
+    __file__,
+    "post %s %s: account %s, %s, attempt %s, batch %s, request %s, due %s, after %d ms%s",
+    ("post", "outcome", "account", "platform", "attempt", "batch", "request", "due", "ms", "why"),
+)
+
+
+def _told(service: Service, row: PostRow, request_id: str | None) -> None:
     """An outcome is counted, and has one line in the log; ids only, for a platform's words may hold anything.
 
     When it was meant to be out, and how long after that it came to this, is what whoever missed it looks for.
@@ -317,24 +326,11 @@ def _told(row: PostRow, request_id: str | None) -> None:
     outcome = row["status"] if row["status"] in TERMINAL else "failed, is tried again"
     why = " ".join(error[name] for name in ("code", "rule") if name in error)
     meters.OUTCOMES.labels(row["platform"], outcome if row["status"] in TERMINAL else "retry").inc()
-    log.info(
-        "post %s %s: account %s, %s, attempt %s, batch %s, request %s, due %s, after %d ms%s",
-        row["id"],
-        outcome,
-        row["account"],
-        row["platform"],
-        row["attempts"],
-        row["batch"],
-        request_id,
-        iso(due),
-        max(0, row["updated_at"] - due),
-        f": {why}" if why else "",
-        extra=_NAMES,
-    )
-
-
-# What the arguments of the line are, for logs that programs read.
-_NAMES = {"names": ("post", "outcome", "account", "platform", "attempt", "batch", "request", "due", "ms", "why")}
+    if log.isEnabledFor(logging.INFO):
+        whose = row["account"], row["platform"], row["attempts"], row["batch"], request_id
+        when = iso(due), max(0, row["updated_at"] - due)
+        told = (row["id"], outcome, *whose, *when, f": {why}" if why else "")
+        log.handle(Settled(_LINE, service.now_ms, told))
 
 
 def _common(row: AcceptedPost) -> PostEvent:
@@ -366,7 +362,7 @@ def _published(row: PostRow, _: Extra) -> PostPublished:
         "url": row["url"],
         "firstCommentUri": some(row["first_comment_uri"] or None),
         "firstCommentCid": some(row["first_comment_cid"] or None),
-        "warnings": some(json.loads(row["warnings"]) or None),
+        "warnings": some(sql.loads(row["warnings"]) or None),
     }
     return without_none(data, "firstCommentUri", "firstCommentCid", "warnings")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
+import functools
 import itertools
 import threading
 from collections import defaultdict
@@ -16,6 +16,7 @@ from socialpub.base.breakers import Breakers
 from socialpub.base.crew import Crew, Few, Starts
 from socialpub.base.crowd import Crowd
 from socialpub.base.fair import Pool, Shares, Waiting
+from socialpub.base.fibers import Fibers
 from socialpub.base.paces import Paces
 from socialpub.base.runtime import Runtime
 from socialpub.base.turns import Turns
@@ -23,6 +24,7 @@ from socialpub.domain.core.copies import Owed
 from socialpub.domain.core.lately import Lately
 from socialpub.domain.core.sites import Sites, typed_in
 from socialpub.platforms.contract import Notes, Tokens
+from socialpub.store.connections import Coming
 from socialpub.store.db import Database, LongError, Promise, Tx
 from socialpub.store.models import Intent
 from socialpub.store.queue import Jobs
@@ -63,7 +65,7 @@ class Hub:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: dict[str, set[concurrent.futures.Future[None]]] = defaultdict(set)
+        self._waiting: dict[str, set[Coming[None]]] = defaultdict(set)
         self._witnesses: dict[str, list[Witness]] = {}
         self._closed = False
 
@@ -72,26 +74,26 @@ class Hub:
         """Whether nobody will be told of anything any more: the server stops."""
         return self._closed
 
-    def expect(self, name: str) -> concurrent.futures.Future[None]:
-        """A future that ends when `name` is rung; take it before looking, so that nothing is missed."""
-        future: concurrent.futures.Future[None] = concurrent.futures.Future()
+    def expect(self, name: str) -> Coming[None]:
+        """What ends when `name` is rung; take it before looking, so that nothing is missed."""
+        rung: Coming[None] = Coming()
         with self._lock:
-            self._waiting[name].add(future)
-        return future
+            self._waiting[name].add(rung)
+        return rung
 
-    def forget(self, name: str, future: concurrent.futures.Future[None]) -> None:
+    def forget(self, name: str, rung: Coming[None]) -> None:
         with self._lock:
-            futures = self._waiting.get(name, set())
-            futures.discard(future)
-            if not futures:
-                self._waiting.pop(name, None)
+            waiting = self._waiting.get(name)
+            if waiting is not None:
+                waiting.discard(rung)
+                if not waiting:
+                    del self._waiting[name]
 
     def ring(self, name: str) -> None:
         with self._lock:
-            futures = self._waiting.pop(name, set())
-        for future in futures:
-            if not future.done():
-                future.set_result(None)
+            waiting = self._waiting.pop(name, ())
+        for rung in waiting:  # each is in one set, which is taken by whoever rings first
+            rung.set_result(None)
 
     def witness(self, name: str, see: Witness) -> None:
         """From now on `see` is called in each transaction that ends a post of `name`, until it is dismissed."""
@@ -127,9 +129,26 @@ class Hub:
                 found = await ready()
                 if found is not None or self._closed or loop.time() >= deadline:
                     return found
-                await asyncio.wait([asyncio.wrap_future(rung)], timeout=deadline - loop.time())
+                await rung_within(rung, deadline - loop.time())
             finally:
                 self.forget(name, rung)
+
+
+async def rung_within(rung: Coming[None], seconds: float) -> None:
+    """Wait for what another thread ends, and no longer than so: `asyncio.wait` takes twice the time for it."""
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+    Promise(rung).tell(over)
+    timer = loop.call_later(seconds, _end, over)
+    try:
+        await over
+    finally:
+        timer.cancel()
+
+
+def _end(over: asyncio.Future[None]) -> None:
+    if not over.done():
+        over.set_result(None)
 
 
 @dataclass
@@ -175,8 +194,9 @@ class Heard:
 
 @dataclass
 class Service:
-    """One running socialpub. `pool` runs upstream calls of immediate posts, `jobs` those of due ones: both in threads
-    of `crew`, which hold no connection.
+    """One running socialpub. `pool` has the places of immediate posts, `jobs` those of due ones: both call upstreams in
+    threads of `crew`, which hold no connection; the short calls of immediate ones go in `fibers`. `starts`: those of
+    a burst that begin at once.
 
     `steered` runs what users point at addresses of their choice: it can hang without keeping the rest. `measuring` runs
     the rules over texts, which may be long: no reader of the database waits for it. `reading` looks through bodies.
@@ -197,6 +217,8 @@ class Service:
     breakers: Breakers
     sites: Sites
     crowd: Crowd
+    fibers: Fibers
+    starts: Starts
     hub: Hub = field(default_factory=Hub)
     beat: int = 0  # the newest of this run: a database that does not know it is not the one that it wrote to
     unheard: dict[str, int] = field(default_factory=dict)  # requests whose client has gone, and when
@@ -251,6 +273,10 @@ class Service:
     def read(self, run: Callable[[], T]) -> Promise[T]:
         return self.db.read(run)
 
+    def let_in(self, work: Callable[[], None]) -> None:
+        """Have a thread of the crew do what has a place in the pool, when it is let in; RuntimeError without one."""
+        self.crew.run(functools.partial(self.starts.let_in, work))
+
     async def give_way(self, organization: str) -> None:
         """Reads go at a pace while posts go out: these have the interpreter before who reads all the time."""
         if self.jobs.busy:
@@ -290,6 +316,7 @@ def open_service(runtime: Runtime) -> Service:
     breakers = Breakers(runtime.clock.monotonic)
     jobs = Jobs(db, runtime.clock, Shares(width(publishing.workers), breakers.narrow))
     jobs.next_try = breakers.next_try
+    db.is_more_owed = lambda: jobs.busy
     jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
     crew = Crew("upstream")
     crowd = Crowd(FEW, MANY, THERE_SECONDS, LATELY_SECONDS, lambda: db.pause)
@@ -301,7 +328,9 @@ def open_service(runtime: Runtime) -> Service:
     delivering = Pool(DELIVERING, "delivering", starts=Few(CALLED_AT_ONCE, QUICK_SECONDS))
     sites = Sites(runtime.settings)
     sites.load(db.read(typed_in).result(), runtime.vault)
-    return Service(runtime, db, jobs, crew, pool, steered, measuring, reading, delivering, breakers, sites, crowd)
+    fibers = Fibers("fibers", crew)
+    pools = (pool, steered, measuring, reading, delivering)
+    return Service(runtime, db, jobs, crew, *pools, breakers, sites, crowd, fibers, starts)
 
 
 def close_service(service: Service) -> None:
@@ -310,6 +339,7 @@ def close_service(service: Service) -> None:
     service.measuring.shutdown(wait=False, cancel_futures=True)
     service.reading.shutdown(wait=False, cancel_futures=True)
     service.delivering.shutdown(wait=False, cancel_futures=True)
+    service.fibers.close()
     service.crew.close(wait=False)
     net.close_idle(0)
     service.db.close()

@@ -1,7 +1,7 @@
-"""The workers: due jobs go to a thread each, as many of a kind as it has places; and what is published at once.
+"""The workers: due jobs are begun, as many of a kind as it has places; and what is published at once.
 
-One thread of the queue's consumer claims whatever is due, and hands it on. Those that answer are of the service's crew:
-they come with the work and go after it, so that a place costs nothing while nobody needs it.
+One thread of the queue's consumer claims whatever is due, and has it begun. Those that answer are fibers, and threads
+of the service's crew: they come with the work and go after it, so that a place costs nothing while nobody needs it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from socialpub.base.crew import Starts
-from socialpub.base.fair import working_for
 from socialpub.domain.core import upstreams
-from socialpub.domain.core.service import BEGIN_AT_ONCE, BEGIN_SECONDS
 from socialpub.domain.engine.kinds import KINDS, Bench, Kind
-from socialpub.domain.publishing import immediate
-from socialpub.domain.publishing.run import Went
+from socialpub.domain.publishing import immediate, sending
 from socialpub.store.queue import Claim, EmbeddedConsumer
 
 log = logging.getLogger("socialpub.jobs")
@@ -27,7 +23,6 @@ class Workers:
     def __init__(self, bench: Bench) -> None:
         self._bench, self._jobs = bench, bench.service.jobs
         self._consumer: EmbeddedConsumer | None = None
-        self._starts = Starts(BEGIN_AT_ONCE, BEGIN_SECONDS)
 
     def start(self) -> None:
         settings = self._bench.service.runtime.settings
@@ -46,16 +41,16 @@ class Workers:
         self._jobs.until_none_held(deadline - clock.monotonic())
 
     def publish_now(self, claims: Sequence[Claim], taken: immediate.Taken) -> None:
-        """Run the targets of an immediate batch in the I/O pool: all at once, but one after the other on an account."""
+        """Publish the targets of an immediate batch: all at once, but one after the other on an account."""
         service = self._bench.service
         lanes: dict[str, list[Claim]] = {}
         for claim in claims:
             lanes.setdefault(claim.lane, []).append(claim)
         for lane in lanes.values():
             try:
-                threads = upstreams.threads(service, lane[0].share)
-                threads.submit_for(lane[0].share, immediate.run_lane, service, self._bench.fetched, lane, taken)
-            except RuntimeError:  # no thread to be had: the leases run out and the jobs ring
+                targets = immediate.Targets(service, self._bench.fetched, lane, taken)
+                upstreams.threads(service, lane[0].share).enter_for(lane[0].share, targets.begin)
+            except RuntimeError:  # the server stops: the leases run out and the jobs ring
                 log.exception("an immediate batch could not be started; it follows within a minute")
                 for claim in lane:
                     if claim.key in taken:
@@ -63,39 +58,21 @@ class Workers:
                     self._jobs.drop(claim)
 
     def _handing(self, kind: Kind) -> Callable[[Claim], None]:
-        """A kind's function for the consumer: a thread of the crew answers."""
-        crew = self._bench.service.crew
+        """A kind's function for the consumer."""
+        settings = self._bench.service.runtime.settings
 
         def hand(claim: Claim) -> None:
+            rest = kind.rest(settings) if kind.is_late(self._bench.service, claim) else 0.0
             try:
-                self._starts.run(crew, lambda: self._answer(kind, claim))
+                kind.begin(self._bench, claim, lambda sent: self._over(claim, rest if sent else 0.0))
             except RuntimeError:  # no thread to be had
                 log.exception("job %s could not be begun; it rings again", claim.key)
-                self._again(kind, claim)
-                self._jobs.leave(claim)
-                self._jobs.drop(claim)
+                sending.ring_again(self._bench.service, claim)
+                self._over(claim)
 
         return hand
 
-    def _answer(self, kind: Kind, claim: Claim) -> None:
-        """Its lane is left whatever happens, and a failure rings again."""
-        service, went = self._bench.service, Went()
-        rest = kind.rest(service.runtime.settings) if kind.is_late(service, claim) else 0.0
-        working_for.set(claim.share)
-        try:
-            went = kind.run(self._bench, claim, lambda: self._over(claim, rest))
-        except Exception:  # noqa: BLE001 - the job rings again
-            log.exception("job %s failed", claim.key)
-            self._again(kind, claim)
-        finally:
-            if went.is_over:
-                self._over(claim, rest if went.sent else 0.0)
-
-    def _over(self, claim: Claim, rest: float) -> None:
+    def _over(self, claim: Claim, rest: float = 0.0) -> None:
         """Nothing of a job is left to do: its lane may rest."""
         self._jobs.leave(claim, rest)
         self._jobs.drop(claim)
-
-    def _again(self, kind: Kind, claim: Claim) -> None:
-        at = self._bench.service.now_ms + kind.again_ms
-        self._bench.service.write(lambda tx: self._jobs.again(tx, claim, at))

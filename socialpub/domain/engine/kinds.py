@@ -1,44 +1,50 @@
-"""The kinds of job, a row each: how it is run, how many at once, what a pause holds, and what is found when it is lost.
+"""The kinds of job, a row each: how it begins, how many at once, what a pause holds, and what is found when it is lost.
 
 Whoever adds a kind adds a row here; the consumer and the keeper read the table.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from socialpub.base.config import Settings
+from socialpub.base.crew import Starts
+from socialpub.base.fair import working_for
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service, width
 from socialpub.domain.engine import recovery
 from socialpub.domain.media import library
-from socialpub.domain.publishing import run as publishing
+from socialpub.domain.publishing import sending
+from socialpub.domain.publishing.sending import Over
 from socialpub.store import sql
 from socialpub.store.queue import Claim, Times
 from socialpub.store.statements import claiming
 
-FAILED_AGAIN_MS = 30_000
+log = logging.getLogger("socialpub.jobs")
+
 LATE_MS = 10_000
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What a job is done with. `stopping`: whether a long one is to be given back."""
+    """What a job is done with. `stopping`: whether a long one is to be given back; `starts`: how many begin at once."""
 
     service: Service
     fetched: library.Fetched
     stopping: Callable[[], bool]
+    starts: Starts
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of job. Where a function raises, the job rings again after `again_ms`."""
+    """One kind of job."""
 
     name: str
-    run: Callable[[Bench, Claim, Callable[[], None]], publishing.Went]
-    """Answer the doorbell: the job is finished, or given back for later, with its rows. Where a send is the last thing
-    and its result is still to be written, the function that is given is called once it is (`publishing.go_on`)."""
+    begin: Callable[[Bench, Claim, Over], None]
+    """Have the doorbell answered: the job is finished, or given back for later, with its rows; what is given is told so
+    then. RuntimeError where there is no thread for it; it may wait to be let in, and for nothing else."""
     places: Callable[[Settings], int]
     """How many may be at work at once. No other kind takes these places, however many of it are due."""
     pausable: bool
@@ -50,25 +56,41 @@ class Kind:
     rest: Callable[[Settings], float] = lambda _: 0.0
     """For how many seconds."""
     late_ms: int = LATE_MS
-    again_ms: int = FAILED_AGAIN_MS
 
     def is_late(self, service: Service, claim: Claim) -> bool:
         """Whether a job is answered long after its time."""
         return claim.due_at is not None and service.now_ms - claim.due_at > self.late_ms
 
 
-def _publish(bench: Bench, claim: Claim, over: Callable[[], None]) -> publishing.Went:
-    return publishing.run(bench.service, bench.fetched, claim, over)
+def _publish(bench: Bench, claim: Claim, over: Over) -> None:
+    sending.begin(bench.service, bench.fetched, claim, bench.starts, over)
 
 
-def _complete_answer(bench: Bench, claim: Claim, over: Callable[[], None]) -> publishing.Went:
+def _complete_answer(bench: Bench, claim: Claim) -> None:
     recovery.complete_answer(bench.service, claim)
-    return publishing.Went()
 
 
-def _cancel(bench: Bench, claim: Claim, over: Callable[[], None]) -> publishing.Went:
+def _cancel(bench: Bench, claim: Claim) -> None:
     accounts.cancel_waiting(bench.service, claim, bench.stopping)
-    return publishing.Went()
+
+
+def _in_a_thread(run: Callable[[Bench, Claim], None]) -> Callable[[Bench, Claim, Over], None]:
+    """A kind whose jobs are answered by a function, in a thread of the crew; where it raises, the job rings again."""
+
+    def begin(bench: Bench, claim: Claim, over: Over) -> None:
+        def work() -> None:
+            working_for.set(claim.share)
+            try:
+                run(bench, claim)
+            except Exception:  # noqa: BLE001 - the job rings again
+                log.exception("job %s failed", claim.key)
+                sending.ring_again(bench.service, claim)
+            finally:
+                over(False)
+
+        bench.starts.run(bench.service.crew, work)
+
+    return begin
 
 
 def _due(posts: Sequence[str]) -> Mapping[str, int | None]:
@@ -80,7 +102,7 @@ def _due(posts: Sequence[str]) -> Mapping[str, int | None]:
 KINDS: tuple[Kind, ...] = (
     Kind(
         "publish",
-        run=_publish,
+        begin=_publish,
         places=lambda settings: width(settings.publishing.workers),
         pausable=True,
         sweep=recovery.ring_lost_posts,
@@ -89,14 +111,14 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "answer",
-        run=_complete_answer,
+        begin=_in_a_thread(_complete_answer),
         places=lambda settings: 2,
         pausable=False,
         sweep=recovery.ring_interrupted,
     ),
     Kind(
         "cancel",
-        run=_cancel,
+        begin=_in_a_thread(_cancel),
         places=lambda settings: 2,
         pausable=False,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, NamedTuple, ParamSpec
 
 from socialpub.domain.core.service import Service
 from socialpub.domain.people import audit, limits
@@ -14,8 +14,7 @@ from socialpub.store.db import Tx
 Body = Mapping[str, object]
 
 
-@dataclass(frozen=True)
-class Actor:
+class Actor(NamedTuple):
     """Whoever acts: in which scope, what the row beside the act says of them, and the Idempotency-Key they sent."""
 
     service: Service
@@ -29,8 +28,8 @@ class Actor:
 
     def within(self, organization: str) -> Actor:
         """The operator, who belongs to no organization, acting in this one."""
-        act = replace(self.act, organization=organization)
-        return replace(self, scope=replace(self.scope, organization=organization), act=act)
+        act = self.act._replace(organization=organization)
+        return self._replace(scope=replace(self.scope, organization=organization), act=act)
 
 
 def operator(service: Service, verb: str, address: str = "") -> Actor:

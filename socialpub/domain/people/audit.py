@@ -6,7 +6,7 @@ Ids and addresses only: never what was sent, never a secret.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from socialpub.domain.core.service import Service
 from socialpub.store import sql
@@ -17,8 +17,7 @@ from socialpub.store.statements import accepting, sweeps
 PURGED_AT_ONCE = 500
 
 
-@dataclass(frozen=True)
-class Act:
+class Act(NamedTuple):
     """What somebody is about to do. Neither `key` nor `user`: the operator, at the command line, or nobody known."""
 
     verb: str

@@ -33,8 +33,7 @@ SAME_KEY_WAIT_SECONDS = 60.0
 SAME_KEY_RETRY_SECONDS = 5
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """An Idempotency-Key in its scope, with what it was sent for."""
 
     id: str
@@ -42,8 +41,7 @@ class Key:
     fingerprint: str
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """The answer of a write, as bytes: what the first caller got and every replay gets."""
 
     status: int
@@ -268,8 +266,7 @@ class Crossing:
     data: QuotaExceeded
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(NamedTuple):
     """Of an organization: its quota (None: unlimited, and not counted) and how much of it is used in a month."""
 
     period: str

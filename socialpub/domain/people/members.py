@@ -5,7 +5,7 @@ Somebody is invited by a link that works once. Its token is with whoever has the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from typing_extensions import TypedDict
 
@@ -191,7 +191,7 @@ async def accept(who: Actor, token: str, password: str, here: Browser | None = N
     def join(tx: Tx) -> SignedIn:
         organization, email, role = _used(tx, service, token)
         user = users.create(tx, who.within(organization), email, role, hash_)["id"]
-        audit.record(service, tx, replace(who.act, organization=organization, user=user), user)
+        audit.record(service, tx, who.act._replace(organization=organization, user=user), user)
         return sessions.begin(service, tx, user, here=here)
 
     return await service.write(join)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError, refuse
@@ -168,7 +168,7 @@ async def finish(
         taken = totp.spend(service, tx, half.user, code)
         if taken is None:
             raise ApiError("unauthenticated", "This is not the current code, or it has been used before.")
-        told = replace(act, verb=f"{act.verb} with a recovery code") if act and taken != totp.CODE else act
+        told = act._replace(verb=f"{act.verb} with a recovery code") if act and taken != totp.CODE else act
         return _begin(service, tx, half, cookie, told, here)
 
     signed_in = await service.write(begin)
@@ -299,7 +299,7 @@ def _begin(
         raise _refused()
     begun = sessions.begin(service, tx, half.user, cookie, here)
     if act:
-        audit.record(service, tx, replace(act, organization=row[1], user=begun.user), begun.user)
+        audit.record(service, tx, act._replace(organization=row[1], user=begun.user), begun.user)
     return begun
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 
-import pyotp
 from typing_extensions import TypedDict
 
 from socialpub.base import crypto
@@ -51,6 +50,8 @@ def new_secret(service: Service) -> str:
 
 def uri_of(secret: str, email: str) -> str:
     """What the picture for an app says."""
+    import pyotp  # by whoever has a second factor
+
     return pyotp.TOTP(secret).provisioning_uri(name=email, issuer_name=ISSUER)
 
 
@@ -145,6 +146,8 @@ def spend(service: Service, tx: Tx, user: str, given: str) -> str | None:
 
 def _step(service: Service, secret: str, given: str, after: int) -> int | None:
     """The step whose code this is: about now, and later than `after`."""
+    import pyotp
+
     code, now = "".join(given.split()).encode(), service.now_ms // STEP_MS
     app = pyotp.TOTP(secret)
     for step in range(max(after + 1, now - AROUND), now + AROUND + 1):

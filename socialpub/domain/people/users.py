@@ -5,12 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cache
-from typing import Any
-
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
+from typing import TYPE_CHECKING, Any
 
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError
@@ -24,13 +20,23 @@ from socialpub.domain.shapes.profiles import OrganizationRequest
 from socialpub.store.db import Tx
 from socialpub.store.models import User
 
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
+
 ROLES = ("owner", "admin", "member")
 PASSWORD_MIN, PASSWORD_MAX = 10, 1024
 _EMAIL = re.compile(r"[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,255}")
 
-# OWASP's first recommendation for argon2id. Two threads of their own: each thread that ever hashed keeps its 19 MiB.
-_hasher = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+# Of their own: each thread that ever hashed keeps its 19 MiB.
 hashing = ThreadPoolExecutor(2, "hashing")
+
+
+@cache
+def _hasher() -> PasswordHasher:
+    """By OWASP's first recommendation for argon2id; a start does without."""
+    from argon2 import PasswordHasher
+
+    return PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 
 # --- Users -------------------------------------------------------------------------------------------------------
@@ -40,7 +46,7 @@ def hashed(password: str) -> str:
     """The password's argon2id hash; ApiError for one that is too short or too long. Takes a while: not on the loop."""
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
         raise wrong("password", f"A password has {PASSWORD_MIN} to {PASSWORD_MAX} characters.")
-    return _hasher.hash(password)
+    return _hasher().hash(password)
 
 
 async def hashed_aside(password: str) -> str:
@@ -50,15 +56,17 @@ async def hashed_aside(password: str) -> str:
 
 def verify(stored: str | None, password: str) -> bool:
     """Whether it is the password of this hash. Without one it is not, which takes as long to find out."""
+    from argon2.exceptions import InvalidHashError, VerificationError
+
     try:
-        return _hasher.verify(stored or _nobody(), password[: PASSWORD_MAX + 1])
+        return _hasher().verify(stored or _nobody(), password[: PASSWORD_MAX + 1])
     except (VerificationError, InvalidHashError):
         return False
 
 
 @cache
 def _nobody() -> str:
-    return _hasher.hash("nobody has this password")
+    return _hasher().hash("nobody has this password")
 
 
 def create(tx: Tx, who: Actor, email: str, role: str, password_hash: str) -> dict[str, Any]:
@@ -160,7 +168,7 @@ async def set_up(
             raise ApiError("not_found", "This server is already set up.")
         made = profiles.create_organization(tx, who, request)
         user = create(tx, who.within(made["id"]), email, "owner", hash_)
-        audit.record(service, tx, replace(who.act, organization=made["id"], user=user["id"]), user["id"])
+        audit.record(service, tx, who.act._replace(organization=made["id"], user=user["id"]), user["id"])
         return sessions.begin(service, tx, user["id"], here=here)
 
     signed_in = await service.write(make)

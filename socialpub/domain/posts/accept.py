@@ -11,12 +11,13 @@ import asyncio
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from socialpub import platforms
 from socialpub.base import faults
+from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError, refuse
-from socialpub.base.fair import Share
+from socialpub.base.fair import Pool, Share
 from socialpub.domain import act
 from socialpub.domain.core import events, moves, upstreams
 from socialpub.domain.core.service import Service
@@ -27,6 +28,7 @@ from socialpub.domain.posts import batches, lookup, preflight, unheard
 from socialpub.domain.posts.targets import Aim, Ref, check_batch, check_future, resolve
 from socialpub.domain.publishing import immediate
 from socialpub.domain.publishing.immediate import Begin, Beginning
+from socialpub.domain.publishing.records import Inserted
 from socialpub.domain.shapes.errors import warning_body
 from socialpub.domain.shapes.posts import BatchBody, PublishRequest, Result
 from socialpub.platforms.contract import Facts, Warning
@@ -34,7 +36,7 @@ from socialpub.platforms.kit.rules import once
 from socialpub.store import search, sql
 from socialpub.store.db import Tx
 from socialpub.store.queue import Claim, Work
-from socialpub.store.rows import MediaRow
+from socialpub.store.rows import AccountRow, MediaRow, PostRow
 from socialpub.store.statements import accepting
 from socialpub.store.statements.rows import Row
 
@@ -117,7 +119,7 @@ async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, 
     posts = [service.runtime.ids.uuid() for _ in aims]
     names = [f"post {post}" for post in posts]
     noted = preflight.warnings_of(service, aims, logged, request.scheduled_at, names)
-    stored = await _store_inline(service, scope.organization, aims, inline)
+    stored = await _store_inline(service, scope.organization, aims, inline) if inline else {}
     targets = [
         _Target(aim, post, share, _warnings(service, request, aim, stored, (*found.warnings, *notes)))
         for aim, post, share, found, notes in zip(aims, posts, shares, checked, noted, strict=True)
@@ -165,8 +167,12 @@ def _check_new(service: Service, repeats: Sequence[_Repeat]) -> None:
 
 def _admit(service: Service, shares: Sequence[Share]) -> None:
     """ApiError `http.busy` when too much waits to be published now. What is accepted is never refused after this."""
-    for threads in {upstreams.threads(service, share) for share in shares}:
-        threads.admit(shares[0], sum(upstreams.threads(service, share) is threads for share in shares))
+    wanted: dict[Pool, int] = {}
+    for share in shares:
+        threads = upstreams.threads(service, share)
+        wanted[threads] = wanted.get(threads, 0) + 1
+    for threads, count in wanted.items():
+        threads.admit(shares[0], count)
 
 
 async def _store_inline(
@@ -196,7 +202,9 @@ def _warnings(
 ) -> tuple[Warning, ...]:
     """What a target warns of; scheduled, also what its stored media will be refused for."""
     known = preflight.known_breaches(service, aim, stored) if request.scheduled_at is not None and aim.refs else ()
-    return tuple(once((*once(found), *known))) if found or known else ()
+    if len(found) + len(known) < 2:
+        return (*found, *known)
+    return tuple(once((*once(found), *known)))
 
 
 def _order(
@@ -208,10 +216,14 @@ def _order(
 ) -> Order:
     at_ms, batch = request.scheduled_at, who.service.runtime.ids.uuid()
     media = {inline: library.new_id(who.service) for inline in _inlines(targets)} if stored else {}
+    folds: dict[str, str] = {}
     rows, jobs, results = [], [], []
     for target in targets:
         account, notes = target.aim.account["id"], [warning_body(note) for note in target.warnings]
-        rows.append(_row(target, batch, at_ms, media, _json(notes)))
+        text = target.aim.draft.text
+        if text not in folds:  # most targets of a batch share it
+            folds[text] = search.fold_of(text)
+        rows.append(_row(target, batch, at_ms, media, folds[text], dumps(notes) if notes else "[]"))
         jobs.append(Work(target.post, account, *target.share))
         results.append(batches.accepted(target.post, account, target.aim.platform, at_ms, notes))
     return Order(who, request, ear, batch, targets, stored, media, rows, jobs, results)
@@ -227,7 +239,7 @@ def _inline(ref: Ref, profile: str) -> Inline | None:
     return (ref["bytesBase64"], profile, ref.get("altText")) if "bytesBase64" in ref else None
 
 
-def _row(target: _Target, batch: str, at_ms: int | None, media: Mapping[Inline, str], warnings: str) -> Row:
+def _row(target: _Target, batch: str, at_ms: int | None, media: Mapping[Inline, str], fold: str, warnings: str) -> Row:
     """What is its own of a post's row, in the order of `accepting.POSTS`."""
     aim, account = target.aim, target.aim.account
     return (
@@ -238,9 +250,9 @@ def _row(target: _Target, batch: str, at_ms: int | None, media: Mapping[Inline, 
         aim.position,
         "validated" if at_ms is None else "queued",
         aim.draft.text,
-        search.fold_of(aim.draft.text),
-        _json([_saved_ref(ref, account["profile"], media) for ref in aim.refs]),
-        _json(aim.draft.options),
+        fold,
+        _json([_saved_ref(ref, account["profile"], media) for ref in aim.refs]) if aim.refs else "[]",
+        _json(aim.draft.options) if aim.draft.options else "{}",
         aim.draft.first_comment if platforms.platform(aim.platform).first_comment else None,
         warnings,
         at_ms,
@@ -254,7 +266,7 @@ def _begun(row: Row, nonce: int | None) -> Row:
 
 
 def _json(value: Sequence[object] | Mapping[str, object]) -> str:
-    return json.dumps(value, ensure_ascii=False) if value else "[]" if isinstance(value, list) else "{}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _saved_ref(ref: Ref, profile: str, media: Mapping[Inline, str]) -> Ref:
@@ -329,7 +341,7 @@ def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:
     """
     orders = [entry.order for entry in entries]
     service = orders[0].who.service
-    owners = _look_again(service, orders)
+    accounts, owners = _look_again(service, orders)
     _take_quota(service, tx, owners)
     now = service.now_ms  # of the batches and everything in them
     bodies = [batches.accepted_body(order.batch, now, order.at_ms, order.results) for order in orders]
@@ -339,7 +351,8 @@ def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:
     numbers = _insert_posts(service, tx, entries, now)
     claims = _put_jobs(service, tx, entries)
     _tell(service, tx, owners, numbers, now)
-    immediate.take(service, tx, [(e.beginning, claims[e.order.batch]) for e in entries if e.beginning])
+    at_once = [(entry.beginning, claims[entry.order.batch]) for entry in entries if entry.beginning]
+    immediate.take(service, tx, at_once, _inserted(entries, accounts, numbers, now))
     for entry in entries:
         faults.hit("sched.before_commit" if entry.order.at_ms is not None else "now.before_commit")
     return bodies
@@ -355,21 +368,23 @@ class _Owner:
     crossings: Sequence[limits.Crossing] = ()
 
 
-def _look_again(service: Service, orders: Sequence[Order]) -> list[_Owner]:
+def _look_again(service: Service, orders: Sequence[Order]) -> tuple[Mapping[str, AccountRow], list[_Owner]]:
     """What may have changed since `prepare` looked: the key, the time, the duplicates, the accounts, the media.
 
-    An exception where it has for one of them.
+    An exception where it has for one of them; else the accounts by their ids, and the organizations.
     """
     _check_apart(orders)
     _check_new(service, [(order.who.key, order.ear) for order in orders if order.name])
-    if not lookup.are_connected(service, {target.aim.account["id"] for target in _targets(orders)}):
+    named = {target.aim.account["id"] for target in _targets(orders)}
+    accounts = lookup.connected(service, named)
+    if len(accounts) < len(named):
         raise ApiError("not_found", "An account of this batch was disconnected in the meantime.")
     media = lookup.media_there({asset for order in orders for asset in order.assets})
     by_owner: dict[str, list[Order]] = {}
     for order in orders:
         _check_still(service, order, media)
         by_owner.setdefault(order.who.scope.organization, []).append(order)
-    return [_Owner(owner, theirs, lookup.owner(service, owner)) for owner, theirs in by_owner.items()]
+    return accounts, [_Owner(owner, theirs, lookup.owner(service, owner)) for owner, theirs in by_owner.items()]
 
 
 def _check_apart(orders: Sequence[Order]) -> None:
@@ -437,6 +452,34 @@ def _insert_posts(service: Service, tx: Tx, entries: Sequence[_Entry], now: int)
     tx.after_commit(lambda: service.lately.came(posts))
     first = last - len(rows) + 1  # only one thread writes, so they are numbered one after the other
     return {target.post: first + place for place, target in enumerate(_targets(orders))}
+
+
+def _inserted(
+    entries: Sequence[_Entry], accounts: Mapping[str, AccountRow], numbers: Mapping[str, int], now: int
+) -> dict[str, Inserted]:
+    """The posts that were inserted as claimed, by their ids."""
+    begun = {}
+    for entry in entries:
+        if entry.beginning and entry.beginning.nonces:
+            order = entry.order
+            for target, row in zip(order.targets, entry.rows, strict=True):
+                if target.post in entry.beginning.nonces:
+                    account = accounts[target.aim.account["id"]]
+                    post = _row_of(row, account, numbers[target.post], now)
+                    begun[target.post] = Inserted(post, account, order.who.request_id, order.organization)
+    return begun
+
+
+_NOTHING = dict.fromkeys(PostRow.__annotations__)  # in the order of its columns
+
+
+def _row_of(row: Row, account: AccountRow, number: int, now: int) -> PostRow:
+    """What `accepting.POSTS` makes of a post's own values, where its first attempt begins with it."""
+    own = dict(zip(accepting.POST_OWN, row, strict=True))
+    its = {"number": number, "account": account["id"]}
+    its |= {"organization": account["organization"], "profile": account["profile"]}
+    begun = {"created_at": now, "updated_at": now, "attempts": 1, "tries": 1, "draft_at": now}
+    return cast(PostRow, {**_NOTHING, **own, **its, **begun})
 
 
 def _targets(orders: Iterable[Order]) -> Iterator[_Target]:

@@ -7,8 +7,7 @@ import json
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, Self, TypeVar, cast
 
 import peewee
@@ -18,7 +17,7 @@ from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
 from socialpub.domain.core import moves
-from socialpub.domain.core.service import Service
+from socialpub.domain.core.service import Service, rung_within
 from socialpub.domain.people import limits
 from socialpub.domain.shapes.common import some, without_none
 from socialpub.domain.shapes.errors import WarningBody, warning_body
@@ -34,6 +33,7 @@ log = logging.getLogger("socialpub.batches")
 T = TypeVar("T")
 P = ParamSpec("P")
 AFTERWARDS_SECONDS = 2.0
+_STILL_PUBLISHING = warning_body(warning("still_publishing"))
 MAYBE = ("uri", "cid", "url", "firstCommentUri", "firstCommentCid", "warnings", "error")
 
 
@@ -71,8 +71,10 @@ def accepted(post: str, account: str, platform: str, at_ms: int | None, warnings
         "status": "publishing" if at_ms is None else "queued",
     }
     if at_ms is None:
-        warnings = [*warnings, _still_publishing()]
-    return {**result, "warnings": warnings} if warnings else result
+        warnings = [*warnings, _STILL_PUBLISHING]
+    if warnings:
+        result["warnings"] = warnings
+    return result
 
 
 def accepted_body(batch: str, now: int, at_ms: int | None, results: list[Result]) -> BatchBody:
@@ -81,10 +83,6 @@ def accepted_body(batch: str, now: int, at_ms: int | None, results: list[Result]
     if at_ms is not None:
         body["scheduledAt"] = iso(at_ms)
     return body
-
-
-def _still_publishing() -> WarningBody:
-    return warning_body(warning("still_publishing"))
 
 
 def batch_body(service: Service, batch: str) -> BatchBody:
@@ -137,7 +135,7 @@ def _result(row: Shown) -> Result:
     unsettled = row["status"] in ("validated", "publishing") and row["scheduled_at"] is None
     warnings = json.loads(row["warnings"]) if row["warnings"] != "[]" else []
     if unsettled:
-        warnings.append(_still_publishing())
+        warnings.append(_STILL_PUBLISHING)
     result: Result = {
         "accountId": row["account"],
         "platform": row["platform"],
@@ -164,7 +162,7 @@ def joined(body: BatchBody) -> limits.Answer:
     """The answer to a request that repeats the one which made the batch: nothing was done for it."""
     note = warning_body(warning("joined_undelivered_batch"))
     results: list[Result] = [{**one, "warnings": [*one.get("warnings", []), note]} for one in body["results"]]
-    return replace(answer_of({**body, "results": results}), replayed=True)
+    return answer_of({**body, "results": results})._replace(replayed=True)
 
 
 def complete(service: Service, tx: Tx, batch: str, key_id: str) -> None:
@@ -226,25 +224,8 @@ class Ending:
     async def within(self, seconds: float) -> Ended | None:
         """The batch once every post of it has come to its end; None after `seconds`, and when the server stops."""
         if seconds > 0 and not self._service.hub.is_closed:
-            await _until(self._told, seconds)
+            await rung_within(self._told, seconds)
         return self._ended
-
-
-async def _until(told: Future[None], seconds: float) -> None:
-    """Wait for what another thread ends, and no longer than so: `asyncio.wait` takes twice the time for it."""
-    loop = asyncio.get_running_loop()
-    over: asyncio.Future[None] = loop.create_future()
-
-    def end() -> None:
-        if not over.done():
-            over.set_result(None)
-
-    Promise(told).tell(over)
-    timer = loop.call_later(seconds, end)
-    try:
-        await over
-    finally:
-        timer.cancel()
 
 
 async def as_known(service: Service, opening: BatchBody, seconds: float) -> BatchBody:

@@ -5,18 +5,19 @@ On the loop it is what was there a moment ago; the transaction that writes looks
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from socialpub.domain.accounts import accounts
+from socialpub.domain.accounts import accounts, known
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
 from socialpub.domain.people import limits
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.posts.targets import Named, media_ids
+from socialpub.domain.posts.targets import Candidate, Named, candidate, media_ids
 from socialpub.domain.shapes.posts import PublishRequest
 from socialpub.store import sql
+from socialpub.store.rows import AccountRow
 from socialpub.store.statements import accepting
 
 _Names = frozenset[str | None]
@@ -24,18 +25,16 @@ _Names = frozenset[str | None]
 # --- Before the transaction ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """Of an organization: whether publishing is paused, its quota, and of what a request names what is there."""
 
     paused: bool
     quota: int | None
     profile: bool
-    accounts: tuple[accounts.Numbered, ...]
+    accounts: Mapping[str, Candidate]
 
 
-@dataclass(frozen=True)
-class LookedUp:
+class LookedUp(NamedTuple):
     """What there is of what a request names, and how much of the quota is left."""
 
     paused: bool
@@ -79,8 +78,9 @@ def _look(
     statement = accepting.NAMED if platforms else accepting.NAMED_BY_ID
     found = sql.first(statement, (scope.organization, where, profile, _json(platforms), _json(ids)))
     paused, there, named, tier = found
-    rows = tuple(_account(values) for values in sql.loads(named))
-    return Known(bool(paused), limits.quota_of(service, tier), bool(there), rows)
+    rows = [_account(values) for values in sql.loads(named)]
+    meant = {row["id"]: candidate(row) for row in rows}
+    return Known(bool(paused), limits.quota_of(service, tier), bool(there), meant)
 
 
 def _json(names: Collection[str | None]) -> str:
@@ -125,16 +125,16 @@ def _owner(service: Service, organization: str) -> Owner:
     return Owner(limits.quota_of(service, tier), newest)
 
 
-def are_connected(service: Service, ids: Collection[str]) -> bool:
-    """Whether all these accounts are there."""
+def connected(service: Service, ids: Collection[str]) -> Mapping[str, AccountRow]:
+    """The rows of those of these accounts that are there, as `known.row`."""
     version = service.db.settled()
-    unknown = [id_ for id_ in ids if not service.standing.found(("account", id_))]
-    if not unknown:
-        return True
-    there = sql.loads(sql.value(accepting.CONNECTED, (sql.json_of(unknown),)))
-    for id_ in there:
-        service.standing.keep(("account", id_), True, version)
-    return len(there) == len(unknown)
+    there = {id_: row for id_ in ids if (row := known.row(service, id_))}
+    if unknown := [id_ for id_ in ids if id_ not in there]:
+        found = sql.loads(sql.value(accepting.CONNECTED, (sql.json_of(unknown),)))
+        rows = [sql.row(AccountRow, values) for values in found]
+        known.keep(service, rows, version)
+        there |= {row["id"]: row for row in rows}
+    return there
 
 
 def media_there(ids: Collection[str]) -> dict[str, tuple[str, str | None]]:

@@ -7,9 +7,10 @@ stores nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from socialpub import platforms
 from socialpub.base import net
@@ -31,10 +32,11 @@ from socialpub.domain.shapes.posts import (
     ValidationBody,
     ValidationResult,
 )
-from socialpub.platforms.contract import Cap, Draft, Facts, Item, Warning
+from socialpub.platforms.contract import Cap, Draft, Facts, Item, Surroundings, Warning
 from socialpub.platforms.kit.rules import Findings, findings, once, warning
 from socialpub.platforms.kit.rules import count as measured
 from socialpub.store import sql
+from socialpub.store.db import Promise
 from socialpub.store.statements import accepting
 
 T = TypeVar("T")
@@ -43,12 +45,14 @@ RECENT_MAX = 1000  # posts of one kind are counted, for a rule that asks
 NEAR = (4, 5)  # a cap is near from four fifths of it
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(NamedTuple):
     """What a stage says about one target: error objects' makings and warnings."""
 
     errors: tuple[ApiError, ...] = ()
     warnings: tuple[Warning, ...] = ()
+
+
+_FINE = Checked()
 
 
 # --- The cheap stage -------------------------------------------------------------------------------------------------
@@ -60,15 +64,21 @@ async def check_cheap(service: Service, scope: Scope, aims: Sequence[Aim], logge
     Long texts are measured apart, with a share for each organization: they take long, and short ones wait for nobody.
     """
 
-    def check() -> list[Checked]:
-        return [_cheap(service, aim, posts) for aim, posts in zip(aims, logged.recent, strict=True)]
-
-    return await _measured(service, scope, [aim.draft.text for aim in aims], check)
+    asked = list(zip(aims, logged.recent, strict=True))
+    if _are_short([aim.draft.text for aim in aims]):
+        return _cheap(service, asked)
+    return await _aside(service, scope, lambda: _cheap(service, asked))
 
 
 async def _measured(service: Service, scope: Scope, texts: Sequence[str], measure: Callable[[], T]) -> T:
-    if sum(len(text) for text in texts) <= LIGHT:
-        return measure()
+    return measure() if _are_short(texts) else await _aside(service, scope, measure)
+
+
+def _are_short(texts: Sequence[str]) -> bool:
+    return sum(map(len, texts)) <= LIGHT
+
+
+async def _aside(service: Service, scope: Scope, measure: Callable[[], T]) -> T:
     threads = service.measuring.of(Share(owner=scope.organization))
     return await asyncio.get_running_loop().run_in_executor(threads, measure)
 
@@ -89,16 +99,22 @@ def _count(account: accounts.Named, draft: Draft) -> TextCount:
     return {"length": found.length, "limit": found.limit, "unit": found.unit}
 
 
-def _cheap(service: Service, aim: Aim, recent: int) -> Checked:
-    found = _findings(service, aim, aim.draft, "cheap", recent)
-    errors = [*_errors(service, aim, found), *_media_errors(service, aim)]
-    return Checked(tuple(errors), found.warnings)
+def _cheap(service: Service, asked: Iterable[tuple[Aim, int]]) -> list[Checked]:
+    """What the cheap rows say of each target, with what its account had of late where a row asks."""
+    nothing_new, checked = surroundings(service), []
+    for aim, recent in asked:
+        around = surroundings(service, recent) if recent else nothing_new
+        found = _findings(service, aim, aim.draft, "cheap", around)
+        if found.errors or found.warnings or aim.refs:
+            errors = (*_errors(service, aim, found), *_media_errors(service, aim))
+            checked.append(Checked(errors, found.warnings))
+        else:
+            checked.append(_FINE)
+    return checked
 
 
-def _findings(service: Service, aim: Aim, draft: Draft, stage: str, recent: int = 0) -> Findings:
-    platform, site = platforms.platform(aim.platform), service.sites[aim.platform]
-    around = surroundings(service, recent)
-    return findings(platform, site, draft, aim.who, around, (stage,))
+def _findings(service: Service, aim: Aim, draft: Draft, stage: str, around: Surroundings) -> Findings:
+    return findings(platforms.platform(aim.platform), service.sites[aim.platform], draft, aim.who, around, (stage,))
 
 
 def _errors(service: Service, aim: Aim, found: Findings) -> list[ApiError]:
@@ -106,10 +122,9 @@ def _errors(service: Service, aim: Aim, found: Findings) -> list[ApiError]:
     return [finding.error(version) for finding in found.errors]
 
 
-def _media_errors(service: Service, aim: Aim) -> Iterator[ApiError]:
-    for index, ref in enumerate(aim.refs):
-        if error := _media_error(service, aim, index, ref):
-            yield error
+def _media_errors(service: Service, aim: Aim) -> list[ApiError]:
+    found = [_media_error(service, aim, index, ref) for index, ref in enumerate(aim.refs)]
+    return [error for error in found if error is not None]
 
 
 def _media_error(service: Service, aim: Aim, index: int, ref: Ref) -> ApiError | None:
@@ -162,8 +177,7 @@ def _failure(aim: Aim, error: ApiError) -> dict[str, Any]:
 # --- What the log says -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Logged:
+class Logged(NamedTuple):
     """Of each target: the newest post with its text, and the posts to its account before it, where a rule asks."""
 
     before: Sequence[str | None]
@@ -180,10 +194,14 @@ def logged(service: Service, aims: Sequence[Aim], at_ms: int | None) -> Logged:
 
 def remembered(service: Service, aims: Sequence[Aim]) -> Logged | None:
     """The same of what is new to accounts that were posted to of late, which needs no read; else None."""
-    asks = any(platforms.platform(aim.platform).asks_log for aim in aims)
-    if asks or not service.lately.are_known(name for name, _ in _names(aims)):
-        return None
-    if any(aim.draft.text and service.lately.may_have(aim.account["id"], aim.draft.text) for aim in aims):
+    shared = []
+    for name in {aim.platform for aim in aims}:
+        platform = platforms.platform(name)
+        if platform.asks_log:
+            return None
+        if platform.shares_caps:
+            shared.append(name)
+    if not service.lately.are_new([(aim.account["id"], aim.draft.text) for aim in aims], shared):
         return None
     return Logged([None] * len(aims), [0] * len(aims))
 
@@ -220,25 +238,47 @@ def warnings_of(
     `names`: what an earlier target of the same request is called.
     """
     seen: dict[tuple[str, str], str] = {}
-    found = []
+    found, due = [], service.now_ms if at_ms is None else at_ms
+    near = {aim.platform: _shared_near(service, aim.platform, due) for aim in aims}
     for aim, before, name in zip(aims, logged.before, names, strict=True):
-        found.append(tuple(_warnings(service, aim, before, at_ms, seen)))
-        seen.setdefault((aim.account["id"], aim.draft.text), name)
+        sought = aim.account["id"], aim.draft.text
+        repeat = seen.setdefault(sought, name)
+        if repeat is name:
+            repeat = f"post {before}" if before else ""
+        cap = _cap_near(service, aim, due, near[aim.platform])
+        found.append(_warnings(aim, repeat, cap, due, is_scheduled=at_ms is not None))
     return found
 
 
-def _warnings(
-    service: Service, aim: Aim, before: str | None, at_ms: int | None, seen: Mapping[tuple[str, str], str]
-) -> Iterator[Warning]:
-    repeat = seen.get((aim.account["id"], aim.draft.text)) or (f"post {before}" if before else None)
-    if repeat and aim.draft.text:
-        yield warning("duplicate_content", f"See {repeat}.")
+def _shared_near(service: Service, platform: str, due_ms: int) -> Sequence[Cap]:
+    """The caps of a platform that are near for all of its accounts."""
+    shared = [cap for cap in platforms.platform(platform).caps if cap.shared]
+    return [cap for cap in shared if _is_near(service, platform, cap, due_ms)]
+
+
+def _cap_near(service: Service, aim: Aim, due_ms: int, shared: Sequence[Cap]) -> Cap | None:
+    """The first of its platform's caps that is near; `shared`: those that are for all accounts."""
     for cap in platforms.platform(aim.platform).caps:
-        if _is_near(service, aim, cap, service.now_ms if at_ms is None else at_ms):
-            yield warning("daily_cap_near", f"The limit is {cap.posts:,} in {_span(cap.seconds)}.")
-            break
-    if at_ms is not None and accounts.ends_before(aim.account, at_ms):
-        yield warning("token_expires_before_schedule", "Reconnect it before then.")
+        if cap in shared if cap.shared else _is_near(service, aim.account["id"], cap, due_ms):
+            return cap
+    return None
+
+
+def _warnings(aim: Aim, repeat: str, cap: Cap | None, due_ms: int, *, is_scheduled: bool) -> tuple[Warning, ...]:
+    """`repeat`: where its text was before; "" where it was not. `cap`: the one that is near."""
+    found: tuple[Warning, ...] = ()
+    if repeat and aim.draft.text:
+        found = (warning("duplicate_content", f"See {repeat}."),)
+    if cap is not None:
+        found += (_near(cap),)
+    if is_scheduled and accounts.ends_before(aim.account, due_ms):
+        found += (warning("token_expires_before_schedule", "Reconnect it before then."),)
+    return found
+
+
+@functools.cache  # one for each cap, of which each platform has a few
+def _near(cap: Cap) -> Warning:
+    return warning("daily_cap_near", f"The limit is {cap.posts:,} in {_span(cap.seconds)}.")
 
 
 def refuses_duplicates(service: Service, request: PublishRequest) -> bool:
@@ -278,10 +318,11 @@ def _told(repeat: dict[str, Any]) -> str:
     return f"Target {repeat['targetIndex']}: the account {repeat['accountId']} has this text already, see {where}."
 
 
-def _is_near(service: Service, aim: Aim, cap: Cap, at_ms: int) -> bool:
-    """Whether the posts of the span that ends at `at_ms`, this one included, reach four fifths of the cap."""
+def _is_near(service: Service, name: str, cap: Cap, at_ms: int) -> bool:
+    """Whether the posts of the span that ends at `at_ms`, this one included, reach four fifths of the cap. `name`: of
+    the account, or of the platform where all of its accounts share the cap.
+    """
     enough = -(-cap.posts * NEAR[0] // NEAR[1]) - 1
-    name = aim.platform if cap.shared else aim.account["id"]
     return service.lately.has_as_many(name, at_ms - cap.seconds * 1000, at_ms, enough)
 
 
@@ -298,7 +339,7 @@ def known_breaches(service: Service, aim: Aim, inline: Mapping[str, Facts]) -> t
     `inline`: the facts of inline media by their text. Media by URL is not looked at.
     """
     items = tuple(_with_facts(item, ref, aim, inline) for item, ref in zip(aim.draft.items, aim.refs, strict=True))
-    found = _findings(service, aim, replace(aim.draft, items=items), "deep")
+    found = _findings(service, aim, replace(aim.draft, items=items), "deep", surroundings(service))
     return (*(finding.warning() for finding in found.errors), *found.warnings)
 
 
@@ -323,7 +364,8 @@ def check_deep(service: Service, fetched: library.Fetched, batch: str, aim: Aim)
         pictures = library.option_facts(fetched, batch, aim.platform, aim.draft)
     except ApiError as error:
         errors.append(error)
-    found = _findings(service, aim, replace(aim.draft, items=tuple(items), option_facts=pictures), "deep")
+    draft = replace(aim.draft, items=tuple(items), option_facts=pictures)
+    found = _findings(service, aim, draft, "deep", surroundings(service))
     return Checked((*errors, *_errors(service, aim, found)), found.warnings)
 
 
@@ -401,10 +443,11 @@ async def _deep_results(
 
 async def _ended(service: Service, batch: str, runs: Sequence[asyncio.Future[Checked]]) -> None:
     """Every run is over, or its time is, or the server stops."""
-    stops = service.hub.expect(batch)
+    stops, stopped = service.hub.expect(batch), asyncio.get_running_loop().create_future()
+    Promise(stops).tell(stopped)
     over = asyncio.ensure_future(asyncio.wait(runs, timeout=service.runtime.settings.publishing.immediate_wait))
     try:
-        either: list[asyncio.Future[Any]] = [over, asyncio.wrap_future(stops)]
+        either: list[asyncio.Future[Any]] = [over, stopped]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     finally:
         over.cancel()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from socialpub import platforms
@@ -22,6 +20,14 @@ from socialpub.store.rows import MediaRow
 
 Ref = dict[str, Any]  # a mediaRef; of inline bytes their hash
 LEAD_MS = 1000
+
+
+class Candidate(NamedTuple):
+    """An account that a request may mean, and what of it each target needs, which is the same for all of them."""
+
+    row: accounts.Numbered
+    who: Account
+    defaults: Mapping[str, Any]  # what it has for options that are left out, as of now
 
 
 class Aim(NamedTuple):
@@ -71,22 +77,22 @@ def _check_shape(request: PublishRequest, inline: library.InlineFiles) -> None:
 
 def _is_whole(request: PublishRequest) -> bool:
     """Whether there is nothing of which `shape_issues` would speak, which looks at the request as it was sent."""
-    return all(
-        (target.account_id is not None or target.platform is not None)
-        and (
-            target.text is not None
-            or request.text is not None
-            or target.options is not None
-            or bool(request.media if target.media is None else target.media)
-        )
-        for target in request.targets
-    )
+    for target in request.targets:  # no generator: it is asked for each request
+        if target.account_id is None and target.platform is None:
+            return False
+        has_words = target.text is not None or request.text is not None or target.options is not None
+        if not (has_words or (request.media if target.media is None else target.media)):
+            return False
+    return True
 
 
-def _media_lists(request: PublishRequest) -> Iterator[tuple[str, Sequence[Any]]]:
-    yield "media", request.media or []
+def _media_lists(request: PublishRequest) -> list[tuple[str, Sequence[Any]]]:
+    """Where there are media items, each list with its path."""
+    lists: list[tuple[str, Sequence[Any]]] = [("media", request.media)] if request.media else []
     for index, target in enumerate(request.targets):
-        yield f"targets.{index}.media", target.media or []
+        if target.media:
+            lists.append((f"targets.{index}.media", target.media))
+    return lists
 
 
 def _check_source(path: str, item: MediaItem, inline: library.InlineFiles) -> None:
@@ -98,7 +104,7 @@ def _check_source(path: str, item: MediaItem, inline: library.InlineFiles) -> No
 
 def _check_scheduled(service: Service, request: PublishRequest) -> None:
     check_future(service, request.scheduled_at)
-    if request.first_comment or any(target.first_comment for target in request.targets):
+    if request.first_comment or any([target.first_comment for target in request.targets]):  # noqa: C419 - quicker
         raise refuse("scheduledAt.no_first_comment")
     for target in request.targets:
         if target.options is not None:
@@ -123,46 +129,56 @@ def check_future(service: Service, at_ms: int | None) -> None:
 # --- Resolving -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Named:
+class Named(NamedTuple):
     """What is there of what a request names."""
 
-    accounts: Sequence[accounts.Numbered]  # those that it may mean, oldest first
+    accounts: Mapping[str, Candidate]  # those that it may mean by their ids, oldest first
     profile: bool  # the one that it names
     media: Mapping[str, MediaRow]
+
+
+def candidate(row: accounts.Numbered) -> Candidate:
+    """An account as targets need it."""
+    who = accounts.who(row)
+    fields = platforms.platform(row["platform"]).defaults
+    return Candidate(row, who, {option: who.extra[field] for option, field in fields.items() if who.extra.get(field)})
 
 
 def resolve(service: Service, request: PublishRequest, named: Named) -> list[Aim]:
     """The targets' accounts and contents, in request order."""
     if request.profile_id is not None and not named.profile:
         raise profiles.unknown()
-    by_id = {row["id"]: row for row in named.accounts}
-    candidates = [_candidates(named.accounts, by_id, target) for target in request.targets]
-    _check_found(request.targets, candidates)
-    return [_aim(service, named.media, request, index, found[0]) for index, found in enumerate(candidates)]
+    found = [_candidates(named.accounts, target) for target in request.targets]
+    if not _is_found(request.targets, found):
+        _check_found(request.targets, [[each.row for each in candidates] for candidates in found])
+    same = Draft(request.text or "", (), {}, request.first_comment.text if request.first_comment else None)
+    return [_aim(service, named.media, request, index, each[0], same) for index, each in enumerate(found)]
 
 
 def media_ids(request: PublishRequest) -> set[str]:
     """The stored media that a request names."""
-    if request.media is None and all(target.media is None for target in request.targets):
-        return set()
-    entries = itertools.chain.from_iterable(entries for _, entries in _media_lists(request))
-    ids = (entry if isinstance(entry, str) else entry.media_id for entry in entries)
+    entries = [entry for _, entries in _media_lists(request) for entry in entries]
+    ids = [entry if isinstance(entry, str) else entry.media_id for entry in entries]
     return {media_id for media_id in ids if media_id is not None}
 
 
-def _candidates(
-    connected: Sequence[accounts.Numbered], by_id: Mapping[str, accounts.Numbered], target: Target
-) -> list[accounts.Numbered]:
+def _candidates(connected: Mapping[str, Candidate], target: Target) -> list[Candidate]:
     if target.account_id is not None:
-        return [by_id[target.account_id]] if target.account_id in by_id else []
-    return [row for row in connected if row["platform"] == target.platform]
+        named = connected.get(target.account_id)
+        return [] if named is None else [named]
+    return [each for each in connected.values() if each.row["platform"] == target.platform]
+
+
+def _is_found(targets: Sequence[Target], candidates: Sequence[list[Candidate]]) -> bool:
+    """Whether each target means one account, and says nothing of another platform."""
+    for target, found in zip(targets, candidates, strict=True):  # no generator: it is asked for each request
+        if len(found) != 1 or not _agrees(target, found[0].row["platform"]):
+            return False
+    return True
 
 
 def _check_found(targets: Sequence[Target], candidates: Sequence[list[accounts.Numbered]]) -> None:
     """The rules of resolving, in their documented order: each over all targets before the next."""
-    if all(len(found) == 1 and _agrees(target, found[0]) for target, found in zip(targets, candidates, strict=True)):
-        return
     pairs = list(zip(targets, candidates, strict=True))
     for index, (target, found) in enumerate(pairs):
         if target.account_id is not None and not found:
@@ -186,8 +202,7 @@ def _check_found(targets: Sequence[Target], candidates: Sequence[list[accounts.N
             raise _mismatch("targets.options.platform_mismatch", index, "options", target.options.platform, found[0])
 
 
-def _agrees(target: Target, account: accounts.Numbered) -> bool:
-    platform = account["platform"]
+def _agrees(target: Target, platform: str) -> bool:
     options = platform if target.options is None else target.options.platform
     return options == platform and target.platform in (None, platform)
 
@@ -208,25 +223,31 @@ def _ambiguous(index: int, target: Target, found: Sequence[accounts.Numbered]) -
 
 
 def _aim(
-    service: Service, held: Mapping[str, MediaRow], request: PublishRequest, index: int, account: accounts.Numbered
+    service: Service,
+    held: Mapping[str, MediaRow],
+    request: PublishRequest,
+    index: int,
+    candidate: Candidate,
+    same: Draft,
 ) -> Aim:
-    target, platform = request.targets[index], account["platform"]
+    """`same`: what a target without media publishes where there is nothing of its own."""
+    target, account = request.targets[index], candidate.row
     entries = request.media if target.media is None else target.media
     refs, assets = _media(held, account, entries) if entries else ((), {})
-    comment, who = target.first_comment or request.first_comment, accounts.who(account)
+    if not (refs or target.text or target.options or target.first_comment or candidate.defaults):
+        return Aim(index, account, account["platform"], refs, assets, same, candidate.who)
+    comment = target.first_comment or request.first_comment
     draft = Draft(
         text=target.text if target.text is not None else (request.text or ""),
-        items=tuple(_cheap_item(service, ref, assets) for ref in refs),
-        options=_defaults(platform, who) | options_body(target.options),
+        items=tuple([_cheap_item(service, ref, assets) for ref in refs]) if refs else (),
+        options=_options(candidate.defaults, target.options),
         first_comment=comment.text if comment else None,
     )
-    return Aim(index, account, platform, refs, assets, draft, who)
+    return Aim(index, account, account["platform"], refs, assets, draft, candidate.who)
 
 
-def _defaults(platform: str, who: Account) -> dict[str, Any]:
-    """What the account has for options that are left out, as of now."""
-    fields = platforms.platform(platform).defaults
-    return {option: who.extra[field] for option, field in fields.items() if who.extra.get(field)}
+def _options(defaults: Mapping[str, Any], options: Any) -> Mapping[str, Any]:
+    return defaults if options is None else {**defaults, **options_body(options)}
 
 
 def options_body(options: Any) -> dict[str, Any]:

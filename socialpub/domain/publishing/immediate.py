@@ -1,27 +1,27 @@
-"""An immediate batch: begun in the transaction that accepts it, then sent by a thread for each of its accounts.
+"""An immediate batch: begun in the transaction that accepts it, then sent, one after the other on each account.
 
 A target whose account nobody publishes to is inserted as claimed, and what it sends written down where that is known
 without asking anybody, by the transaction that accepts it: that is one commit and two hand-overs less than a claim of
-its own, and a change of the row less. Only
-where a thread is there for it at once: between the commit and the send nobody knows whether it went out, and nothing
-may wait there.
+its own, and a change of the row less. Only where there is a place for it at once: between the commit and the send
+nobody knows whether it went out, and nothing may wait there.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from socialpub.base import crew
-from socialpub.base.fair import Share
+from socialpub.base.fair import Leave, Share
 from socialpub.domain.core import upstreams
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
-from socialpub.domain.publishing import run
+from socialpub.domain.publishing import run, sending
 from socialpub.domain.publishing.intents import Snapshot
-from socialpub.store.db import Tx
+from socialpub.domain.publishing.records import Inserted
+from socialpub.store.db import Promise, Tx
 from socialpub.store.queue import Claim, Work
 
 log = logging.getLogger("socialpub.publish")
@@ -63,67 +63,86 @@ class Beginning:
             self.service.jobs.lanes.leave(lane)
 
 
-def take(service: Service, tx: Tx, accepted: Sequence[tuple[Beginning, Sequence[Claim]]]) -> None:
+def take(
+    service: Service,
+    tx: Tx,
+    accepted: Sequence[tuple[Beginning, Sequence[Claim]]],
+    inserted: Mapping[str, Inserted],
+) -> None:
     """In the transaction that has inserted batches: take what begins of them; after the commit everything does.
 
-    `accepted`: of each batch its beginning, and the claims of its posts.
+    `accepted`: of each batch its beginning, and the claims of its posts. `inserted`: the posts that begin.
     """
-    begun = [claim for beginning, claims in accepted for claim in claims if claim.key in beginning.nonces]
-    snapshots = run.take(service, tx, begun, begun=True) if begun else []
+    begun = [claim for _, claims in accepted for claim in claims if claim.key in inserted]
+    snapshots = run.take(service, tx, begun, inserted) if begun else []
     taken = {claim.key: snapshot for claim, snapshot in zip(begun, snapshots, strict=True)}
     for beginning, claims in accepted:
         theirs = {claim.key: taken[claim.key] for claim in claims if claim.key in taken}
         tx.after_commit(functools.partial(beginning.begin, claims, theirs))
 
 
-def run_lane(service: Service, fetched: library.Fetched, claims: Sequence[Claim], taken: Taken) -> None:
-    """The targets of one account in an immediate batch, one after the other."""
-    for claim in claims:
-        if claim.key in taken or _entered(service, claim.lane):
-            _run(service, fetched, claim, taken, is_last=claim is claims[-1])
+class Targets:
+    """The targets of one account in an immediate batch, one after the other.
+
+    No thread waits for its turn, nor for what the writer does meanwhile: each step is begun by whoever ends the one
+    before it. `leave`: gives the place in the pool back, once the last is over.
+    """
+
+    def __init__(self, service: Service, fetched: library.Fetched, claims: Sequence[Claim], taken: Taken) -> None:
+        self._service, self._fetched, self._claims, self._taken = service, fetched, deque(claims), taken
+        self._leave: Leave = _stay
+
+    def begin(self, leave: Leave) -> None:
+        """There is a place for it."""
+        self._leave = leave
+        self._next()
+
+    def _next(self) -> None:
+        """The next one, in whatever thread the one before it has ended."""
+        if not self._claims:
+            self._leave()
+            return
+        claim = self._claims.popleft()
+        if claim.key in self._taken:
+            self._go_on(claim, self._taken[claim.key])
         else:
-            _give_back(service, claim)
+            self._service.jobs.lanes.when_free(claim.lane, LANE_SECONDS, functools.partial(self._enter, claim))
+
+    def _enter(self, claim: Claim, is_free: bool) -> None:
+        """It is this target's turn on the account, or has not been for long: then its job rings later."""
+        if is_free:
+            took = self._service.write_together(run.take_together, (self._service, claim))
+            took.when_over(functools.partial(self._took, claim, took))
+            return
+        given = self._service.write(lambda tx: self._service.jobs.again(tx, claim, self._service.now_ms))
+        given.when_over(functools.partial(self._given_back, claim))
+
+    def _took(self, claim: Claim, took: Promise[Snapshot | None], error: BaseException | None) -> None:
+        if error is None:
+            self._go_on(claim, took.result())
+        else:  # the lease brings the post back
+            log.error("post %s could not be taken to be published: %s", claim.key, error)
+            self._over(claim)
+
+    def _go_on(self, claim: Claim, snapshot: Snapshot | None) -> None:
+        if snapshot is None:
+            self._over(claim)
+            return
+        service, over = self._service, functools.partial(self._over, claim)
+        sending.go_on(service, self._fetched, snapshot, over, service.let_in)
+
+    def _over(self, claim: Claim, sent: bool = False) -> None:
+        """Nothing of it is left to do."""
+        self._service.jobs.lanes.leave(claim.lane)
+        self._service.jobs.drop(claim)
+        self._next()
+
+    def _given_back(self, claim: Claim, error: BaseException | None) -> None:
+        if error is not None:  # the lease brings the post back
+            log.error("post %s could not be given back: %s", claim.key, error)
+        self._service.jobs.drop(claim)
+        self._next()
 
 
-def _run(service: Service, fetched: library.Fetched, claim: Claim, taken: Taken, *, is_last: bool) -> None:
-    """One of them, on whose lane it is this thread's turn. The last is left before its result is on the disk."""
-    over, is_over = functools.partial(_over, service, claim), True
-    try:
-        is_over = _went(service, fetched, claim, taken, over if is_last else None).is_over
-    except Exception:  # noqa: BLE001 - a thread of the pool has no caller; the lease brings the post back
-        log.exception("publishing post %s stopped", claim.key)
-    finally:
-        if is_over:
-            over()
-
-
-def _over(service: Service, claim: Claim) -> None:
-    service.jobs.lanes.leave(claim.lane)
-    service.jobs.drop(claim)
-
-
-def _went(
-    service: Service, fetched: library.Fetched, claim: Claim, taken: Taken, over: Callable[[], None] | None
-) -> run.Went:
-    if claim.key not in taken:
-        return run.run(service, fetched, claim, over)
-    snapshot = taken[claim.key]
-    return run.go_on(service, fetched, snapshot, over) if snapshot else run.Went()
-
-
-def _entered(service: Service, lane: str) -> bool:
-    """Whether it is this thread's turn on the account; in that time."""
-    lanes = service.jobs.lanes
-    if lanes.try_enter(lane, rested=True):
-        return True
-    crew.waits()
-    return lanes.enter(lane, LANE_SECONDS)
-
-
-def _give_back(service: Service, claim: Claim) -> None:
-    try:
-        service.write(lambda tx: service.jobs.again(tx, claim, service.now_ms)).result()
-    except Exception:  # noqa: BLE001 - as above
-        log.exception("post %s could not be given back", claim.key)
-    finally:
-        service.jobs.drop(claim)
+def _stay() -> None:
+    """There is no place yet that could be left."""

@@ -6,14 +6,14 @@ Each is one write function, and looks whether the claim still stands: a run whos
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from socialpub.base.compact import dumps
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError, Outcome, refuse
-from socialpub.domain.accounts import attention, tokens, versions
+from socialpub.domain.accounts import attention, known, tokens, versions
 from socialpub.domain.core import moves, overdue
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
@@ -35,7 +35,7 @@ from socialpub.store import ids, sql
 from socialpub.store.db import Tx
 from socialpub.store.models import Post, row_where
 from socialpub.store.queue import Claim
-from socialpub.store.rows import AccountRow, IntentRow, PostRow
+from socialpub.store.rows import AccountRow, IntentRow, MediaRow, PostRow
 from socialpub.store.statements import publishing
 
 RETRY_AFTER_MAX = 3600
@@ -44,40 +44,68 @@ _POST = len(PostRow.__annotations__)  # so many columns of what is taken are the
 _ACCOUNT = _POST + len(AccountRow.__annotations__)
 
 
-def take(service: Service, tx: Tx, claims: Sequence[Claim], *, begun: bool = False) -> list[Snapshot | None]:
-    """Take posts to work on; None for one of which there is nothing to do (its job is then gone).
-
-    `begun`: this transaction has inserted them as claimed, with their first attempts.
-    """
+def take(service: Service, tx: Tx, claims: Sequence[Claim]) -> list[Snapshot | None]:
+    """Take posts to work on; None for one of which there is nothing to do (its job is then gone)."""
+    version = service.db.settled()
     asked = sql.json_of([(claim.key, claim.claims) for claim in claims])
     there = {found[_ID]: found for found in sql.loads(sql.value(publishing.TAKE, (asked,)))}
-    taken = {claim.key: _taken(service, tx, claim, there.get(claim.key), begun=begun) for claim in claims}
+    taken = {claim.key: _taken(service, tx, claim, there.get(claim.key)) for claim in claims}
+    known.keep(service, [each.account for each in taken.values() if each], version)
     fresh = [each for each in taken.values() if each and not each.resumed]
-    posts = [each.post for each in fresh] if begun else _moved(service, tx, fresh)
+    posts = _moved(service, tx, fresh)
     _begin_attempts(service, tx, posts)
     return [*(taken | {post["id"]: replace(one, post=post) for one, post in zip(fresh, posts, strict=True)}).values()]
 
 
-def _taken(service: Service, tx: Tx, claim: Claim, found: Sequence[Any] | None, *, begun: bool) -> Snapshot | None:
+class Inserted(NamedTuple):
+    """A post that this transaction has inserted as claimed: its row, and what `take` reads of any other."""
+
+    post: PostRow
+    account: AccountRow
+    request_id: str | None
+    organization: int
+
+
+def begin(service: Service, tx: Tx, claims: Sequence[Claim], inserted: Mapping[str, Inserted]) -> list[Snapshot | None]:
+    """The same of posts that were just inserted, with their first attempts: nothing is read of them."""
+    begun = [_begun(service, tx, claim, inserted[claim.key]) for claim in claims]
+    _begin_attempts(service, tx, [each.post for each in begun if each])
+    return begun
+
+
+def _begun(service: Service, tx: Tx, claim: Claim, inserted: Inserted) -> Snapshot | None:
+    snapshot = Snapshot(claim, *inserted, _assets(inserted.post))
+    return None if _is_over(service, tx, snapshot) else snapshot
+
+
+def _assets(post: PostRow) -> dict[str, MediaRow]:
+    return library.assets_of(json.loads(post["media"])) if post["media"] != "[]" else {}
+
+
+def _taken(service: Service, tx: Tx, claim: Claim, found: Sequence[Any] | None) -> Snapshot | None:
     """What was read of a post, and what there is of the attempt that goes on; None where it comes to nothing."""
     if found is None or found[_STATUS] in moves.TERMINAL:
         service.jobs.finish(tx, claim)
         return None
     post, account = sql.row(PostRow, found[:_POST]), sql.row(AccountRow, found[_POST:_ACCOUNT])
     request_id, organization = found[_ACCOUNT:]
-    assets = library.assets_of(json.loads(post["media"])) if post["media"] != "[]" else {}
-    snapshot = Snapshot(claim, post, account, request_id, organization, assets)
-    resumed = post["status"] == "publishing" and not begun  # the attempt of another run
-    refused = None if resumed else refusal(account)
-    if refused:
-        _refuse(service, tx, snapshot, refused)
-        return None
-    late = overdue.refusal(service, post)
-    if late:
-        _too_late(service, tx, post, late)
-        service.jobs.finish(tx, claim)
+    snapshot = Snapshot(claim, post, account, request_id, organization, _assets(post))
+    resumed = post["status"] == "publishing"  # the attempt of another run
+    if _is_over(service, tx, snapshot, resumed=resumed):
         return None
     return _resumed(snapshot) if resumed else snapshot
+
+
+def _is_over(service: Service, tx: Tx, snapshot: Snapshot, *, resumed: bool = False) -> bool:
+    """Whether nothing is published of it any more; then that is written down."""
+    if not resumed and (refused := refusal(snapshot.account)):
+        _refuse(service, tx, snapshot, refused)
+        return True
+    if late := overdue.refusal(service, snapshot.post):
+        _too_late(service, tx, snapshot.post, late)
+        service.jobs.finish(tx, snapshot.claim)
+        return True
+    return False
 
 
 def _resumed(snapshot: Snapshot) -> Snapshot:
@@ -169,17 +197,24 @@ def intend(
 
 @dataclass(frozen=True)
 class Answered:
-    """A send whose answer is that the platform has the post, and no first comment follows."""
+    """A send whose answer is that the platform has the post, and no first comment follows.
+
+    `over`: called once that is written, before anybody is told: whoever then posts again finds the account free.
+    """
 
     service: Service
     snapshot: Snapshot
     intent: IntentRow
     published: Published
+    over: Callable[[], None] | None = None
 
 
 def sent(tx: Tx, answered: Sequence[Answered]) -> list[None]:
     """The platform has these posts: each is published in the same transaction, with the same statements."""
     service = answered[0].service
+    for one in answered:
+        if one.over is not None:
+            tx.after_commit(one.over)
     intents.close_published(service, tx, [(one.intent, one.published) for one in answered])
     _publish(service, tx, [_End(one.snapshot, one.published) for one in answered])
     return [None] * len(answered)
@@ -264,7 +299,9 @@ def _warned(tx: Tx, end: _End) -> str:
 
 def _out(end: _End, warned: Mapping[str, str]) -> moves.Out:
     snapshot = end.snapshot
-    post: PostRow = {**snapshot.post, "warnings": warned[snapshot.post["id"]]}
+    post, warnings = snapshot.post, warned[snapshot.post["id"]]
+    if warnings != post["warnings"]:
+        post = {**post, "warnings": warnings}
     return moves.Out(post, snapshot.organization, end.columns, snapshot.request_id)
 
 

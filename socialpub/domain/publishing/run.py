@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, assert_never
 
@@ -26,7 +26,7 @@ from socialpub.base.fair import working_for
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.calling import Caller, StorageError
-from socialpub.domain.core import disk
+from socialpub.domain.core import disk, upstreams
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
 from socialpub.domain.publishing import bringing, horizon, intents, planning, records, unclear
@@ -73,12 +73,6 @@ class Went:
     is_over: bool = True
 
 
-def run(service: Service, fetched: library.Fetched, claim: Claim, over: Callable[[], None] | None = None) -> Went:
-    """Answer a post's doorbell: go on with it from wherever its rows say it is. `over`: as `go_on`."""
-    snapshot = service.write_together(take_together, (service, claim)).result()
-    return Went() if snapshot is None else go_on(service, fetched, snapshot, over)
-
-
 def take_together(tx: Tx, asked: Sequence[tuple[Service, Claim]]) -> list[Snapshot | None]:
     """Take posts to work on, with the same statements."""
     return take(asked[0][0], tx, [claim for _, claim in asked])
@@ -99,12 +93,26 @@ def go_on(
     return Went(this.sent, is_over=not this.is_left)
 
 
-def take(service: Service, tx: Tx, claims: Sequence[Claim], *, begun: bool = False) -> list[Snapshot | None]:
+def is_light(service: Service, snapshot: Snapshot) -> bool:
+    """Whether there is nothing to do but one send, to a platform: what users point at a server of their own choice can
+    take as long as that likes."""
+    last = not snapshot.post["first_comment"]
+    return snapshot.intended is not None and last and upstreams.threads(service, snapshot.claim.share) is service.pool
+
+
+def send(service: Service, fetched: library.Fetched, snapshot: Snapshot, over: Callable[[], None]) -> None:
+    """`go_on` of a light one, in a fiber."""
+    _Run(service, fetched, snapshot, over).send()
+
+
+def take(
+    service: Service, tx: Tx, claims: Sequence[Claim], begun: Mapping[str, records.Inserted] | None = None
+) -> list[Snapshot | None]:
     """Take posts to work on; what is about to be sent is written down at once, where that is known without asking.
 
-    `begun`: this transaction has inserted them as claimed.
+    `begun`: where this transaction has inserted them as claimed.
     """
-    taken = records.take(service, tx, claims, begun=begun)
+    taken = records.take(service, tx, claims) if begun is None else records.begin(service, tx, claims, begun)
     planned = [(one, plan) for one in taken if one and (plan := _plan(service, one))]
     intended = intents.intend_all(service, tx, [(one, plan.plan, plan.warnings) for one, plan in planned])
     ready = {
@@ -170,6 +178,40 @@ class _Run:
             self._comment(self.snapshot.published)
         else:
             self._publish()
+
+    def send(self) -> None:
+        """In a fiber: the one send, and its end where that is all. What else is to be done waits for more than a
+        socket, and is done by a thread."""
+        intent = self.snapshot.intended
+        assert intent is not None, "it is light"
+        try:
+            with tracing.attempt(self.snapshot.request_id, _about(self.snapshot)):
+                _hit(intent, "after_intent")
+                answer = self._answer(intent)
+                if isinstance(answer, Published):
+                    self._answered(intent, answer)
+                    return
+            go = functools.partial(self._answered, intent, answer)
+        except Exception as error:  # noqa: BLE001 - the thread sees to it, as if it had come there
+            go = functools.partial(_raise, error)
+        self._elsewhere(go)
+
+    def _elsewhere(self, go: Callable[[], None]) -> None:
+        """Go on with some steps in another thread, which calls `over` at the end."""
+        over, self.over, self.is_left = self.over, None, True
+        assert over is not None, "whoever leaves it to other threads has nothing to do after them"
+        try:
+            self.service.crew.run(functools.partial(self._through, go, over))
+        except RuntimeError:  # no thread to be had: the lease runs out, and the send is looked for
+            log.exception("post %s: what follows its send could not be done", self.post["id"])
+            over()
+
+    def _through(self, go: Callable[[], None], over: Callable[[], None]) -> None:
+        working_for.set(self.snapshot.claim.share)
+        try:
+            self.watched(go)
+        finally:
+            over()
 
     def _caught(self, go: Callable[[], None]) -> None:
         try:
@@ -244,14 +286,21 @@ class _Run:
         return intent
 
     def _send(self, intent: IntentRow, *, earlier_over: bool = True) -> None:
-        """The one public call."""
+        """The one public call, and what follows from its answer."""
+        self._answered(intent, self._answer(intent), earlier_over=earlier_over)
+
+    def _answer(self, intent: IntentRow) -> Published | Pending | ApiError:
+        """What the platform says to the one public call."""
         self.sent = True
         bound = intents.Bound(self.service, intent)
-        answer: Published | Pending | ApiError
         try:
-            answer = self.up.call(lambda up: self.up.connector.send(up, sql.loads(intent["plan"])), bound=bound)
+            return self.up.call(lambda up: self.up.connector.send(up, sql.loads(intent["plan"])), bound=bound)
         except ApiError as error:
-            answer = error
+            return error
+
+    def _answered(
+        self, intent: IntentRow, answer: Published | Pending | ApiError, *, earlier_over: bool = True
+    ) -> None:
         _hit(intent, "after_reply")
         self._step(intent, Sent(answer, earlier_over))
 
@@ -342,39 +391,22 @@ class _Run:
         """The end of most posts. Where `over` is to be called after it, no thread waits for the disk: only what could
         not be written is waited for, by another one.
         """
-
-        def ask() -> Promise[None]:
-            return self.service.write_together(records.sent, answered)
-
-        over, self.over = self.over, None
-        if over is None:
-            self._record_by(ask)
+        if self.over is None:
+            self._record_by(lambda: self.service.write_together(records.sent, answered))
             _hit(answered.intent, "after_result")
             return
-        promise, self.is_left = ask(), True
-        promise.when_over(functools.partial(self._sent_is_over, answered, over))
+        answered = replace(answered, over=self.over)
+        promise = self.service.write_together(records.sent, answered)
+        self.over, self.is_left = None, True
+        promise.when_over(functools.partial(self._sent_is_over, answered))
 
-    def _sent_is_over(self, answered: records.Answered, over: Callable[[], None], error: BaseException | None) -> None:
+    def _sent_is_over(self, answered: records.Answered, error: BaseException | None) -> None:
         """In the thread that writes: the result is written, or has to be once more."""
         if error is None:
-            try:
-                _hit(answered.intent, "after_result")
-            finally:
-                over()
+            _hit(answered.intent, "after_result")
             return
-        try:
-            self.service.crew.run(functools.partial(self._bind_again, answered, over))
-        except RuntimeError:  # no thread to be had: the lease runs out, and the send is looked for
-            log.exception("post %s: its result could not be written", self.post["id"])
-            over()
-
-    def _bind_again(self, answered: records.Answered, over: Callable[[], None]) -> None:
-        """In another thread: nothing of the result was written, for whatever reason."""
-        working_for.set(self.snapshot.claim.share)
-        try:
-            self.watched(lambda: self._bind(answered.intent, Bind(answered.published)))
-        finally:
-            over()
+        self.over = answered.over  # nothing of the result was written, for whatever reason
+        self._elsewhere(lambda: self._bind(answered.intent, Bind(answered.published)))
 
     def _write_sent(self, tx: Tx, answered: records.Answered, last: bool, by_content: bool) -> None:
         if by_content:
@@ -471,6 +503,10 @@ def _written(ask: Callable[[], Promise[T]]) -> T:
     except ApiError as error:
         # Never taken for an answer of the platform: the lease runs out and the rows tell how to go on.
         raise StorageError(error.message) from error
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _hit(intent: IntentRow, point: str) -> None:

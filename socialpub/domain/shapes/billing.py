@@ -36,7 +36,7 @@ class ReceivedBody(TypedDict):
 class Foreign(BaseModel):
     """Somebody else's body: nothing is coerced, and fields that are not named here may be there."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, hide_input_in_errors=True, defer_build=True)
 
 
 class Meta(Foreign):

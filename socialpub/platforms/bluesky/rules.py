@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-
-import regex
 
 from socialpub.platforms.bluesky import text as bluesky_text
 from socialpub.platforms.contract import Hit, MediaLimits, Rule, Subject
@@ -25,6 +22,7 @@ from socialpub.platforms.kit.checks import (
     post_text,
 )
 from socialpub.platforms.kit.checks_media import choices, duration_max, files, size_max
+from socialpub.platforms.kit.patterns import late
 from socialpub.platforms.kit.text import graphemes
 
 # --- What the rows check -------------------------------------------------------------------------------------------
@@ -38,14 +36,14 @@ MEDIA = MediaLimits(
     types=("image/jpeg", "image/png", "image/webp", "image/gif", "video/mp4", "video/quicktime", "video/webm"),
 )
 _SERVICE_ONLY = ("video/quicktime", "video/webm")
-_AT_URI = regex.compile(r"at://(?:did:[a-z]+:[A-Za-z0-9._:%-]+|[A-Za-z0-9.-]+)/[A-Za-z0-9.-]+/[A-Za-z0-9._:~-]+")
-_CID = regex.compile(r"b[a-z2-7]{46,128}|z[1-9A-HJ-NP-Za-km-z]{46,128}|Qm[1-9A-HJ-NP-Za-km-z]{44}")
+_AT_URI = late(r"at://(?:did:[a-z]+:[A-Za-z0-9._:%-]+|[A-Za-z0-9.-]+)/[A-Za-z0-9.-]+/[A-Za-z0-9._:~-]+")
+_CID = late(r"b[a-z2-7]{46,128}|z[1-9A-HJ-NP-Za-km-z]{46,128}|Qm[1-9A-HJ-NP-Za-km-z]{44}")
 _EXTENDED = r"(?:-[a-z]{3}){0,3}"
-_LANGUAGE = regex.compile(
+_LANGUAGE = late(
     rf"(?:[a-z]{{2,3}}{_EXTENDED}|[a-z]{{4,8}})(?:-[a-z]{{4}})?(?:-(?:[a-z]{{2}}|[0-9]{{3}}))?"
     r"(?:-(?:[a-z0-9]{5,8}|[0-9][a-z0-9]{3}))*(?:-[0-9a-wy-z](?:-[a-z0-9]{2,8})+)*(?:-x(?:-[a-z0-9]{1,8})+)?"
     r"|x(?:-[a-z0-9]{1,8})+|i-[a-z]{3,8}",
-    regex.IGNORECASE,
+    "i",
 )
 
 
@@ -71,7 +69,7 @@ def _refs(rule: Rule, subject: Subject) -> Iterator[Hit]:
 
 def _plain(texts: Texts) -> Texts:
     """The texts as they are published."""
-    return lambda subject: [replace(piece, value=bluesky_text.plain(piece.value)) for piece in texts(subject)]
+    return lambda subject: [piece._replace(value=bluesky_text.plain(piece.value)) for piece in texts(subject)]
 
 
 _TEXT, _COMMENT = _plain(post_text), _plain(first_comment)

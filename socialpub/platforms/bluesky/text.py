@@ -12,9 +12,8 @@ from itertools import chain, takewhile
 from typing import Literal
 from urllib.parse import urlsplit
 
-import regex
-
 from socialpub.platforms.contract import Json
+from socialpub.platforms.kit.patterns import late
 from socialpub.platforms.kit.text import CLUSTER, graphemes, utf8_bytes
 from socialpub.platforms.kit.tlds import TLDS
 
@@ -29,23 +28,19 @@ _BREAKS = r"\s\ufeff\u00ad\u2060\u200a\u200b\u200c\u200d"
 _START = r"(?<![^\s\ufeff(])"
 # None of these ever belongs to an address.
 _URL_CHAR = r"[^\s<>\ufeff\u200b\u200e\u200f\u2060\u202a-\u202e\u2066-\u2069]"
-_LINK = regex.compile(rf"{_START}https?://{_URL_CHAR}+", regex.IGNORECASE)
+_LINK = late(rf"{_START}https?://{_URL_CHAR}+", "i")
 _LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _LABELS = "{1,126}"  # RFC 1035: a name has 255 bytes; without a bound, going back over them takes quadratic time
 # `(?>…)`: all of a name or nothing of it; without, what may not follow a name would only make it shorter.
-_BARE = regex.compile(
-    rf"{_START}((?>(?:{_LABEL}\.){_LABELS}([a-z]{{2,63}})))(?![a-z0-9_@-])(?:[:/?#]{_URL_CHAR}*)?", regex.IGNORECASE
-)
-_MENTION = regex.compile(
-    rf"{_START}@((?>(?:{_LABEL}\.){_LABELS}[a-z](?:[a-z0-9-]{{0,61}}[a-z0-9])?))(?![a-z0-9_@-])", regex.IGNORECASE
-)
-_TAG = regex.compile(rf"(?<![^\s\ufeff])[#\uff03](?!\ufe0f)([^{_BREAKS}\u20e2\u20e3]+)")
-_CASHTAG = regex.compile(rf"{_START}\$([A-Za-z][A-Za-z0-9]{{0,4}})(?=$|[\s\ufeff.,;:!?)\"'\u2019])")
+_BARE = late(rf"{_START}((?>(?:{_LABEL}\.){_LABELS}([a-z]{{2,63}})))(?![a-z0-9_@-])(?:[:/?#]{_URL_CHAR}*)?", "i")
+_MENTION = late(rf"{_START}@((?>(?:{_LABEL}\.){_LABELS}[a-z](?:[a-z0-9-]{{0,61}}[a-z0-9])?))(?![a-z0-9_@-])", "i")
+_TAG = late(rf"(?<![^\s\ufeff])[#\uff03](?!\ufe0f)([^{_BREAKS}\u20e2\u20e3]+)")
+_CASHTAG = late(rf"{_START}\$([A-Za-z][A-Za-z0-9]{{0,4}})(?=$|[\s\ufeff.,;:!?)\"'\u2019])")
 _CLOSING = ".,;:!?\u3002\u3001\uff0c\uff1b\uff1a\uff01\uff1f\u2026\"'\u2019\u201d\u300d\u300f"
-_BODY = regex.compile(r"[^0-9\s\p{P}]")
-_AUTHORITY = regex.compile("[/?#]")
+_BODY = late(r"[^0-9\s\p{P}]")
+_AUTHORITY = late("[/?#]")
 _AUTHORITY_MAX = 1000  # no host is that long; `urlsplit` normalizes it, which may take quadratic time
-_PUNCTUATION = regex.compile(r"\p{P}")
+_PUNCTUATION = late(r"\p{P}")
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,8 @@ class Rule:
     """One row of the catalogue: a check, or (without `check`) an id that something else decides.
 
     Without a check: an upstream row is what the platform's own refusal may carry, a deep one (`….reachable`) what the
-    fetch of the media found. Preflight, an error's rule, message and remediation, `/v1/rules`, `/docs/rules/{id}`,
+    fetch of the media found. A check that is deep judges what the bytes of media are, and nothing where there are none.
+    Preflight, an error's rule, message and remediation, `/v1/rules`, `/docs/rules/{id}`,
     the counters and the tests' parameters all read the row. `message` and `remediation` are whole sentences;
     `{limit}` in them becomes the row's limit.
     """

@@ -30,7 +30,7 @@ class Tokens:
 class Site(BaseModel):
     """The settings `[platforms.NAME]` that every platform has; a platform adds its own by subclassing."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)  # most platforms are not in the settings
 
     enabled: bool = True
     """Whether accounts can be connected and published to."""

@@ -1,14 +1,14 @@
 """Checks that need neither bytes nor network: texts, options, and the kinds of media.
 
 Each function here is a check or makes one. A check reads its number from its row (`rule.limit`), so that a limit is
-written once.
+written once. All of them are asked for each target of each post, most of which have no media and break no rule: there
+they end at once, and no generator is made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from socialpub.base import net
@@ -20,8 +20,7 @@ T = TypeVar("T")
 # --- What a check looks at -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Piece(Generic[T]):
+class Piece(NamedTuple, Generic[T]):
     """One thing to check, with its name for people and, where it is of a media item, its index."""
 
     value: T
@@ -44,11 +43,17 @@ def first_comment(subject: Subject) -> Iterable[Piece[str]]:
 
 def alt_texts(*kinds: Kind) -> Texts:
     """The alt texts of items of these kinds."""
-    return lambda subject: [
-        Piece(item.alt_text, media_name(index), index)
-        for index, item in enumerate(subject.draft.items)
-        if item.alt_text and item.kind in kinds
-    ]
+
+    def pick(subject: Subject) -> Iterable[Piece[str]]:
+        if not subject.draft.items:
+            return ()
+        return [
+            Piece(item.alt_text, media_name(index), index)
+            for index, item in enumerate(subject.draft.items)
+            if item.alt_text and item.kind in kinds
+        ]
+
+    return pick
 
 
 def option(name: str, when: When = lambda _: True) -> Texts:
@@ -65,7 +70,8 @@ def media_name(index: int) -> str:
 
 
 def count(subject: Subject, kind: Kind) -> int:
-    return sum(1 for item in subject.draft.items if item.kind == kind)
+    items = subject.draft.items
+    return sum([item.kind == kind for item in items]) if items else 0
 
 
 def has_media(subject: Subject) -> bool:
@@ -86,9 +92,9 @@ def has_video(subject: Subject) -> bool:
 def not_blank(texts: Texts = post_text, unless: When = lambda _: False) -> Check:
     """The text is more than white space, except where `unless` holds."""
 
-    def check(_: Rule, subject: Subject) -> Iterator[Hit]:
-        if not unless(subject):
-            yield from (Hit(item=piece.item) for piece in texts(subject) if is_blank(piece.value))
+    def check(_: Rule, subject: Subject) -> Iterable[Hit]:
+        blank = [piece for piece in texts(subject) if is_blank(piece.value)]
+        return [Hit(item=piece.item) for piece in blank] if blank and not unless(subject) else ()
 
     return check
 
@@ -104,14 +110,20 @@ def at_most(
     `strict`: a reading of an undocumented unit that only warns (`text_may_exceed_limit`).
     """
 
-    def check(rule: Rule, subject: Subject) -> Iterator[Hit]:
-        most = limit(subject) if limit else number(rule)
-        for piece in texts(subject):
+    def check(rule: Rule, subject: Subject) -> Iterable[Hit]:
+        pieces = texts(subject)
+        return _too_long(pieces, limit(subject) if limit else number(rule)) if pieces else ()
+
+    def _too_long(pieces: Iterable[Piece[str]], most: int) -> list[Hit]:
+        hits = []
+        for piece in pieces:
             found = measure(piece.value)
             if found > most:
-                yield Hit(f"{piece.name} has {found:,}.", piece.item)
+                hits.append(Hit(f"{piece.name} has {found:,}.", piece.item))
             elif strict and (found := strict(piece.value)) > most:
-                yield Hit(f"{piece.name} then has {found:,} of {most:,}.", piece.item, "text_may_exceed_limit")
+                told = f"{piece.name} then has {found:,} of {most:,}."
+                hits.append(Hit(told, piece.item, "text_may_exceed_limit"))
+        return hits
 
     return check
 
@@ -180,7 +192,10 @@ def media_count(
 ) -> Check:
     """At most the row's number `of` these (what `images` says for this subject instead), and at most so many videos."""
 
-    def check(rule: Rule, subject: Subject) -> Iterator[Hit]:
+    def check(rule: Rule, subject: Subject) -> Iterable[Hit]:
+        return _too_many(rule, subject) if subject.draft.items else ()
+
+    def _too_many(rule: Rule, subject: Subject) -> Iterator[Hit]:
         most = images(subject) if images else number(rule)
         found = len(subject.draft.items) if of == "media item" else count(subject, of)
         if found > most:
@@ -201,8 +216,12 @@ def own_url_public(around: Surroundings) -> bool:
     return around.allow_private_networks or net.check_url(around.base_url) is None
 
 
-def url_public(rule: Rule, subject: Subject) -> Iterator[Hit]:
+def url_public(rule: Rule, subject: Subject) -> Iterable[Hit]:
     """Every item has an ASCII https address that the platform can fetch."""
+    return _not_public(subject) if subject.draft.items else ()
+
+
+def _not_public(subject: Subject) -> Iterator[Hit]:
     around = subject.around
     for index, item in enumerate(subject.draft.items):
         url = pulled_url(item, around)

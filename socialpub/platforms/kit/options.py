@@ -16,7 +16,8 @@ from socialpub.platforms.kit.checks import is_absolute_url
 class Options(BaseModel):
     """`targets[].options` of one platform. A field that was not given is not in `model_fields_set`."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel)
+    # Made by the first that is looked at: a start goes by without.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel, defer_build=True)
 
 
 def _absolute(url: str) -> str:

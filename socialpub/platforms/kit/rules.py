@@ -71,7 +71,9 @@ def findings(
     around: Surroundings = Surroundings(),  # noqa: B008 - frozen
     stages: tuple[str, ...] = ("cheap",),
 ) -> Findings:
-    """Every breach of the rows of these stages. Media without facts passes the deep ones."""
+    """Every breach of the rows of these stages. Media without facts passes the deep ones, as do none."""
+    if stages == ("deep",) and not (draft.items or draft.option_facts):
+        return _NOTHING
     if long := _beyond_measure(platform, draft):
         return Findings(long if "cheap" in stages else ())
     subject = Subject(draft, account, site, around)
@@ -87,6 +89,9 @@ def findings(
             else:
                 errors.append(Finding(rule, hit.found, hit.item))
     return Findings(tuple(errors), tuple(dict.fromkeys(warnings)))
+
+
+_NOTHING = Findings()
 
 
 def _checked(platform: Platform, stages: tuple[str, ...]) -> Sequence[Rule]:

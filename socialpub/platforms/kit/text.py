@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import TYPE_CHECKING
 
-import regex
+from socialpub.platforms.kit.patterns import late
+
+if TYPE_CHECKING:
+    import regex
 
 # Flags first: \X alone takes quadratic time over a long run of regional indicators.
-CLUSTER = regex.compile(r"\p{Regional_Indicator}{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X")
-_BLANK = regex.compile(r"\p{White_Space}*")
+CLUSTER = late(r"\p{Regional_Indicator}{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X")
+_BLANK = late(r"\p{White_Space}*")
 
 
 def graphemes(text: str) -> int:
@@ -39,7 +43,7 @@ def is_blank(text: str) -> bool:
 
 
 # No language puts 30 marks on one character (UAX #15, stream-safe text). The three named fall apart into marks.
-_MANY_MARKS = regex.compile(r"[\p{^Canonical_Combining_Class=0}\u0f73\u0f75\u0f81]{30,}+")
+_MANY_MARKS = late(r"[\p{^Canonical_Combining_Class=0}\u0f73\u0f75\u0f81]{30,}+")
 
 
 def composed(text: str) -> str:
@@ -55,7 +59,7 @@ def _sorted_marks(found: regex.Match[str]) -> str:
 
 # --- LinkedIn --------------------------------------------------------------------------------------------------------
 
-_RESERVED = regex.compile(r"(?!(?<!\w)#\w)[|{}@\[\]()<>#\\*_~]")
+_RESERVED = late(r"(?!(?<!\w)#\w)[|{}@\[\]()<>#\\*_~]")
 
 
 def little_text(text: str) -> str:
@@ -68,9 +72,9 @@ def little_text(text: str) -> str:
 
 # --- What a text names -----------------------------------------------------------------------------------------------
 
-_TAG = regex.compile(r"(?<!\w)#(?=\d*[^\W\d])\w+")
-_MENTION = regex.compile(r"(?<![\w.@])@[A-Za-z0-9_][A-Za-z0-9_.]*")
-_LINK = regex.compile(r"https?://[^\s<>\"]+", regex.IGNORECASE)
+_TAG = late(r"(?<!\w)#(?=\d*[^\W\d])\w+")
+_MENTION = late(r"(?<![\w.@])@[A-Za-z0-9_][A-Za-z0-9_.]*")
+_LINK = late(r"https?://[^\s<>\"]+", "i")
 
 
 def hashtags(text: str) -> list[str]:

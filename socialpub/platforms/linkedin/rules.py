@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import regex
-
 from socialpub.platforms.contract import Account, MediaLimits, Rule, Subject
 from socialpub.platforms.kit.checks import (
     alt_texts,
@@ -29,12 +27,13 @@ from socialpub.platforms.kit.checks_media import (
     size_max,
     types,
 )
+from socialpub.platforms.kit.patterns import late
 from socialpub.platforms.kit.rules import fetch_row
 from socialpub.platforms.kit.text import graphemes, little_text, utf16_units
 
 _DOCS = "learn.microsoft.com/en-us/linkedin/marketing/community-management/shares/"
 _POSTS, _IMAGES, _VIDEOS = _DOCS + "posts-api", _DOCS + "images-api", _DOCS + "videos-api"
-_AUTHOR = regex.compile(r"urn:li:(?:person|organization):[A-Za-z0-9_-]+")
+_AUTHOR = late(r"urn:li:(?:person|organization):[A-Za-z0-9_-]+")
 _VIDEO_ADVISED = (75_000, 500_000_000)
 MEDIA = MediaLimits(
     images=20,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import regex
-
 from socialpub.platforms.contract import MediaLimits, Rule
 from socialpub.platforms.kit.checks import (
     alt_texts,
@@ -28,6 +26,7 @@ from socialpub.platforms.kit.checks_media import (
     types,
     width_max,
 )
+from socialpub.platforms.kit.patterns import late
 from socialpub.platforms.kit.rules import fetch_row
 from socialpub.platforms.kit.text import clusters, links, utf8_bytes
 
@@ -43,7 +42,7 @@ MEDIA = MediaLimits(
     types=("image/jpeg", "image/png", "video/mp4", "video/quicktime"),
 )
 TEXT_MAX = 500
-_EMOJI_CLUSTER = regex.compile(r"\p{Emoji_Presentation}|\p{Emoji}\ufe0f|\u20e3|\p{Regional_Indicator}")
+_EMOJI_CLUSTER = late(r"\p{Emoji_Presentation}|\p{Emoji}\ufe0f|\u20e3|\p{Regional_Indicator}")
 
 
 def threads_length(text: str) -> int:

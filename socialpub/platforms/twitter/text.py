@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-import regex
-
+from socialpub.platforms.kit.patterns import late
 from socialpub.platforms.kit.text import composed
 from socialpub.platforms.kit.tlds import LONGEST, TLDS
+
+if TYPE_CHECKING:
+    import regex
 
 TEXT_MAX_PAID = 25_000
 URL_WEIGHT = 23
@@ -23,8 +26,8 @@ _TCO_SLUG_MAX = 40
 
 # --- Weighted length -----------------------------------------------------------------------------------------------
 
-_LIGHT = regex.compile(r"[\u0000-\u10ff\u2000-\u200d\u2010-\u201f\u2032-\u2037]")
-_EMOJI = regex.compile(
+_LIGHT = late(r"[\u0000-\u10ff\u2000-\u200d\u2010-\u201f\u2032-\u2037]")
+_EMOJI = late(
     r"""
       [0-9\#*]\ufe0f?\u20e3                                    # keycaps
     | \p{Regional_Indicator}{2}                                # flags of countries
@@ -35,7 +38,7 @@ _EMOJI = regex.compile(
       )
       (?: \u200d (?:\p{Emoji_Modifier_Base}\p{Emoji_Modifier}|\p{Extended_Pictographic}\ufe0f?) )*
     """,
-    regex.VERBOSE,
+    "x",
 )
 
 
@@ -66,9 +69,9 @@ def _weight(text: str) -> int:
 
 # --- Cashtags ------------------------------------------------------------------------------------------------------
 
-_CASHTAG = regex.compile(
+_CASHTAG = late(
     r"(?:^|(?<=[\s\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]))\$([a-z]{1,6}(?:[._][a-z]{1,2})?)(?=$|\s|[!-/:-@\[-`{-~])",
-    regex.IGNORECASE | regex.ASCII,
+    "ia",
 )
 
 
@@ -90,26 +93,24 @@ class Url:
 
 # A host may hold anything but ASCII punctuation, white space, controls and general punctuation (directional marks too).
 _HOST = r"[^\x00-\x2c\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x9f\s\u061c\u2000-\u206f\ufeff\ufffe\uffff]"  # and . - _
-_RUN = regex.compile(_HOST + "+")
-_PROTOCOL = regex.compile(r"https?://", regex.IGNORECASE)
-_NOT_BEFORE = regex.compile(r"[A-Za-z0-9@\uff20$#\uff03\ufffe\ufeff\uffff]")
+_RUN = late(_HOST + "+")
+_PROTOCOL = late(r"https?://", "i")
+_NOT_BEFORE = late(r"[A-Za-z0-9@\uff20$#\uff03\ufffe\ufeff\uffff]")
 _LATIN = (
     r"\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0253\u0254\u0256\u0257\u0259\u025b\u0263\u0268\u026f\u0272"
     r"\u0289\u028b\u02bb\u0300-\u036f\u1e00-\u1eff"
 )
-_ASCII_RUN = regex.compile(rf"[-a-z0-9{_LATIN}]++(\.)?+", regex.IGNORECASE)
-_PUNYCODE = regex.compile(r"xn--[-0-9a-z]+", regex.IGNORECASE)
+_ASCII_RUN = late(rf"[-a-z0-9{_LATIN}]++(\.)?+", "i")
+_PUNYCODE = late(r"xn--[-0-9a-z]+", "i")
 _END = rf"a-z0-9=_\#/+\-\u0400-\u04ff{_LATIN}"  # what a path may end with
 _INNER = r"!*';:,.$%\[\]\u2013~@|&"  # what it may have before that
 _PARENTHESES = rf"\([{_INNER}{_END}]*+(?:\([{_INNER}{_END}]++\)[{_INNER}{_END}]*+)?+\)"
-_TAIL = regex.compile(
+_TAIL = late(
     rf"(?::[0-9]+)?+(?P<path>/(?:[{_INNER}]*+(?:[{_END}]++|{_PARENTHESES}))*+)?+"
     r"(?:\?(?:[!?*'@();:$%\[\].,~|]*+[a-z0-9\-_&=\#/+]++)++)?+",
-    regex.IGNORECASE,
+    "i",
 )
-_TCO = regex.compile(
-    r"https?://t\.co/([a-z0-9]+)(?:\?(?:[!?*'@();:$%\[\].,~|]*+[a-z0-9\-_&=\#/+]++)++)?+", regex.IGNORECASE
-)
+_TCO = late(r"https?://t\.co/([a-z0-9]+)(?:\?(?:[!?*'@();:$%\[\].,~|]*+[a-z0-9\-_&=\#/+]++)++)?+", "i")
 
 
 def urls(text: str) -> Iterator[Url]:

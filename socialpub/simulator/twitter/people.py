@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from email.utils import formatdate
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,7 +15,7 @@ from socialpub.simulator.forms import bearer
 from socialpub.simulator.lab import Lab
 from socialpub.simulator.oauth import Issue, Manners, OAuthServer, flat_issue
 from socialpub.simulator.twitter.problems import invalid, plain, problem
-from socialpub.simulator.wire import Answer, Call, RefusedError
+from socialpub.simulator.wire import Answer, Call, RefusedError, http_date
 
 SCOPES = ("tweet.read", "tweet.write", "users.read", "media.write", "offline.access")
 WINDOW_SECONDS = 900
@@ -167,7 +166,7 @@ class People:
                 answer = handle(call)
             except RefusedError as refused:
                 answer = refused.answer
-            return replace(answer, headers={**headers, **answer.headers})
+            return Answer(answer.status, answer.body, {**headers, **answer.headers}, answer.content_type)
 
         return run
 
@@ -188,7 +187,7 @@ class People:
             "x-rate-limit-limit": str(limit),
             "x-rate-limit-remaining": str(left),
             "x-rate-limit-reset": str(ends),
-            "date": formatdate(self.now, usegmt=True),
+            "date": http_date(self.now),
         }
 
     @property

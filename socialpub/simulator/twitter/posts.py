@@ -22,6 +22,7 @@ from socialpub.simulator.wire import Answer, Call, Operation
 WEB = "https://x.com"
 _FIRST_ID = 1_990_000_000_000_000_000
 _DIGITS = r"^[0-9]{1,19}$"
+_CASHTAG = re.compile(r"(?<!\S)\$[A-Za-z]{1,6}\b")
 _FIELDS = frozenset({"attachments", "created_at", "entities", "text", "id", "author_id"})
 _STRANGER = (
     "Reply to this conversation is not allowed because you have not been mentioned or otherwise engaged by the author "
@@ -136,7 +137,7 @@ class Posts:
             raise invalid("media and quote_tweet_id exclude each other", "quote_tweet_id")
         if texts.weight(wanted.text) > (texts.MAX_PAID if user.paid else texts.MAX):
             raise forbidden("Your Tweet text is too long. For more information on how Twitter determines text length.")
-        if len(re.findall(r"(?<!\S)\$[A-Za-z]{1,6}\b", wanted.text)) > 1:
+        if wanted.text.count("$") > 1 and len(_CASHTAG.findall(wanted.text)) > 1:
             raise invalid("A post may contain a maximum of one cashtag.", "text")
         media = self.uploads.attached(user, wanted.media.media_ids) if wanted.media else []
         self._check_place(user, wanted)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import html
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import regex
@@ -19,7 +18,7 @@ _LINK = regex.compile(
 )
 _PICTURE = r"\p{Extended_Pictographic}(?:\p{Emoji_Modifier}|\ufe0f)?"
 _EMOJI = regex.compile(rf"[0-9#*]\ufe0f?\u20e3|\p{{RI}}{{2}}|{_PICTURE}(?:\u200d{_PICTURE})*")
-_LIGHT = ((0, 0x10FF), (0x2000, 0x200D), (0x2010, 0x201F), (0x2032, 0x2037))
+_HEAVY = regex.compile(r"[^\0-\u10ff\u2000-\u200d\u2010-\u201f\u2032-\u2037]")
 
 
 @dataclass(frozen=True)
@@ -32,14 +31,24 @@ class Link:
 
 def weight(text: str) -> int:
     """The length that is compared with the limit."""
-    text = unicodedata.normalize("NFC", text)
-    rest, links = _LINK.subn("", text)
+    rest, links = _without_links(_composed(text))
+    if rest.isascii():
+        return links * _LINK_WEIGHT + len(rest)
     rest, emoji = _EMOJI.subn("", rest)
-    return int(links * _LINK_WEIGHT + emoji * 2) + sum(1 if _is_light(ord(char)) else 2 for char in rest)
+    return int(links * _LINK_WEIGHT + emoji * 2) + len(rest) + len(_HEAVY.findall(rest))
 
 
-def _is_light(point: int) -> bool:
-    return any(first <= point <= last for first, last in _LIGHT)
+def _composed(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def _without_links(text: str) -> tuple[str, int]:
+    return _LINK.subn("", text) if _may_link(text) else (text, 0)
+
+
+def _may_link(text: str) -> bool:
+    """Whether it has what every address has: most texts need not be searched for any."""
+    return "." in text or "://" in text
 
 
 def short(target: str) -> Link:
@@ -49,15 +58,14 @@ def short(target: str) -> Link:
 
 def rewritten(text: str, tail: list[Link]) -> tuple[str, list[Link]]:
     """A text as X shows it, with `tail` after it, and all links in it."""
-    text = unicodedata.normalize("NFC", text).strip()
-    links = list(_links(text))
-    spots = iter(links)
-    shown = _LINK.sub(lambda _: f"\0{next(spots).short}\0", text)
+    text = _composed(text).strip()
+    links: list[Link] = []
+
+    def shorten(found: regex.Match[str]) -> str:
+        target = found[0] if found[0].lower().startswith("http") else f"http://{found[0]}"
+        links.append(short(target))
+        return f"\0{links[-1].short}\0"
+
+    shown = _LINK.sub(shorten, text) if _may_link(text) else text
     escaped = html.escape(shown, quote=False).replace("\0", "")
     return " ".join(filter(None, [escaped, *(link.short for link in tail)])), [*links, *tail]
-
-
-def _links(text: str) -> Iterator[Link]:
-    for found in _LINK.finditer(text):
-        target = found[0] if found[0].lower().startswith("http") else f"http://{found[0]}"
-        yield short(target)

@@ -4,7 +4,8 @@ Rows of many values are bound one by one (`rows.py`): out of a JSON list SQLite 
 its columns.
 """
 
-from socialpub.store.statements.ids import number_of
+from socialpub.store import rows
+from socialpub.store.statements.ids import number_of, told
 from socialpub.store.statements.rows import Rows
 
 _ACCOUNT = (
@@ -116,10 +117,10 @@ BEFORE = """
         )))
     )) FROM json_each(?1) AS asked
 """
-# Which of these accounts are there.
-CONNECTED = """
-    SELECT json_group_array(id) FROM account
-    WHERE id IN (SELECT value FROM json_each(?1)) AND disconnected_at IS NULL
+# Those of these accounts that are there, each with all its columns.
+CONNECTED = f"""
+    SELECT json_group_array(json_array({", ".join(told("account", name) for name in rows.AccountRow.__annotations__)}))
+    FROM account WHERE id IN (SELECT value FROM json_each(?1)) AND disconnected_at IS NULL
 """
 # Of each of these media that is there, its organization and profile.
 MEDIA_THERE = """
@@ -168,10 +169,27 @@ BATCHES = Rows(  # the organization by its number
 
 # Organization, profile and account by their numbers. Shared is when it was accepted. The last that is a post's own is
 # its nonce: where there is one, its first attempt has begun.
+POST_OWN = (
+    "id",
+    "organization",
+    "profile",
+    "account",
+    "platform",
+    "batch",
+    "position",
+    "status",
+    "text",
+    "text_fold",
+    "media",
+    "options",
+    "first_comment",
+    "warnings",
+    "scheduled_at",
+    "draft_nonce",
+)
 POSTS = Rows(
-    "INSERT INTO post (id, organization, profile, account, platform, batch, position, status, text, text_fold, media, "
-    "options, first_comment, warnings, scheduled_at, draft_nonce, created_at, updated_at, attempts, tries, draft_at)",
-    own=16,
+    f"INSERT INTO post ({', '.join(POST_OWN)}, created_at, updated_at, attempts, tries, draft_at)",
+    own=len(POST_OWN),
     shared=1,
     values="{own}, {shared}, {shared}, {last} IS NOT NULL, {last} IS NOT NULL, iif({last} IS NULL, NULL, {shared})",
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from socialpub.base.errors import ApiError
 from socialpub.domain import act
 from socialpub.domain.people import billing
@@ -25,6 +23,6 @@ async def lemonsqueezy(call: Call) -> Reply:
         raise ApiError("unauthenticated", "The signature does not match the notice.", remediation=remedy)
     notice = billing.read(call.body)
     if notice is not None and await call.service.read(lambda: billing.matters(notice)):
-        acts = replace(call.act, organization=notice.organization)
+        acts = call.act._replace(organization=notice.organization)
         await act.do(Actor(call.service, Scope(notice.organization), acts), billing.take, notice)
     return Reply(ReceivedBody(received=True))

@@ -210,7 +210,7 @@ async def _who(call: Call, profile: str) -> Actor:
     if not profile:
         return call.who
     await call.service.read(lambda: profiles.check(call.scope, profile))
-    return replace(call.who, scope=replace(call.scope, profile=profile))
+    return call.who._replace(scope=replace(call.scope, profile=profile))
 
 
 def _types(form: Mapping[str, str]) -> list[str]:

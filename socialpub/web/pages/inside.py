@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from peewee import PeeweeException
@@ -145,7 +145,7 @@ async def give(call: Call, form: Mapping[str, str]) -> None:
 
 async def _proved(call: Call) -> None:
     """Its row says what was done, and not what for: that has its own, once it is done."""
-    await act.do(replace(call.who, act=replace(call.act, verb=PROVED)), sessions.proved)
+    await act.do(call.who._replace(act=call.act._replace(verb=PROVED)), sessions.proved)
 
 
 def _whence(call: Call) -> tuple[str, str | None]:

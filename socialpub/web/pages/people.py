@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from urllib.parse import quote
 
 from socialpub.base.crypto import SealError
@@ -38,7 +37,7 @@ def _login_page(call: Call, after: str, email: str = "", error: ApiError | None 
     shown = page("people/login.html", status, cookies, **values)
     if error is None or error.retry_after is None:
         return shown
-    return replace(shown, headers={"Retry-After": str(error.retry_after)})
+    return shown._replace(headers={"Retry-After": str(error.retry_after)})
 
 
 def _form_token(call: Call) -> tuple[str, tuple[str, ...]]:
@@ -114,7 +113,7 @@ def _code_page(call: Call, form: dict[str, str], half: Half, error: ApiError | N
     shown = page("people/code.html", error.status if error else 200, cookies, **values)
     if error is None or error.retry_after is None:
         return shown
-    return replace(shown, headers={"Retry-After": str(error.retry_after)})
+    return shown._replace(headers={"Retry-After": str(error.retry_after)})
 
 
 def _opened(call: Call, form: dict[str, str]) -> Half | None:

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
 import pytest
 
+from socialpub.base.errors import ApiError
+from socialpub.domain.accounts import attention
 from socialpub.domain.core.service import Service
-from socialpub.domain.publishing import immediate, records
+from socialpub.domain.posts import accept, lookup
+from socialpub.domain.publishing import records
+from socialpub.domain.publishing.intents import Snapshot
 from socialpub.store.connections import failed, unavailable
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Attempt, Intent, Job, Post
 from socialpub.store.queue import Claim
 from tests.kit import Person, Server, breathe, iso
+from tests.media_kit import picture
 from tests.soak.world import wait_for
 
 
 def test_an_account_that_has_ended_by_the_time_of_the_acceptance_is_not_sent_to(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take = immediate.take
+    look_again = accept._look_again
 
-    def once_it_has_ended(
-        service: Service, tx: Tx, accepted: Sequence[tuple[immediate.Beginning, Sequence[Claim]]]
-    ) -> None:
+    def once_it_has_ended(service: Service, orders: Sequence[accept.Order]) -> Any:
+        """In the transaction, which sees it."""
         Account.update(status="revoked").where(Account.id == alice.bluesky).execute()
-        take(service, tx, accepted)
+        return look_again(service, orders)
 
-    monkeypatch.setattr(immediate, "take", once_it_has_ended)
+    monkeypatch.setattr(accept, "_look_again", once_it_has_ended)
     answer = alice.api.publish({"text": "too late", "targets": [{"accountId": alice.bluesky}]}).json()
     (result,) = answer["results"]
     assert (answer["status"], result["status"], result["error"]["rule"]) == (
@@ -45,6 +51,76 @@ def test_an_account_that_has_ended_by_the_time_of_the_acceptance_is_not_sent_to(
     while server.service.jobs.held():
         breathe()
     assert wait_for(lambda: server.service.jobs.lanes.try_enter(alice.bluesky, rested=True), 30)
+
+
+CONTENTS: tuple[dict[str, Any], ...] = (
+    {"text": "plain"},
+    {"text": "with options, and a first comment", "firstComment": {"text": "the comment"}},
+    {"text": 'Quotes " and Ünïcode 🙂', "media": "stored"},
+    {"text": "inline", "media": "inline"},
+)
+
+
+@pytest.mark.parametrize("content", CONTENTS, ids=[content["text"][:6] for content in CONTENTS])
+def test_what_begins_with_its_acceptance_is_known_as_its_rows_are(
+    content: dict[str, Any], server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is read back: what its run has is what another run would read, in the same transaction."""
+    begin, seen = records.begin, list[tuple[Snapshot, Snapshot]]()
+
+    def compared(service: Service, tx: Tx, claims: Sequence[Claim], inserted: Any) -> Any:
+        begun = begin(service, tx, claims, inserted)
+        read = records.take(service, tx, claims)
+        seen.extend((one, replace(other, resumed=False)) for one, other in zip(begun, read, strict=True))
+        return begun
+
+    monkeypatch.setattr(records, "begin", compared)
+    file = {"file": ("a.jpg", picture(), "image/jpeg")}
+    media = {
+        "stored": lambda: [alice.api.post("/v1/media", files=file).json()["id"]],
+        "inline": lambda: [{"kind": "image", "bytesBase64": base64.b64encode(picture()).decode(), "altText": "a"}],
+    }
+    other = str(server.connect_bluesky(alice, "other")["id"])
+    targets: list[dict[str, Any]] = [
+        {"accountId": alice.bluesky},
+        {"accountId": other, "options": {"platform": "bluesky", "langs": ["en"]}},
+    ]
+    fields = content | ({"media": media[content["media"]]()} if "media" in content else {})
+    for number in range(2):  # the second time the accounts are known
+        body = fields | {"text": f"{content['text']} {number}", "targets": targets}
+        alice.api.publish(body).raise_for_status()
+        while server.service.jobs.held() or server.service.jobs.lanes.closed()[0]:
+            breathe()
+    assert len(seen) == 2 * len(targets)
+    for one, other in seen:
+        assert one == other
+        assert list(one.post) == list(other.post)
+        assert [type(value) for value in one.post.values()] == [type(value) for value in other.post.values()]
+
+
+def test_whoever_connects_again_is_sent_for_with_the_new_tokens(server: Server, alice: Person) -> None:
+    """What is known of an account is forgotten with its tokens, and with what was refused to it."""
+    service, known = server.service, list[tuple[str | None, str | None]]()
+
+    def send(number: int) -> None:
+        body = {"text": f"number {number}", "targets": [{"accountId": alice.bluesky}]}
+        alice.api.publish(body).raise_for_status()
+        found = service.write(lambda tx: lookup.connected(service, [alice.bluesky])[alice.bluesky]).result()
+        known.append((found["secret"], found["attention"]))
+
+    send(1)
+    secret, _ = known[0]
+    server.connect_bluesky(alice)
+    send(2)
+    service.write(
+        lambda tx: attention.remember(service, tx, alice.bluesky, ApiError("platform_auth_failed", "no"))
+    ).result()
+    service.write(lambda tx: attention.clear(service, tx, [])).result()
+    found = service.write(lambda tx: lookup.connected(service, [alice.bluesky])[alice.bluesky]).result()
+    assert known[1][0] not in (None, secret)
+    assert found["attention"] is not None
+    send(3)
+    assert known[2] == (known[1][0], None)
 
 
 def test_a_result_that_cannot_be_written_is_written_as_soon_as_it_can(

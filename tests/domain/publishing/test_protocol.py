@@ -345,7 +345,7 @@ def test_a_batch_that_was_not_accepted_keeps_no_account(server: Protocol) -> Non
 def test_a_send_is_not_repeated_hours_later(server: Protocol, platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The intent was written and the process died; nobody knows what happened since."""
     with monkeypatch.context() as patched:
-        patched.setattr(publish._Run, "_send", _die)
+        patched.setattr(publish._Run, "_answer", _die)
         post = schedule(server, platform, "hours later")
         assert wait_for(lambda: server.rows(Intent, post=post), 10)
         server.stop()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from socialpub.platforms import PLATFORMS
-from socialpub.platforms.contract import Account, Draft, Facts, Item, Surroundings
+from socialpub.platforms.contract import Account, Draft, Facts, Hit, Item, Rule, Subject, Surroundings
 from socialpub.platforms.kit.rules import Findings, findings
 
 # What a later platform declares is tested beside it, not in the tables that name these.
@@ -31,6 +31,13 @@ class Scene:
         site = declared.site(**self.site)
         account = self.account or ACCOUNTS.get(platform, Account("1"))
         return findings(declared, site, self.draft, account, self.around, stages or ("cheap",))
+
+    def hits(self, rule: Rule) -> list[Hit]:
+        """What one row finds, whatever else the draft is."""
+        site = PLATFORMS[rule.platform].site(**self.site)
+        subject = Subject(self.draft, self.account or ACCOUNTS.get(rule.platform, Account("1")), site, self.around)
+        assert rule.check is not None, "it is one of those that check"
+        return list(rule.check(rule, subject))
 
     def ids(self, platform: str, *stages: str) -> tuple[list[str], list[str]]:
         """(the rules of the errors, the codes of the warnings)."""

@@ -77,6 +77,19 @@ def test_media_whose_bytes_are_not_here_passes_deep_rows() -> None:
     all_hold({rule.id: rule for rule in CHECKED if rule.stage == "deep"}, check)
 
 
+def test_deep_rows_find_nothing_where_there_are_no_media() -> None:
+    """Of none: so they need not be asked of a post without any."""
+
+    def check(rule: Rule) -> None:
+        for case, scenes in CASES.items():
+            if CATALOGUE[case].platform == rule.platform:
+                for one in (*scenes[0], *scenes[1]):
+                    bare = replace(one, draft=replace(one.draft, items=(), option_facts={}))
+                    assert bare.hits(rule) == []
+
+    all_hold({rule.id: rule for rule in CHECKED if rule.stage == "deep"}, check)
+
+
 # --- Order, words, errors ------------------------------------------------------------------------------------------
 
 
