@@ -58,6 +58,6 @@ def _found(total: int, scheduled: list[_Spot], made: list[tuple[int, int | None]
 
 
 def _posts(numbers: list[int]) -> dict[int, PostBody]:
-    shown = sql.value(reading.NAMED, (sql.json_of(numbers),)) or b""
-    bodies: list[PostBody] = json.loads(b"[%b]" % shown)
+    shown = sql.value(reading.NAMED, (sql.json_of(numbers),)) or ""
+    bodies: list[PostBody] = json.loads(f"[{shown}]")
     return dict(zip(numbers, bodies, strict=True))

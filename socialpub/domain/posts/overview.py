@@ -218,4 +218,4 @@ def _next(service: Service, scope: Scope) -> Any:
 def _went_out(scope: Scope) -> Any:
     numbers = sql.every(overview.WENT_OUT, (scope.organization, scope.profile, EVENTS_MAX, SHOWN))
     named = sql.value(reading.NAMED, (sql.json_of([number for (number,) in numbers]),))
-    return sql.loads(b"[%b]" % (named or b""))
+    return sql.loads(f"[{named or ''}]")

@@ -87,10 +87,10 @@ def one(scope: Scope, post: str) -> PostBody:
 
 def detail(scope: Scope, post: str) -> bytes:
     """The post with its first comment and attempts (`PostDetail`), as it is sent; ApiError `not_found`."""
-    found: bytes | None = sql.value(reading.DETAIL, (post, scope.organization, scope.profile))
+    found: str | None = sql.value(reading.DETAIL, (post, scope.organization, scope.profile))
     if found is None:
         raise _unknown()
-    return found
+    return found.encode()
 
 
 def page(service: Service, scope: Scope, query: PostsQuery) -> bytes:
@@ -102,7 +102,7 @@ def page(service: Service, scope: Scope, query: PostsQuery) -> bytes:
     wanted = filter_of(service, scope, query)
     shown, last = _plain(wanted, query.limit) if wanted.is_plain else _filtered(wanted, query)
     cursor = "null" if last is None else f'"{cursor_after(service, scope, query, last)}"'
-    return b'{"data":[%b],"nextCursor":%b}' % (shown, cursor.encode())
+    return f'{{"data":[{shown}],"nextCursor":{cursor}}}'.encode()
 
 
 def cursor_after(service: Service, scope: Scope, query: PostsQuery, last: tuple[int, int]) -> str:
@@ -116,7 +116,7 @@ def is_small(query: PostsQuery) -> bool:
     return query.limit <= SMALL and not (query.model_fields_set & NARROWING)
 
 
-Shown = tuple[bytes, tuple[int, int] | None]
+Shown = tuple[str, tuple[int, int] | None]
 """Posts as they are sent, and the place of the last where there are more."""
 
 
@@ -128,7 +128,7 @@ def _plain(wanted: Filter, limit: int) -> Shown:
         statement, owner = reading.PAGE_OF_PROFILE, wanted.profile
     after = -_EVER if wanted.after is None else wanted.after
     shown, more, at, last = sql.first(statement, (owner, after, *(wanted.below or (_EVER, 0)), limit))
-    return shown or b"", (at, last) if more else None
+    return shown or "", (at, last) if more else None
 
 
 def _filtered(wanted: Filter, query: PostsQuery) -> Shown:
@@ -136,7 +136,7 @@ def _filtered(wanted: Filter, query: PostsQuery) -> Shown:
     found = hits(wanted, query, limit + 1)
     shown = sql.value(reading.NAMED, (sql.json_of([hit.number for hit in found[:limit]]),))
     last = found[limit - 1][:2] if len(found) > limit else None
-    return shown or b"", last
+    return shown or "", last
 
 
 def hits(wanted: Filter, query: PostsQuery, count: int) -> Sequence[Hit | Spot]:

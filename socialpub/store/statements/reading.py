@@ -38,8 +38,8 @@ def _time(column: str) -> _Made:
 
 
 def _json(column: str) -> _Made:
-    """What is JSON already; nothing is null."""
-    return _Made("%s", (f"iif({column} <> '', {column}, 'null')",))
+    """What is JSON already, which a damaged row's may not be: then the statement fails. Nothing is null."""
+    return _Made("%s", (f"iif({column} <> '', json({column}), 'null')",))
 
 
 def _object(fields: dict[str, _Made], *rest: _Made) -> _Made:
@@ -77,7 +77,7 @@ _POST = {
     "createdAt": _time("post.created_at"),
     "updatedAt": _time("post.updated_at"),
 }
-_ERROR = _Made("%s", ("iif(post.error <> '', ',\"error\":' || post.error, '')",))  # only where there is one
+_ERROR = _Made("%s", ("iif(post.error <> '', ',\"error\":' || json(post.error), '')",))  # only where there is one
 _COMMENT = {
     "text": _text("post.first_comment"),
     "uri": _text("post.first_comment_uri"),
@@ -107,7 +107,7 @@ _BODY, _DETAIL = _object(_POST, _ERROR), _object(_POST, _ERROR, _MORE)
 
 # Of one profile where it is named.
 DETAIL = f"""
-    SELECT CAST({_DETAIL.sql} AS BLOB) FROM post CROSS JOIN account ON account.number = post.account
+    SELECT {_DETAIL.sql} FROM post CROSS JOIN account ON account.number = post.account
     WHERE post.id = ?1 AND post.organization = {number_of("organization", "?2")}
         AND (?3 IS NULL OR post.profile = {number_of("profile", "?3")})
 """
@@ -116,7 +116,7 @@ DETAIL = f"""
 
 # The posts with these numbers (a JSON list), in its order.
 NAMED = f"""
-    SELECT CAST(group_concat({_BODY.sql}) AS BLOB) FROM json_each(?) AS hit
+    SELECT group_concat({_BODY.sql}) FROM json_each(?) AS hit
     CROSS JOIN post ON post.number = hit.value CROSS JOIN account ON account.number = post.account
 """
 
@@ -129,7 +129,7 @@ def _page(owner: str) -> str:
         ORDER BY created_at DESC, number DESC LIMIT ?5 + 1
     )
     SELECT
-        (SELECT CAST(group_concat({_BODY.sql}) AS BLOB) FROM (SELECT number FROM hit LIMIT ?5) AS shown
+        (SELECT group_concat({_BODY.sql}) FROM (SELECT number FROM hit LIMIT ?5) AS shown
             CROSS JOIN post ON post.number = shown.number CROSS JOIN account ON account.number = post.account),
         (SELECT count(*) FROM hit) > ?5,
         (SELECT created_at FROM hit LIMIT 1 OFFSET ?5 - 1),
