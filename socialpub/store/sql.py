@@ -34,9 +34,10 @@ def execute(text: str, params: Params = ()) -> sqlite3.Cursor:
 def first(text: str, params: Params = ()) -> Any:
     """The first row as a tuple, or None."""
     cursor = execute(text, params)
-    found = cursor.fetchone()
-    cursor.close()  # a statement that is not at its end keeps its snapshot
-    return found
+    try:
+        return cursor.fetchone()
+    finally:
+        cursor.close()  # a statement that is not at its end keeps its snapshot, also where a value cannot be read
 
 
 def value(text: str, params: Params = ()) -> Any:
@@ -47,7 +48,11 @@ def value(text: str, params: Params = ()) -> Any:
 
 def every(text: str, params: Params = ()) -> list[Any]:
     """All rows as tuples."""
-    return execute(text, params).fetchall()
+    cursor = execute(text, params)
+    try:
+        return cursor.fetchall()
+    finally:
+        cursor.close()
 
 
 def row(shape: type[R], values: Params) -> R:
