@@ -799,10 +799,17 @@ def check_columns(path: Path) -> None:
 
     A bit that flips in the schema's own text renames a column; SQLite's checks find nothing wrong with that.
     """
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        for table in TABLES:
-            there = {row[1] for row in connection.execute(f"PRAGMA table_info('{table._meta.table_name}')")}
-            missing = sorted({field.column_name for field in table._meta.sorted_fields} - there)
-            if missing:
-                why = f"table {table._meta.table_name} has no column {missing[0]}"
-                raise StartError(f"{path} is damaged ({why}). Put a backup in its place.")
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            why = next((why for table in TABLES if (why := _lacks(connection, table._meta))), "")
+    except sqlite3.DatabaseError as error:  # also for a name that is no text any more
+        why = f"its schema cannot be read: {error}"
+    if why:
+        raise StartError(f"{path} is damaged ({why}). Put a backup in its place.")
+
+
+def _lacks(connection: sqlite3.Connection, table: Any) -> str:
+    name = table.table_name
+    there = {row[1] for row in connection.execute(f"PRAGMA table_info('{name}')")}
+    missing = sorted({field.column_name for field in table.sorted_fields} - there)
+    return f"table {name} has no column {missing[0]}" if missing else ""
