@@ -93,6 +93,18 @@ def served_before(folder: Path) -> None:
         connection.commit()
 
 
+def test_a_changed_secret_that_the_database_signs_with_is_told_as_damage(run: Run, sealed: Path, folder: Path) -> None:
+    served_before(folder)
+    path = folder / "socialpub.db"
+    with closing(sqlite3.connect(path)) as connection:
+        signs = f"v1.{read_master_key(sealed.read_text()).id}.AAAAAAAAAAAAAAAA.{'A' * 64}"
+        connection.execute("UPDATE instance SET key_id = NULL, signing_key = ?", (signs,))
+        connection.commit()
+    failed(run(*SERVE), "socialpub.db is damaged", "the secret it signs with", "Put a backup in its place")
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT epoch FROM instance").fetchone() == (1,)
+
+
 @pytest.mark.parametrize("command", [SERVE, CREATE])
 @pytest.mark.parametrize("before", [lambda folder: None, served_before], ids=["tokens", "served before"])
 @pytest.mark.parametrize("where", ["master.key", "security.encryption_keys"])

@@ -118,7 +118,8 @@ def _served(world: World, content: bytes, wanted: list[Any]) -> tuple[str, str]:
     if not world.wait_ready():
         assert child.wait(5) == 1
         told = "\n".join(world.log.read_text().splitlines()[lines:])
-        return ("refused" if "socialpub.db" in told and "Traceback" not in told else "refused without a reason"), told
+        why = "socialpub.db" in told or "master.key" in told  # or: sealed with a key that is not there
+        return ("refused" if why and "Traceback" not in told else "refused without a reason"), told
     with world.client() as client:
         answer = client.get("/v1/posts?limit=200")
     world.kill()

@@ -15,6 +15,7 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.health import PausedReason
 from socialpub.store import sql
 from socialpub.store.db import FencedError, Promise, Tx
+from socialpub.store.locks import damaged
 from socialpub.store.models import Account, Instance, the_row
 from socialpub.store.rows import InstanceRow
 from socialpub.store.statements import keys, sealed, sweeps
@@ -47,13 +48,17 @@ def take_over(service: Service, tx: Tx) -> InstanceRow:
 def sign(service: Service, tx: Tx) -> None:
     """Sign with the secret of this database, which no change of the master key changes; it is made at the first time.
 
-    It is made of the master key then: links that an older socialpub has signed stay good.
+    It is made of the master key then: links that an older socialpub has signed stay good. StartError where the bytes
+    of the secret have changed.
     """
     vault, held = service.runtime.vault, Instance.select(Instance.signing_key).where(Instance.id == 1).scalar()
     if held is None:
         Instance.update(signing_key=vault.seal(vault.signing, SIGNING)).where(Instance.id == 1).execute()
-    else:
+        return
+    try:
         vault.sign_with(vault.open(held, SIGNING))
+    except SealError as error:
+        raise damaged(service.db.path, f"the secret it signs with: {error}") from error
 
 
 def needed_keys() -> set[str]:
