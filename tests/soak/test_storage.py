@@ -117,7 +117,7 @@ def _served(world: World, content: bytes, wanted: list[Any]) -> tuple[str, str]:
     child = world.start(wait=False)
     if not world.wait_ready():
         assert child.wait(5) == 1
-        told = "\n".join(world.log.read_text().splitlines()[lines:])
+        told = "\n".join(world.log.read_text().split("\n")[lines:])
         why = "socialpub.db" in told or "master.key" in told  # or: sealed with a key that is not there
         return ("refused" if why and "Traceback" not in told else "refused without a reason"), told
     with world.client() as client:

@@ -121,8 +121,9 @@ class Child:
     code: int | None = None
 
     def signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, number)
+        if not self.ended.is_set():  # else its number may be somebody else's by now
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def wait(self, seconds: float) -> int:
         assert self.ended.wait(seconds), f"the server (pid {self.pid}) is still there after {seconds} s"
@@ -142,7 +143,7 @@ class Forker:
             stderr=subprocess.DEVNULL,
             env={**os.environ, "SOCIALPUB_TEST": "1"},
         )
-        self._born: queue.Queue[int] = queue.Queue()
+        self._born: queue.Queue[Child] = queue.Queue()
         self._children: dict[int, Child] = {}
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -151,12 +152,13 @@ class Forker:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             told = json.loads(line)
-            child = self._children.setdefault(told["pid"], Child(told["pid"]))
             if "code" in told:
+                child = self._children.pop(told["pid"])
                 child.code = told["code"]
                 child.ended.set()
-            else:
-                self._born.put(told["pid"])
+            else:  # a new one, also under the number of one that has ended: a machine has few, and gives them again
+                child = self._children[told["pid"]] = Child(told["pid"])
+                self._born.put(child)
 
     @property
     def pid(self) -> int:
@@ -166,7 +168,7 @@ class Forker:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(asked).encode() + b"\n")
         self._process.stdin.flush()
-        return self._children[self._born.get(timeout=30)]
+        return self._born.get(timeout=30)
 
     def close(self) -> None:
         assert self._process.stdin is not None
