@@ -29,7 +29,7 @@ from socialpub.web.wire import Stream
 
 Life = AbstractAsyncContextManager[None]  # what runs from a start to a stop
 
-START_SECONDS = 30.0
+START_SECONDS, STOP_SECONDS = 30.0, 60.0
 CONNECTIONS_MOST = DESCRIPTORS_MOST
 FIRST_BYTE_SECONDS = 0.02  # in which a new connection may show that it has something to say
 UNREAD_SPEED = 32 * 1024 * 1024  # bytes a second, of all bodies that nobody reads: to take them in costs as much
@@ -279,6 +279,8 @@ def in_thread(life: Life) -> Iterator[None]:
     finally:
         for stop in stops:
             stop()
-        thread.join(START_SECONDS)
+        thread.join(STOP_SECONDS)
     if failures:
         raise failures[0]
+    if thread.is_alive():
+        raise RuntimeError("the server did not stop")

@@ -147,18 +147,23 @@ def test_what_a_loop_asks_for_is_not_waited_with(database: Database, naps: Naps)
 def test_what_fibers_ask_for_is_waited_with(database: Database, naps: Naps) -> None:
     """The loop under them goes round for each answer of a platform."""
     kind, crew, asked = Kind(), Crew("tested"), queue.SimpleQueue[Promise[str]]()
-    beside, gate = Fibers("fibers", crew), threading.Event()
+    beside, gate, entered = Fibers("fibers", crew), threading.Event(), threading.Event()
     database.is_more_owed = lambda: True
 
     def ask(name: str) -> None:
         beside.run(lambda: asked.put(database.write_together(kind, name)))
 
-    before = database.write(lambda tx: gate.wait(30))
+    def hold(tx: Tx) -> None:
+        entered.set()
+        gate.wait(30)
+
+    before = database.write(hold)
+    assert entered.wait(30)  # what comes now is not in its group
     ask("a")
     ask("b")
     assert wait_for(lambda: database._writer._inbox.qsize() == 2, 30)
     gate.set()
-    assert before.result()
+    before.result()
     assert [asked.get(timeout=30).result() for _ in range(2)] == ["A", "B"]
     assert naps.count == 0
     ask("c")
@@ -190,6 +195,7 @@ def told_in_order(database: Database, ask: Callable[[Callable[..., list[None]]],
     promise.when_over(lambda error: order.append("first told" if error is None else "first failed"))
     gate.set()
     promise.result(20)
+    assert wait_for(lambda: "first told" in order or "first failed" in order, 20)  # who waits may be ahead of it
     second[0].when_over(lambda error: order.append("second told" if error is None else "second failed"))
     second[0].when_over(lambda error: over.set())
     assert over.wait(20)
