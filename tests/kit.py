@@ -41,6 +41,7 @@ from socialpub.store import db, sql
 from socialpub.store.models import TABLES, Job, Post
 from socialpub.web.app import build_app
 from socialpub.web.server import in_thread, running
+from socialpub.web.wire import App
 from tests.canaries import Watch, WatchedVault
 from tests.happened import EVENTS, Happened, happened
 
@@ -247,6 +248,7 @@ class Server:
     url: str = ""
     service: Service = field(init=False)
     engine: Engine = field(init=False)
+    app: App = field(init=False)
     watch: Watch = field(init=False)
     _running: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _apis: list[Api] = field(default_factory=list)
@@ -281,9 +283,9 @@ class Server:
         self.watch.secrets |= {site.client_secret for site in self.service.sites.values() if site.client_secret}
         self._running.enter_context(self.watch.listening())
         self.engine = Engine(self.service)
-        app = build_app(self.service, self.engine)
-        app.config.update(config)
-        self._running.enter_context(in_thread(both(self.engine, running(app, sock))))
+        self.app = build_app(self.service, self.engine)
+        self.app.config.update(config)
+        self._running.enter_context(in_thread(both(self.engine, running(self.app, sock))))
         self.url = settings.base_url
         return self
 

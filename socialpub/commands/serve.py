@@ -142,7 +142,11 @@ async def both(engine: Engine, web: Life) -> AsyncIterator[None]:
 
     The port opens once the engine has started. They are drained at the same time: a request may wait for a post.
     """
-    await asyncio.to_thread(engine.start)
+    try:
+        await asyncio.to_thread(engine.start)
+    except BaseException:
+        await asyncio.to_thread(close_service, engine.service)
+        raise
     stopping: list[asyncio.Future[None]] = []
     try:
         async with web:

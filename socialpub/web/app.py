@@ -252,7 +252,7 @@ DRAIN_SECONDS = 20.0
 ANSWER_SECONDS = 2.0
 
 
-def build_app(service: Service, engine: Engine, name: str = "socialpub") -> App:
+def build_app(service: Service, engine: Engine) -> App:
     """The Sanic application over an open service. It starts nothing; whoever does has an engine beside it."""
     configured = service.runtime.settings
     config = Config(env_prefix=None)  # none of Sanic's settings come from the environment
@@ -271,7 +271,7 @@ def build_app(service: Service, engine: Engine, name: str = "socialpub") -> App:
             "TOUCHUP": False,  # what it would cut out of Sanic's classes is not there in ours (`wire.py`)
         }
     )
-    app = App(name, router=_table_of(ROUTES), config=config, configure_logging=False, request_class=http.Arrival)
+    app = App("socialpub", router=_table_of(ROUTES), config=config, configure_logging=False, request_class=http.Arrival)
     app.ctx.reference = Reference(ROUTES, service)
     app.ctx.frame = Frame(service)
     app.ctx.routes = ROUTES

@@ -209,7 +209,6 @@ async def running(app: Sanic[Any, Any], sock: socket.socket) -> AsyncIterator[No
         await server.before_stop()
         await _hang_up(app.ctx.lines)
         await server.after_stop()
-        Sanic.unregister_app(app)
 
 
 async def _hang_up(lines: Collection[Any]) -> None:

@@ -90,6 +90,11 @@ class App(Sanic[Config, SimpleNamespace]):
     """Sanic with a way from the router to the handler that has nothing beside it: no signals, and no middleware but
     `ctx.frame`, a Frame."""
 
+    @classmethod
+    def register_app(cls, app: Any) -> None:
+        """Not in the list of all applications that Sanic keeps for processes of its own: one that never comes to serve
+        would stay in it, and keep the next of its name from being made."""
+
     def dispatch(self, event: str, **named: Any) -> Any:
         if event.startswith(("http.", "server.exception.")):
             return _SILENCE

@@ -15,6 +15,7 @@ from socialpub.simulator.server import SimulatorThread
 from tests.commands.conftest import Process
 from tests.commands.test_admin import Ask
 from tests.commands.test_process import address, client
+from tests.soak.world import TIMED
 from tests.web.dripping import Ended, drip
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
@@ -95,5 +96,5 @@ def test_500_slow_clients_hold_nobody_up_and_are_cut_off(
     assert {one.status for one in siege.ended} == {408}
     assert times[0] >= CUT_SECONDS - 0.5
     assert times[-1] <= CUT_SECONDS + LATE_SECONDS
-    assert max(publishing) < PUBLISH_SECONDS
-    assert max(health) < HEALTH_SECONDS
+    assert max(publishing) < PUBLISH_SECONDS or not TIMED
+    assert max(health) < HEALTH_SECONDS or not TIMED

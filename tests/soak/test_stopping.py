@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import Tell
 from tests.soak.invariants import check
 from tests.soak.load import Load
-from tests.soak.world import CLASSES, World, a_world, count, new_seed, pause, wait_for
+from tests.soak.world import CLASSES, TIMED, World, a_world, count, new_seed, pause, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +96,7 @@ def test_a_signal_while_idle_ends_at_once(tmp_path: Path) -> None:
             asked = time.monotonic()
             child.signal(number)
             assert child.wait(LIMIT) == 0
-            assert time.monotonic() - asked < 5
+            assert time.monotonic() - asked < 5 or not TIMED
 
 
 def test_a_validation_whose_media_do_not_come_does_not_hold_up_the_end(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.conftest import Tell
 from tests.kit import iso
 from tests.soak.invariants import check, problems
 from tests.soak.load import Load
-from tests.soak.world import ROOT, World, a_world, count, new_seed, pause, wait_for
+from tests.soak.world import ROOT, TIMED, World, a_world, count, new_seed, pause, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +49,7 @@ def test_a_full_disk_is_told_and_forgotten_without_a_restart(tmp_path: Path) -> 
         began = time.monotonic()
         with world.client() as client:
             assert wait_for(lambda: client.post("/v1/posts", json=_body(world, "free")).is_success, 10)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 5 or not TIMED
         journal = load.finish()
         world.drain()
         assert world.stop() == 0

@@ -11,7 +11,6 @@ import weakref
 from typing import Any
 
 import pytest
-from sanic import Sanic
 from sanic.http import Http
 
 from socialpub.base.error_codes import ERRORS
@@ -32,9 +31,7 @@ RATE = ["ratelimit", "ratelimit-limit", "ratelimit-policy", "ratelimit-remaining
 
 @pytest.fixture
 def app(server: Server) -> App:
-    found = Sanic.get_app("socialpub")
-    assert isinstance(found, App)
-    return found
+    return server.app
 
 
 def test_nothing_runs_beside_the_handlers(app: App) -> None:

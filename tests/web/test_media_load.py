@@ -28,6 +28,7 @@ from socialpub.web.app import build_app
 from socialpub.web.server import running, until_signal
 from tests.hostile_media import BOMBS, FILES
 from tests.media_kit import mp4
+from tests.soak.world import TIMED
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 MIB = 1024 * 1024
@@ -78,6 +79,12 @@ def resident(number: int, name: str = "VmRSS") -> int:
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(f"{name}:"))
 
 
+def computed(number: int) -> float:
+    """Seconds of the processor that a process has had: on a busy machine an answer takes longer, and no more of it."""
+    user, system = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def upload(client: httpx.Client, data: bytes) -> httpx.Response:
     return client.post("/v1/media", files={"file": ("a", data)})
 
@@ -114,16 +121,21 @@ def test_an_upload_of_500_mb_adds_less_than_30_mb_of_resident_memory(tmp_path: P
 
 def test_hostile_files_cost_neither_time_nor_memory(tmp_path: Path) -> None:
     corpus = {name: (make(), rule) for name, (make, rule) in (FILES | BOMBS).items()}
-    slowest: tuple[float, str] = (0.0, "")
+    dearest = slowest = (0.0, "")
     with server(tmp_path) as (client, number):
         for name, (data, rule) in corpus.items():
-            began = time.monotonic()
+            used, began = computed(number), time.monotonic()
             response = upload(client, data)
+            dearest = max(dearest, (computed(number) - used, name))
             slowest = max(slowest, (time.monotonic() - began, name))
             assert (response.status_code, response.json()["error"]["rule"]) == (400, rule), name
         peak = resident(number, "VmHWM")
         assert client.get("/v1/media").json()["data"] == []
-    print(f"{len(corpus)} files: the slowest, {slowest[1]}, {slowest[0]:.2f} s; peak {peak / MIB:.0f} MB")
-    assert slowest[0] < 3
+    print(
+        f"{len(corpus)} files: the slowest, {slowest[1]}, {slowest[0]:.2f} s; the dearest, {dearest[1]}, "
+        f"{dearest[0]:.2f} s of the processor; peak {peak / MIB:.0f} MB"
+    )
+    assert dearest[0] < 3
+    assert slowest[0] < 3 or not TIMED
     assert peak < 300 * MIB
     assert [path for path in (tmp_path / "media").rglob("*") if path.is_file()] == []

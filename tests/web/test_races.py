@@ -13,6 +13,7 @@ import pytest
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.store.models import Post
 from tests.kit import Api, Person, Server, breathe, iso
+from tests.soak.world import TIMED
 from tests.web.world import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
@@ -126,7 +127,7 @@ def test_a_due_post_is_claimed_within_250_ms(busy: World) -> None:
     lateness.sort()
     print(f"claimed after: median {lateness[50]} ms, p99 {lateness[98]} ms, worst {lateness[-1]} ms")
     assert lateness[0] >= 0, "a post was claimed before its time"
-    assert lateness[50] <= ALLOWANCE_MS
+    assert lateness[50] <= ALLOWANCE_MS or not TIMED
 
 
 def milliseconds(text: str) -> int:
@@ -145,4 +146,4 @@ def test_25_targets_run_at_the_same_time(busy: World) -> None:
     took = time.monotonic() - began
     print(f"25 targets with 500 ms a call: {took:.2f} s")
     assert answer.json()["status"] == "published"
-    assert took < 2.5
+    assert took < 2.5 or not TIMED
