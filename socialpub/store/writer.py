@@ -131,7 +131,7 @@ class Writer:
         self._thread = threading.Thread(target=self._write_loop, name="db-writer", daemon=True)
         self._lock_file = open_lock(write_lock_path(path))
         self._opened: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self._closed, self._closing = False, threading.Lock()
+        self._closed, self._putting = False, threading.Lock()
 
     def open(self) -> None:
         """Connect and start the thread; StartError when the file cannot be used."""
@@ -141,7 +141,7 @@ class Writer:
 
     def refuse_more(self) -> None:
         """From now on nothing is taken."""
-        with self._closing:
+        with self._putting:
             self._closed = True
 
     def close(self) -> None:
@@ -169,7 +169,7 @@ class Writer:
         return Promise(item.future)
 
     def _put(self, items: Sequence[_Write[Any]]) -> None:
-        with self._closing:  # nothing may be put behind the last of the inbox: nobody would answer it
+        with self._putting:  # nothing may be put behind the last of the inbox: nobody would answer it
             if not self._closed:
                 for item in items:
                     self._inbox.put(item)
@@ -207,8 +207,9 @@ class Writer:
                 self._tell()
             self._place(self._inbox.get())
             self._linger()
-        while not self._inbox.empty():
-            self._place(self._inbox.get())
+        with self._putting:  # whoever is about to put several in has put all of them
+            while not self._inbox.empty():
+                self._place(self._inbox.get())
         group: list[_Write[Any]] = []
         for _ in range(OWNER_MAX):
             group += self._one_of_each(GROUP_MAX - len(group))

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from socialpub.store import db, sql
 from socialpub.store.db import Database, Promise, Tx
 from socialpub.store.place import LostError
 from socialpub.store.statements.rows import MOST, Changes, Rows
+from socialpub.store.writer import _Write
 from tests.soak.world import wait_for
 
 ONES = Rows("INSERT INTO one (name, other, kind)", own=2, shared=1)
@@ -339,12 +341,42 @@ def test_whoever_asks_from_many_threads_is_answered(database: Database) -> None:
 
 
 def test_what_is_asked_while_a_loop_goes_round_is_one_transaction(database: Database) -> None:
-    async def burst(kind: Kind) -> list[str]:
-        return await asyncio.gather(*(_asked(database, kind, str(number)) for number in range(20)))
-
     kind = Kind()
-    asyncio.run(burst(kind))
+    asyncio.run(_burst(database, kind))
     assert [len(names) for names in kind.calls] == [20]
+
+
+async def _burst(database: Database, kind: Kind) -> list[str]:
+    return await asyncio.gather(*(_asked(database, kind, str(number)) for number in range(20)))
+
+
+def test_what_is_handed_over_at_once_is_one_transaction_however_early_its_first_is_seen(
+    database: Database,
+) -> None:
+    class Seen(queue.SimpleQueue[Any]):
+        """Whoever puts something in goes on when it has been taken out, or nobody comes for it."""
+
+        def __init__(self) -> None:
+            self.taken = threading.Semaphore(0)
+
+        def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+            super().put(item)
+            self.taken.acquire(timeout=0.01)
+
+        def get(self, block: bool = True, timeout: float | None = None) -> Any:
+            item = super().get()
+            self.taken.release()
+            return item
+
+    kind, writer = Kind(), database._writer
+    before, writer._inbox = writer._inbox, Seen()
+    before.put(_nothing())  # the thread waits at the one that it had
+    asyncio.run(_burst(database, kind))
+    assert [len(names) for names in kind.calls] == [20]
+
+
+def _nothing() -> Any:
+    return _Write(lambda tx: None, "")
 
 
 async def _asked(database: Database, kind: Kind, name: str) -> str:
