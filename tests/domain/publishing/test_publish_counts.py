@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from socialpub.store.models import Post
-from socialpub.store.statements import claiming
+from socialpub.store.statements import (
+    billing,
+    claiming,
+    forgetting,
+    gauges,
+    notifications,
+    searching,
+    sweeps,
+    versions,
+    webhooks,
+)
 from socialpub.store.statements.keys import FENCE
 from tests.counting import Counting, Work
 from tests.kit import Person, Server, breathe, iso
 
-TARGETS, TRIES, HOUR = 25, 3, 3600
+TARGETS, TRIES, HOUR = 25, 12, 3600
 EACH = 8  # statements for each target, beside the one that keeps the answer
 ACCEPTED = 3  # of them, those that are not asked after the transaction that accepts it, which need not read it
 CLAIMED = 1  # the change of the row, where the acceptance has not inserted it as claimed
 LOOKED = 1  # whether it was the last of its batch, which is known where there is no other
-LOOKS = {FENCE, *(text for text in vars(claiming).values() if isinstance(text, str))}
-"""What workers and transactions ask, whether or not something is published."""
+OTHERS = (billing, claiming, forgetting, gauges, notifications, searching, sweeps, versions, webhooks)
+LOOKS = {FENCE, *(text for module in OTHERS for text in vars(module).values() if isinstance(text, str))}
+"""What workers, transactions and the keeper ask, whether or not something is published."""
 
 
 @pytest.fixture
@@ -28,8 +40,9 @@ def accounts(server: Server, alice: Person) -> list[str]:
 
 
 def least(counting: Counting, server: Server, alice: Person, accounts: list[str], *, later: bool = False) -> Work:
-    """What publishing to these accounts takes beside the request; of several times the least: the keeper writes too."""
-    found = []
+    """What publishing to these accounts takes beside the request: the least that was seen twice, for the keeper writes
+    too, also in the same transactions."""
+    found, seen = list[Work](), Counter[tuple[int, int]]()
     for number in range(TRIES):
         body: dict[str, Any] = {"text": f"number {number}", "targets": [{"accountId": each} for each in accounts]}
         if later:
@@ -41,8 +54,15 @@ def least(counting: Counting, server: Server, alice: Person, accounts: list[str]
             while server.service.jobs.held() or len(server.lab.lab.ledger.posts()) < len(accounts) * (number + 1):
                 breathe()
         found.append(done.unasked)
+        seen[_size(done.unasked)] += 1
+        if seen[min(seen)] > 1:
+            break
     assert {row["status"] for row in server.rows(Post)} == {"published"}
-    return min(found, key=lambda work: (work.writes, work.statements))
+    return min(found, key=_size)
+
+
+def _size(work: Work) -> tuple[int, int]:
+    return work.writes, len(own(work))
 
 
 def own(work: Work) -> list[str]:
