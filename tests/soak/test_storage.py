@@ -73,9 +73,10 @@ def test_flipped_bits_are_refused_and_nothing_is_published(tmp_path: Path, tell:
         _fill(world)
         whole = world.database.read_bytes()
         wanted = _listed(world)
-        for _ in range(FLIPS):
+        held = [at for at, byte in enumerate(whole) if byte]  # most of the file is empty space, where nothing is lost
+        for number in range(FLIPS):
             damaged = bytearray(whole)
-            at, bit = chance.randrange(len(whole)), chance.randrange(8)
+            at, bit = chance.choice(held) if number % 2 else chance.randrange(len(whole)), chance.randrange(8)
             damaged[at] ^= 1 << bit
             outcome, told = _served(world, bytes(damaged), wanted)
             outcomes[outcome] += 1
