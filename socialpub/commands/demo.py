@@ -191,13 +191,14 @@ def _open_bakery(service: Service, lab: simulator_server.SimulatorThread, shown:
     here = operator(service, "command demo").within(str(organization))
     profile = str(act.do_now(here, profiles.create, ProfileRequest(name="Bakery"))["id"])
     for number, second in enumerate(BAKERY):
-        made = lab.lab.add_account(second.platform, handle=f"nord-bakery-{number}.test", displayName=second.name)
+        handle = f"nord-bakery-{number}.test"
+        made = lab.lab.add_account(second.platform, handle=handle, displayName=second.name)
         identity, tokens = credentials(service, second.platform, made)
         if second.ends == "soon":
             tokens = replace(tokens, refresh=None, expires_at_ms=service.now_ms + ENDS_MS)
         keep(here, second.platform, profile, (identity, tokens))
         if second.ends == "revoked":
-            lab.lab.end_tokens(second.platform, identity.platform_account_id, refresh=True)
+            lab.lab.end_tokens(second.platform, handle, refresh=True)  # of the login too, which would renew the Page's
     act.do_now(here, users.create, "mira@example.com", "member", users.hashed(service.runtime.entropy(8).hex()))
     return str(act.do_now(here, keys.mint, KeyRequest(name="The bakery's website", profileId=profile))["key"])
 

@@ -108,7 +108,7 @@ class Process:
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.popen.send_signal(number)
-        return self.popen.wait(timeout=20)
+        return self.popen.wait(timeout=60)
 
 
 @contextlib.contextmanager
