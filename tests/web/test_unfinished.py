@@ -38,8 +38,14 @@ def narrow(make_server: Callable[..., Server], world_of: Callable[[Server], Worl
 @contextmanager
 def busy(world: World) -> Iterator[None]:
     """Nothing immediate is published while the block runs."""
-    done = threading.Event()
-    held = world.server.service.pool.submit(done.wait)
+    done, entered = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        entered.set()
+        done.wait()
+
+    held = world.server.service.pool.submit(hold)
+    assert entered.wait(30)  # else the post may have the place before it
     try:
         yield
     finally:
