@@ -11,7 +11,7 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,21 @@ class Clock:
         """Wall time stands (at `at_ms`); the instant at which it does."""
         self._standing = self.now_ms() if at_ms is None else at_ms
         return self._standing
+
+
+def kept_busy(
+    submit: Callable[..., concurrent.futures.Future[Any]], count: int, over: threading.Event
+) -> list[concurrent.futures.Future[Any]]:
+    """So many places of a pool, all taken, until `over` is set."""
+    entered = threading.Semaphore(0)
+
+    def hold() -> None:
+        entered.release()
+        over.wait(60)
+
+    held = [submit(hold) for _ in range(count)]
+    assert all(entered.acquire(timeout=30) for _ in held)
+    return held
 
 
 def iso(ms: int) -> str:

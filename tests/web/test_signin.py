@@ -17,7 +17,7 @@ from socialpub.base.crypto import digest
 from socialpub.domain.people import signin, users
 from socialpub.domain.people.actor import operator
 from socialpub.store.models import ApiKey, Organization, Session, User
-from tests.kit import Clock, Person, Server, error_of
+from tests.kit import Clock, Person, Server, error_of, kept_busy
 from tests.soak.world import wait_for
 
 EMAIL, PASSWORD = "alice@example.com", "correct horse battery"
@@ -172,7 +172,7 @@ def test_hashing_takes_no_more_memory_however_many_sign_in(server, owner):
 
 def test_others_are_served_while_every_sign_in_waits_for_a_place_to_hash(server, owner):
     reader, gate = signed_in(server), threading.Event()
-    held = [users.hashing.submit(gate.wait, 60) for _ in range(2)]  # all the places that there are
+    held = kept_busy(users.hashing.submit, 2, gate)  # all the places that there are
     browsers = [server.api() for _ in range(20)]
     try:
         with ThreadPoolExecutor(20) as many:
