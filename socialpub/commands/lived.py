@@ -19,8 +19,6 @@ from socialpub.domain.accounts import renewal
 from socialpub.domain.core.service import Service
 from socialpub.simulator.lab import Lab, Settings
 from socialpub.simulator.story import ASKED_MS, DAY_MS, DAYS, HOOKS, PICTURES, SCENES, Picture, Scene
-from socialpub.store import sql
-from socialpub.store.statements import claiming
 
 SIZE = (1080, 1350)
 PROCESSING_MS = Settings().processing_ms
@@ -28,7 +26,6 @@ ENDED = {"published", "rejected", "failed", "canceled"}
 LOOK_SECONDS = 0.005
 STEP_SECONDS, STEP_MAX_SECONDS = 1.0, 60.0
 PATIENCE = 4000  # looks at one batch
-UNTAKEN_LOOKS = 1000  # of them, how many wait for somebody to take what is due
 
 
 class EarlierClock(SystemClock):
@@ -145,14 +142,11 @@ class Lived:
         self.lab.configure(processing_ms=scene.processing_ms)
 
     def _wait(self, scene: Scene, batch: str) -> None:
-        step, pause, untaken = STEP_SECONDS, threading.Event(), 0
+        step, pause = STEP_SECONDS, threading.Event()
         for _ in range(PATIENCE):
             pause.wait(LOOK_SECONDS)
             if self.service.is_busy():
                 step = STEP_SECONDS
-                continue
-            if untaken < UNTAKEN_LOOKS and self._is_due():  # else, on a busy machine, it would soon be overdue
-                untaken += 1
                 continue
             if self._is_over(scene, batch):
                 return
@@ -165,12 +159,6 @@ class Lived:
         posts = self._ask("GET", f"/v1/posts?batchId={batch}", self._key(scene))["data"]
         over = ENDED | ({"publishing"} if scene.processing_ms else set())
         return all(post["status"] in over for post in posts)
-
-    def _is_due(self) -> bool:
-        """Whether there is something that nobody has taken yet."""
-        given = sql.json_of(sorted(self.service.jobs.kinds)), self.clock.now_ms()
-        is_due, _ = self.service.read(lambda: sql.first(claiming.NEXT, given)).result()
-        return bool(is_due)
 
     def _upload(self, name: str, content: bytes, alt: str) -> str:
         answer = self._ask("POST", "/v1/media", self.main, files={"file": (name, content)}, data={"altText": alt})

@@ -86,6 +86,7 @@ def test_flipped_bits_are_refused_and_nothing_is_published(tmp_path: Path, tell:
     tell(f"{FLIPS} flipped bits: seed {seed}, {dict(outcomes)}")
     assert not outcomes["started on a file that integrity_check calls damaged"]
     assert not silent, f"seed {seed}: {silent}"
+    assert not outcomes["served, no JSON"]
     assert published == []
 
 

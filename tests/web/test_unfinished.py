@@ -23,7 +23,7 @@ from socialpub.domain.people import limits
 from socialpub.domain.posts import batches
 from socialpub.store import locks
 from socialpub.store.models import Idempotency, Post, Usage
-from tests.kit import Server, breathe, error_of
+from tests.kit import Server, breathe, error_of, kept_busy
 from tests.web.world import World
 
 NOW = {"Prefer": "respond-async"}
@@ -38,14 +38,8 @@ def narrow(make_server: Callable[..., Server], world_of: Callable[[Server], Worl
 @contextmanager
 def busy(world: World) -> Iterator[None]:
     """Nothing immediate is published while the block runs."""
-    done, entered = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        entered.set()
-        done.wait()
-
-    held = world.server.service.pool.submit(hold)
-    assert entered.wait(30)  # else the post may have the place before it
+    done = threading.Event()
+    (held,) = kept_busy(world.server.service.pool.submit, 1, done)
     try:
         yield
     finally:
