@@ -6,6 +6,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import functools
+import itertools
 import json
 import re
 import tempfile
@@ -88,6 +89,14 @@ class Clock:
         """Wall time stands (at `at_ms`); the instant at which it does."""
         self._standing = self.now_ms() if at_ms is None else at_ms
         return self._standing
+
+
+_NUMBERS = itertools.count(1)
+
+
+def unused(stem: str = "u") -> str:
+    """An account's name that is given once in a run: numbered, since names by chance meet one day."""
+    return f"{stem}{next(_NUMBERS)}"
 
 
 def kept_busy(
@@ -398,7 +407,7 @@ class Server:
     def connect_bluesky(self, person: Person, name: str = "bluesky") -> dict[str, Any]:
         """A real account at the simulator, with a session of its app password: what a login brings, without the four
         requests of one, for thousands of tests that are not about it (`tests/web/test_connect_bluesky.py` is)."""
-        handle = f"{person.name.lower()}-{self.service.runtime.entropy(4).hex()}.test"
+        handle = unused(f"{person.name.lower()}-") + ".test"
         made = self.lab.lab.add_account("bluesky", handle=handle, displayName=person.name)
         at, upstream = self.lab.origin("bluesky"), self.lab.lab.fake("bluesky")
         assert isinstance(upstream, Bluesky)

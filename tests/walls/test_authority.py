@@ -25,7 +25,7 @@ from socialpub.store.models import ApiKey, Invitation, Session, User
 from socialpub.web.app import ROUTES
 from socialpub.web.door import Door
 from tests.domain.accounts.connect_kit import Office, open_office
-from tests.kit import Server, error_of, iso
+from tests.kit import Server, error_of, iso, unused
 from tests.soak.world import wait_for
 from tests.web.pages.test_totp import code_of, offered
 from tests.web.test_media import kept, stored, upload
@@ -182,7 +182,7 @@ def _unknown(office: Office) -> str:
 
 
 def _credentials(office: Office) -> Send:
-    handle = f"u{office.server.service.runtime.entropy(4).hex()}.test"
+    handle = unused("u") + ".test"
     made = office.server.lab.lab.add_account("bluesky", handle=handle)
     return _form(office, "/connect/bluesky", handle=handle, password=made["appPassword"])
 

@@ -17,7 +17,7 @@ from socialpub.simulator.catalogue import FAKES
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, OAuthServer, server_of
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, ConnectAttempt, Session, User
-from tests.kit import Api, Person, Server
+from tests.kit import Api, Person, Server, unused
 
 OAUTH = [name for name in FAKES if platforms.PLATFORMS[name].oauth is not None]
 CONNECTING = [*OAUTH, "bluesky"]  # and this by its own OAuth, where the client is known by its documents
@@ -44,7 +44,7 @@ class Office:
 
     def login_exists(self, **wanted: Any) -> dict[str, Any]:
         """Somebody has an account at the platform."""
-        handle = f"u{self.server.service.runtime.entropy(4).hex()}"
+        handle = unused("u")
         if self.name == "bluesky":
             handle += ".test"
             self.handle = {"handle": handle}

@@ -20,7 +20,7 @@ from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Event
 from tests.domain.accounts.refresh_kit import Holder, at_the_lab
-from tests.kit import Clock, Person, Server
+from tests.kit import Clock, Person, Server, unused
 
 Make = Callable[..., Server]
 NAMES = list(platforms.CONNECTORS)
@@ -83,7 +83,7 @@ def test_a_secret_is_seen_in_an_event(watched: Server) -> None:
 
 @pytest.mark.parametrize("kind", ["access", "refresh", "code", "password", "session", "key"])
 def test_what_the_simulator_gave_out_is_seen_though_no_server_ever_sealed_it(watched: Server, kind: str) -> None:
-    made = watched.lab.lab.add_account("bluesky", handle=f"u{watched.service.runtime.entropy(4).hex()}.test")
+    made = watched.lab.lab.add_account("bluesky", handle=unused("u") + ".test")
     secrets = {
         "access": "lab-access-abcdefghijklmnopqrstuvwxyz",
         "refresh": "lab-refresh-abcdefghijklmnopqrstuvwxyz",

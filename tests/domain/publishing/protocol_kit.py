@@ -10,7 +10,7 @@ from socialpub.base import net
 from socialpub.base.config import Settings
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.store.models import Intent, Post
-from tests.kit import Person, Server
+from tests.kit import Person, Server, unused
 from tests.soak import fakes
 from tests.soak.world import CLASSES, wait_for
 
@@ -32,7 +32,7 @@ class Protocol(Server):
         self.alice = self.person("Alice")
         self.connect_bluesky(self.alice)
         for name in fakes.CONNECTORS:
-            made = self.lab.lab.add_account(name, id=self.service.runtime.entropy(4).hex())
+            made = self.lab.lab.add_account(name, id=unused())
             self._keep(self.alice, name, name, Identity(made["id"], made["id"]), Tokens(made["accessToken"]))
         return self
 

@@ -17,7 +17,7 @@ from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Intent
-from tests.kit import Person, Server, iso
+from tests.kit import Person, Server, iso, unused
 from tests.platforms.meta.meta_kit import jpeg, mp4
 from tests.soak.world import wait_for
 
@@ -36,7 +36,7 @@ def server(make_server: Callable[..., Server], lab: SimulatorThread) -> Server:
 @pytest.fixture
 def ann(server: Server) -> Person:
     ann = server.person("Ann")
-    made = server.lab.lab.add_account("tiktok", handle=f"ann-{server.service.runtime.entropy(4).hex()}")
+    made = server.lab.lab.add_account("tiktok", handle=unused("ann-"))
     tokens = Tokens(made["accessToken"], made["refreshToken"])
     server._keep(ann, "tiktok", "tiktok", Identity(made["platformAccountId"], "Ann", made["extra"]), tokens)
     return ann

@@ -12,7 +12,7 @@ from socialpub.platforms.twitter import connector as twitter
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Intent
-from tests.kit import Person, Server
+from tests.kit import Person, Server, unused
 
 NAMES = ("facebook", "linkedin", "twitter")
 SEND = {"facebook": "feed.post", "linkedin": "posts.create", "twitter": "tweets.create"}
@@ -38,7 +38,7 @@ def ann(server: Server) -> Person:
         ("linkedin", "linkedin", {"kind": "organization"}),
         ("member", "linkedin", {"kind": "person"}),
     ):
-        handle = f"ann-{name}-{server.service.runtime.entropy(2).hex()}".replace("-", "")
+        handle = unused(f"ann{name}")
         made = server.lab.lab.add_account(platform, handle=handle, **more)
         identity = Identity(made["platformAccountId"], name, made["extra"])
         server._keep(ann, name, platform, identity, Tokens(made["accessToken"], made.get("refreshToken")))

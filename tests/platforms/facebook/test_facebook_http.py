@@ -13,7 +13,7 @@ from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Intent, Post
-from tests.kit import Person, Server, breathe
+from tests.kit import Person, Server, breathe, unused
 from tests.platforms.meta.meta_kit import jpeg, mp4
 from tests.platforms.meta.test_meta_http import inline
 
@@ -32,7 +32,7 @@ def server(make_server: Callable[..., Server], lab: SimulatorThread) -> Server:
 @pytest.fixture
 def ann(server: Server) -> Person:
     ann = server.person("Ann")
-    made = server.lab.lab.add_account("facebook", handle=f"ann-{server.service.runtime.entropy(4).hex()}")
+    made = server.lab.lab.add_account("facebook", handle=unused("ann-"))
     tokens = Tokens(made["accessToken"], made["refreshToken"])
     server._keep(ann, "facebook", "facebook", Identity(made["platformAccountId"], "Ann", made["extra"]), tokens)
     return ann

@@ -12,7 +12,7 @@ import pytest
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from tests.kit import Person, Server
+from tests.kit import Person, Server, unused
 from tests.platforms.meta.meta_kit import jpeg, mp4
 
 KINDS = ("person", "organization")
@@ -38,7 +38,7 @@ def impatient(make_server: Callable[..., Server], site: dict[str, Any]) -> Serve
 
 
 def connect(server: Server, person: Person, kind: str, **wanted: Any) -> dict[str, Any]:
-    handle = f"{person.name}-{server.service.runtime.entropy(4).hex()}".lower()
+    handle = unused(f"{person.name.lower()}-")
     made = server.lab.lab.add_account("linkedin", handle=handle, displayName=person.name, kind=kind, **wanted)
     identity = Identity(made["platformAccountId"], made["displayName"], made["extra"])
     tokens = Tokens(made["accessToken"], made["refreshToken"])

@@ -12,7 +12,7 @@ import pytest
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Post
-from tests.kit import Person, Server, breathe
+from tests.kit import Person, Server, breathe, unused
 from tests.platforms.meta.meta_kit import jpeg, mp4
 
 NAMES = ("facebook", "instagram", "threads")
@@ -26,7 +26,7 @@ def server(make_server: Callable[..., Server], lab: SimulatorThread) -> Iterator
 
 
 def connect(server: Server, person: Person, name: str) -> dict[str, Any]:
-    handle = f"{person.name}-{server.service.runtime.entropy(4).hex()}".lower()
+    handle = unused(f"{person.name.lower()}-")
     made = server.lab.lab.add_account(name, handle=handle, displayName=person.name)
     identity = Identity(made["platformAccountId"], made["displayName"], made["extra"])
     return server._keep(person, name, name, identity, Tokens(made["accessToken"], made["refreshToken"]))

@@ -14,7 +14,7 @@ from PIL import Image
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from tests.kit import Person, Server, error_of, iso
+from tests.kit import Person, Server, error_of, iso, unused
 from tests.platforms.meta.meta_kit import jpeg, mp4
 
 
@@ -37,7 +37,7 @@ def impatient(make_server: Callable[..., Server], site: dict[str, Any]) -> Serve
 
 
 def connect(server: Server, person: Person, **wanted: Any) -> dict[str, Any]:
-    handle = f"{person.name}-{server.service.runtime.entropy(4).hex()}".lower()
+    handle = unused(f"{person.name.lower()}-")
     made = server.lab.lab.add_account("pinterest", handle=handle, displayName=person.name, **wanted)
     identity = Identity(made["platformAccountId"], made["displayName"], made["extra"])
     tokens = Tokens(made["accessToken"], made["refreshToken"])

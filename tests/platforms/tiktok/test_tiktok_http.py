@@ -15,7 +15,7 @@ from socialpub.platforms.contract import Identity, Tokens
 from socialpub.platforms.tiktok import upload
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from tests.kit import Person, Server
+from tests.kit import Person, Server, unused
 from tests.platforms.meta.meta_kit import jpeg, mp4
 
 CREATOR = {"privacy": "self_only", "disableComment": True}
@@ -32,7 +32,7 @@ def server(make_server: Callable[..., Server], lab: SimulatorThread) -> Iterator
 
 
 def connect(server: Server, person: Person) -> dict[str, Any]:
-    handle = f"{person.name}-{server.service.runtime.entropy(4).hex()}".lower()
+    handle = unused(f"{person.name.lower()}-")
     made = server.lab.lab.add_account("tiktok", handle=handle, displayName=person.name)
     identity = Identity(made["platformAccountId"], made["displayName"], made["extra"])
     return server._keep(person, "tiktok", "tiktok", identity, Tokens(made["accessToken"], made["refreshToken"]))

@@ -12,7 +12,7 @@ import pytest
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from tests.kit import Person, Server
+from tests.kit import Person, Server, unused
 from tests.platforms.meta.meta_kit import jpeg, mp4
 
 APP = {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
@@ -29,7 +29,7 @@ def server(make_server: Callable[..., Server], lab: SimulatorThread) -> Iterator
 def ann(server: Server) -> Person:
     """Somebody with an account on X."""
     ann = server.person("Ann")
-    made = server.lab.lab.add_account("twitter", handle=f"ann{server.service.runtime.entropy(4).hex()}")
+    made = server.lab.lab.add_account("twitter", handle=unused("ann"))
     identity = Identity(made["platformAccountId"], made["displayName"], made["extra"])
     server._keep(ann, "twitter", "twitter", identity, Tokens(made["accessToken"], made["refreshToken"]))
     return ann
