@@ -107,6 +107,10 @@ class Watch:
         """Each secret in the clear, as the place and its beginning."""
         places = {"log": self.lines, "answer": self.answers, **_database(home)}
         wanted = self.secrets | self._passwords()
+        # Once for all places, in a fraction of the time; which one it is matters only where something was found.
+        others = [text for place, texts in places.items() if place != "answer" for text in texts]
+        if not any((*_found("answer", self.answers, wanted), *_found("all others", others, wanted))):
+            return []
         found = [(place, secret) for place, texts in places.items() for secret in _found(place, texts, wanted)]
         return [f"{place}: {secret[:16]}…" for place, secret in found]
 
@@ -155,10 +159,7 @@ def _database(home: Path) -> dict[str, list[str]]:
 
 def _dense(content: bytes) -> str:
     """Without the room that nothing stands in, which is most of a young database: no secret has a zero in it."""
-    return _ZEROS.sub(b"\0", content).decode("latin-1")
-
-
-_ZEROS = re.compile(rb"\0{8,}")
+    return content.translate(None, b"\0").decode("latin-1")
 
 
 def _tables(path: Path) -> Iterator[tuple[str, Iterable[str]]]:

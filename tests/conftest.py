@@ -25,7 +25,7 @@ from httpx._transports import default
 
 from socialpub.domain.media import probe
 from socialpub.simulator.server import SimulatorThread
-from tests import media_kit, plans, routing
+from tests import media_kit, plans, routing, schemas
 from tests.counting import counting as counting
 from tests.kit import Clock, Person, Server
 
@@ -56,6 +56,7 @@ hypothesis.settings.register_profile("socialpub", deadline=None)  # a timing nev
 hypothesis.settings.load_profile("socialpub")
 
 routing.remember()  # hundreds of simulators have the same routes
+schemas.remember()  # and as many databases the same schema
 
 asks = plans.Asks()
 asks.listen()

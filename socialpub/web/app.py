@@ -259,6 +259,7 @@ def build_app(service: Service, engine: Engine) -> App:
     config.update(
         {
             "ACCESS_LOG": False,
+            "AUTO_EXTEND": False,  # no part of it is looked for that is not declared
             "FALLBACK_ERROR_FORMAT": "json",
             "REQUEST_MAX_SIZE": max(configured.media.max_bytes + 1024 * 1024, bodies.UNREAD_MAX),
             "REQUEST_TIMEOUT": 15,

@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from playhouse import migrations
 
 from socialpub.base.config import shipped
 from socialpub.domain.webhooks import eventlog
@@ -106,6 +107,30 @@ def test_a_second_migration_finds_nothing_to_do(tmp_path: Path) -> None:
     before, after, applied = db.migrate(path)
     assert (before, bool(after), bool(applied)) == (None, True, True)
     assert db.migrate(path) == (after, after, [])
+
+
+def test_what_the_tests_copy_is_what_the_migrations_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("first", "copied"):
+        (tmp_path / name).mkdir()
+        db.migrate(tmp_path / name / "socialpub.db")
+    (tmp_path / "made").mkdir()
+    with monkeypatch.context() as patched:
+        patched.setattr("socialpub.store.migrate.Runner", migrations.Runner)
+        db.migrate(tmp_path / "made" / "socialpub.db")
+    assert _all_of(tmp_path / "copied" / "socialpub.db") == _all_of(tmp_path / "made" / "socialpub.db")
+
+
+def _all_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Every row of every table and of the schema, without the moments of the migrations; and how the file is kept."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        found = {"kept": [connection.execute(f"PRAGMA {name}").fetchone() for name in ("journal_mode", "page_size")]}
+        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        for name in (*names, "sqlite_master"):
+            if name == "schema_migration":
+                found[name] = connection.execute("SELECT id, name FROM schema_migration").fetchall()
+            elif name != "post_search":  # what it finds is in the tables beside it
+                found[name] = connection.execute(f'SELECT * FROM "{name}"').fetchall()
+    return found
 
 
 def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
