@@ -333,6 +333,15 @@ class Server:
         for person in people:
             person.api = self.api(person.key)
 
+    @contextlib.contextmanager
+    def down(self) -> Iterator[None]:
+        """Stopped while the block runs, and started again at its port, which nobody else gets meanwhile."""
+        self.stop()
+        with contextlib.closing(net.listen("127.0.0.1", self.port)):
+            yield
+            self.at_port = self.port
+            self.start()
+
     def away(self, seconds: float, *people: Person) -> None:
         """Down for that long: time has passed for the platforms too."""
         self.stop()

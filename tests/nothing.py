@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from tests.soak.world import free_port
+from tests.ports import free_port
 
 Command = Callable[..., list[str]]
 """How a command of this installation is run, by its words."""

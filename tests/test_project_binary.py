@@ -18,7 +18,7 @@ import pytest
 
 from socialpub import __version__
 from tests.kit import Server
-from tests.soak.world import free_port
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[1]
 DEBIAN = "http://deb.debian.org/debian"

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests import nothing
-from tests.soak.world import free_port
+from tests.ports import free_port
 from tests.test_project_binary import DEBIAN
 from tests.test_project_binary import binary as binary
 from tests.test_project_wheel import wheel as wheel

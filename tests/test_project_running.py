@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.soak.world import free_port
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs" / "running"

@@ -11,6 +11,7 @@ import pytest
 from tests.commands.conftest import Process, Run
 from tests.hooks import register
 from tests.kit import Person, Server, error_of, iso
+from tests.ports import nobody
 from tests.sink import Got, Sink, listening
 
 Start = Callable[..., Process]
@@ -99,13 +100,12 @@ def test_it_goes_on_when_the_receiver_fails_or_is_gone(
     for status in ("500", "204"):
         happens(server, alice)
         assert process.line().split()[-1] == status
-    with listening() as gone:
-        url = gone.url
-    process = listener("--forward-to", url, "--types", "post.queued")
-    for _ in range(2):
-        happens(server, alice)
-        assert "could not be reached" in process.line()
-    assert process.stop(signal.SIGINT) == 0
+    with nobody() as url:
+        process = listener("--forward-to", url, "--types", "post.queued")
+        for _ in range(2):
+            happens(server, alice)
+            assert "could not be reached" in process.line()
+        assert process.stop(signal.SIGINT) == 0
 
 
 def test_it_goes_on_when_the_server_was_away(
@@ -114,10 +114,8 @@ def test_it_goes_on_when_the_server_was_away(
     process = listener("--forward-to", sink.url, "--types", "post.queued")
     first = happens(server, alice)
     sink.wait(1)
-    server.at_port = server.port
-    server.stop()
-    assert "Asking again in 2 s." in process.until("Asking again")
-    server.start()
+    with server.down():
+        assert "Asking again in 2 s." in process.until("Asking again")
     alice.api = server.api(alice.key)
     second = happens(server, alice)
     assert [call.event["data"]["id"] for call in sink.wait(2)] == [first, second]
@@ -182,13 +180,12 @@ def test_data_of_ones_own_to_one_endpoint_that_refuses_it(server: Server, alice:
 def test_types_endpoints_and_keys_that_are_not_there(server: Server, alice: Person, run: Run) -> None:
     options = ("--url", server.url, "--key", alice.key)
     assert run("trigger", "post.gone", *options).code == 2
-    nobody = run("trigger", "post.failed", *options)
-    assert (nobody.code, "no endpoint" in nobody.err) == (3, True)
+    told = run("trigger", "post.failed", *options)
+    assert (told.code, "no endpoint" in told.err) == (3, True)
     assert run("trigger", "post.failed", *options, "--endpoint", "whe_" + "0" * 22).code == 3
     assert run("trigger", "post.failed", "--url", server.url, "--key", "svc_live_" + "0" * 49).code == 4
-    with listening() as gone:
-        url = gone.url.removesuffix("/hooks")
-    assert run("trigger", "post.failed", "--url", url, "--key", alice.key).code == 1
+    with nobody() as url:
+        assert run("trigger", "post.failed", "--url", url, "--key", alice.key).code == 1
 
 
 # --- The cursor of now ---------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from socialpub.simulator.server import SimulatorThread
 from socialpub.store import locks
 from tests.commands.conftest import Process, Run, execute
 from tests.commands.test_admin import Ask
-from tests.simulator.test_server import free_ports
+from tests.ports import free_ports
 
 Start = Callable[..., Process]
 

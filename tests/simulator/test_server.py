@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from socialpub.base.runtime import SystemClock
 from socialpub.simulator.catalogue import FAKES
 from socialpub.simulator.lab import Lab
 from socialpub.simulator.server import SimulatorThread, serve
+from tests.ports import free_ports
 
 from .conftest import NOON, SetClock
 
@@ -42,19 +42,6 @@ def start(ledger: Path, port: int = 0) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-def free_ports(count: int) -> int:
-    """The first of so many free ports in a row."""
-    for first in range(20_000, 60_000, count):
-        with contextlib.ExitStack() as stack:
-            try:
-                for port in range(first, first + count):
-                    stack.enter_context(socket.create_server(("127.0.0.1", port)))
-            except OSError:
-                continue
-            return first
-    raise AssertionError("no free ports")
 
 
 def test_every_platform_of_the_catalogue_has_an_origin_of_its_own() -> None:

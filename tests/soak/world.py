@@ -8,7 +8,6 @@ import os
 import queue
 import random
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -35,6 +34,7 @@ from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store import db
 from tests.happened import EVENTS, Happened, happened
+from tests.ports import free_port
 from tests.soak import fakes
 
 ROOT = Path(__file__).parents[2]
@@ -53,12 +53,6 @@ def new_seed() -> int:
 def count(name: str, default: int) -> int:
     """How often: SOAK_<NAME> overrides, for longer nights."""
     return int(os.environ.get(f"SOAK_{name.upper()}", default))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 # --- Processes -----------------------------------------------------------------------------------------------------

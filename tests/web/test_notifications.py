@@ -300,6 +300,7 @@ def test_what_is_tried_again_is_told_to_nobody(world: World, slack: Sink) -> Non
         while ("post.failed", True) not in told_of(world.server, post):
             breathe()
         faults.clear()
+        world.server.skip(60)
         while world.server.rows(Post, id=post)[0]["status"] != "published":
             breathe()
     assert rows(world.server) == []

@@ -12,7 +12,8 @@ from socialpub.domain.webhooks import endpoints
 from socialpub.store.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from tests.hooks import DELIVERIES, ENDPOINTS, deliveries, ended, register
 from tests.kit import Server, breathe, error_of
-from tests.sink import Got, Sink, listening
+from tests.ports import nobody
+from tests.sink import Got, Sink
 from tests.web.world import World
 
 WAITS = (5, 10, 20, 40, 80, 160, 320)
@@ -375,10 +376,9 @@ def test_a_number_that_is_not_json_is_in_no_sample(world: World, sink: Sink, num
 
 
 def test_a_sample_to_nobody(world: World) -> None:
-    with listening() as closed:
-        url = closed.url
-    endpoint = register(world.alice, url)
-    told = world.alice.api.post(f"{ENDPOINTS}/{endpoint['id']}/test", json={}).json()
+    with nobody() as url:
+        endpoint = register(world.alice, url)
+        told = world.alice.api.post(f"{ENDPOINTS}/{endpoint['id']}/test", json={}).json()
     assert (told["delivered"], told["status"]) == (False, None)
     assert (told["nonRetryable"], told["errorName"]) == (False, "unreachable")
 
