@@ -59,7 +59,11 @@ class CutError(sqlite3.OperationalError):
     """The disk failed at this statement."""
 
 
-@pytest.mark.parametrize("apart", [7, pytest.param(1, marks=pytest.mark.slow)])
+APART = pytest.mark.parametrize("apart", [7, pytest.param(1, marks=pytest.mark.slow)])
+"""Each statement is cut in the slow tests, and one of so many in the quick ones."""
+
+
+@APART
 def test_a_migration_that_fails_at_any_statement_leaves_the_old_schema(tmp_path: Path, apart: int) -> None:
     statements = statements_of(tmp_path / "whole.db")
     making = [nth for nth, sql in enumerate(statements) if "CREATE" in sql and "migration" not in sql.lower()]
@@ -85,16 +89,15 @@ def test_a_migration_that_fails_at_any_statement_leaves_the_old_schema(tmp_path:
 
 def _schemas(folder: Path) -> list[set[str]]:
     """The tables before the first migration, and after each."""
+    part = folder / "first"
+    part.mkdir()
     found = []
-    for number in range(len(_files()) + 1):
-        part = folder / f"first {number}"
-        part.mkdir()
-        for source in _files()[:number]:
-            (part / source.name).write_text(source.read_text())
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("socialpub.store.migrate.shipped", lambda name, part=part: part)
-            db.migrate(part / "socialpub.db")
-        found.append(tables(part / "socialpub.db"))
+    with _shipped(part):
+        for source in (None, *_files()):
+            if source:
+                (part / source.name).write_text(source.read_text())
+            db.migrate(folder / "grown.db")
+            found.append(tables(folder / "grown.db"))
     return found
 
 
@@ -451,12 +454,15 @@ def test_events_of_before_keep_their_ids_and_what_nothing_else_tells(told: tuple
     assert _rows(path, "PRAGMA integrity_check") == [("ok",)]
 
 
-def test_events_are_as_they_were_wherever_it_is_interrupted_and_small_the_next_time(told: tuple[Path, Path]) -> None:
+@APART
+def test_events_are_as_they_were_wherever_it_is_interrupted_and_small_the_next_time(
+    told: tuple[Path, Path], apart: int
+) -> None:
     path, after = told
     tables = "SELECT name, sql FROM sqlite_master ORDER BY name"
     before = [_rows(path, statement) for statement in (tables, "SELECT * FROM event", "SELECT * FROM organization")]
     cuts = 0
-    for nth in itertools.count():
+    for nth in itertools.count(0, apart):
         seen = 0
 
         def look(sql: str, nth: int = nth) -> None:
@@ -481,14 +487,17 @@ def test_events_are_as_they_were_wherever_it_is_interrupted_and_small_the_next_t
         assert _rows(copy, "SELECT count(*), sum(former_id IS NOT NULL) FROM event") == [(len(EVENTS), len(EVENTS))]
         assert _rows(copy, "PRAGMA foreign_key_check") == []
         copy.unlink()
-    assert cuts > 15
+    assert cuts * apart > 15
 
 
 # --- Ids that are kept shorter ---------------------------------------------------------------------------------------
 
 
+@APART
 @pytest.mark.parametrize("name", ["numbers", "short_posts"])
-def test_rows_are_as_they_were_wherever_making_them_shorter_is_interrupted(name: str, tmp_path: Path) -> None:
+def test_rows_are_as_they_were_wherever_making_them_shorter_is_interrupted(
+    name: str, apart: int, tmp_path: Path
+) -> None:
     """At every statement of it; whole the next time, and nothing is done twice."""
     before, after = tmp_path / "shorter before", tmp_path / "shorter after"
     for folder, files in ((before, _before(name)), (after, _upto(name))):
@@ -497,7 +506,7 @@ def test_rows_are_as_they_were_wherever_making_them_shorter_is_interrupted(name:
             (folder / source.name).write_text(source.read_text().replace("PART = 100_000", "PART = 2"))
     path = formers.made(tmp_path / "former.db", len(_before(name)), tmp_path)
     then, cuts = _everything(path), 0
-    for nth in itertools.count():
+    for nth in itertools.count(0, apart):
         seen: list[str] = []
 
         def look(sql: str, nth: int = nth, seen: list[str] = seen) -> None:
@@ -518,7 +527,7 @@ def test_rows_are_as_they_were_wherever_making_them_shorter_is_interrupted(name:
             db.migrate(copy)
         assert _is_whole(copy, name)
         copy.unlink()
-    assert cuts > 20
+    assert cuts * apart > 20
 
 
 def _everything(path: Path) -> dict[str, list[tuple[object, ...]]]:
