@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -26,6 +27,7 @@ from socialpub.simulator.catalogue import FAKES
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import locks
 from tests.commands.conftest import Process, Run, execute
+from tests.commands.forks import Forked
 from tests.commands.test_admin import Ask
 from tests.ports import free_ports
 
@@ -320,3 +322,16 @@ def test_a_start_and_a_stop_are_in_the_log(start: Callable[..., Process], folder
     server.popen.send_signal(signal.SIGTERM)
     assert ", process " in server.until(" INFO socialpub.commands stopped: ")
     assert server.popen.wait(timeout=20) == 0
+
+
+def test_a_command_that_ends_as_it_is_to_be_killed_is_killed_enough() -> None:
+    """Its minder has taken it and has not told yet: the number is nobody's."""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    ours, its = os.pipe()
+    with open(ours) as end, open(os.devnull) as nothing:
+        process = Forked(gone.pid, nothing, nothing, end)
+        process.kill()
+        os.write(its, b"0\n")
+        os.close(its)
+        assert process.wait() == 0
