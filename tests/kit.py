@@ -12,7 +12,7 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -330,17 +330,17 @@ class Server:
         """Stop and start on the same database; the clients of `people` follow to the new port."""
         self.stop()
         self.start(**config)
-        for person in people:
-            person.api = self.api(person.key)
+        self._bring(people)
 
     @contextlib.contextmanager
-    def down(self) -> Iterator[None]:
+    def down(self, *people: Person) -> Iterator[None]:
         """Stopped while the block runs, and started again at its port, which nobody else gets meanwhile."""
         self.stop()
         with contextlib.closing(net.listen("127.0.0.1", self.port)):
             yield
             self.at_port = self.port
             self.start()
+        self._bring(people)
 
     def away(self, seconds: float, *people: Person) -> None:
         """Down for that long: time has passed for the platforms too."""
@@ -349,6 +349,10 @@ class Server:
         assert isinstance(self.lab.lab.clock, Clock), "a lab whose clock a test moves"
         self.lab.lab.clock.skip(seconds)
         self.start()
+        self._bring(people)
+
+    def _bring(self, people: Iterable[Person]) -> None:
+        """New clients in place of those that the stop has closed."""
         for person in people:
             person.api = self.api(person.key)
 

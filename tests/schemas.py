@@ -28,13 +28,12 @@ class _Remembering(migrations.Runner):  # type: ignore[misc]
         if type(here) is not sqlite3.Connection or self.database.get_tables():
             return list(super().up())
         key = b"\0".join(path.read_bytes() for path in sorted(Path(self.directory).glob("[0-9]*.py")))
-        if key not in _made:
+        if key in _made:
+            with contextlib.closing(sqlite3.connect(":memory:")) as kept:
+                kept.deserialize(_made[key][0])
+                kept.backup(here)
+        else:
             applied = super().up()
             content = here.serialize()
             _made[key] = content[:18] + _NO_WAL + content[20:], applied
-            return list(applied)
-        content, applied = _made[key]
-        with contextlib.closing(sqlite3.connect(":memory:")) as kept:
-            kept.deserialize(content)
-            kept.backup(here)
-        return list(applied)
+        return list(_made[key][1])

@@ -120,9 +120,8 @@ def test_after_a_rotation_a_server_starts_and_links_from_before_are_good(
 ) -> None:
     before = furnished()
     assert command(server, "keys", "rotate").code == 0
-    with server.down():
+    with server.down(alice):
         pass
-    alice.api = server.api(alice.key)
     assert furnished() == before
     assert publish(alice) == "published"
     assert server.service.sites["threads"].client_secret == "its-secret"
@@ -132,11 +131,10 @@ def test_links_that_an_older_socialpub_signed_stay_good(
     server: Server, alice: Person, furnished: Callable[[], dict[str, Any]]
 ) -> None:
     """Its signatures were made with the master key itself: the first start takes that over, for good."""
-    with server.down():
+    with server.down(alice):
         with closing(sqlite3.connect(server.home / "socialpub.db")) as found, found:
             found.execute("UPDATE instance SET signing_key = NULL")
         assert command(server, "keys", "rotate").code == 0
-    alice.api = server.api(alice.key)
     assert furnished()["page"] == 200
     assert furnished()["image"] == 200
 

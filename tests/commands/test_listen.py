@@ -114,9 +114,8 @@ def test_it_goes_on_when_the_server_was_away(
     process = listener("--forward-to", sink.url, "--types", "post.queued")
     first = happens(server, alice)
     sink.wait(1)
-    with server.down():
+    with server.down(alice):
         assert "Asking again in 2 s." in process.until("Asking again")
-    alice.api = server.api(alice.key)
     second = happens(server, alice)
     assert [call.event["data"]["id"] for call in sink.wait(2)] == [first, second]
 

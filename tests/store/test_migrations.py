@@ -124,16 +124,13 @@ def test_what_the_tests_copy_is_what_the_migrations_make(tmp_path: Path, monkeyp
 
 
 def _all_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
-    """Every row of every table and of the schema, without the moments of the migrations; and how the file is kept."""
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        found = {"kept": [connection.execute(f"PRAGMA {name}").fetchone() for name in ("journal_mode", "page_size")]}
-        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        for name in (*names, "sqlite_master"):
-            if name == "schema_migration":
-                found[name] = connection.execute("SELECT id, name FROM schema_migration").fetchall()
-            elif name != "post_search":  # what it finds is in the tables beside it
-                found[name] = connection.execute(f'SELECT * FROM "{name}"').fetchall()
-    return found
+    """Everything, with the tables of the search, the migrations without their moments, and how the file is kept."""
+    searched = _rows(path, "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'post_search_*'")
+    return _everything(path) | {
+        **{str(name): _rows(path, f'SELECT * FROM "{name}"') for (name,) in searched},
+        "schema_migration": _rows(path, "SELECT id, name FROM schema_migration"),
+        "kept": _rows(path, "PRAGMA journal_mode") + _rows(path, "PRAGMA page_size"),
+    }
 
 
 def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,7 +182,7 @@ def _unknown(office: Office) -> str:
 
 
 def _credentials(office: Office) -> Send:
-    handle = unused("u") + ".test"
+    handle = unused() + ".test"
     made = office.server.lab.lab.add_account("bluesky", handle=handle)
     return _form(office, "/connect/bluesky", handle=handle, password=made["appPassword"])
 

@@ -44,7 +44,7 @@ class Office:
 
     def login_exists(self, **wanted: Any) -> dict[str, Any]:
         """Somebody has an account at the platform."""
-        handle = unused("u")
+        handle = unused()
         if self.name == "bluesky":
             handle += ".test"
             self.handle = {"handle": handle}

@@ -83,7 +83,7 @@ def test_a_secret_is_seen_in_an_event(watched: Server) -> None:
 
 @pytest.mark.parametrize("kind", ["access", "refresh", "code", "password", "session", "key"])
 def test_what_the_simulator_gave_out_is_seen_though_no_server_ever_sealed_it(watched: Server, kind: str) -> None:
-    made = watched.lab.lab.add_account("bluesky", handle=unused("u") + ".test")
+    made = watched.lab.lab.add_account("bluesky", handle=unused() + ".test")
     secrets = {
         "access": "lab-access-abcdefghijklmnopqrstuvwxyz",
         "refresh": "lab-refresh-abcdefghijklmnopqrstuvwxyz",

@@ -127,7 +127,7 @@ def test_a_platform_of_credentials_says_which_it_wants_and_connects_by_them(open
             ],
         },
     }
-    made = office.server.lab.lab.add_account("bluesky", handle=unused("u") + ".test")
+    made = office.server.lab.lab.add_account("bluesky", handle=unused() + ".test")
     fields = {"handle": made["handle"], "password": made["appPassword"]}
     office.name = "bluesky"
     first, again = office.complete(**fields), office.complete(**fields)
@@ -140,7 +140,7 @@ def test_a_platform_of_credentials_says_which_it_wants_and_connects_by_them(open
 
 def test_the_form_connects_and_shows_what_went_wrong(open_: Callable[..., Office]) -> None:
     office = open_()
-    made = office.server.lab.lab.add_account("bluesky", handle=unused("u") + ".test")
+    made = office.server.lab.lab.add_account("bluesky", handle=unused() + ".test")
     form = {"csrf_token": "csrf-alice", "handle": made["handle"], "password": "wrong-wrong"}
     refused = office.browser.post("/connect/bluesky", data=form)
     assert refused.status_code == 424
@@ -201,7 +201,7 @@ def test_disconnecting_ends_the_session_upstream_and_connecting_again_revives_th
 ) -> None:
     office = open_()
     server, alice = office.server, office.alice
-    made = server.lab.lab.add_account("bluesky", handle=unused("u") + ".test")
+    made = server.lab.lab.add_account("bluesky", handle=unused() + ".test")
     office.name, fields = "bluesky", {"handle": made["handle"], "password": made["appPassword"]}
     first = office.complete(**fields).json()["id"]
     assert office.browser.delete(f"/v1/accounts/{first}").status_code == 200
@@ -216,7 +216,7 @@ def test_disconnecting_ends_the_session_upstream_and_connecting_again_revives_th
 def test_an_authorization_that_another_account_uses_too_is_left_alone_upstream(open_: Callable[..., Office]) -> None:
     office = open_()
     office.name = "bluesky"
-    made = office.server.lab.lab.add_account("bluesky", handle=unused("u") + ".test")
+    made = office.server.lab.lab.add_account("bluesky", handle=unused() + ".test")
     fields = {"handle": made["handle"], "password": made["appPassword"]}
     profile = office.browser.post("/v1/profiles", json={"name": "Shop"}).json()["id"]
     first, twin = office.complete(**fields).json()["id"], office.complete(**fields, profileId=profile).json()["id"]
