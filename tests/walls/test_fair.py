@@ -83,7 +83,8 @@ def test_a_host_that_hangs_does_not_take_the_pool(pool: Pool) -> None:
     hanging = [pool.submit_for(Share("hangs", "a"), over.wait, 30) for _ in range(50)]
     healthy = [pool.submit_for(Share("healthy", "b"), lambda n=number: n) for number in range(20)]
     assert [work.result(30) for work in healthy] == list(range(20))
-    assert sum(work.running() for work in hanging) == 6
+    assert wait_for(lambda: sum(work.running() for work in hanging) == 6, 30)  # each in its thread, which is to begin
+    assert pool.waits == 44
     assert pool.busy
     over.set()
     assert all(work.result(30) for work in hanging)
