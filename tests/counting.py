@@ -30,7 +30,7 @@ from socialpub.store.readers import asker
 AROUND = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
 
 
-@dataclass
+@dataclass(eq=False)
 class Work:
     """What was done for somebody. `lookups`, `reads` and `writes` are each a function handed to another thread."""
 
@@ -78,9 +78,9 @@ class Done:
 class _Thread(threading.local):
     """Whose work this thread is at, and what it did since its transaction began for nobody in particular."""
 
-    asked: bool | None = None
+    work: Work | None = None
     around: list[tuple[str, int]]
-    parties: set[bool]
+    parties: set[Work]  # those that were in the transaction
 
     def __init__(self) -> None:
         self.around, self.parties = [], set()
@@ -91,16 +91,16 @@ class Counting:
 
     def __init__(self) -> None:
         self._lock, self._thread = threading.Lock(), _Thread()
-        self._done: Done | None = None
+        self._done = Done()  # of which nobody hears, outside of a block
 
     @contextlib.contextmanager
     def while_(self) -> Iterator[Done]:
-        """Count within the block."""
+        """Count within the block: what is handed over in it. What was before, and is done only now, is not."""
         done = self._done = Done()
         try:
             yield done
         finally:
-            self._done = None
+            self._done = Done()
 
     # --- What is told of ---
 
@@ -109,8 +109,8 @@ class Counting:
         thread = self._thread
         if text.startswith("BEGIN"):
             thread.around, thread.parties = [], set()
-        if thread.asked is not None:
-            self._add(thread.asked, text, steps)
+        if thread.work is not None:
+            self._add(thread.work, text, steps)
             return
         thread.around.append((text, steps))
         if text.startswith(("COMMIT", "ROLLBACK")) and " TO " not in text:
@@ -118,47 +118,45 @@ class Counting:
 
     def _end(self, *, committed: bool) -> None:
         """What a transaction needs for itself is done for whoever was in it; for an asker where one was."""
-        thread = self._thread
-        asked = True in thread.parties
-        for text, steps in thread.around:
-            self._add(asked, text, steps)
+        parties, now = self._thread.parties, self._done
+        there = [work for work in (now.asked, now.unasked) if work in parties]
+        if parties and not there:
+            return  # all was handed over before
+        for text, steps in self._thread.around:
+            self._add((there or [now.unasked])[0], text, steps)
         with self._lock:
-            for party in thread.parties if committed and self._done else ():
-                self._of(party).commits += 1
+            for work in there if committed else ():
+                work.commits += 1
 
-    def _add(self, asked: bool, text: str, steps: int) -> None:
+    def _add(self, work: Work, text: str, steps: int) -> None:
         with self._lock:
-            if self._done is not None:
-                work = self._of(asked)
+            if work in (self._done.asked, self._done.unasked):
                 work.sql += [text] if text else []
                 work.steps += steps
 
     def built(self, text: str) -> None:
+        work = self._thread.work or self._done.unasked
         with self._lock:
-            if self._done is not None:
-                self._of(bool(self._thread.asked)).built.append(text)
+            work.built.append(text)
 
-    def handed(self, way: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    def mine(self) -> Work:
+        """What is counted of whoever asks in this thread."""
+        return self._done.unasked if asker.get() is None else self._done.asked
+
+    def handed(self, mine: Work, way: str, run: Callable[..., Any]) -> Callable[..., Any]:
         """The function that another thread gets: what it does is counted as who hands it over asks."""
-        asked = asker.get() is not None
         with self._lock:
-            if self._done is not None:
-                work = self._of(asked)
-                setattr(work, way, getattr(work, way) + 1)
+            setattr(mine, way, getattr(mine, way) + 1)
 
         def counted(*given: Any) -> Any:
-            self._thread.parties.add(asked)
-            before, self._thread.asked = self._thread.asked, asked
+            self._thread.parties.add(mine)
+            before, self._thread.work = self._thread.work, mine
             try:
                 return run(*given)
             finally:
-                self._thread.asked = before
+                self._thread.work = before
 
         return counted
-
-    def _of(self, asked: bool) -> Work:
-        assert self._done is not None
-        return self._done.asked if asked else self._done.unasked
 
 
 class _Cursor(sqlite3.Cursor):
@@ -227,15 +225,16 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
 
 
 def _handing(counting: Counting, way: str, real: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda database, run: real(database, counting.handed(way, run))
+    return lambda database, run: real(database, counting.handed(counting.mine(), way, run))
 
 
 def _together(counting: Counting, real: Callable[..., Any]) -> Callable[..., Any]:
     """Writes of a kind are done together where they have the same function: so there is one for each who asks."""
-    kinds: dict[tuple[Any, bool], Callable[..., Any]] = {}
+    kinds: dict[tuple[Any, Work], Callable[..., Any]] = {}
 
     def write_together(database: Database, kind: Callable[..., Any], what: Any) -> Any:
-        counted = counting.handed("writes", kind)
-        return real(database, kinds.setdefault((kind, asker.get() is not None), counted), what)
+        mine = counting.mine()
+        counted = counting.handed(mine, "writes", kind)
+        return real(database, kinds.setdefault((kind, mine), counted), what)
 
     return write_together

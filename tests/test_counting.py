@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,7 @@ from tests.counting import Counting
 from tests.kit import Person, Server
 
 THREE = "SELECT value FROM json_each('[1, 2, 3]')"
+FOUR = "SELECT value FROM json_each('[1, 2, 3, 4]')"
 
 
 @pytest.fixture
@@ -51,6 +53,20 @@ def test_what_no_request_asks_for_is_counted_apart(counting: Counting, server: S
         server.service.read(lambda: sql.every(THREE)).result()
     assert THREE in done.unasked.sql
     assert done.asked.statements == 0
+
+
+def test_what_was_handed_over_before_is_not_counted(counting: Counting, server: Server) -> None:
+    """However late it is done: the engine is always about to write something."""
+    entered, over = threading.Event(), threading.Event()
+    server.service.write(lambda tx: entered.set() or over.wait(30))
+    assert entered.wait(30)
+    before = server.service.write(lambda tx: sql.every(THREE))
+    with counting.while_() as done:
+        after = server.service.write(lambda tx: sql.every(FOUR))
+        over.set()
+        before.result()
+        after.result()
+    assert (done.unasked.writes, done.unasked.within) == (1, [FOUR]), done
 
 
 def test_a_request_is_counted_with_who_asks(counting: Counting, server: Server, alice: Person) -> None:
