@@ -23,6 +23,7 @@ from typing import Any
 import peewee
 import pytest
 
+from socialpub.domain.posts import unheard
 from socialpub.store.db import Database
 from socialpub.store.glance import Glance
 from socialpub.store.readers import asker
@@ -217,7 +218,9 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
 
     monkeypatch.setattr(sqlite3, "connect", lambda *given, **named: connect(*given, **{"factory": factory} | named))
     monkeypatch.setattr(peewee.Context, "query", building)
-    monkeypatch.setattr(Glance, "_was_slow", lambda glance, before: False)  # a busy machine changes no count
+    # A busy machine changes no count.
+    monkeypatch.setattr(Glance, "_was_slow", lambda glance, before: False)
+    monkeypatch.setattr(unheard, "SOON_SECONDS", 3600)  # after which a write of what was asked before comes by itself
     for name, way in handed.items():
         monkeypatch.setattr(Database, name, _handing(counting, way, getattr(Database, name)))
     monkeypatch.setattr(Database, "write_together", _together(counting, Database.write_together))
