@@ -55,6 +55,7 @@ def test_what_no_request_asks_for_is_counted_apart(counting: Counting, server: S
     assert done.asked.statements == 0
 
 
+@pytest.mark.usefixtures("asking")
 def test_what_was_handed_over_before_is_not_counted(counting: Counting, server: Server) -> None:
     """However late it is done: the engine is always about to write something."""
     entered, over = threading.Event(), threading.Event()
@@ -66,7 +67,7 @@ def test_what_was_handed_over_before_is_not_counted(counting: Counting, server: 
         over.set()
         before.result()
         after.result()
-    assert (done.unasked.writes, done.unasked.within) == (1, [FOUR]), done
+    assert (done.asked.writes, done.asked.within) == (1, [FOUR]), done
 
 
 def test_a_request_is_counted_with_who_asks(counting: Counting, server: Server, alice: Person) -> None:
