@@ -26,7 +26,7 @@ from httpx._transports import default
 from socialpub.base import net
 from socialpub.domain.media import probe
 from socialpub.simulator.server import SimulatorThread
-from tests import media_kit, plans, routing, schemas
+from tests import jitter, media_kit, plans, routing, schemas
 from tests.counting import counting as counting
 from tests.kit import Clock, Person, Server
 
@@ -59,6 +59,8 @@ hypothesis.settings.load_profile("socialpub")
 
 routing.remember()  # hundreds of simulators have the same routes
 schemas.remember()  # and as many databases the same schema
+if share := os.environ.get("JITTER"):
+    jitter.shake(float(share))
 
 asks = plans.Asks()
 asks.listen()
