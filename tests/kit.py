@@ -471,13 +471,14 @@ class Server:
     def stock(self) -> dict[str, Any]:
         """Everything that a refused request must leave alone: every row of every table, and the files beside them.
 
-        Without what each request may touch: when a key was last used, and the server's own beat. That answers were
-        heard is written a little later, so it is written first.
+        Without what each request may touch: when a key was last used and a session last seen, and the server's own
+        beat. That answers were heard is written a little later, so it is written first.
         """
         if forgotten := unheard.forget(self.service):
             forgotten.result()
         tables = {table.__name__: self.rows(table) for table in TABLES if table.__name__ != "Instance"}
-        tables["ApiKey"] = [row | {"last_used_at": None} for row in tables["ApiKey"]]
+        for table, column in (("ApiKey", "last_used_at"), ("Session", "seen_at")):
+            tables[table] = [row | {column: None} for row in tables[table]]
         files = sorted(str(path.relative_to(self.home)) for path in self.home.rglob("*") if path.parent != self.home)
         return {"tables": tables, "files": files}
 
@@ -514,5 +515,7 @@ def untouched(server: Server) -> Iterator[None]:
     """Nothing is written while the block runs, and nothing is called upstream."""
     before, calls = server.stock(), len(server.lab.lab.calls)
     yield
-    assert server.stock() == before
+    now = server.stock()
+    changed = [name for name, rows in now["tables"].items() if rows != before["tables"][name]]
+    assert now == before, {name: (before["tables"][name], now["tables"][name]) for name in changed}
     assert len(server.lab.lab.calls) == calls
