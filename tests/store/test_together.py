@@ -316,9 +316,11 @@ def test_an_awaited_write_that_nobody_waits_for_any_more_is_done(database: Datab
         assert entered.wait(20)
         lost = asyncio.ensure_future(_awaited(database, kind, "lost"))
         tasks = [asyncio.ensure_future(_awaited(database, kind, f"n{number}")) for number in range(20)]
-        while database._writer._inbox.qsize() < len(tasks) + 1:  # the loop goes round a few times before it hands over
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)
         lost.cancel()
+        for _ in range(100):  # the loop goes round a few times before it hands them over
+            await asyncio.sleep(0)
+        assert database._writer._inbox.qsize() == len(tasks) + 1
         loop.call_soon_threadsafe = counted  # type: ignore[assignment, method-assign]
         gate.set()
         database.write(lambda tx: None).result()  # all are written and told before the loop goes on
