@@ -114,6 +114,24 @@ def kept_busy(
     return held
 
 
+@contextlib.contextmanager
+def busy_writer(database: db.Database) -> Iterator[None]:
+    """The writer thread does not look at its inbox while the block runs, so what is asked for becomes one group."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def wait(tx: db.Tx) -> None:
+        entered.set()
+        assert leave.wait(30)
+
+    answer = database.write(wait)
+    assert entered.wait(30)
+    try:
+        yield
+    finally:
+        leave.set()
+        answer.result()
+
+
 def iso(ms: int) -> str:
     """An instant as a client would send it."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms // 1000)) + f".{ms % 1000:03d}Z"
@@ -516,6 +534,7 @@ def untouched(server: Server) -> Iterator[None]:
     before, calls = server.stock(), len(server.lab.lab.calls)
     yield
     now = server.stock()
-    changed = [name for name, rows in now["tables"].items() if rows != before["tables"][name]]
-    assert now == before, {name: (before["tables"][name], now["tables"][name]) for name in changed}
+    told = {name: (before["tables"][name], rows) for name, rows in now["tables"].items()}
+    changed = {name: rows for name, rows in told.items() if rows[0] != rows[1]}
+    assert now == before, (changed, before["files"], now["files"])
     assert len(server.lab.lab.calls) == calls

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +13,7 @@ from socialpub.store.db import Tx
 from socialpub.store.models import Organization
 from socialpub.store.readers import asker
 from tests.counting import Counting
-from tests.kit import Person, Server
+from tests.kit import Person, Server, busy_writer
 
 THREE = "SELECT value FROM json_each('[1, 2, 3]')"
 FOUR = "SELECT value FROM json_each('[1, 2, 3, 4]')"
@@ -58,15 +58,14 @@ def test_what_no_request_asks_for_is_counted_apart(counting: Counting, server: S
 @pytest.mark.usefixtures("asking")
 def test_what_was_handed_over_before_is_not_counted(counting: Counting, server: Server) -> None:
     """However late it is done: the engine is always about to write something."""
-    entered, over = threading.Event(), threading.Event()
-    server.service.write(lambda tx: entered.set() or over.wait(30))
-    assert entered.wait(30)
-    before = server.service.write(lambda tx: sql.every(THREE))
-    with counting.while_() as done:
-        after = server.service.write(lambda tx: sql.every(FOUR))
-        over.set()
-        before.result()
-        after.result()
+    with contextlib.ExitStack() as busy:
+        busy.enter_context(busy_writer(server.service.db))
+        before = server.service.write(lambda tx: sql.every(THREE))
+        with counting.while_() as done:
+            after = server.service.write(lambda tx: sql.every(FOUR))
+            busy.close()
+            before.result()
+            after.result()
     assert (done.asked.writes, done.asked.within) == (1, [FOUR]), done
 
 

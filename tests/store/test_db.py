@@ -22,6 +22,7 @@ from socialpub.store.db import Database, FencedError, Tx
 from socialpub.store.locks import ServeLock, StartError
 from socialpub.store.models import Instance, Organization
 from socialpub.store.writer import OWNER_MAX
+from tests.kit import busy_writer
 
 
 def insert(name: str) -> Callable[[Tx], str]:
@@ -40,24 +41,6 @@ def on_disk(path: Path) -> set[str]:
     """What another process would see."""
     with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         return {row[0] for row in connection.execute("SELECT id FROM organization")}
-
-
-@contextlib.contextmanager
-def busy_writer(database: Database) -> Iterator[None]:
-    """The writer thread does not look at its inbox while the block runs, so what is asked for becomes one group."""
-    entered, leave = threading.Event(), threading.Event()
-
-    def wait(tx: Tx) -> None:
-        entered.set()
-        leave.wait(10)
-
-    answer = database.write(wait)
-    entered.wait(10)
-    try:
-        yield
-    finally:
-        leave.set()
-        answer.result()
 
 
 def count_commits(database: Database, run: Callable[[], Any]) -> int:

@@ -21,6 +21,7 @@ from socialpub.store.db import Database, Promise, Tx
 from socialpub.store.place import LostError
 from socialpub.store.statements.rows import MOST, Changes, Rows
 from socialpub.store.writer import _Write
+from tests.kit import busy_writer
 from tests.soak.world import wait_for
 
 ONES = Rows("INSERT INTO one (name, other, kind)", own=2, shared=1)
@@ -62,17 +63,8 @@ class Kind:
 
 def together(database: Database, kind: Kind, names: Sequence[str]) -> list[str | BaseException]:
     """All are asked for while another write is under way."""
-    gate, entered = threading.Event(), threading.Event()
-
-    def hold(tx: Tx) -> None:
-        entered.set()
-        gate.wait(20)
-
-    first = database.write(hold)
-    assert entered.wait(20)
-    promises = [database.write_together(kind, name) for name in names]
-    gate.set()
-    first.result()
+    with busy_writer(database):
+        promises = [database.write_together(kind, name) for name in names]
     answers: list[str | BaseException] = []
     for promise in promises:
         try:
@@ -149,23 +141,16 @@ def test_what_a_loop_asks_for_is_not_waited_with(database: Database, naps: Naps)
 def test_what_fibers_ask_for_is_waited_with(database: Database, naps: Naps) -> None:
     """The loop under them goes round for each answer of a platform."""
     kind, crew, asked = Kind(), Crew("tested"), queue.SimpleQueue[Promise[str]]()
-    beside, gate, entered = Fibers("fibers", crew), threading.Event(), threading.Event()
+    beside = Fibers("fibers", crew)
     database.is_more_owed = lambda: True
 
     def ask(name: str) -> None:
         beside.run(lambda: asked.put(database.write_together(kind, name)))
 
-    def hold(tx: Tx) -> None:
-        entered.set()
-        gate.wait(30)
-
-    before = database.write(hold)
-    assert entered.wait(30)  # what comes now is not in its group
-    ask("a")
-    ask("b")
-    assert wait_for(lambda: database._writer._inbox.qsize() == 2, 30)
-    gate.set()
-    before.result()
+    with busy_writer(database):
+        ask("a")
+        ask("b")
+        assert wait_for(lambda: database._writer._inbox.qsize() == 2, 30)
     assert [asked.get(timeout=30).result() for _ in range(2)] == ["A", "B"]
     assert naps.count == 0
     ask("c")
@@ -255,18 +240,10 @@ def test_where_one_fails_each_is_done_by_itself(database: Database) -> None:
 
 def test_other_writes_keep_their_place_between_them(database: Database) -> None:
     kind, order = Kind(), list[str]()
-    gate, entered = threading.Event(), threading.Event()
-
-    def hold(tx: Tx) -> None:
-        entered.set()
-        gate.wait(20)
-
-    database.write(hold)
-    assert entered.wait(20)
-    asked = [database.write_together(kind, "a"), database.write_together(kind, "b")]
-    between = database.write(lambda tx: order.extend(name for (name,) in sql.every("SELECT name FROM one")))
-    asked.append(database.write_together(kind, "c"))
-    gate.set()
+    with busy_writer(database):
+        asked = [database.write_together(kind, "a"), database.write_together(kind, "b")]
+        between = database.write(lambda tx: order.extend(name for (name,) in sql.every("SELECT name FROM one")))
+        asked.append(database.write_together(kind, "c"))
     between.result()
     assert [promise.result() for promise in asked] == ["A", "B", "C"]
     assert order == ["a", "b"]
@@ -306,23 +283,15 @@ def test_an_awaited_write_that_nobody_waits_for_any_more_is_done(database: Datab
             calls += 1
             return real(*given, **named)  # type: ignore[arg-type]
 
-        gate, entered = threading.Event(), threading.Event()
-
-        def hold(tx: Tx) -> None:
-            entered.set()
-            gate.wait(20)
-
-        database.write(hold)
-        assert entered.wait(20)
-        lost = asyncio.ensure_future(_awaited(database, kind, "lost"))
-        tasks = [asyncio.ensure_future(_awaited(database, kind, f"n{number}")) for number in range(20)]
-        await asyncio.sleep(0)
-        lost.cancel()
-        for _ in range(100):  # the loop goes round a few times before it hands them over
+        with busy_writer(database):
+            lost = asyncio.ensure_future(_awaited(database, kind, "lost"))
+            tasks = [asyncio.ensure_future(_awaited(database, kind, f"n{number}")) for number in range(20)]
             await asyncio.sleep(0)
-        assert database._writer._inbox.qsize() == len(tasks) + 1
-        loop.call_soon_threadsafe = counted  # type: ignore[assignment, method-assign]
-        gate.set()
+            lost.cancel()
+            for _ in range(100):  # the loop goes round a few times before it hands them over
+                await asyncio.sleep(0)
+            assert database._writer._inbox.qsize() == len(tasks) + 1
+            loop.call_soon_threadsafe = counted  # type: ignore[assignment, method-assign]
         database.write(lambda tx: None).result()  # all are written and told before the loop goes on
         return await asyncio.gather(*tasks), calls
 
@@ -429,18 +398,10 @@ def test_kinds_that_come_in_turn_are_each_done_in_one_go_and_what_is_of_no_kind_
     database: Database,
 ) -> None:
     one, two, seen = Kind(), Kind(), list[list[str]]()
-    gate, entered = threading.Event(), threading.Event()
-
-    def hold(tx: Tx) -> None:
-        entered.set()
-        assert gate.wait(20)
-
-    database.write(hold)
-    assert entered.wait(20)
-    asked = [database.write_together(kind, name) for name, kind in zip("abcd", (one, two, one, two), strict=True)]
-    between = database.write(lambda tx: seen.append([str(name) for (name,) in sql.every("SELECT name FROM one")]))
-    asked += [database.write_together(kind, name) for name, kind in zip("efg", (two, one, two), strict=True)]
-    gate.set()
+    with busy_writer(database):
+        asked = [database.write_together(kind, name) for name, kind in zip("abcd", (one, two, one, two), strict=True)]
+        between = database.write(lambda tx: seen.append([str(name) for (name,) in sql.every("SELECT name FROM one")]))
+        asked += [database.write_together(kind, name) for name, kind in zip("efg", (two, one, two), strict=True)]
     between.result()
     assert [promise.result() for promise in asked] == list("ABCDEFG")
     assert (one.calls, two.calls) == ([["a", "c"], ["f"]], [["b", "d"], ["e", "g"]])
