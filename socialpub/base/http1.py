@@ -26,7 +26,7 @@ _BLANK = re.compile(rb"\r?\n\r?\n")
 _LINE = re.compile(rb"\r?\n")
 _FOLD = re.compile(rb"\r?\n[ \t]+")  # a header that goes on in the next line, as it was once written
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\x00\r]*)?")
-_HEADER = re.compile(rb"(%b):[ \t]*([^\x00\r]*?)[ \t]*" % _TOKEN)
+_HEADER = re.compile(rb"(%b):([^\x00\r]*)" % _TOKEN)  # the space around the value is stripped: linear in its length
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\x00\r]*)?")
 
@@ -108,12 +108,16 @@ class Connection:
 
     def _until(self, end: re.Pattern[bytes], most: int) -> bytes:
         """What stands before an end, which is at most so far away."""
-        looked = self._at
-        while (found := end.search(self._came, looked)) is None:
-            if len(self._came) - self._at > most:
-                raise httpcore.RemoteProtocolError("the answer has a head or a line without an end")
-            looked = max(0, len(self._came) - self._at - 3)
-            self._came, self._at = self._came[self._at :] + self._more(), 0
+        found = end.search(self._came, self._at)
+        if found is None:
+            came = bytearray(self._came[self._at :])  # grows in place, however small the pieces are
+            while found is None:
+                if len(came) > most:
+                    raise httpcore.RemoteProtocolError("the answer has a head or a line without an end")
+                looked = max(0, len(came) - 3)
+                came += self._more()
+                found = end.search(came, looked)
+            self._came, self._at = bytes(came), 0
         before = self._came[self._at : found.start()]
         self._at = found.end()
         return before
@@ -171,14 +175,13 @@ def _parsed(head: bytes) -> tuple[bytes, int, dict[str, str]]:
     status = _STATUS.fullmatch(first)
     if status is None:
         raise httpcore.RemoteProtocolError("this is no answer")
-    headers: dict[str, str] = {}
+    headers: dict[str, list[str]] = {}
     for line in lines:
         header = _HEADER.fullmatch(line)
         if header is None:
             raise httpcore.RemoteProtocolError("a header of the answer cannot be read")
-        name, value = header[1].decode("ascii").lower(), _text(header[2])
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return status[1], int(status[2]), headers
+        headers.setdefault(header[1].decode("ascii").lower(), []).append(_text(header[2].strip(b" \t")))
+    return status[1], int(status[2]), {name: ", ".join(values) for name, values in headers.items()}
 
 
 def _text(value: bytes) -> str:

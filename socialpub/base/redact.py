@@ -13,7 +13,7 @@ import logging
 import re
 import time
 import urllib.parse
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from pythonjsonlogger import json as json_lines
@@ -27,18 +27,18 @@ _NAMES = (  # parameters that sign an address, or are as good as a password
     "|password|secret|api_key|apikey|access_key|oh|oe"
 )
 # (words, one of which stands in whatever it finds, in small letters; pattern; what is left in its place)
-_PATTERNS = (
+_PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (("_live_", "_test_"), re.compile(r"\b([A-Za-z0-9]{1,32}_(?:live|test)_)[0-9A-Za-z]{20,}"), rf"\1{HIDDEN}"),  # keys
     (
         ("bearer", "dpop", "basic", "oauth"),
         re.compile(r"\b(Bearer|DPoP|Basic|OAuth)( +|%20|\+)[A-Za-z0-9._~+/%-]{16,}=*", re.IGNORECASE),
         rf"\1\2{HIDDEN}",
     ),
-    (
+    (  # JSON web tokens; a run without a second part is matched too (and kept), or each "eyJ" in it would rescan it
         ("eyj",),
-        re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?"),
-        HIDDEN,
-    ),  # JSON web tokens
+        re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?)?"),
+        lambda found: HIDDEN if found[1] else found[0],
+    ),
     (("=",), re.compile(rf"([?&;](?:amp;)?(?:{_NAMES})=)[^&#;\s\"'<>\\]+", re.IGNORECASE), rf"\1{HIDDEN}"),
     (
         ("%3d",),

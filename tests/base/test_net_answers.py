@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 
 import httpcore
@@ -207,3 +208,19 @@ def test_what_is_no_http_is_not_called(url: str) -> None:
     with net.open_http(net.Policy(guarded=False, resolver=LOOPBACK)) as http, pytest.raises(ApiError) as caught:
         http.request("POST", url, content=b"{}")
     assert caught.value.outcome is Outcome.NOT_SENT
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"X: a" + b" " * 100_000 + b"b\r\n",  # took 27 s: each length of the value looked for the space after it
+        b"X:" + b" \t" * 50_000 + b"\r\n",
+        b"X: a\r\n" + b"\t" * 99_000 + b"b\r\n",
+        b"X:\r\n" * 20_000,
+    ],
+    ids=("a gap", "no value", "a fold", "many of a name"),
+)
+def test_a_head_is_read_in_time_that_grows_with_its_length(header: bytes) -> None:
+    begun = time.thread_time()
+    http1._parsed(b"HTTP/1.1 200 OK\r\n" + header.removesuffix(b"\r\n"))
+    assert time.thread_time() - begun < 1, "it grows with the square of the length"
