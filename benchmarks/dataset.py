@@ -29,7 +29,7 @@ from socialpub import platforms
 from socialpub.base.compact import dumps
 from socialpub.base.config import shipped
 from socialpub.domain.publishing import intents
-from socialpub.store import db, search
+from socialpub.store import db, folding, search
 from socialpub.store.connections import peewee_database
 from socialpub.store.ids import kept
 from socialpub.store.statements import ids
@@ -285,7 +285,7 @@ class _Post:
     def _post(self, error: str | None, tried: int) -> Row:
         return (
             self.place, self.id, self.organization, self.profile, self.account, self.platform, self.batch, 0,
-            self.status, self.text, search.fold_of(self.text), "[]", "{}", self.due, self.ended if self.uri else None,
+            self.status, self.text, folding.fold_of(self.text), "[]", "{}", self.due, self.ended if self.uri else None,
             self.uri, self.cid, self.url, error, self.code, "[]", tried, tried,
             self.at if tried else None, self.number * 0x9E3779B1 if tried else None, self.at, self.ended,
         )  # fmt: skip

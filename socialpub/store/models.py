@@ -307,7 +307,7 @@ class Post(BaseModel):
     position = IntegerField()
     status = TextField()
     text = TextField()
-    text_fold = TextField()  # casefolded, for searching; empty where `lower(text)` is that
+    text_fold = TextField()  # for searching (`folding.fold`); empty where `lower(text)` is that
     media = TextField()  # the items as mediaRefs shows them
     options = TextField()
     first_comment = TextField(null=True)

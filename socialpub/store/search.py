@@ -48,7 +48,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Sought:
-    """What the index is asked: a casefolded text, in one organization, or one profile of it; empty is everything.
+    """What the index is asked: a fold (`folding.py`), in one organization, or one profile of it; empty is everything.
 
     `after` and `upto` bound `created_at` (None: unbounded), both loosely: the exact bounds belong to the condition.
     """
@@ -99,15 +99,6 @@ def is_indexed(fold: str) -> bool:
 def containing(fold: str) -> Condition:
     """That a post has this text, told from its row."""
     return Condition(f"instr({searching.FOLD}, ?) > 0", (fold,))
-
-
-def fold_of(text: str) -> str:
-    """What is kept of a post's text for searching: casefolded, or nothing where SQLite can tell it from the text.
-
-    Its `lower` knows the letters of ASCII, and all letters where it was built with ICU; so both have to give the same.
-    """
-    fold = text.casefold()
-    return "" if fold == text.lower() and fold.encode() == text.encode().lower() else fold
 
 
 def note_order(newest: int | None, now: int) -> None:

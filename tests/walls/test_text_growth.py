@@ -25,14 +25,14 @@ from socialpub.domain.shapes.posts import PublishRequest
 from socialpub.platforms.bluesky import text as bluesky_text
 from socialpub.platforms.kit import linkcard, text
 from socialpub.platforms.twitter import text as twitter_text
-from socialpub.store import search
+from socialpub.store import folding
 from socialpub.web import prefer, scan
 from tests.walls.steps import Counted, Tally, Unicode, counted, pattern_of
 
 TIMES, STEEP = 8, 28  # between eight times and 64 times
 SIZES = (12, 200)  # of the shorter text
 MODULES = (
-    *(text, twitter_text, bluesky_text, linkcard, prefer, guard, scan, hints),
+    *(text, twitter_text, bluesky_text, linkcard, prefer, guard, scan, hints, folding),
     *(html.parser, _markupbase, difflib, urllib.parse),
 )
 
@@ -106,7 +106,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "a JSON string": lambda value: scanned(b'{"a": "' + value.encode("utf-8", "surrogatepass")),
     "a JSON body in pieces": lambda value: scanned(value.encode("utf-8", "surrogatepass"), piece=3),
     "an unknown field": lambda value: hints.advice(PublishRequest, (value,)),
-    "a text for the search": search.fold_of,
+    "a text for the search": folding.fold_of,
     "an address": lambda value: guard.check_url(f"https://{value}"),
 }
 

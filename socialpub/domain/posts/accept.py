@@ -33,7 +33,7 @@ from socialpub.domain.shapes.errors import warning_body
 from socialpub.domain.shapes.posts import BatchBody, PublishRequest, Result
 from socialpub.platforms.contract import Facts, Warning
 from socialpub.platforms.kit.rules import once
-from socialpub.store import search, sql
+from socialpub.store import folding, search, sql
 from socialpub.store.db import Tx
 from socialpub.store.queue import Claim, Work
 from socialpub.store.rows import AccountRow, MediaRow, PostRow
@@ -222,7 +222,7 @@ def _order(
         account, notes = target.aim.account["id"], [warning_body(note) for note in target.warnings]
         text = target.aim.draft.text
         if text not in folds:  # most targets of a batch share it
-            folds[text] = search.fold_of(text)
+            folds[text] = folding.fold_of(text)
         rows.append(_row(target, batch, at_ms, media, folds[text], dumps(notes) if notes else "[]"))
         jobs.append(Work(target.post, account, *target.share))
         results.append(batches.accepted(target.post, account, target.aim.platform, at_ms, notes))

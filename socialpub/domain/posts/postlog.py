@@ -17,7 +17,7 @@ from socialpub.domain.posts import postlog_query, postlog_schedule
 from socialpub.domain.posts.postlog_query import Filter, Schedule, Target
 from socialpub.domain.posts.postlog_schedule import Spot
 from socialpub.domain.shapes.posts import PostBody, PostsQuery
-from socialpub.store import sql
+from socialpub.store import folding, sql
 from socialpub.store.models import Account, Post, the_row
 from socialpub.store.rows import AccountRow, PostRow
 from socialpub.store.search import Hit
@@ -160,7 +160,7 @@ def filter_of(service: Service, scope: Scope, query: PostsQuery) -> Filter:
         query.platform or (),
         query.status or (),
         query.error_code or (),
-        None if query.q is None else query.q.casefold(),
+        folding.fold(query.q or "") or None,  # invisible characters alone leave nothing out
         query.after,
         _below(service, scope, query),
         Target(account["id"], account["platform"]) if account else None,

@@ -32,7 +32,7 @@ class Filter:
     platforms: Sequence[str] = ()
     statuses: Sequence[str] = ()
     error_codes: Sequence[str] = ()
-    text: str | None = None  # casefolded
+    text: str | None = None  # folded
     after: int | None = None
     below: tuple[int, int] | None = None  # its time and the number of its post
     account: Target | None = None  # of that profile

@@ -172,7 +172,8 @@ class PostsQuery(Request):
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     """Posts a page."""
     q: Maybe[Annotated[str, StringConstraints(min_length=1, max_length=200)]] = absent()
-    """Posts whose text holds this, in upper or lower case; `%` and `_` are ordinary characters."""
+    """Posts whose text contains this. Both are compared in Unicode's NFKC, casefolded and without invisible characters:
+    case and form make no difference, an accent does. `%` and `_` are ordinary characters."""
     after: Maybe[Instant] = absent()
     """Posts created after this instant, exclusive."""
     before: Maybe[Upper] = absent()

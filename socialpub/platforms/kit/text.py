@@ -48,7 +48,12 @@ _MANY_MARKS = late(r"[\p{^Canonical_Combining_Class=0}\u0f73\u0f75\u0f81]{30,}+"
 
 def composed(text: str) -> str:
     """The text in normalization form C, in linear time: Python sorts long runs of marks in quadratic time."""
-    return text if text.isascii() else unicodedata.normalize("NFC", _MANY_MARKS.sub(_sorted_marks, text))
+    return text if text.isascii() else unicodedata.normalize("NFC", with_sorted_marks(text))
+
+
+def with_sorted_marks(text: str) -> str:
+    """Return a canonically equivalent text whose long runs of marks are in order: to normalize it takes linear time."""
+    return _MANY_MARKS.sub(_sorted_marks, text)  # type: ignore[no-any-return]
 
 
 def _sorted_marks(found: regex.Match[str]) -> str:

@@ -2,7 +2,7 @@
 
 from socialpub.store.statements.ids import id_of, told
 
-# A text as it is looked for, casefolded: where `lower` gives the same, `text_fold` is empty (`search.fold_of`).
+# A text as it is searched: where `lower` gives its fold, `text_fold` is empty (`folding.fold_of`).
 FOLD = "CASE post.text_fold WHEN '' THEN lower(post.text) ELSE post.text_fold END"
 
 GONE_BACK = "UPDATE post_search_order SET disorder = max(disorder, ?)"

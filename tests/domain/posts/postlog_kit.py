@@ -9,7 +9,7 @@ from typing import Any
 from peewee import fn
 
 from socialpub.domain.core.service import Service
-from socialpub.store import search
+from socialpub.store import folding, search
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Batch, Organization, Post, Profile
 
@@ -51,7 +51,7 @@ def _whole(service: Service, given: Mapping[str, Any]) -> Row:
         "options": "{}",
         "created_at": NOON + next(_steps),
     } | dict(given)
-    return made | {"text_fold": search.fold_of(made["text"]), "updated_at": made["created_at"]}
+    return made | {"text_fold": folding.fold_of(made["text"]), "updated_at": made["created_at"]}
 
 
 def owner(service: Service, organization: str, profile: str) -> None:

@@ -18,7 +18,7 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.core.service import Service, close_service, open_service
 from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter
-from socialpub.store import db, search, short_terms
+from socialpub.store import db, folding, search, short_terms
 from socialpub.store.models import Post
 from tests import formers
 from tests.domain.posts import postlog_kit as kit
@@ -104,18 +104,20 @@ def test_the_indexes_are_what_finds(service: Service, small: None) -> None:
     ("text", "kept"),
     [
         ("Hello, World", ""),
-        ("привет 日本 🚀 Caf\u0301", ""),
+        ("привет 日本 🚀 café", ""),
+        ("cafe\u0301", "café"),
+        ("한", "\u1112\u1161\u11ab"),
         ("Привет", "привет"),
         ("Straße", "strasse"),
         ("ΟΔΟΣ", "οδοσ"),
-        ("İ", "i\u0307"),
+        ("İ", "i"),
         ("\uab70", "\u13a0"),  # Cherokee folds to its capitals
     ],
 )
 def test_a_folded_text_is_kept_only_where_sqlite_cannot_tell_it(service: Service, text: str, kept: str) -> None:
     (post,) = _add(service, text)
     assert service.read(lambda: [row["text_fold"] for row in Post.select().dicts()]).result() == [kept]
-    assert _found(service, text.casefold()) == [post]
+    assert _found(service, folding.fold(text)) == [post]
 
 
 def test_a_folded_text_of_before_is_good_too(service: Service, small: None) -> None:
@@ -153,6 +155,32 @@ def test_the_short_terms_of_a_database_that_had_none_are_filed_behind(tmp_path: 
             assert service.read(search.filed).result() == (5, done, 5)
             assert (_found(service, "e"), _found(service, "dle")) == (posts[3::-1], posts[3::-1])
             kit.file(service, 2)
+    finally:
+        close_service(service)
+
+
+def test_the_texts_of_before_are_found_in_every_form(tmp_path: Path, small: None) -> None:
+    path = tmp_path / "old.db"
+    service = _open(path)
+    texts = ("Cafe\u0301", "İstanbul", "Ｗｉｄｅ", "한글", "Straße", "Hello", "Ｎｏｔ filed")
+    try:
+        posts = _add(service, *texts)
+        for post, text in zip(posts, texts, strict=True):  # as fold_of was
+            fold = "" if text.casefold() == text.lower() and text.isascii() else text.casefold()
+            _sql(service, f"UPDATE post SET text_fold = '{fold}' WHERE number = {post}")
+        kit.file(service, len(texts))
+        _sql(service, "DELETE FROM schema_migration WHERE name = '0040_search_folds'")
+        assert _found(service, folding.fold("wide")) == []
+    finally:
+        close_service(service)
+    service = _open(path)
+    try:
+        for rest in range(2):
+            for post, text in zip(posts, texts, strict=True):
+                assert _found(service, folding.fold(text)) == [post]
+                assert post in _found(service, folding.fold(text)[:2])
+            assert service.read(search.filed).result() == (6, 6 * rest, 7)
+            kit.file(service, len(texts) - 1)
     finally:
         close_service(service)
 

@@ -26,6 +26,7 @@ from socialpub.domain.shapes.posts import (
     PostsQuery,
 )
 from socialpub.store import db
+from socialpub.store.folding import fold
 from socialpub.store.models import Account, Attempt, Post, rows_where, the_row
 from socialpub.store.rows import AttemptRow, PostRow
 from tests.domain.posts import postlog_kit as kit
@@ -194,7 +195,7 @@ def test_a_filtered_page_is_what_its_rows_say(service: Service, rows: list[PostR
         return (
             row["status"] in query.get("status", [row["status"]])
             and row["platform"] in query.get("platform", [row["platform"]])
-            and query.get("q", "") in row["text"].casefold()
+            and query.get("q", "") in fold(row["text"])
             and row["profile"] == query.get("profileId", row["profile"])
         )
 
