@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from socialpub.base.errors import refuse
 from socialpub.base.fair import BUSY_RETRY_SECONDS
@@ -19,6 +20,14 @@ PAGES_MAX = 500  # of what is made up in addresses only so much is kept
 LONG = 64 * 1024  # bytes
 LONG_SPEED = 32 * 1024 * 1024  # bytes a second, of all long pages: a hundred readers a second of the reference
 WAIT_MAX = 5.0  # seconds
+PACKED_LEAST = 1024  # bytes: shorter pages fit into one packet as they are
+
+
+class _Page(NamedTuple):
+    """A page as it is, and compressed."""
+
+    plain: Reply
+    packed: Reply
 
 
 class Shelf:
@@ -29,7 +38,7 @@ class Shelf:
 
     def __init__(self, speed: float = LONG_SPEED) -> None:
         self._pace = Pace(speed)
-        self._pages: OrderedDict[str, Reply] = OrderedDict()
+        self._pages: OrderedDict[str, _Page] = OrderedDict()
         self._making = asyncio.Lock()
 
     async def answer(self, path: str, headers: Mapping[str, str], make: Make) -> Reply:
@@ -38,7 +47,7 @@ class Shelf:
         ApiError `http.busy` for a long page that too many want.
         """
         page = self._pages.get(path) or await self._made(path, make)
-        reply = unless_known(page, headers)
+        reply = unless_known(page.packed if takes_gzip(headers) else page.plain, headers)
         if len(reply.body) > LONG:
             await self._wait(len(reply.body))
         return reply
@@ -51,12 +60,12 @@ class Shelf:
         self._pace.wait(now, size)
         await asyncio.sleep(wait)
 
-    async def _made(self, path: str, make: Make) -> Reply:
+    async def _made(self, path: str, make: Make) -> _Page:
         async with self._making:
             # In a thread: the reference takes a third of a second, and nobody else is to wait for it.
             page = self._pages.get(path)
             if page is None:
-                page = await asyncio.to_thread(lambda: _tagged(asyncio.run(make())))
+                page = await asyncio.to_thread(lambda: _page(asyncio.run(make())))
             self._pages[path] = page
             self._pages.move_to_end(path)
             while len(self._pages) > PAGES_MAX:
@@ -64,7 +73,22 @@ class Shelf:
             return page
 
 
-def _tagged(page: Reply) -> Reply:
-    body = page.body if isinstance(page.body, bytes) else str(page.body).encode()
-    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    return page._replace(body=body, headers={"Cache-Control": "no-cache", **page.headers, "ETag": tag})
+def takes_gzip(headers: Mapping[str, str]) -> bool:
+    """Whether a request's Accept-Encoding names gzip with a weight other than 0 (RFC 9110, section 12.5.3)."""
+    for each in headers.get("accept-encoding", "").lower().split(","):
+        coding, _, weight = each.partition(";")
+        if coding.strip() in ("gzip", "x-gzip"):
+            return weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
+
+
+def _page(made: Reply) -> _Page:
+    """Both forms of a page. The entity tag of the packed one differs, for its bytes do."""
+    body = made.body if isinstance(made.body, bytes) else str(made.body).encode()
+    digest = hashlib.sha256(body).hexdigest()[:32]
+    headers = {"Cache-Control": "no-cache", **made.headers, "Vary": "Accept-Encoding"}
+    plain = made._replace(body=body, headers={**headers, "ETag": f'"{digest}"'})
+    if len(body) < PACKED_LEAST:
+        return _Page(plain, plain)
+    headers |= {"Content-Encoding": "gzip", "ETag": f'"{digest}-gzip"'}
+    return _Page(plain, made._replace(body=gzip.compress(body, mtime=0), headers=headers))

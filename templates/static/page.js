@@ -34,7 +34,7 @@ window.addEventListener("pageshow", () => {
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button[data-copy]");
   if (!button) return;
-  await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+  await navigator.clipboard.writeText(button.parentElement.querySelector("pre").textContent);
   button.firstChild.data = "Copied";
 });
 if (navigator.clipboard) for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = false;

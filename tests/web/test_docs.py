@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from urllib.parse import quote, urldefrag
 
+import httpx
 import pytest
 
 from socialpub import platforms
@@ -15,6 +16,7 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.core.events import EVENTS
 from socialpub.web.app import ROUTES
+from socialpub.web.openapi.field_words import FIELD_WORDS
 from socialpub.web.pages import docs, html, reference
 from tests.kit import Api, Person, Server
 from tests.web.test_openapi import DOCUMENT, name_of
@@ -22,7 +24,10 @@ from tests.web.world import World
 
 PAGES = [
     "/docs",
+    "/docs/start",
     "/docs/reference",
+    "/docs/reference/posts",
+    "/docs/reference/schemas",
     "/docs/events",
     "/docs/settings",
     "/docs/errors/not_found",
@@ -35,6 +40,7 @@ NO_PAGES = (
     "/openapi.json",
     "/static/style.css",
     "/static/icon.svg",
+    "/static/page.js",
 )  # the first is the dashboard's, behind a sign-in
 BROWSER = {"Accept": "text/html,application/xhtml+xml"}
 
@@ -144,8 +150,65 @@ def test_every_operation_and_schema_stands_in_the_reference(api: Api) -> None:
     operations = [entry for methods in DOCUMENT["paths"].values() for entry in methods.values()]
     assert {entry["operationId"] for entry in operations} <= set(shown.ids)
     assert set(DOCUMENT["components"]["schemas"]) <= set(shown.ids)
-    for path in DOCUMENT["paths"]:
+    assert set(DOCUMENT["components"]["schemas"]) <= set(fetch(api, "/docs/reference/schemas").ids)
+    for path, methods in DOCUMENT["paths"].items():
         assert path in shown.text
+        for entry in methods.values():
+            part = fetch(api, f"/docs/reference/{reference.slug(entry['tags'][0])}")
+            assert entry["operationId"] in part.ids
+
+
+def test_every_field_and_parameter_has_a_meaning(api: Api) -> None:
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        for field, value in schema.get("properties", {}).items():
+            assert value.get("description"), f"{name}.{field}"
+    for path, methods in DOCUMENT["paths"].items():
+        for method, entry in methods.items():
+            for parameter in entry.get("parameters", []):
+                assert "$ref" in parameter or parameter.get("description"), (path, method, parameter["name"])
+    for path in ("/docs/events", "/docs/settings", "/docs", *PAGES):
+        assert empty_meanings(api.get(path, headers=BROWSER).text) == [], path
+
+
+def empty_meanings(page: str) -> list[str]:
+    """The first cells of rows whose last cell is empty, in tables whose last column is called Meaning."""
+    tables = re.findall(r"<table>(.*?)</table>", page, re.DOTALL)
+    rows = [row for table in tables if ">Meaning</th></tr>" in table for row in re.findall(r"<tr.*?</tr>", table)]
+    return [row for row in rows if re.search(r"<td[^>]*>\s*</td></tr>$", row)]
+
+
+def test_words_of_fields_that_no_schema_has_are_removed() -> None:
+    named = {
+        (name, field)
+        for name, schema in DOCUMENT["components"]["schemas"].items()
+        for field in schema.get("properties", {})
+    }
+    known = {f"{name}.{field}" for name, field in named} | {field for _, field in named}
+    assert set(FIELD_WORDS) - known == set()
+
+
+def test_long_pages_are_compressed_for_clients_that_take_gzip(server: Server) -> None:
+    with httpx.Client(base_url=server.url, trust_env=False) as client:
+        for path in ("/docs/reference/posts", "/docs/reference/schemas", "/openapi.json", "/static/style.css"):
+            plain = client.get(path, headers={"Accept-Encoding": "identity"})
+            packed = client.get(path, headers={"Accept-Encoding": "br, gzip;q=0.5"})
+            assert "Content-Encoding" not in plain.headers
+            assert packed.headers["Content-Encoding"] == "gzip"
+            assert plain.headers["Vary"] == packed.headers["Vary"] == "Accept-Encoding"
+            assert packed.content == plain.content
+            assert int(packed.headers["Content-Length"]) * 2 < len(plain.content)
+            assert packed.headers["ETag"] != plain.headers["ETag"]
+            known = {"If-None-Match": packed.headers["ETag"], "Accept-Encoding": "gzip"}
+            assert client.get(path, headers=known).status_code == 304
+        refused = client.get("/docs/reference/posts", headers={"Accept-Encoding": "gzip;q=0, identity"})
+        assert "Content-Encoding" not in refused.headers
+
+
+def test_every_code_block_has_a_copy_button(api: Api) -> None:
+    for path, page in walk(api):
+        blocks = [attributes for tag, attributes in page.tags if tag == "pre"]
+        buttons = [attributes for tag, attributes in page.tags if tag == "button" and "data-copy" in attributes]
+        assert len(blocks) == len(buttons), path
 
 
 @pytest.mark.parametrize("name", platforms.PLATFORMS)
@@ -254,7 +317,8 @@ def test_a_field_page_shows_what_it_was_asked_for_and_runs_nothing(api: Api, pat
     response = api.get("/docs/rules/" + quote(path, safe=""))
     page = Page(response.text)
     assert path in page.text
-    assert [tag for tag, _ in page.tags if tag in ("script", "img", "b")] == []
+    assert [tag for tag, _ in page.tags if tag in ("img", "b")] == []
+    assert [attributes["src"] for tag, attributes in page.tags if tag == "script"] == ["/static/page.js"]
     assert "default-src 'none'" in response.headers["Content-Security-Policy"]
 
 
@@ -270,7 +334,10 @@ def test_our_own_markup_escapes_before_it_marks_up() -> None:
 def test_a_page_needs_nothing_from_elsewhere_and_has_no_inline_code(api: Api, path: str) -> None:
     page = fetch(api, path)
     assert [link for link in page.links if re.match(r"[a-z]+:|//", link) and link not in CONSOLES] == []
-    assert [tag for tag, _ in page.tags if tag in ("script", "style", "iframe", "object")] == []
+    assert [attributes for tag, attributes in page.tags if tag == "script"] == [
+        {"src": "/static/page.js", "defer": None}
+    ]
+    assert [tag for tag, _ in page.tags if tag in ("style", "iframe", "object")] == []
     inline = [name for _, attributes in page.tags for name in attributes if name == "style" or name.startswith("on")]
     assert inline == []
 
@@ -338,7 +405,7 @@ def test_a_curl_line_carries_the_key_from_the_environment_and_quotes_the_body() 
     assert line == (
         "curl -sS https://x.test/v1/posts \\\n"
         '  -H "Authorization: Bearer $SOCIALPUB_KEY" \\\n'
-        '  -H "Idempotency-Key: $(uuidgen)" \\\n'
+        '  -H "Idempotency-Key: $(date +%s)-$RANDOM" \\\n'
         '  -d \'{\n  "text": "it\'"\'"\'s"\n}\''
     )
     assert reference.curl("GET", "https://x.test/v1/rules", []) == "curl -sS https://x.test/v1/rules"
@@ -354,7 +421,7 @@ def test_a_curl_line_carries_the_key_from_the_environment_and_quotes_the_body() 
         ({"type": "integer", "minimum": 0}, "integer, at least 0"),
         ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "string or null"),
         ({"type": "array", "items": {"const": "a"}}, "array of <code>&#34;a&#34;</code>"),
-        ({"$ref": "#/components/schemas/Post"}, '<a href="/docs/reference#Post">Post</a>'),
+        ({"$ref": "#/components/schemas/Post"}, '<a href="/docs/reference/schemas#Post">Post</a>'),
         ({}, "any value"),
     ],
 )
@@ -372,7 +439,9 @@ def test_every_page_of_the_route_table_is_tested_here() -> None:
     pages = {name_of(route) for route in ROUTES if route.path.startswith("/docs")}
     assert pages == {
         "GET /docs",
+        "GET /docs/start",
         "GET /docs/reference",
+        "GET /docs/reference/{part}",
         "GET /docs/events",
         "GET /docs/settings",
         "GET /docs/errors/{code}",

@@ -181,6 +181,7 @@ class PostsQuery(Request):
     cursor: Maybe[str] = absent()
     """`nextCursor` of the page before; an empty one is as if absent."""
     profile_id: Maybe[Uuid] = absent()
+    """The posts to accounts of this profile."""
     batch_id: Maybe[Uuid] = absent()
     """The posts of one batch."""
     account_id: Maybe[Uuid] = absent()

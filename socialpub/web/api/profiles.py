@@ -19,6 +19,7 @@ DEFAULT: ProfileBody = {
     "updatedAt": "2026-09-24T07:14:20.098Z",
 }
 NAMED: ProfileBody = {**DEFAULT, "name": "Corner Bakery", "slug": "corner-bakery"}
+RENAMED: ProfileBody = {**DEFAULT, "name": "Main Street Bakery", "slug": "main-street-bakery"}
 
 
 PROFILES: ProfileList = {"data": [DEFAULT]}
@@ -58,8 +59,8 @@ RENAME = Operation(
     "Rename a profile",
     query=Narrowing,
     body=ProfileRequest,
-    requests={"rename": {"name": "Corner Bakery"}},
-    answers={200: Success(ProfileBody, "The profile with its new name.", NAMED)},
+    requests={"rename": {"name": "Main Street Bakery"}},
+    answers={200: Success(ProfileBody, "The profile with its new name.", RENAMED)},
     errors=("not_found", "profile.slug.unique"),
 )
 

@@ -136,10 +136,23 @@ def _security(route: Route) -> list[Json]:
     }[route.guard]
 
 
+PATH_WORDS = {
+    "endpoint_id": "The id of the webhook endpoint.",
+    "channel_id": "The id of the notification channel.",
+    "media_id": "The id of the file: `med_…`.",
+    "key_id": "The id of the API key: not the key itself.",
+    "platform": "The name of the platform, as in `GET /v1/platforms`.",
+}
+"""The meaning of path parameters; that of others follows from their names."""
+
+
 def _parameters(route: Route) -> Iterator[Json]:
-    for part in public_path(route.path).split("/"):
-        if part.startswith("{"):
-            yield {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
+    for part in route.path.split("/"):
+        if part.startswith("<"):
+            name = part[1:-1].partition(":")[0]
+            said = PATH_WORDS.get(name) or f"The id of the {name.removesuffix('_id')}."
+            public = {"name": _public_part(part)[1:-1], "in": "path", "required": True, "description": said}
+            yield public | {"schema": {"type": "string"}}
     yield from parameters_of(route.query)
     if takes_key(route):
         yield ref("parameters", KEY_HEADER)

@@ -20,6 +20,7 @@ from socialpub.domain.shapes.notifications import ChannelTarget, NoticeType
 from socialpub.domain.shapes.posts import MediaEntry, Options
 from socialpub.store.rows import PostStatus
 from socialpub.web.http import Route
+from socialpub.web.openapi.field_words import add_field_words
 
 Json = dict[str, Any]
 TEMPLATE = "#/components/schemas/{model}"
@@ -71,7 +72,7 @@ def component_schemas(routes: Sequence[Route]) -> Json:
     answers += [ErrorEnvelope, EventBody, *EVENT_DATA.values()]
     unions = {name: {key: _clean(value) for key, value in schema.items()} for name, schema in _unions().items()}
     enums = {name: {"type": "string", "enum": list(values)} for name, values in ENUMS.items()}
-    return dict(sorted((_of_requests(bodies) | _of_answers(answers) | enums | unions).items()))
+    return add_field_words(dict(sorted((_of_requests(bodies) | _of_answers(answers) | enums | unions).items())))
 
 
 @functools.cache

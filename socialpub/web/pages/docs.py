@@ -14,10 +14,8 @@ from socialpub.base.errors import RULE_PATH_MAX, ApiError
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.accounts import connect
 from socialpub.web.api.catalogue import error_bodies, platform_body, rule_bodies
-from socialpub.web.api.posts import NOW_REQUEST
 from socialpub.web.http import Call, Reply
-from socialpub.web.pages.html import page
-from socialpub.web.pages.reference import curl
+from socialpub.web.pages.html import page, source
 
 UNITS = {
     "graphemes": "characters as people see them",
@@ -36,18 +34,45 @@ STAGES = {
 }
 
 
+START_FILES = (
+    "environment.sh",
+    "accounts.sh",
+    "account.sh",
+    "check.sh",
+    "publish.sh",
+    "schedule.sh",
+    "events.py",
+    "endpoint.sh",
+    "receiver.py",
+)
+"""The code of /docs/start in the order in which the page shows it; it stands in `templates/docs/start`."""
+INDEX_FILES = ("environment.sh", "account.sh")
+"""What the first example of /docs needs in its environment."""
+
+
 async def index(call: Call) -> Reply:
     """GET /docs: where everything is."""
-    base = call.service.base_url
+    base, code = call.service.base_url, start_code(call.service.base_url)
     return page(
         "docs/index.html",
         version=__version__,
-        first=curl("POST", f"{base}/v1/posts", [{"apiKey": []}], NOW_REQUEST),
+        environment="".join(code[name] for name in INDEX_FILES),
+        first=code["publish.sh"],
         errors=error_bodies(base),
         units=UNITS,
         groups=_rules_by_platform(base),
         platforms=[platform_body(call.service, row) for row in platforms.PLATFORMS.values()],
     )
+
+
+async def start(call: Call) -> Reply:
+    """GET /docs/start: from a key to a published post and a webhook, with code that works as it stands."""
+    return page("docs/start.html", code=start_code(call.service.base_url))
+
+
+def start_code(base_url: str) -> dict[str, str]:
+    """The code of /docs/start by file name, with the address of this server."""
+    return {file: source(f"docs/start/{file}").replace("BASE_URL", base_url) for file in START_FILES}
 
 
 def _rules_by_platform(base_url: str) -> list[dict[str, Any]]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from socialpub import __version__
+from socialpub.base.errors import ApiError
 from socialpub.web.http import Call, Reply
 from socialpub.web.openapi.document import Reference
 from socialpub.web.pages import html
 
 Json = dict[str, Any]
+SCHEMAS = "schemas"
+"""The part of the reference that shows the schemas."""
 VERIFIERS = {
     "Python": "python.py",
     "TypeScript": "typescript.ts",
@@ -23,7 +26,8 @@ VERIFIERS = {
     "Shell": "shell.sh",
 }
 """How a receiver checks a signature, by the language."""
-# What a path's `{id}` stands for in the examples is the id of the example answer.
+UPLOAD = ("file=@door.jpg", "altText=A door with the new hours on it")
+"""The parts of the example upload."""
 
 
 async def openapi(call: Call) -> Reply:
@@ -31,9 +35,43 @@ async def openapi(call: Call) -> Reply:
     return Reply(_reference(call).text)
 
 
-async def page(call: Call) -> Reply:
-    """GET /docs/reference."""
-    return Reply(render(_reference(call).document), content_type=html.CONTENT_TYPE)
+async def index(call: Call) -> Reply:
+    """GET /docs/reference: every operation and schema by name, each with a link to its page."""
+    document = _reference(call).document
+    return html.page(
+        "docs/reference.html",
+        version=document["info"]["version"],
+        server=document["servers"][0]["url"],
+        about=document["info"]["description"],
+        tags=_parts(document),
+        schemas=list(document["components"]["schemas"]),
+    )
+
+
+async def part(call: Call) -> Reply:
+    """GET /docs/reference/{part}: the operations of one tag, or the schemas; ApiError `not_found`."""
+    document, name = _reference(call).document, call.path_value("part")
+    if name == SCHEMAS:
+        return html.page(
+            "docs/reference_schemas.html",
+            schemas=[schema_view(name, schema) for name, schema in document["components"]["schemas"].items()],
+        )
+    tag = next((tag for tag in document["tags"] if slug(tag["name"]) == name), None)
+    operations = list(_operations(document, tag["name"])) if tag else []
+    if not operations:
+        raise ApiError("not_found", "The reference has no such part.")
+    return html.page("docs/reference_part.html", tag=tag, operations=operations)
+
+
+def slug(tag: str) -> str:
+    """A tag as the last part of its page's address: `API keys` is `api-keys`."""
+    return tag.lower().replace(" ", "-")
+
+
+def _parts(document: Json) -> list[Json]:
+    """The tags that have operations, each with the name, method and path of its operations."""
+    parts = [(tag, list(_operations(document, tag["name"]))) for tag in document["tags"]]
+    return [{"tag": tag, "slug": slug(tag["name"]), "operations": found} for tag, found in parts if found]
 
 
 async def events(call: Call) -> Reply:
@@ -53,19 +91,6 @@ async def events(call: Call) -> Reply:
 def _reference(call: Call) -> Reference:
     reference: Reference = call.request.app.ctx.reference
     return reference
-
-
-def render(document: Json) -> str:
-    """The page of a whole document."""
-    groups = [(tag, list(_operations(document, tag["name"]))) for tag in document["tags"]]
-    return html.render(
-        "docs/reference.html",
-        version=document["info"]["version"],
-        server=document["servers"][0]["url"],
-        about=document["info"]["description"],
-        groups=[{"tag": tag, "operations": operations} for tag, operations in groups if operations],
-        schemas=[schema_view(name, schema) for name, schema in document["components"]["schemas"].items()],
-    )
 
 
 # --- Operations --------------------------------------------------------------------------------------------------
@@ -128,30 +153,43 @@ def _resolved(document: Json, value: Json) -> Json:
 
 
 def _requests(document: Json, method: str, path: str, entry: Json) -> list[Json]:
-    content = entry.get("requestBody", {}).get("content", {}).get("application/json", {})
-    bodies: list[tuple[str, Any]] = [(name, example["value"]) for name, example in content.get("examples", {}).items()]
-    address = document["servers"][0]["url"] + path.replace("{id}", _example_id(entry))
+    """A command line for each example body of an operation, or one where it takes none."""
+    address = document["servers"][0]["url"] + path.replace("{id}", _example_id(document, path))
+    content = entry.get("requestBody", {}).get("content", {})
+    if "multipart/form-data" in content:
+        return [{"title": "", "curl": curl(method, address, entry["security"], form=UPLOAD)}]
+    examples = content.get("application/json", {}).get("examples", {})
+    bodies: list[tuple[str, Any]] = [(name, example["value"]) for name, example in examples.items()]
     return [
         {"title": title, "curl": curl(method, address, entry["security"], body)}
         for title, body in bodies or [("", None)]
     ]
 
 
-def _example_id(entry: Json) -> str:
-    for answer in entry["responses"].values():
-        example = answer.get("content", {}).get("application/json", {}).get("example")
-        if isinstance(example, dict) and "id" in example:
-            return str(example["id"])
+def _example_id(document: Json, path: str) -> str:
+    """The id of the example answer of the resource that a path begins with; "ID" where no example has one."""
+    resource = path.partition("{id}")[0] + "{id}"
+    for entry in document["paths"].get(resource, {}).values():
+        for answer in entry["responses"].values():
+            example = answer.get("content", {}).get("application/json", {}).get("example")
+            if isinstance(example, dict) and "id" in example:
+                return str(example["id"])
     return "ID"
 
 
-def curl(method: str, address: str, security: list[Json], body: Any = None) -> str:
-    """A command line that makes the call; the caller's secrets stand in the environment."""
-    lines = [f"curl -sS {'' if method in ('GET', 'POST') else f'-X {method} '}{shlex.quote(address)}"]
+def curl(method: str, address: str, security: list[Json], body: Any = None, form: Sequence[str] = ()) -> str:
+    """A command line that makes the call; secrets and the platform of a path stand in the environment.
+
+    `form`: the parts of a multipart body.
+    """
+    address = f'"{address.replace("{platform}", "$PLATFORM")}"' if "{platform}" in address else shlex.quote(address)
+    lines = [f"curl -sS {'' if method in ('GET', 'POST') else f'-X {method} '}{address}"]
     lines += _credentials(method, security)
     if method != "GET":
-        lines.append('-H "Idempotency-Key: $(uuidgen)"')
-    if body is not None:
+        lines.append('-H "Idempotency-Key: $(date +%s)-$RANDOM"')
+    if form:
+        lines += [f"-F {shlex.quote(part)}" for part in form]
+    elif body is not None:
         lines.append("-d " + shlex.quote(json.dumps(body, indent=2, ensure_ascii=False)))
     elif method == "POST":
         lines.append("-d ''")
@@ -234,7 +272,7 @@ def shape(schema: Json) -> Markup:
     """A schema in a few words; names are links to where the page shows them."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        return Markup('<a href="/docs/reference#{0}">{0}</a>').format(name)
+        return Markup('<a href="/docs/reference/schemas#{0}">{0}</a>').format(name)
     for union in ("anyOf", "oneOf"):
         if union in schema:
             return Markup(" or ").join(shape(part) for part in schema[union])

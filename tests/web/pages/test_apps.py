@@ -71,7 +71,7 @@ def test_each_page_says_what_the_console_asks_for(open_: Open, name: str) -> Non
     assert row.console is not None
     page = html.unescape(office.browser.get(f"/settings/apps/{name}").text)
     assert f"<code>{office.server.service.base_url}/connect/{name}/callback</code>" in page
-    assert 'data-copy="copy-redirect-uri"' in page
+    assert 'id="copy-redirect-uri"' in page
     assert f'href="{row.console.url}" rel="noreferrer"' in page
     for words in (row.console.id_name, row.console.secret_name, row.console.redirect_name, *row.console.products):
         assert words in page

@@ -1,0 +1,1 @@
+export SOCIALPUB_ACCOUNT="paste the id of an account here"

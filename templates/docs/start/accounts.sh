@@ -1,0 +1,1 @@
+curl -sS "$SOCIALPUB_URL/v1/accounts" -H "Authorization: Bearer $SOCIALPUB_KEY"
