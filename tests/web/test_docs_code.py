@@ -288,7 +288,8 @@ def test_every_command_line_of_the_reference_is_executed(
         for method, entry in methods.items():
             for request in reference.operation_view(document, method.upper(), path, entry)["requests"]:
                 line = ids.real(entry["operationId"], request["curl"]).replace(PASSWORD, made["appPassword"])
-                *answers, status = shell.run(line.replace("curl -sS ", "curl -sS -w '%{http_code}' "), PLATFORM="bluesky")
+                script = line.replace("curl -sS ", "curl -sS -w '%{http_code}' ")
+                *answers, status = shell.run(script, PLATFORM="bluesky")
                 expected = range(400, 500) if request["title"] in REFUSED else range(200, 300)
                 if status not in expected:
                     wrong.append((status, line, answers))
