@@ -268,7 +268,8 @@ class Context:
 def _target_of(url: bytes) -> tuple[Any, str, str]:
     """What a target says, with its path and its query; HttpParserInvalidURLError for what is none."""
     target = parse_url(url)
-    return target, target.path.decode(), target.query.decode() if target.query else ""
+    path = target.path or b"/"  # of an http address whose path is empty
+    return target, path.decode(), target.query.decode() if target.query else ""
 
 
 class Arrival(Request[Any, Any]):

@@ -69,8 +69,10 @@ def test_500_slow_clients_hold_nobody_up_and_are_cut_off(
     account = ask("account", "connect", "bluesky", *where, stdin=alice["appPassword"])["id"]
     key = ask("key", "create", "--org", org)["key"]
 
-    headers = b"GET /healthz HTTP/1.1\r\nX-A: "
-    body = f"POST /v1/posts HTTP/1.1\r\nAuthorization: Bearer {key}\r\nContent-Length: 99999\r\n\r\n".encode()
+    headers = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: "
+    body = (
+        f"POST /v1/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Length: 99999\r\n\r\n".encode()
+    )
     siege = Siege(int(url.rpartition(":")[2]), [headers, body] * (SOCKETS // 2))
     siege.start()
     assert siege.complete.wait(10)

@@ -67,7 +67,7 @@ def test_a_proxy_that_is_no_address_is_refused_at_start(
 # --- Hosts ---
 
 OURS = ["pub.example.com", "PUB.example.com", "pub.example.com:443", "127.0.0.1:8080", "localhost", "[::1]:1"]
-OTHERS = ["evil.example.com", "pub.example.com:8443", "pub.example.com.evil.org", "10.0.0.1", "pub.example.com:x", ""]
+OTHERS = ["evil.example.com", "pub.example.com:8443", "pub.example.com.evil.org", "10.0.0.1", ""]
 
 
 def asking(path: str, *hosts: str) -> bytes:
@@ -80,9 +80,12 @@ def test_with_a_base_url_only_its_host_is_served(make_server: Make) -> None:
     server.url = f"http://127.0.0.1:{server.port}"
     for host in OURS:
         assert raw.exchange(server, asking("/v1/rules", host)).status == 200, host
-    for hosts in ([], OURS[:2], *([host] for host in OTHERS)):
+    for hosts in ([], OURS[:2], ["pub.example.com:x"]):
         answer = raw.exchange(server, asking("/v1/rules", *hosts))
-        assert (answer.status, answer.error()["rule"]) == (421, "http.host"), hosts
+        assert (answer.status, answer.error()["rule"]) == (400, "http.request"), hosts
+    for host in OTHERS:
+        answer = raw.exchange(server, asking("/v1/rules", host))
+        assert (answer.status, answer.error()["rule"]) == (421, "http.host"), host
         assert "pub.example.com" in answer.error()["message"]
     for path in ("/healthz", "/readyz"):
         assert raw.exchange(server, asking(path, "10.0.0.7:8080")).status == 200

@@ -280,16 +280,16 @@ def test_a_cursor_with_a_character_changed_is_refused_or_the_same(world: World) 
 # --- Headers ---
 
 NAMES = (
-    "Accept Accept-Encoding Accept-Language Content-Type Content-Encoding Cookie Forwarded From Host If-Match "
+    "Accept Accept-Encoding Accept-Language Content-Type Cookie Forwarded From If-Match "
     "If-None-Match Idempotency-Key Origin Range Referer Sec-Fetch-Site Traceparent User-Agent X-Csrf-Token "
     "X-Forwarded-For X-Forwarded-Host X-Forwarded-Proto X-Http-Method-Override X-Original-Url X-Request-Id"
 ).split()
-VALUES = [b"", b"\xff\xfe", b"'; DROP TABLE post; --", b"../../etc/passwd", b"a" * 7000, b"%00%0d%0a", b"{}", b"\t\x7f"]
+VALUES = [b"", b"\xff\xfe", b"'; DROP TABLE post; --", b"../../etc/passwd", b"a" * 7000, b"%00%0d%0a", b"{}", b"\t\xa0"]
 
 
 def test_an_odd_header_changes_no_answer(world: World) -> None:
     """A read is answered, a refused write refused, whatever else a request says; a write's key alone is looked at."""
-    rest = f" HTTP/1.1\r\nAuthorization: Bearer {world.alice.key}\r\nConnection: close\r\n".encode()
+    rest = f" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {world.alice.key}\r\nConnection: close\r\n".encode()
     heads = {200: b"GET /v1/accounts" + rest, 400: b"POST /v1/posts" + rest + b"Content-Length: 2\r\n"}
     with untouched(world.server):
         for (status, head), name, value in itertools.product(heads.items(), NAMES, VALUES):

@@ -13,7 +13,7 @@ from tests.web.world import World
 
 DROPPED_SECONDS = 10  # the times that the tests do not change are longer: 15 s of a request and of a body, 75 of a rest
 WHOLE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-HALF = b"GET /healthz HTTP/1.1\r\nX-A: "
+HALF = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: "
 
 
 def dripped(server: Server, head: bytes) -> Ended:
@@ -35,15 +35,15 @@ def test_headers_of_a_later_request_time_out_too(server: Server) -> None:
 
 def test_a_body_that_comes_byte_by_byte_times_out_as_a_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "BODY_SECONDS", 0.5)
-    head = f"POST /v1/posts HTTP/1.1\r\nAuthorization: Bearer {world.alice.key}\r\nContent-Length: 99999\r\n\r\n"
-    ended = dripped(world.server, head.encode())
+    head = f"POST /v1/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {world.alice.key}\r\n"
+    ended = dripped(world.server, f"{head}Content-Length: 99999\r\n\r\n".encode())
     assert ended.status == 408
     assert 0.5 <= ended.seconds < DROPPED_SECONDS
 
 
 def test_the_rest_of_a_refused_body_is_not_heard_for_ever(server: Server) -> None:
     server.restart(KEEP_ALIVE_TIMEOUT=0.5)
-    ended = dripped(server, b"POST /v1/posts HTTP/1.1\r\nContent-Length: 99999\r\n\r\n")
+    ended = dripped(server, b"POST /v1/posts HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n")
     assert ended.status == 401
     assert ended.seconds < DROPPED_SECONDS
 

@@ -1,0 +1,139 @@
+"""An application on the real server that keeps each request as it was read, and says where it has stopped reading."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from sanic.config import Config
+
+from socialpub.base import net
+from socialpub.web import bodies, server
+from socialpub.web.http import Arrival
+from socialpub.web.router import Router
+from socialpub.web.wire import App, Parcel
+from tests.web.framing_readers import Taken
+
+PATIENCE = 30.0
+
+
+@dataclass
+class Line:
+    """What became of one connection. `refused`: the status of the answer that was no request's."""
+
+    size: int
+    received: int = 0
+    taken: list[Taken] = field(default_factory=list)
+    refused: int | None = None
+    starved: bool = False  # the server waits for more, with everything received
+
+
+class Around:
+    """The frame of an application that adds nothing."""
+
+    def greet(self, request: Arrival) -> None:
+        """Every request is let in."""
+
+    def dress(self, request: Arrival, response: object) -> str:
+        return ""
+
+    def miss(self, request: Arrival) -> None:
+        """Clients read to the end here."""
+
+
+class Everywhere(Router):
+    """Every method and path has one handler."""
+
+    def get(self, path: str, method: str, host: str | None) -> Any:
+        return None, keep, {}
+
+
+class Watched(server.Protocol):
+    """The server's own, which hangs up where it would wait for bytes that no client sends."""
+
+    __slots__ = ("line",)
+    line: Line
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.line = self.app.ctx.by_port[transport.get_extra_info("peername")[1]]
+
+    def data_received(self, data: bytes) -> None:
+        self.line.received += len(data)
+        super().data_received(data)
+
+    async def receive_more(self) -> None:
+        if self.line.received == self.line.size:
+            self.line.starved = True
+            assert self.transport is not None
+            self.transport.close()
+        await super().receive_more()
+
+
+async def keep(request: Arrival) -> Parcel:
+    body = await bodies.read_body(request, bodies.MIB)
+    stream: Any = request.stream
+    line: Line = stream.protocol.line
+    headers = tuple(
+        (name.lower().encode(), value.encode(errors="surrogateescape")) for name, value in request.headers.items()
+    )
+    end = line.received - len(stream.recv_buffer)
+    target = request.raw_url
+    line.taken.append(Taken(request.method.encode(), target, headers, body, end, stream.keep_alive))
+    return Parcel(b"taken")
+
+
+async def refuse(request: Arrival, error: Exception) -> Parcel:
+    stream: Any = request.stream
+    stream.protocol.line.refused = status = getattr(error, "status_code", None) or getattr(error, "status", 500)
+    return Parcel(b"refused", status)
+
+
+@contextlib.contextmanager
+def keeping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    """A server on loopback, with who sends it streams."""
+    monkeypatch.setattr(server, "Protocol", Watched)
+    config = Config(env_prefix=None)
+    config.update({"ACCESS_LOG": False, "MOTD": False, "TOUCHUP": False, "CONNECTIONS_MAX": 1000})
+    app = App("framing", router=Everywhere(), config=config, configure_logging=False, request_class=Arrival)
+    app.ctx.frame, app.ctx.by_port = Around(), {}
+    app.exception(Exception)(refuse)
+    app.add_route(keep, "/", ["GET"])  # Sanic does not start without a route
+    sock = net.listen("127.0.0.1", 0)
+    with server.in_thread(server.running(app, sock)):
+        yield Client(sock.getsockname(), app.ctx.by_port)
+
+
+@dataclass
+class Client:
+    """Sends streams, each over a connection of its own."""
+
+    address: tuple[str, int]
+    by_port: dict[int, Line]
+
+    def send(self, stream: bytes) -> Line:
+        """What the server has read of a stream, once it has closed the connection."""
+        line = Line(len(stream))
+        with socket.socket() as sock:
+            sock.settimeout(PATIENCE)
+            sock.bind(("127.0.0.1", 0))
+            port = sock.getsockname()[1]
+            self.by_port[port] = line
+            sock.connect(self.address)
+            with contextlib.suppress(ConnectionError):  # it has read enough
+                sock.sendall(stream)
+            while _more(sock):
+                continue
+        del self.by_port[port]
+        return line
+
+
+def _more(sock: socket.socket) -> bool:
+    try:
+        return bool(sock.recv(65536))
+    except ConnectionResetError:  # closed with bytes that it had not read
+        return False
