@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 import peewee
 
-from socialpub.base import faults, fibers, meters, troubles
+from socialpub.base import faults, fibers, metrics, troubles
 from socialpub.base.errors import ApiError
 from socialpub.store.connections import Coming, OfLoop, Promise, is_storage, peewee_database, proxy, unavailable
 from socialpub.store.locks import StartError, held, open_lock, unusable, write_lock_path
@@ -315,7 +315,7 @@ class Writer:
             raise
         self.settled.ended(wrote=connection.total_changes != before)
         self.place.wrote()
-        meters.TOGETHER.observe(len(done))
+        metrics.COMMIT_CHANGES.observe(len(done))
         self.failing = self.failing if connection.total_changes == before else ""
         return done
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from typing_extensions import TypedDict
 
 from socialpub import platforms
-from socialpub.base import meters
+from socialpub.base import metrics
 from socialpub.base.log import Settled, kind_of
 from socialpub.base.runtime import iso
 from socialpub.domain.core import events
@@ -325,7 +325,7 @@ def _told(service: Service, row: PostRow, request_id: str | None) -> None:
     error = json.loads(row["error"]) if row["error"] else {}
     outcome = row["status"] if row["status"] in TERMINAL else "failed, is tried again"
     why = " ".join(error[name] for name in ("code", "rule") if name in error)
-    meters.OUTCOMES.labels(row["platform"], outcome if row["status"] in TERMINAL else "retry").inc()
+    metrics.POST_OUTCOMES.labels(row["platform"], outcome if row["status"] in TERMINAL else "retry").inc()
     if log.isEnabledFor(logging.INFO):
         whose = row["account"], row["platform"], row["attempts"], row["batch"], request_id
         when = iso(due), max(0, row["updated_at"] - due)

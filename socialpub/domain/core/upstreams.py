@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from typing_extensions import TypedDict
 
 from socialpub import platforms
-from socialpub.base import meters
+from socialpub.base import metrics
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.fair import Pool, Share
 from socialpub.base.net import Http, Reply, Sink
@@ -120,7 +120,7 @@ class _Heard:
             breakers.gave_up(self.name)
             raise
         finally:
-            meters.UPSTREAM.labels(self.platform).observe(clock.monotonic() - began)
+            metrics.UPSTREAM_SECONDS.labels(self.platform).observe(clock.monotonic() - began)
         breakers.answered(self.name)
         return reply
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from prometheus_client.core import GaugeMetricFamily
+
 from socialpub import platforms
-from socialpub.base.meters import Gauge
 from socialpub.domain.accounts import versions
 from socialpub.domain.core import instance
 from socialpub.domain.engine.kinds import KINDS
@@ -14,19 +15,19 @@ from socialpub.store import sql
 from socialpub.store.statements import gauges
 
 
-def gauges_at(now_ms: int) -> list[Gauge]:
+def gauges_at(now_ms: int) -> list[GaugeMetricFamily]:
     """Within a read."""
     return list(_families(now_ms))
 
 
-def _families(now_ms: int) -> Iterator[Gauge]:
+def _families(now_ms: int) -> Iterator[GaugeMetricFamily]:
     due = sql.value(gauges.OLDEST_DUE)
     late = max(0.0, (now_ms - due) / 1000) if due is not None else 0.0
     yield _one("oldest_overdue_seconds", "How late the oldest post is that is due and has no outcome yet.", late)
     yield _one("paused", "1 while nothing is published.", 1.0 if instance.paused() else 0.0)
-    waiting = Gauge("socialpub_jobs_due", "Jobs that are due, by kind.", labels=("kind",))
+    waiting = GaugeMetricFamily("socialpub_jobs_due", "Jobs that are due, by kind.", labels=("kind",))
     for kind in KINDS:
-        waiting.add((kind.name,), sql.value(gauges.JOBS_DUE, (kind.name, now_ms)))
+        waiting.add_metric((kind.name,), sql.value(gauges.JOBS_DUE, (kind.name, now_ms)))
     yield waiting
     yield _one("deliveries_pending", "Deliveries to webhooks still to be made.", sql.value(gauges.DELIVERIES_PENDING))
     yield _one("notifications_pending", "Messages to people still to go out.", sql.value(gauges.NOTIFICATIONS_PENDING))
@@ -34,36 +35,36 @@ def _families(now_ms: int) -> Iterator[Gauge]:
     yield from _versions(now_ms)
 
 
-def _accounts(now_ms: int) -> Iterator[Gauge]:
+def _accounts(now_ms: int) -> Iterator[GaugeMetricFamily]:
     named = ("platform", "status")
-    there = Gauge("socialpub_accounts", "Connected accounts.", labels=named)
-    ends = Gauge(
+    there = GaugeMetricFamily("socialpub_accounts", "Connected accounts.", labels=named)
+    ends = GaugeMetricFamily(
         "socialpub_token_expiry_seconds", "Until the first of these accounts has to be connected again.", labels=named
     )
     for platform, status, count, first in sql.every(gauges.ACCOUNTS):
-        there.add((platform, status), count)
+        there.add_metric((platform, status), count)
         if first is not None:
-            ends.add((platform, status), (first - now_ms) / 1000)
+            ends.add_metric((platform, status), (first - now_ms) / 1000)
     yield from (there, ends)
 
 
-def _versions(now_ms: int) -> Iterator[Gauge]:
+def _versions(now_ms: int) -> Iterator[GaugeMetricFamily]:
     named = ("platform", "version")
-    heard = Gauge(
+    heard = GaugeMetricFamily(
         "socialpub_version_answered",
         "Whether the platform answers this version of its API (1) or not (0).",
         labels=named,
     )
-    ends = Gauge("socialpub_version_ends_seconds", "Until the version that is called ends.", labels=named)
+    ends = GaugeMetricFamily("socialpub_version_ends_seconds", "Until the version that is called ends.", labels=named)
     for each in versions.all_asked():
         for version, said in ((each.pin, each.heard), (each.newer, each.next_heard)):
             if version and said in ("good", "ended"):
-                heard.add((each.platform, version), 1.0 if said == "good" else 0.0)
+                heard.add_metric((each.platform, version), 1.0 if said == "good" else 0.0)
         day = platforms.platform(each.platform).sunsets.get(each.pin)
         if day is not None:
-            ends.add((each.platform, each.pin), (parse_instant(f"{day}T00:00:00Z") - now_ms) / 1000)
+            ends.add_metric((each.platform, each.pin), (parse_instant(f"{day}T00:00:00Z") - now_ms) / 1000)
     yield from (heard, ends)
 
 
-def _one(name: str, about: str, value: float) -> Gauge:
-    return Gauge(f"socialpub_{name}", about, value=value)
+def _one(name: str, about: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"socialpub_{name}", about, value=value)

@@ -142,7 +142,9 @@ class AccountBody(TypedDict):
     attention: NotRequired[Attention]
     """Why the platform refused a post of this account; absent when all is well, and again once a post succeeds."""
     pinterest: NotRequired[PinterestBlock]
+    """What only accounts of this platform have."""
     instagram: NotRequired[InstagramBlock]
+    """What only accounts of this platform have."""
 
 
 class AccountList(TypedDict):

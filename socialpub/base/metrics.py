@@ -1,0 +1,24 @@
+"""Counters and histograms of this process, for `/metrics`: since its start, kept by Prometheus' own client."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
+
+# When each was first counted: it would double the text, and no panel asks for it.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+REGISTRY = CollectorRegistry()
+POST_OUTCOMES = Counter("socialpub_posts", "Outcomes of posts.", ("platform", "outcome"), registry=REGISTRY)
+UPSTREAM_SECONDS = Histogram(
+    "socialpub_upstream_seconds",
+    "How long calls to a platform took, until their answer or their failure.",
+    ("platform",),
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+    registry=REGISTRY,
+)
+COMMIT_CHANGES = Histogram(
+    "socialpub_commit_changes",
+    "How many changes one transaction wrote.",
+    buckets=(1, 2, 4, 8, 16, 32, 64, 128),
+    registry=REGISTRY,
+)
