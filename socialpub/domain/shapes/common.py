@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from socialpub import platforms
 from socialpub.base.error_codes import ERRORS
+from socialpub.platforms.kit.options import LINE_FEEDS
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Mapping[str, object])
@@ -110,14 +111,14 @@ Uuid = Annotated[
     str, StringConstraints(pattern=UUID_PATTERN, to_lower=True), WithJsonSchema({"type": "string", "format": "uuid"})
 ]
 MediaId = Annotated[str, StringConstraints(pattern=MEDIA_ID_PATTERN)]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_MAX), NO_NUL]
+Text = Annotated[str, LINE_FEEDS, StringConstraints(min_length=1, max_length=TEXT_MAX), NO_NUL]
 Short = Annotated[str, StringConstraints(min_length=1, max_length=10_000), NO_NUL]  # for 64 KiB bodies
 ORGANIZATION_MAX = 200  # characters of its name
 NAME_PATTERN = r"\S"  # not blank
 LongName = Annotated[str, StringConstraints(min_length=1, max_length=ORGANIZATION_MAX, pattern=NAME_PATTERN), NO_NUL]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=NAME_PATTERN), NO_NUL]
 AnyJson = Annotated[Any, AfterValidator(_finite)]
-AltText = Annotated[str, StringConstraints(max_length=TEXT_MAX), NO_NUL]
+AltText = Annotated[str, LINE_FEEDS, StringConstraints(max_length=TEXT_MAX), NO_NUL]
 Address = Annotated[str, StringConstraints(min_length=1, max_length=2048), NO_NUL]
 Link = Annotated[str, StringConstraints(pattern=LINK, max_length=2048), NO_NUL]
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from socialpub.domain.shapes.common import (
     absent,
 )
 from socialpub.domain.shapes.errors import ErrorBody, WarningBody
+from socialpub.platforms.kit.options import LINE_FEEDS
 from socialpub.store.rows import MediaKind, PostStatus
 
 TARGETS_MAX = 25
@@ -119,7 +120,7 @@ class PublishRequest(Request):
     targets: Annotated[list[Target], Field(json_schema_extra={"minItems": 1, "maxItems": TARGETS_MAX})]
     """1 to 25."""
     text: Maybe[Text] = absent()
-    """The text of every target that has none of its own."""
+    """The text of every target that has none of its own. Its line breaks (CRLF, CR) are kept and sent as LF."""
     media: Maybe[MediaList] = absent()
     """The media of every target that has none of its own: items, or ids of uploaded files."""
     publish_now: Maybe[bool] = absent()
@@ -171,7 +172,7 @@ class PostsQuery(Request):
     error_code: Maybe[Annotated[list[ErrorCode], Field(max_length=FILTER_MAX)]] = absent()
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     """Posts a page."""
-    q: Maybe[Annotated[str, StringConstraints(min_length=1, max_length=200)]] = absent()
+    q: Maybe[Annotated[str, LINE_FEEDS, StringConstraints(min_length=1, max_length=200)]] = absent()
     """Posts whose text contains this. Both are compared in Unicode's NFKC, casefolded and without invisible characters:
     case and form make no difference, an accent does. `%` and `_` are ordinary characters."""
     after: Maybe[Instant] = absent()

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Literal, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from socialpub.platforms.kit.checks import is_absolute_url
+from socialpub.platforms.kit.text import line_feeds
 
 
 class Options(BaseModel):
@@ -26,6 +27,13 @@ def _absolute(url: str) -> str:
     return url
 
 
+def _line_feeds(value: object) -> object:
+    return line_feeds(value) if isinstance(value, str) else value
+
+
+LINE_FEEDS = BeforeValidator(_line_feeds)
+"""For text of any length: its line breaks are LF before anything counts them."""
+Words = Annotated[str, LINE_FEEDS]
 DigitId = Annotated[str, Field(pattern=r"^[0-9]{1,19}$")]
 AbsoluteUrl = Annotated[str, Field(max_length=2048), AfterValidator(_absolute)]
 

@@ -37,6 +37,14 @@ def utf16_units(text: str) -> int:
     return len(text) + sum(1 for char in text if char > "\uffff")
 
 
+def line_feeds(text: str) -> str:
+    """Return the text with each of its line breaks (CRLF, CR) as one LF.
+
+    So it is counted, kept and sent wherever it came from: browsers send each line break of a form as CRLF.
+    """
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def is_blank(text: str) -> bool:
     """Whether there is nothing but Unicode white space."""
     return not text[:1].isalnum() and _BLANK.fullmatch(text) is not None

@@ -21,7 +21,7 @@ from socialpub.base.net import Reply
 from socialpub.platforms.contract import Json, Replies, ScopedSite, Site, Tokens, Upstream, Verdict, verdict
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.kit.refusals import Refusals, clean, secrets_of, text_of
-from socialpub.platforms.kit.text import composed
+from socialpub.platforms.kit.text import composed, line_feeds
 
 Method = Literal["GET", "POST", "DELETE"]
 AUTH = "platform_auth_failed"
@@ -332,7 +332,7 @@ def moment_ms(text: object) -> int | None:
 
 def normal(text: object) -> str:
     """A text so that what Meta gives back can be compared with what it got."""
-    return composed(str(text or "").replace("\r\n", "\n").replace("\r", "\n")).strip()
+    return composed(line_feeds(str(text or ""))).strip()
 
 
 # --- Tokens ----------------------------------------------------------------------------------------------------------

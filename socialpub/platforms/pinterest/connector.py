@@ -25,7 +25,7 @@ from socialpub.platforms.contract import (
 )
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.kit.refusals import text_of
-from socialpub.platforms.kit.text import composed
+from socialpub.platforms.kit.text import composed, line_feeds
 from socialpub.platforms.pinterest.api import call, pages, ruled, unusable
 from socialpub.platforms.pinterest.declaration import PLATFORM, REPLIES
 from socialpub.platforms.pinterest.media import images, length, pieces, stream, video
@@ -154,7 +154,7 @@ def _created_ms(pin: Json) -> int:
 
 
 def _normal(text: object) -> str:
-    return composed(text_of(text).replace("\r\n", "\n").replace("\r", "\n")).strip()
+    return composed(line_feeds(text_of(text))).strip()
 
 
 # --- Connecting ----------------------------------------------------------------------------------------------------

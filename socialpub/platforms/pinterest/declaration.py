@@ -25,7 +25,7 @@ from socialpub.platforms.contract import (
     Upkeep,
     Verdict,
 )
-from socialpub.platforms.kit.options import AbsoluteUrl, Options
+from socialpub.platforms.kit.options import AbsoluteUrl, Options, Words
 from socialpub.platforms.kit.rules import ignored_option
 from socialpub.platforms.kit.text import graphemes
 from socialpub.platforms.pinterest.rules import MEDIA, RULES, TEXT_MAX
@@ -64,7 +64,7 @@ class PinterestOptions(Options):
     platform: Literal["pinterest"] = "pinterest"
     board_id: str = Field("", title="Board", description="The id of the board that the pin is put on.")
     destination_url: str = Field("", title="Link", description="The page that a click on the pin leads to.")
-    title: str = Field("", title="Title")
+    title: Words = Field("", title="Title")
     cover_image_url: AbsoluteUrl = Field(
         "", title="Cover of a video", description="The public https address of an image."
     )

@@ -25,7 +25,7 @@ from socialpub.platforms.contract import (
     Upkeep,
     Verdict,
 )
-from socialpub.platforms.kit.options import Options
+from socialpub.platforms.kit.options import Options, Words
 from socialpub.platforms.kit.rules import ignored_option
 from socialpub.platforms.kit.text import utf16_units
 from socialpub.platforms.tiktok.rules import MEDIA, RULES, TEXT_MAX
@@ -82,7 +82,7 @@ class TiktokOptions(Options):
     disable_stitch: bool = Field(False, title="Switch stitches off")
     brand_content_toggle: bool = Field(False, title="Promotes another brand")
     brand_organic_toggle: bool = Field(False, title="Promotes your own brand")
-    title: str = Field("", title="Title", description="Of photos.")
+    title: Words = Field("", title="Title", description="Of photos.")
 
 
 def has_video(draft: Draft) -> bool:

@@ -17,6 +17,7 @@ from socialpub.base.runtime import iso
 from socialpub.domain.people import desk as desks
 from socialpub.domain.shapes.posts import MEDIA_MAX, TARGETS_MAX
 from socialpub.platforms.kit.options import form_of
+from socialpub.platforms.kit.text import line_feeds
 from socialpub.store.rows import AccountRow, MediaRow
 from socialpub.web.pages import times
 
@@ -75,8 +76,8 @@ def _moved(ids: list[str], earlier: str) -> list[str]:
 
 
 def typed(form: Mapping[str, str], name: str) -> str:
-    """What was typed into a field; browsers send a line's end as two characters."""
-    return form.get(name, "").replace("\r\n", "\n")
+    """What was typed into a field, as the API would read it."""
+    return line_feeds(form.get(name, ""))
 
 
 # --- What it asks for ------------------------------------------------------------------------------------------------
