@@ -1,138 +1,108 @@
-"""The log, written by a thread of its own: whoever says something never waits for whoever reads standard error.
+"""Logging to standard error from a thread of its own, so that no request waits for a slow reader.
 
-What was said waits in memory, so many records at most. Where nobody takes them, what is said further is dropped and
-counted, and the next line that can be written tells the number; some places are kept for warnings and errors.
-
-Not a QueueListener: that wakes for each record, which costs the one who speaks more than the line itself.
+The queue is bounded. While it is full, further records are dropped and counted, and the next line that can be written
+tells the number; RESERVED places are for warnings and errors.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
+import logging.handlers
+import queue
+import sys
 import threading
-from collections import deque
-from collections.abc import Iterable
 from typing import TextIO
 
 WAITING = 4000  # records
 RESERVED = 1000  # places beyond these, for warnings and worse
-AT_ONCE = 200  # lines of one write
-PAUSE_SECONDS = 0.02  # between two turns
-PATIENCE_SECONDS = 3.0  # at the end, with whoever takes nothing
+PATIENCE_SECONDS = 3.0  # at the end, with a reader that takes nothing
 LOST = "%d lines of the log were dropped: nobody took them in time"
-_PLAIN = (str, int, float, bool, type(None))
 
 
-class Settled(logging.LogRecord):
-    """A record whose arguments are plain values. It is made from another of its kind, without looking who speaks."""
-
-    def __init__(self, kind: logging.LogRecord, created_ms: int, arguments: tuple[object, ...]) -> None:
-        own = kind.__dict__.copy()  # for each request has one: a copy takes half of what filling a new one does
-        own["args"], own["created"], own["msecs"] = arguments, created_ms / 1000, created_ms % 1000
-        self.__dict__ = own
-
-
-def kind_of(log: logging.Logger, file: str, words: str, names: tuple[str, ...]) -> logging.LogRecord:
-    """What all lines of a kind have in common, at level INFO: the module that says them, the words, and what their
-    arguments are called in logs that programs read.
-    """
-    kind = logging.LogRecord(log.name, logging.INFO, file, 0, words, None, None)
-    kind.names = names
-    return kind
-
-
-class Behind(logging.Handler):
-    """Writes to `stream` behind the back of whoever logs."""
+class BackgroundHandler(logging.handlers.QueueHandler):
+    """Hands records to a QueueListener, which writes them to `stream`."""
 
     def __init__(self, stream: TextIO) -> None:
-        super().__init__()
-        self._stream = stream
-        self._waiting: deque[logging.LogRecord] = deque()
-        self._taken = self._done = 0  # records that were let in, and that are written or given up
-        self._lost = self._lost_told = 0
-        self._ended = False
-        self._roused, self._hurried = threading.Event(), threading.Event()
-        self._progress = threading.Condition()
-        threading.Thread(target=self._run, name="log", daemon=True).start()
+        self._records: queue.Queue[logging.LogRecord] = queue.Queue()  # `enqueue` bounds it
+        super().__init__(self._records)
+        self._writer = _Writer(stream)
+        self._listener = logging.handlers.QueueListener(self._records, self._writer)
+        self._listener.start()
+        self._stopping: threading.Thread | None = None
+        self._is_closed = False
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Let the record in where there is room; after the end, write it. The caller holds the handler's lock."""
-        if self._ended:
-            if self._done >= self._taken:  # else somebody still waits for the reader, and so would this
-                self._write([record])
-            return
-        most = WAITING if record.levelno < logging.WARNING else WAITING + RESERVED
-        if len(self._waiting) >= most:
-            self._lost += 1
-            return
-        self._taken += 1
-        self._waiting.append(settled(record))
-        if not self._roused.is_set():
-            self._roused.set()
+    def setFormatter(self, fmt: logging.Formatter | None) -> None:
+        super().setFormatter(fmt)
+        self._writer.setFormatter(fmt)
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """The record, or a copy with its message and traceback as text where these may change until it is written."""
+        arguments = record.args if isinstance(record.args, tuple) else (record.args,)
+        if record.exc_info is None and all(type(argument) in _PLAIN for argument in arguments):
+            return record
+        mine = copy.copy(record)
+        mine.msg, mine.args = record.getMessage(), None
+        if record.exc_info:
+            mine.exc_text, mine.exc_info = record.exc_text or _TRACEBACKS.formatException(record.exc_info), None
+        return mine
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        if self._is_closed:
+            self._writer.handle(record)
+        elif self._records.qsize() < WAITING + (RESERVED if record.levelno >= logging.WARNING else 0):
+            self._records.put_nowait(record)
+        else:
+            self._writer.count_dropped()
 
     def flush(self) -> None:
-        """Wait until all that was said is written, as long as somebody takes it."""
-        said = self._taken
-        with self._progress:
-            self._hurried.set()
-            self._roused.set()
-            self._progress.wait_for(lambda: self._done >= said, PATIENCE_SECONDS)
-            self._hurried.clear()
+        """Wait until all that was logged is written, at most PATIENCE_SECONDS."""
+        with self._records.all_tasks_done:
+            self._records.all_tasks_done.wait_for(lambda: not self._records.unfinished_tasks, PATIENCE_SECONDS)
 
     def close(self) -> None:
-        self.flush()
-        self._ended = True
-        self._roused.set()
+        """Write what is left, at most for PATIENCE_SECONDS; records that come later are written at once."""
+        if self._stopping is None:
+            self._stopping = threading.Thread(target=self._listener.stop, name="log-stop", daemon=True)
+            self._stopping.start()
+        self._stopping.join(PATIENCE_SECONDS)
+        self._is_closed = not self._stopping.is_alive()  # else each record would wait for the reader, too
         super().close()
 
-    def _run(self) -> None:
-        while not self._ended:
-            self._roused.wait()
-            self._roused.clear()
-            while self._waiting:
-                self._write_some()
-            self._hurried.wait(PAUSE_SECONDS)
 
-    def _write_some(self) -> None:
-        records = [self._waiting.popleft() for _ in range(min(AT_ONCE, len(self._waiting)))]
-        self._write(records)
-        with self._progress:
-            self._done += len(records)
-            self._progress.notify_all()
+class _Writer(logging.StreamHandler[TextIO]):
+    """Writes lines, and tells how many were dropped before."""
 
-    def _write(self, records: list[logging.LogRecord]) -> None:
-        lost = self._lost - self._lost_told
-        told = logging.LogRecord(__name__, logging.WARNING, __file__, 0, LOST, (lost,), None)
-        text = "".join(self._lines([*records, told] if lost else records))
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._dropped, self._counting = 0, threading.Lock()
+
+    def count_dropped(self, count: int = 1) -> None:
+        with self._counting:
+            self._dropped += count
+
+    def emit(self, record: logging.LogRecord) -> None:
+        super().emit(record)
+        with self._counting:
+            dropped, self._dropped = self._dropped, 0
+        if dropped:
+            self._tell(dropped)
+
+    def _tell(self, dropped: int) -> None:
+        told = logging.LogRecord(__name__, logging.WARNING, __file__, 0, LOST, (dropped,), None)
         try:
-            self._stream.write(text)
-            self._stream.flush()
-        except (OSError, ValueError):  # there is no standard error any more, or nobody at its other end
-            self._lost_told -= len(records)
+            self.stream.write(self.format(told) + self.terminator)
+            self.flush()
+        except (OSError, ValueError):
+            self.count_dropped(dropped)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Count a line that the stream does not take; report one that cannot be formatted, as usual."""
+        if isinstance(sys.exc_info()[1], OSError | ValueError):
+            self.count_dropped()
         else:
-            self._lost_told += lost
-
-    def _lines(self, records: Iterable[logging.LogRecord]) -> Iterable[str]:
-        for record in records:
-            try:
-                yield f"{self.format(record)}\n"
-            except Exception:  # noqa: BLE001 - a line that cannot be made, of whatever it is made, stops no other
-                self.handleError(record)
+            super().handleError(record)
 
 
-def settled(record: logging.LogRecord) -> logging.LogRecord:
-    """The record, as it will still be when it is written: nothing in it changes, and nothing large is held by it."""
-    if isinstance(record, Settled):
-        return record
-    arguments = record.args if isinstance(record.args, tuple) else (record.args,)
-    if record.exc_info is None and all(type(argument) in _PLAIN for argument in arguments):
-        return record
-    mine = copy.copy(record)
-    mine.msg, mine.args = record.getMessage(), None
-    if record.exc_info:
-        mine.exc_text, mine.exc_info = record.exc_text or _EXPLAINS.formatException(record.exc_info), None
-    return mine
-
-
-_EXPLAINS = logging.Formatter()
+_PLAIN = (str, int, float, bool, type(None))
+_TRACEBACKS = logging.Formatter()

@@ -21,7 +21,7 @@ from socialpub.base import bucket, config, net, private, redact, tracing, troubl
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
 from socialpub.base.host import Host, take_descriptors, this_host
-from socialpub.base.log import Behind
+from socialpub.base.log import BackgroundHandler
 from socialpub.base.runtime import Clock, Runtime, SystemClock, load_vault
 from socialpub.commands.ending import end
 from socialpub.commands.parts import Options
@@ -318,7 +318,7 @@ def set_up_logging() -> None:
     """Logs go to standard error, a line each, by a thread that nobody waits for."""
     if logging.getLogger().handlers:
         return
-    handler = Behind(sys.stderr)
+    handler = BackgroundHandler(sys.stderr)
     handler.setFormatter(redact.LogFormatter(LINE))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     _quieten(logging.INFO)
@@ -329,7 +329,7 @@ def log_as(settings: Settings) -> None:
     level = getattr(logging, settings.log.level.upper())
     logging.getLogger().setLevel(level)
     for handler in logging.getLogger().handlers:
-        if isinstance(handler, Behind) and settings.log.format == "json":
+        if isinstance(handler, BackgroundHandler) and settings.log.format == "json":
             handler.setFormatter(redact.JsonLogFormatter())
     _quieten(level)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from socialpub.base import tracing
-from socialpub.base.log import Settled, kind_of
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
@@ -17,7 +16,7 @@ log = logging.getLogger("socialpub.web")
 GONE = 499  # in place of a status: nobody was there any more to be answered
 
 _NAMES = ("request", "method", "path", "status", "ms", "by", "from", "why")
-_LINE = kind_of(log, __file__, "%s %s %a %s %.0fms by %s from %s%s", _NAMES)
+_LINE = "%s %s %a %s %.0fms by %s from %s%s"
 
 
 def tell(service: Service, request: Arrival, status: int) -> None:
@@ -30,7 +29,7 @@ def tell(service: Service, request: Arrival, status: int) -> None:
     took = 0.0 if ctx.began is None else clock.monotonic() - ctx.began  # a request that never came whole has not begun
     where = edge.told_caller(service, request) or "nowhere"
     known = (ctx.request_id, request.method, _path(request), status, took * 1000, _who(ctx.scope), where, _why(request))
-    log.handle(Settled(_LINE, clock.now_ms(), known))
+    log.info(_LINE, *known, extra={"names": _NAMES})
 
 
 def _end_span(request: Arrival, status: int) -> None:

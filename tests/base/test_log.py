@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from socialpub.base import log, redact
-from socialpub.base.log import Behind, Settled
+from socialpub.base.log import BackgroundHandler as Handler
 
 
 class Reader(io.StringIO):
@@ -48,18 +48,18 @@ def reader() -> Reader:
 
 
 @pytest.fixture
-def behind(reader: Reader) -> Iterator[Behind]:
-    handler = Behind(reader)
+def behind(reader: Reader) -> Iterator[Handler]:
+    handler = Handler(reader)
     yield handler
     reader.may_go_on.set()
     handler.close()
 
 
-def say(behind: Behind, text: str, *arguments: object, level: int = logging.INFO) -> None:
+def say(behind: Handler, text: str, *arguments: object, level: int = logging.INFO) -> None:
     behind.handle(logging.LogRecord("a", level, __file__, 1, text, arguments, None))
 
 
-def hold(behind: Behind, reader: Reader) -> None:
+def hold(behind: Handler, reader: Reader) -> None:
     """The reader takes nothing from here on; the line `held` is what it is given first."""
     reader.hold()
     reader.is_writing.clear()
@@ -67,15 +67,16 @@ def hold(behind: Behind, reader: Reader) -> None:
     assert reader.is_writing.wait(30)
 
 
-def test_lines_are_written_in_order_by_a_thread_of_the_log(behind: Behind, reader: Reader) -> None:
+def test_lines_are_written_in_order_by_a_thread_of_the_log(behind: Handler, reader: Reader) -> None:
     for number in range(1000):
         say(behind, "line %d", number)
     behind.flush()
     assert reader.lines == [f"line {number}" for number in range(1000)]
-    assert reader.writers == {"log"}
+    assert len(reader.writers) == 1
+    assert threading.current_thread().name not in reader.writers
 
 
-def test_whoever_speaks_does_not_wait_for_a_reader_who_takes_nothing(behind: Behind, reader: Reader) -> None:
+def test_whoever_speaks_does_not_wait_for_a_reader_who_takes_nothing(behind: Handler, reader: Reader) -> None:
     hold(behind, reader)
     for number in range(log.WAITING + 7):
         say(behind, "line %d", number)
@@ -87,7 +88,7 @@ def test_whoever_speaks_does_not_wait_for_a_reader_who_takes_nothing(behind: Beh
     assert reader.lines.count(lost) == 1
 
 
-def test_places_are_kept_for_warnings_and_they_too_have_an_end(behind: Behind, reader: Reader) -> None:
+def test_places_are_kept_for_warnings_and_they_too_have_an_end(behind: Handler, reader: Reader) -> None:
     hold(behind, reader)
     for _ in range(log.WAITING + 1):
         say(behind, "line")
@@ -99,7 +100,7 @@ def test_places_are_kept_for_warnings_and_they_too_have_an_end(behind: Behind, r
     assert counts == (log.WAITING, log.RESERVED, 1)
 
 
-def test_lines_that_cannot_be_written_are_counted_and_told_when_one_can(behind: Behind, reader: Reader) -> None:
+def test_lines_that_cannot_be_written_are_counted_and_told_when_one_can(behind: Handler, reader: Reader) -> None:
     reader.broken = True
     for _ in range(3):
         say(behind, "lost")
@@ -110,7 +111,7 @@ def test_lines_that_cannot_be_written_are_counted_and_told_when_one_can(behind: 
     assert reader.lines == ["seen", log.LOST % 3]
 
 
-def test_the_end_writes_what_is_left_and_what_is_said_after_it(behind: Behind, reader: Reader) -> None:
+def test_the_end_writes_what_is_left_and_what_is_said_after_it(behind: Handler, reader: Reader) -> None:
     for number in range(500):
         say(behind, "line %d", number)
     behind.close()
@@ -119,7 +120,7 @@ def test_the_end_writes_what_is_left_and_what_is_said_after_it(behind: Behind, r
     assert reader.lines[-1] == "late"
 
 
-def test_the_end_does_not_wait_for_ever(behind: Behind, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_does_not_wait_for_ever(behind: Handler, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "PATIENCE_SECONDS", 0.0)
     hold(behind, reader)
     behind.close()
@@ -127,7 +128,7 @@ def test_the_end_does_not_wait_for_ever(behind: Behind, reader: Reader, monkeypa
     assert reader.lines == []
 
 
-def test_a_line_says_what_was_so_when_it_was_said(behind: Behind, reader: Reader) -> None:
+def test_a_line_says_what_was_so_when_it_was_said(behind: Handler, reader: Reader) -> None:
     hold(behind, reader)
     names = ["a"]
     say(behind, "names %s", names)
@@ -137,14 +138,14 @@ def test_a_line_says_what_was_so_when_it_was_said(behind: Behind, reader: Reader
     assert reader.lines == ["held", "names ['a']"]
 
 
-def test_an_error_brings_its_traceback_and_is_not_held_by_the_log(behind: Behind, reader: Reader) -> None:
+def test_an_error_brings_its_traceback_and_is_not_held_by_the_log(behind: Handler, reader: Reader) -> None:
     try:
         raise ValueError("wrong")
     except ValueError as error:
         record = logging.LogRecord(
             "a", logging.ERROR, __file__, 1, "failed", (), (ValueError, error, error.__traceback__)
         )
-    assert log.settled(record).exc_info is None
+    assert behind.prepare(record).exc_info is None
     behind.handle(record)
     behind.flush()
     assert (reader.lines[0], reader.lines[1], reader.lines[-1]) == (
@@ -155,20 +156,13 @@ def test_an_error_brings_its_traceback_and_is_not_held_by_the_log(behind: Behind
 
 
 def test_a_line_that_cannot_be_made_stops_no_other(
-    behind: Behind, reader: Reader, capsys: pytest.CaptureFixture[str]
+    behind: Handler, reader: Reader, capsys: pytest.CaptureFixture[str]
 ) -> None:
     say(behind, "%d", "no number")
     say(behind, "next")
     behind.flush()
     assert reader.lines == ["next"]
     assert "no number" in capsys.readouterr().err
-
-
-def test_a_settled_record_is_of_its_kind_with_its_own_time_and_words() -> None:
-    kind = logging.LogRecord("a.name", logging.INFO, __file__, 1, "%s and %a", None, None)
-    record = Settled(kind, 1_700_000_000_123, ("one", "two"))
-    assert (record.getMessage(), record.name, record.levelname) == ("one and 'two'", "a.name", "INFO")
-    assert (record.created, int(record.msecs)) == (1_700_000_000.123, 123)
 
 
 # --- For programs --------------------------------------------------------------------------------------------------

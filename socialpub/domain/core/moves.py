@@ -16,7 +16,6 @@ from typing_extensions import TypedDict
 
 from socialpub import platforms
 from socialpub.base import metrics
-from socialpub.base.log import Settled, kind_of
 from socialpub.base.runtime import iso
 from socialpub.domain.core import events
 from socialpub.domain.core.service import Service
@@ -308,12 +307,8 @@ def _request_of(row: PostRow) -> str | None:
     return found
 
 
-_LINE = kind_of(
-    log,
-    __file__,
-    "post %s %s: account %s, %s, attempt %s, batch %s, request %s, due %s, after %d ms%s",
-    ("post", "outcome", "account", "platform", "attempt", "batch", "request", "due", "ms", "why"),
-)
+_LINE = "post %s %s: account %s, %s, attempt %s, batch %s, request %s, due %s, after %d ms%s"
+_NAMES = ("post", "outcome", "account", "platform", "attempt", "batch", "request", "due", "ms", "why")
 
 
 def _told(service: Service, row: PostRow, request_id: str | None) -> None:
@@ -330,7 +325,7 @@ def _told(service: Service, row: PostRow, request_id: str | None) -> None:
         whose = row["account"], row["platform"], row["attempts"], row["batch"], request_id
         when = iso(due), max(0, row["updated_at"] - due)
         told = (row["id"], outcome, *whose, *when, f": {why}" if why else "")
-        log.handle(Settled(_LINE, service.now_ms, told))
+        log.info(_LINE, *told, extra={"names": _NAMES})
 
 
 def _common(row: AcceptedPost) -> PostEvent:
