@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import errno
+import itertools
+import os
+import select
+import selectors
 import socket
 import ssl
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +28,9 @@ from socialpub.base import fibers, guard
 from socialpub.base.fair import Pool, Share, working_for
 
 CONNECT_SECONDS = 10.0
+STAGGER_SECONDS = 0.3  # an address that is silent for so long no longer holds up the next one (RFC 8305, 5)
+ADDRESSES_MAX = 8  # of a name that are tried
+REACHED_MAX = 1024  # names of which the address that answered is remembered
 CHUNK = 64 * 1024
 SHORT_SECONDS = 0.1
 RESOLVERS = 32
@@ -111,9 +120,8 @@ class Stream(httpcore.NetworkStream):
     as two pieces it would wake the other side twice, and this thread would lose the interpreter twice.
     """
 
-    def __init__(self, inner: httpcore.NetworkStream, deadline: Deadline) -> None:
-        self._inner, self._deadline = inner, deadline
-        self._socket: socket.socket = inner.get_extra_info("socket")
+    def __init__(self, connected: socket.socket, deadline: Deadline) -> None:
+        self._socket, self._deadline = connected, deadline
         self._seconds = float("inf")  # for which the socket waits
         self._head: bytes | None = b""  # what is kept for the next write; None: it has gone out
 
@@ -170,23 +178,118 @@ class Stream(httpcore.NetworkStream):
                 raise httpcore.WriteError(str(error)) from error
 
     def close(self) -> None:
-        self._inner.close()
+        self._socket.close()
 
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        left = self._deadline.cut(timeout, httpcore.ConnectTimeout)
-        return Stream(self._inner.start_tls(ssl_context, server_hostname, left), self._deadline)
+        self._socket.settimeout(self._deadline.cut(timeout, httpcore.ConnectTimeout))
+        try:
+            return Stream(ssl_context.wrap_socket(self._socket, server_hostname=server_hostname), self._deadline)
+        except OSError as error:
+            self.close()
+            kind = httpcore.ConnectTimeout if isinstance(error, TimeoutError) else httpcore.ConnectError
+            raise kind(str(error)) from error
 
     def get_extra_info(self, info: str) -> Any:
-        return self._inner.get_extra_info(info)
+        """Of the names that httpcore knows: `socket`, `ssl_object` and `is_readable`; None for any other."""
+        if info == "socket":
+            return self._socket
+        if info == "ssl_object":
+            return self._socket if isinstance(self._socket, ssl.SSLSocket) else None
+        return _is_readable(self._socket) if info == "is_readable" else None
+
+
+def _is_readable(connected: socket.socket) -> bool:
+    """Whether the other side has sent something, or hung up."""
+    if connected.fileno() < 0:
+        return True
+    waiting = select.poll()
+    waiting.register(connected, select.POLLIN)
+    return bool(waiting.poll(0))
+
+
+# --- Connecting ----------------------------------------------------------------------------------------------------
+
+
+class _Reached:
+    """Which address of a name answered, where that was not its first one: it is tried first from then on."""
+
+    def __init__(self) -> None:
+        self._addresses: dict[tuple[str, int], str] = {}
+        self._lock = threading.Lock()
+
+    def ordered(self, host: str, port: int, addresses: Sequence[str]) -> list[str]:
+        """At most ADDRESSES_MAX addresses in the order in which to try them, the two families by turns."""
+        known = self._addresses.get((host, port))
+        found = sorted(addresses, key=lambda address: address != known)
+        first = [address for address in found if (":" in address) == (":" in found[0])]
+        others = [address for address in found if address not in first]
+        turns = itertools.zip_longest(first, others)
+        return [address for turn in turns for address in turn if address][:ADDRESSES_MAX]
+
+    def remember(self, host: str, port: int, addresses: Sequence[str], answered: str) -> None:
+        with self._lock:
+            self._addresses.pop((host, port), None)
+            if answered != addresses[0]:
+                self._addresses[host, port] = answered
+                if len(self._addresses) > REACHED_MAX:
+                    del self._addresses[next(iter(self._addresses))]
+
+
+_reached = _Reached()
+
+
+def _raced(addresses: Sequence[str], port: int, seconds: float) -> tuple[socket.socket, str]:
+    """A connection to the address that answers first, and that address.
+
+    The next one is tried as soon as one refuses, and after STAGGER_SECONDS beside those that are silent. Raises
+    httpcore.ConnectError when all of them refuse, ConnectTimeout when none has answered in time.
+    """
+    ends_at, rest = time.monotonic() + seconds, list(addresses)
+    failure = "the host has no address"
+    with selectors.DefaultSelector() as waiting:
+        try:
+            while rest or waiting.get_map():
+                if rest and (refused := _begin(waiting, rest.pop(0), port)):
+                    failure = refused
+                    continue
+                left = ends_at - time.monotonic()
+                if left <= 0:
+                    raise httpcore.ConnectTimeout("no address answered in time")
+                for key, _ in waiting.select(min(left, STAGGER_SECONDS) if rest else left):
+                    connected: socket.socket = key.fileobj  # type: ignore[assignment]
+                    waiting.unregister(connected)
+                    if not (code := connected.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
+                        return connected, key.data
+                    failure = os.strerror(code)
+                    connected.close()
+        finally:
+            for key in list(waiting.get_map().values()):
+                key.fileobj.close()  # type: ignore[union-attr]
+    raise httpcore.ConnectError(failure)
+
+
+def _begin(waiting: selectors.BaseSelector, address: str, port: int) -> str:
+    """Begin to connect; why that cannot be, or nothing."""
+    try:
+        connecting = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    except OSError as error:  # a family that this machine does not have, or no descriptor left
+        return str(error)
+    connecting.setblocking(False)
+    code = connecting.connect_ex((address, port))
+    if code in (0, errno.EINPROGRESS):
+        waiting.register(connecting, selectors.EVENT_WRITE, address)
+        return ""
+    connecting.close()
+    return os.strerror(code)
 
 
 class Backend(httpcore.NetworkBackend):
     """Connections by a policy. PrivateAddressError before anything is connected, when one address may not be."""
 
     def __init__(self, policy: Policy, deadline: Deadline) -> None:
-        self._policy, self._deadline, self._inner = policy, deadline, httpcore.SyncBackend()
+        self._policy, self._deadline = policy, deadline
 
     def connect_tcp(
         self,
@@ -196,15 +299,14 @@ class Backend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Any = None,
     ) -> httpcore.NetworkStream:
-        failure: Exception = httpcore.ConnectError("the host has no address")
-        for address in self._addresses(host, port):
-            try:
-                left = self._deadline.cut(timeout, httpcore.ConnectTimeout)
-                stream = self._inner.connect_tcp(address, port, left, local_address, socket_options)
-                return Stream(stream, self._deadline)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-        raise failure
+        addresses = self._addresses(host, port)
+        left = self._deadline.cut(timeout, httpcore.ConnectTimeout)
+        connected, address = _raced(_reached.ordered(host, port, addresses), port, left)
+        if len(addresses) > 1:
+            _reached.remember(host, port, addresses, address)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.settimeout(left)
+        return Stream(connected, self._deadline)
 
     def _addresses(self, host: str, port: int) -> list[str]:
         found = self._resolved(host, port)
