@@ -4,8 +4,8 @@ httpx puts a request together where it is more than bytes; `base.http1` writes i
 httpx's client and of httpcore's connections, which take most of the time of a call, nothing is needed. One deadline for
 a whole call (httpx's timeouts are per operation), a cap on decoded bytes, no environment proxies, no cookies, no
 redirects but where asked for, and for addresses that users name a guard (`base.guard`): resolve once, check every
-answer, connect to the checked address. Failures become ApiError with the outcome that is known: nothing was sent, or
-nobody can tell.
+answer, connect to the checked address. A failure before the head of an answer is an ApiError with the outcome that is
+known: nothing was sent, or nobody can tell. A failure after it is a `Reply` that says why its body is missing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import ssl
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from types import TracebackType
 from typing import Any, Protocol, Self
 from urllib.parse import urlsplit
@@ -26,7 +27,7 @@ from urllib.parse import urlsplit
 import httpcore
 import httpx
 
-from socialpub.base import compact, connections, crew, http1, tracing
+from socialpub.base import compact, connections, crew, http1, retry_after, tracing
 from socialpub.base.connections import close_idle as close_idle
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.guard import check_url as check_url
@@ -43,18 +44,38 @@ BODY_MAX = 1024 * 1024
 USER_AGENT = "socialpub/0.1 (+https://github.com/socialpub/socialpub)"
 
 
+class Unread(StrEnum):
+    """Why the body of a response is missing or incomplete, as the end of a sentence about it."""
+
+    LATE = "did not arrive in time"
+    BROKEN = "was cut short or malformed"
+    UNDECODABLE = "could not be decoded"
+    TOO_LARGE = "is too large"
+
+
 @dataclass(frozen=True)
 class Reply:
-    """What an upstream answered, read to its end (or to the cap)."""
+    """An upstream's response. Status and headers are always whole; the body may not be.
+
+    `unread`: why the body is missing or incomplete; `content` is then what was read of it, at most the cap (of a body
+    in an unknown encoding the bytes as they came). `received_ms`: when the response arrived, by the wall clock.
+    """
 
     status: int
     headers: Mapping[str, str]
     content: bytes
     url: str = ""
+    unread: Unread | None = None
+    received_ms: int | None = None
 
     @property
     def ok(self) -> bool:
         return 200 <= self.status < 300
+
+    @property
+    def lacks_record(self) -> bool:
+        """Whether the body was not read to its end, and what was read is no JSON object (which shows its own end)."""
+        return self.unread is not None and not self.record()
 
     def json(self) -> Any:
         """The parsed body, or None when it is not JSON (proxies answer in HTML)."""
@@ -70,9 +91,14 @@ class Reply:
 
     @property
     def retry_after(self) -> int | None:
-        """Seconds of a Retry-After header given in seconds; None when absent or otherwise."""
-        text = self.headers.get("retry-after", "").strip()
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+        """Whole seconds of the Retry-After header, from now; None where it is absent or cannot be read."""
+        return retry_after.seconds(self.headers.get("retry-after", ""), self.server_ms)
+
+    @property
+    def server_ms(self) -> int | None:
+        """When the upstream responded: by its own clock (`Date`), else by ours; None where neither is known."""
+        dated = retry_after.date_ms(self.headers.get("date", ""))
+        return self.received_ms if dated is None else dated
 
 
 class Sink(Protocol):
@@ -104,7 +130,9 @@ class Http(Protocol):
         max_bytes: int = BODY_MAX,
     ) -> Reply: ...
 
-    def download(self, url: str, into: Sink, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply: ...
+    def download(
+        self, url: str, into: Sink, *, max_bytes: int, deadline: float, redirects: int = 3, whole: bool = True
+    ) -> Reply: ...
 
 
 # --- Refusals ------------------------------------------------------------------------------------------------------
@@ -144,9 +172,9 @@ def _shared_ssl() -> ssl.SSLContext:
     return _ssl_context
 
 
-def open_http(policy: Policy) -> Http:
-    """A client for one job in one thread; close it (or use `with`)."""
-    return _Client(policy)
+def open_http(policy: Policy, now_ms: Callable[[], int] | None = None) -> Http:
+    """A client for one job in one thread; close it (or use `with`). `now_ms`: the wall clock, for `received_ms`."""
+    return _Client(policy, now_ms)
 
 
 _ALWAYS = {"Accept": "*/*", "Accept-Encoding": "identity", "Connection": "keep-alive", "User-Agent": USER_AGENT}
@@ -158,6 +186,7 @@ class _Client:
     """Nothing of one call goes with the next: no cookie is kept, and no connection but by `base.connections`."""
 
     policy: Policy
+    now_ms: Callable[[], int] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -180,10 +209,11 @@ class _Client:
         deadline: float = CALL_SECONDS,
         max_bytes: int = BODY_MAX,
     ) -> Reply:
-        """The answer to one call, redirects not followed.
+        """Send one request and return the response, redirects not followed.
 
-        Raises ApiError `platform_unavailable` with outcome NOT_SENT (no connection came about) or AMBIGUOUS (it did,
-        and the answer is lost, cut off by the deadline, or larger than `max_bytes`).
+        At most `max_bytes` of the decoded body are read; `Reply.unread` tells what is missing. Raises ApiError
+        `platform_unavailable` with outcome NOT_SENT (no connection came about) or AMBIGUOUS (one did, and no whole head
+        of a response arrived within the deadline).
         """
         self._check(url)
         ends_at = time.monotonic() + deadline
@@ -194,17 +224,20 @@ class _Client:
                 asked = asked or _made(
                     httpx.Request(method, url, headers=sent, params=params, json=json, data=data, content=content)
                 )
-                reply = _read(url, self._sent(asked, ends_at), max_bytes)
+                reply = self._read(url, self._sent(asked, ends_at), max_bytes)
             except _TOLD as error:
                 raise _failure(url, error) from error
             tracing.answered(span, reply.status)
             return reply
 
-    def download(self, url: str, into: Sink, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply:
+    def download(
+        self, url: str, into: Sink, *, max_bytes: int, deadline: float, redirects: int = 3, whole: bool = True
+    ) -> Reply:
         """Write a resource into a file, following up to `redirects` redirects, each hop checked anew.
 
-        The reply has an empty body. Raises ApiError as `request`, `media.size_max` above `max_bytes`, and what `into`
-        raises.
+        The reply has an empty body; `unread` tells that the file is incomplete. `whole`: the beginning of a resource is
+        of no use, so one that announces more than `max_bytes` is not read. Raises ApiError as `request`, and what
+        `into` raises.
         """
         ends_at = time.monotonic() + deadline
         for _ in range(redirects + 1):
@@ -212,7 +245,7 @@ class _Client:
             with tracing.call("GET", url) as span:
                 try:
                     answer = self._sent(_made(httpx.Request("GET", url, headers=_ALWAYS)), ends_at)
-                    reply, there = _copied(url, answer, into, max_bytes)
+                    reply, there = self._copied(url, answer, into, max_bytes, whole=whole)
                 except _TOLD as error:
                     raise _failure(url, error) from error
                 tracing.answered(span, reply.status)
@@ -226,36 +259,64 @@ class _Client:
         crew.waits()
         return connections.ask(self.policy, _shared_ssl, asked, ends_at)
 
+    def _read(self, url: str, reading: connections.Reading, max_bytes: int) -> Reply:
+        """A response with its body, read no further than allowed."""
+        body = bytearray()
+        unread = _received(reading, body.extend, max_bytes)
+        return self._reply(url, reading, bytes(body), unread)
+
+    def _copied(
+        self, url: str, reading: connections.Reading, into: Sink, max_bytes: int, *, whole: bool
+    ) -> tuple[Reply, str | None]:
+        """A response whose body was written to the file if it is a 2xx; and where it redirects to, if it does."""
+        status, headers, there, unread = reading.answer.status, reading.answer.headers, None, None
+        if not 200 <= status < 300:
+            reading.close()
+            there = str(httpx.URL(url).join(headers["location"])) if _redirects(status, headers) else None
+        elif whole and _announces_more(headers, max_bytes):
+            reading.close()
+            unread = Unread.TOO_LARGE
+        else:
+            unread = _received(reading, into.write, max_bytes)
+        return self._reply(url, reading, b"", unread), there
+
+    def _reply(self, url: str, reading: connections.Reading, content: bytes, unread: Unread | None) -> Reply:
+        answer, received = reading.answer, self.now_ms() if self.now_ms else None
+        return Reply(answer.status, answer.headers, content, url, unread, received)
+
     def _check(self, url: str) -> None:
         reason = check_url(url, named=self.policy.named) if self.policy.guarded else None
         if reason:
             raise _disallowed(url, reason)
 
 
-def _read(url: str, reading: connections.Reading, max_bytes: int) -> Reply:
-    """An answer read to its end, which is no further than allowed."""
-    answer, body = reading.answer, bytearray()
+def _received(reading: connections.Reading, write: Callable[[bytes], object], max_bytes: int) -> Unread | None:
+    """Pass at most `max_bytes` of the decoded body to `write`, and close; why the rest is missing, None if none is."""
+    left = max_bytes
     try:
         for piece in _decoded(reading):
-            body += piece
-            if len(body) > max_bytes:
-                raise _lost(url, "its answer is too large")
+            write(piece[:left])
+            left -= len(piece)
+            if left < 0:
+                return Unread.TOO_LARGE
+    except httpcore.TimeoutException:
+        return Unread.LATE
+    except (httpcore.NetworkError, httpcore.RemoteProtocolError):
+        return Unread.BROKEN
+    except _UndecodableError:
+        return Unread.UNDECODABLE
     finally:
         reading.close()
-    return Reply(answer.status, answer.headers, bytes(body), url)
+    return None
 
 
-def _copied(url: str, reading: connections.Reading, into: Sink, max_bytes: int) -> tuple[Reply, str | None]:
-    """An answer whose body went into the file, where it is one; and where it leads instead, if it does."""
-    status, headers, there = reading.answer.status, reading.answer.headers, None
-    try:
-        if status in _REDIRECTS and "location" in headers:
-            there = str(httpx.URL(url).join(headers["location"]))
-        elif 200 <= status < 300:
-            _copy(reading, into, max_bytes)
-    finally:
-        reading.close()
-    return Reply(status, headers, b"", url), there
+def _redirects(status: int, headers: Mapping[str, str]) -> bool:
+    return status in _REDIRECTS and "location" in headers
+
+
+def _announces_more(headers: Mapping[str, str], max_bytes: int) -> bool:
+    announced = headers.get("content-length", "")
+    return announced.isascii() and announced.isdigit() and len(announced) < 19 and int(announced) > max_bytes
 
 
 def _made(asked: httpx.Request) -> http1.Request:
@@ -311,38 +372,39 @@ def _target(to: httpx.URL) -> str:
 
 
 def _decoded(reading: connections.Reading) -> Iterator[bytes]:
-    """The body in small pieces, however small it was packed."""
+    """The body in small pieces, however small it was packed; of an unknown encoding the bytes as they came."""
     encoding = reading.answer.headers.get("content-encoding", "identity").strip().lower()
     if encoding in ("", "identity"):
         return iter(reading)
     if encoding in ("gzip", "x-gzip", "deflate"):
         return _inflated(iter(reading))
-    raise _GarbledError(f"the answer is encoded as {encoding}, which was not asked for")
+    return _undecoded(iter(reading))
 
 
-def _copy(reading: connections.Reading, into: Sink, max_bytes: int) -> None:
-    announced = reading.answer.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > max_bytes:
-        raise refuse("media.size_max")
-    size = 0
-    for chunk in _decoded(reading):
-        size += len(chunk)
-        if size > max_bytes:
-            raise refuse("media.size_max")
-        into.write(chunk)
+def _undecoded(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Every piece as it is; _UndecodableError after the last, if there was one."""
+    empty = True
+    for piece in pieces:
+        empty = False
+        yield piece
+    if not empty:
+        raise _UndecodableError
 
 
 def _inflated(packed: Iterator[bytes]) -> Iterator[bytes]:
+    """The unpacked body in pieces of at most CHUNK; an empty one is empty, although gzip would have a header."""
     inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # takes gzip's header and zlib's
+    empty = True
     for piece in packed:
         while piece and not inflater.eof:
+            empty = False
             try:
                 yield inflater.decompress(piece, CHUNK)
             except zlib.error as error:
-                raise _GarbledError(str(error)) from error
+                raise _UndecodableError from error
             piece = inflater.unconsumed_tail
-    if not inflater.eof:
-        raise _GarbledError("the packed answer is cut short")
+    if not (inflater.eof or empty):
+        raise _UndecodableError
 
 
 def _headers(headers: Mapping[str, str] | None) -> Mapping[str, str]:
@@ -350,15 +412,15 @@ def _headers(headers: Mapping[str, str] | None) -> Mapping[str, str]:
     return {name: text for name, text in _ALWAYS.items() if name.lower() not in given} | dict(headers or {})
 
 
-class _GarbledError(Exception):
-    """An answer that cannot be unpacked."""
+class _UndecodableError(Exception):
+    """A body that is not what its Content-Encoding says, or in one that is not known here."""
 
 
 SILENCE = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.RemoteProtocolError)
 _FAILED = (*SILENCE, httpcore.ProtocolError, httpcore.ProxyError, httpcore.UnsupportedProtocol, httpx.InvalidURL)
 
 
-_TOLD = (*_FAILED, _GarbledError, PrivateAddressError)  # as an ApiError
+_TOLD = (*_FAILED, PrivateAddressError)  # as an ApiError
 
 
 def _failure(url: str, error: Exception) -> ApiError:

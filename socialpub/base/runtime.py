@@ -79,7 +79,7 @@ class Runtime:
     clock: Clock = field(default_factory=SystemClock)
     entropy: crypto.Entropy = SYSTEM_ENTROPY
     resolver: net.Resolver = net.resolve
-    open_http: Callable[[net.Policy], net.Http] = net.open_http
+    client: Callable[[net.Policy, Callable[[], int]], net.Http] = net.open_http
     host: host.Host = field(default_factory=host.this_host)
     ids: Ids = field(init=False)
     webhook_policy: net.Policy = field(init=False)
@@ -88,6 +88,10 @@ class Runtime:
         object.__setattr__(self, "ids", Ids(self.clock, self.entropy))
         named = guard.allowed(self.settings.webhooks.allowed_hosts)
         object.__setattr__(self, "webhook_policy", replace(self.http_policy(guarded=True), named=named))
+
+    def open_http(self, policy: net.Policy) -> net.Http:
+        """A client for one job in one thread; close it (or use `with`)."""
+        return self.client(policy, self.clock.now_ms)
 
     def http_policy(self, *, guarded: bool) -> net.Policy:
         """How outbound calls may go: `guarded` for addresses that users name, else for configured hosts."""

@@ -46,6 +46,10 @@ class PublicApi:
             reply = http.request(method, self._url + path, headers=headers, **more)
         if not reply.ok:
             raise _refusal(reply)
+        if reply.lacks_record:
+            raise ApiError(
+                "platform_unavailable", f"The server answered {reply.status}, but its answer {reply.unread}."
+            )
         return reply.record()
 
 

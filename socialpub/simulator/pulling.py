@@ -28,4 +28,6 @@ def _pull(url: str) -> Pulled:
             reply = http.download(url, into, max_bytes=MAX_BYTES, deadline=SECONDS)
     except ApiError:
         return Pulled(0)
+    if reply.unread:
+        return Pulled(0)
     return Pulled(reply.status, into.getvalue())

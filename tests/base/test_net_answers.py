@@ -108,9 +108,6 @@ BROKEN = {
     "no length": b"HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\n{}",
     "a negative length": b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\n{}",
     "a coding": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-    "no size": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n",
-    "longer than its size": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{} \r\n0\r\n\r\n",
-    "no last chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
     "no name": b"HTTP/1.1 200 OK\r\n: x\r\nContent-Length: 2\r\n\r\n{}",
     "no colon": b"HTTP/1.1 200 OK\r\nbanana\r\nContent-Length: 2\r\n\r\n{}",
     "a space in a name": b"HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\n{}",
@@ -122,8 +119,13 @@ BROKEN = {
     "only others": b"HTTP/1.1 103 Early\r\n\r\n",
     "half a head": b"HTTP/1.1 200 OK\r\nContent-Le",
     "a head without an end": b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 100_000,
-    "a chunk's line without an end": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;" + b"x" * 100_000,
-    "an end without an end": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"X: y\r\n" * 100_000,
+}
+MALFORMED = {
+    "no size": b"-2\r\n{}\r\n0\r\n\r\n",
+    "longer than its size": b"2\r\n{} \r\n0\r\n\r\n",
+    "no last chunk": b"2\r\n{}\r\n",
+    "a chunk's line without an end": b"2;" + b"x" * 100_000,
+    "an end without an end": b"0\r\n" + b"X: y\r\n" * 100_000,
 }
 
 
@@ -136,6 +138,18 @@ def test_what_is_no_answer_is_an_ambiguous_end_and_its_connection_is_not_used_ag
         call(server, "POST", content=b"{}")
     assert caught.value.outcome is Outcome.AMBIGUOUS
     assert call(server).ok
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_body_leaves_the_status_and_its_connection_is_not_used_again(
+    keeper: Callable[..., Keeper], name: str
+) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + MALFORMED[name]
+    server = keeper(leaves(answer), says(OK))
+    reply = call(server, "POST", content=b"{}")
+    assert (reply.status, reply.unread) == (200, net.Unread.BROKEN)
+    assert call(server).unread is None
     assert server.connections == 2
 
 

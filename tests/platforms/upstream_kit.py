@@ -51,6 +51,7 @@ class Download:
     content: bytes = b""
     max_bytes: int = 0
     deadline: float = 0.0
+    whole: bool = True
 
 
 class Line:
@@ -62,7 +63,9 @@ class Line:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def download(self, url: str, into: BinaryIO, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply:
+    def download(
+        self, url: str, into: BinaryIO, *, max_bytes: int, deadline: float, redirects: int = 3, whole: bool = True
+    ) -> Reply:
         raise AssertionError(f"an unexpected download: {url}")
 
 
@@ -99,10 +102,13 @@ class Script(Line):
         assert vars(sent) == {**vars(expected), "headers": dict(expected.headers)}
         return _given(expected.reply)
 
-    def download(self, url: str, into: BinaryIO, *, max_bytes: int, deadline: float, redirects: int = 3) -> Reply:
+    def download(
+        self, url: str, into: BinaryIO, *, max_bytes: int, deadline: float, redirects: int = 3, whole: bool = True
+    ) -> Reply:
         expected = self._next(f"download {url}")
         assert isinstance(expected, Download)
         assert (url, max_bytes, deadline, redirects) == (expected.url, expected.max_bytes, expected.deadline, 3)
+        assert whole == expected.whole
         into.write(expected.content)
         return _given(expected.reply)
 

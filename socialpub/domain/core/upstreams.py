@@ -15,7 +15,7 @@ from socialpub import platforms
 from socialpub.base import metrics
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.fair import Pool, Share
-from socialpub.base.net import Http, Reply, Sink
+from socialpub.base.net import Http, Reply, Sink, Unread
 from socialpub.domain.core.service import Service
 from socialpub.platforms.contract import Account as Who
 from socialpub.store.models import Account, the_row
@@ -121,7 +121,10 @@ class _Heard:
             raise
         finally:
             metrics.UPSTREAM_SECONDS.labels(self.platform).observe(clock.monotonic() - began)
-        breakers.answered(self.name)
+        if reply.unread is Unread.LATE:  # it holds a slot as long as one that does not answer
+            breakers.unanswered(self.name)
+        else:
+            breakers.answered(self.name)
         return reply
 
     def _heard(self, error: ApiError) -> None:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from socialpub.base.errors import ApiError
+from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.fair import Share
+from socialpub.base.net import Unread
 from socialpub.domain.core import disk
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import files, probe
@@ -152,6 +153,11 @@ class Fetched:
                 raise ApiError(
                     "preflight_failed", f"The address answered with status {reply.status}.", platform_response=detail
                 )
+            if reply.unread is Unread.TOO_LARGE:
+                raise refuse("media.size_max")
+            if reply.unread:
+                message = f"The address answered, but the file {reply.unread}."
+                raise ApiError("platform_unavailable", message, outcome=Outcome.NOT_SENT)
             arriving.finish()
             arriving.move_to(place)
 

@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from socialpub.base import net, redact
+from socialpub.base import net, redact, retry_after
 from socialpub.base.compact import dumps
 from socialpub.domain.core.service import Service
 from socialpub.domain.notifications.words import Message
-from socialpub.domain.outbox.calls import ANSWER_MAX, End, answered
+from socialpub.domain.outbox.calls import KEPT_MAX, WAIT_MAX, End, answered
 
 Secret = Mapping[str, Any]
-WAIT_MAX = 3600  # seconds that a receiver may ask to be left alone for
 NTFY_MAX = 4096  # bytes; what is longer becomes a file
 SLACK_MAX = 4000
 DISCORD_MAX = 2000
@@ -51,12 +50,12 @@ def send(service: Service, asked: Request) -> End:
             headers={"Content-Type": "application/json", **asked.headers},
             content=dumps(asked.body).encode("utf-8", "replace"),
             deadline=runtime.settings.webhooks.timeout,
-            max_bytes=ANSWER_MAX,
+            max_bytes=KEPT_MAX,
         )
     end = answered(reply)
     shown = redact.without(end.response or "", asked.hidden)
     busy = reply.status in (408, 429)
-    return replace(end, response=shown, final=end.final and not busy, wait=_wait(reply) if busy else 0)
+    return replace(end, response=shown, final=end.final and not busy, wait=_wait(reply) if busy else end.wait)
 
 
 def _wait(reply: net.Reply) -> int:
@@ -64,8 +63,9 @@ def _wait(reply: net.Reply) -> int:
     said = reply.record()
     inside = said.get("parameters") if isinstance(said.get("parameters"), dict) else said
     asked = inside.get("retry_after") if isinstance(inside, dict) else None
-    seconds = asked if isinstance(asked, int | float) and not isinstance(asked, bool) else reply.retry_after
-    return max(0, min(int(seconds or 0) + 1, WAIT_MAX)) if seconds else 0
+    is_number = isinstance(asked, int | float) and not isinstance(asked, bool)
+    seconds = retry_after.seconds(str(asked), reply.server_ms) if is_number else reply.retry_after
+    return min(seconds + 1, WAIT_MAX) if seconds else 0
 
 
 # --- The forms -----------------------------------------------------------------------------------------------------

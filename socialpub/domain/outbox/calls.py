@@ -13,8 +13,9 @@ from socialpub.domain.core.service import Service
 
 log = logging.getLogger("socialpub.webhooks")
 
-ANSWER_MAX = 64 * 1024
-KEPT_MAX = 2 * 1024
+KEPT_MAX = 2 * 1024  # bytes of a response body: what is kept of it, and no more is read
+WAIT_MAX = 3600  # seconds that a receiver may ask to be left alone for
+TOO_MANY = 429
 GIVEN_UP_MS = 5 * 24 * 3600 * 1000
 
 
@@ -83,12 +84,16 @@ _NAMES = {"names": ("kind", "delivery", "type", "receiver", "outcome", "status",
 
 
 def answered(reply: net.Reply) -> End:
-    """By what the receiver answered: 2xx is delivered, 5xx is tried again, and whatever else is final."""
-    kept = reply.content[:KEPT_MAX].decode("utf-8", "replace")
+    """How a call ended, by the status of the response, whether or not its body could be read.
+
+    2xx is delivered; 5xx and 429 are tried again, no sooner than `Retry-After` says; every other status is final.
+    """
+    kept = reply.content.decode("utf-8", "replace")
     if reply.ok:
         return End(reply.status, response=kept)
-    name = f"http_{reply.status // 100}xx"
-    return End(reply.status, f"It answered {reply.status}.", name, reply.status < 500, kept)
+    name, again = f"http_{reply.status // 100}xx", reply.status >= 500 or reply.status == TOO_MANY
+    wait = min(reply.retry_after or 0, WAIT_MAX) if again else 0
+    return End(reply.status, f"It answered {reply.status}.", name, not again, kept, wait)
 
 
 def unanswered(error: ApiError) -> End:
@@ -99,7 +104,7 @@ def unanswered(error: ApiError) -> End:
         return End(error="It could not be reached.", name="unreachable")
     if error.unanswered:
         return End(error="It did not answer in time, or hung up.", name="timeout")
-    return End(error="It was called, but its answer was lost or too large.", name="answer_lost")
+    return End(error="It was called, but what it answered is not HTTP.", name="answer_lost")
 
 
 def again_at(service: Service, tries: int, attempt: Attempt) -> int | None:

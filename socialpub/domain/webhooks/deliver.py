@@ -14,8 +14,8 @@ from socialpub.base.fair import Share
 from socialpub.domain.core.service import Service
 from socialpub.domain.outbox import addresses
 from socialpub.domain.outbox.calls import (
-    ANSWER_MAX,
     GIVEN_UP_MS,
+    KEPT_MAX,
     Attempt,
     End,
     again_at,
@@ -124,7 +124,7 @@ def call(service: Service, to: Receiver, body: bytes, event: str, type_: str, re
         with runtime.open_http(runtime.webhook_policy) as http:
             return answered(
                 http.request(
-                    "POST", to.url, headers=headers, content=body, deadline=settings.timeout, max_bytes=ANSWER_MAX
+                    "POST", to.url, headers=headers, content=body, deadline=settings.timeout, max_bytes=KEPT_MAX
                 )
             )
 

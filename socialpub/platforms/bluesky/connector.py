@@ -137,7 +137,7 @@ def _tokens(up: Upstream, step: Step, reply: Reply, did: str) -> Tokens:
     session = reply.record()
     access, renew = session.get("accessJwt"), session.get("refreshJwt")
     if not isinstance(access, str) or not isinstance(renew, str) or session.get("did") != did:
-        raise unusable(up, step, reply)
+        raise unusable(up, step, reply, mutating=True)  # the tokens were issued, whatever became of the answer
     expires = claims(access).get("exp")
     expires_at_ms = expires * 1000 if isinstance(expires, int) and 0 < expires < 1 << 40 else None
     return Tokens(access, renew, expires_at_ms, up.tokens.private)

@@ -217,6 +217,8 @@ def _document(up: Upstream, url: str) -> Json:
         raise _no(up, "The account's server has no OAuth.", _APP_PASSWORD)
     if reply.status != 200:
         raise refused(up, "resolve", reply)
+    if reply.lacks_record:
+        raise unusable(up, "resolve", reply)
     return reply.record()
 
 

@@ -16,7 +16,7 @@ from socialpub.base.net import Http, Reply
 from socialpub.platforms.bluesky import dpop
 from socialpub.platforms.bluesky.declaration import HOSTS, PLATFORM
 from socialpub.platforms.bluesky.rules import BY_ID
-from socialpub.platforms.contract import Json, Replies, Upstream, Verdict, verdict
+from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, verdict
 from socialpub.platforms.kit.refusals import Refusals, clean
 
 LOOK_SECONDS = 10.0  # for what a post can do without
@@ -102,6 +102,8 @@ REPLIES: Replies = {
     ("send", 400, "InvalidMimeType"): _INVALID,
     ("send", 400, "InvalidSize"): _INVALID,
     ("send", 413, None): _INVALID,
+    # The record has its key from us: what stands under it is read back.
+    ("send", 200, NO_BODY): UNNAMED,
     ("send", 400, "InvalidSwap"): Verdict(Outcome.REJECTED, rule="bluesky.record.conflict"),
     # The server dropped the upload before the record came: nothing was written, and preparing again uploads again.
     ("send", 400, "BlobNotFound"): Verdict(Outcome.NOT_SENT, "platform_unavailable"),
@@ -166,9 +168,11 @@ def call(
         reply = _asked(up, method, url, bearer, dict(headers or {}), sent)
     except ApiError as error:
         raise _explained(error) from error
-    if reply.ok:
-        return reply
-    raise refused(up, step, reply, mutating=mutating, secrets=(*secrets, bearer or ""))
+    if not reply.ok:
+        raise refused(up, step, reply, mutating=mutating, secrets=(*secrets, bearer or ""))
+    if method == "GET" and reply.lacks_record:
+        raise unusable(up, step, reply)
+    return reply
 
 
 def _asked(

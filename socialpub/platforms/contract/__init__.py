@@ -29,7 +29,7 @@ from socialpub.platforms.contract.declaration import (
     SendClass,
     Upkeep,
 )
-from socialpub.platforms.contract.replies import Replies, Verdict, refusal, verdict
+from socialpub.platforms.contract.replies import NO_BODY, UNNAMED, Replies, Verdict, refusal, verdict
 from socialpub.platforms.contract.results import (
     Absent,
     Board,
@@ -71,6 +71,7 @@ __all__ = [
     "Invites",
     "Item",
     "Json",
+    "NO_BODY",
     "KEY",
     "Kind",
     "Login",
@@ -93,6 +94,7 @@ __all__ = [
     "Subject",
     "Surroundings",
     "Tokens",
+    "UNNAMED",
     "Unknown",
     "Upkeep",
     "Upstream",

@@ -31,7 +31,13 @@ class Verdict:
 
 
 Replies = Mapping[tuple[str, int, str | None], Verdict]
-"""(step, HTTP status, the platform's own error name or None for any) → Verdict; step "*" is every step."""
+"""(step, HTTP status, the platform's own error name or None for any) → Verdict; step "*" is every step.
+
+(step, 200, NO_BODY) is any 2xx whose body lacks what the connector needs of it, or could not be read.
+"""
+NO_BODY = "no body"
+UNNAMED = Verdict(Outcome.AMBIGUOUS, "platform_unavailable")
+"""The platform has what it was sent, and its name there is not known: `settle` looks for it, nothing is sent again."""
 _THROTTLED = Verdict(Outcome.THROTTLED, "platform_unavailable")
 
 

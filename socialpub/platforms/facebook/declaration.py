@@ -9,7 +9,9 @@ from pydantic import Field, model_validator
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
     CONTAINER,
+    NO_BODY,
     NO_KEY,
+    UNNAMED,
     Account,
     AppCheck,
     Canary,
@@ -131,6 +133,8 @@ _CONTENT = {
 
 REPLIES: Replies = {
     **SHARED,
+    # A post is looked for in the Page's list, a video under the id that it has had since its upload.
+    ("send", 200, NO_BODY): UNNAMED,
     **{
         ("*", 400, name): Verdict(Outcome.REJECTED, rule=f"facebook.{suffix}")
         for suffix, names in _CONTENT.items()

@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
     CONTAINER,
+    NO_BODY,
+    UNNAMED,
     Absent,
     Account,
     Canary,
@@ -166,6 +168,8 @@ _STATES = {
 
 REPLIES: Replies = {
     **SHARED,
+    # The container is asked whether it is published, and the post looked for in the account's list.
+    ("publish", 200, NO_BODY): UNNAMED,
     **{key: row for suffix, names in _CONTENT.items() for key, row in verdicts(names, _rule(suffix)).items()},
     **verdicts(
         ("not_professional",),

@@ -53,7 +53,7 @@ class Picture:
 
 def fetch(http: Http, url: str) -> Card | None:
     """The card of a page; None when it cannot be had in time, is no HTML page or has no title."""
-    page, reply = _download(http, url, PAGE_BYTES, PAGE_SECONDS)
+    page, reply = _download(http, url, PAGE_BYTES, PAGE_SECONDS, whole=False)
     if reply is not None and not (reply.ok and _is_html(reply)):
         return None
     found = _read(page, reply.headers.get("content-type", "") if reply else "")
@@ -67,9 +67,9 @@ def fetch(http: Http, url: str) -> Card | None:
 
 def picture(http: Http, url: str) -> Picture | None:
     """A card's picture; None when it cannot be had in time, is too large or no image."""
-    data, reply = _download(http, url, PICTURE_BYTES, PICTURE_SECONDS)
+    data, reply = _download(http, url, PICTURE_BYTES, PICTURE_SECONDS, whole=True)
     content_type = images.sniffed(data)
-    if reply is None or not reply.ok or content_type is None:
+    if reply is None or not reply.ok or reply.unread or content_type is None:
         return None
     try:
         return Picture(images.cleaned(data, content_type).data, content_type)
@@ -77,11 +77,11 @@ def picture(http: Http, url: str) -> Picture | None:
         return None
 
 
-def _download(http: Http, url: str, max_bytes: int, seconds: float) -> tuple[bytes, Reply | None]:
-    """The bytes, and the answer; what came of a download that failed or was cut off, and None."""
+def _download(http: Http, url: str, max_bytes: int, seconds: float, *, whole: bool) -> tuple[bytes, Reply | None]:
+    """The bytes that arrived, and the response; None where there was none."""
     into = BytesIO()
     try:
-        reply = http.download(url, into, max_bytes=max_bytes, deadline=seconds)
+        reply = http.download(url, into, max_bytes=max_bytes, deadline=seconds, whole=whole)
     except ApiError:
         return into.getvalue(), None
     return into.getvalue(), reply

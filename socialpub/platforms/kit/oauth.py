@@ -135,7 +135,7 @@ def check_app(platform: Platform, http: Http, site: Site) -> None:
         row.app_check.method, url, headers=headers, params=form if is_get else None, data=None if is_get else form
     )
     fault = _fault(reply)
-    if reply.ok and not fault.name:
+    if reply.ok and not fault.name and not reply.lacks_record:
         return
     error = _failure(platform, reply, fault, hide=_secrets(site, form, headers))
     if reply.status == 401:

@@ -9,7 +9,7 @@ from typing import Any
 from socialpub.base import redact
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
-from socialpub.platforms.contract import Platform, Replies, Rule, Upstream, Verdict, refusal
+from socialpub.platforms.contract import NO_BODY, Platform, Replies, Rule, Upstream, Verdict, refusal
 
 
 def text_of(value: object) -> str:
@@ -59,9 +59,15 @@ class Refusals:
         return refusal(self.platform, self.platform.pinned(up.site), found, reply, message)
 
     def unusable(self, up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
-        """The error of a 2xx answer that does not hold what it must; its body is not shown, it may hold tokens."""
-        outcome = Outcome.AMBIGUOUS if mutating else Outcome.NOT_SENT
-        said = f"{self.platform.label} was asked to {self.words[step]}, but its answer could not be read."
+        """The error of a 2xx answer that lacks what it must hold, by its row in REPLIES (`NO_BODY`).
+
+        Without a row it is as if nobody knew whether a mutating call took effect, and any other call was not made. The
+        body is not shown, it may hold tokens.
+        """
+        found = self.replies.get((step, 200, NO_BODY))
+        outcome = found.outcome if found else Outcome.AMBIGUOUS if mutating else Outcome.NOT_SENT
+        why = f"its answer {reply.unread}" if reply.unread else "its answer could not be read"
+        said = f"{self.platform.label} was asked to {self.words[step]} and answered {reply.status}, but {why}."
         return self.unavailable(up, said, outcome, {"status": reply.status})
 
     def unavailable(self, up: Upstream, message: str, outcome: Outcome, said: Any = None) -> ApiError:

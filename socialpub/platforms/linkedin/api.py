@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -36,6 +35,8 @@ def call(
     reply = up.http.request(method, url, headers=bearer(up) | versioned | dict(headers or {}), **sent)
     if not reply.ok:
         raise refused(up, step, reply, mutating=mutating)
+    if method == "GET" and reply.lacks_record:
+        raise unusable(up, step, reply)
     return reply
 
 
@@ -113,8 +114,5 @@ def _until_midnight(reply: Reply) -> int | None:
     """Seconds until a day's calls, when used up, begin anew at midnight UTC; LinkedIn has no header for it."""
     if reply.status != 429 or " DAY limit" not in text_of(reply.record().get("message")):
         return None
-    try:
-        now = int(parsedate_to_datetime(reply.headers.get("date", "")).timestamp())
-    except ValueError:
-        return None
-    return _DAY - now % _DAY
+    now = reply.server_ms
+    return None if now is None else _DAY - now // 1000 % _DAY

@@ -9,7 +9,9 @@ from pydantic import Field, model_validator
 
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
+    NO_BODY,
     NO_KEY,
+    UNNAMED,
     Account,
     AppCheck,
     Canary,
@@ -178,6 +180,9 @@ _RETIRED = Verdict(Outcome.REJECTED, _UNAVAILABLE, "linkedin.version.retired")
 _ROLE = Verdict(Outcome.REJECTED, rule="linkedin.page.role_missing")
 
 REPLIES: Replies = {
+    # The id is in the header `x-restli-id`, so no body is needed. Without it a page's posts are looked through; a
+    # member's cannot be listed.
+    ("send", 200, NO_BODY): UNNAMED,
     ("*", 401, None): _STALE,
     **{("*", 401, name): _RECONNECT for name in ("REVOKED_ACCESS_TOKEN", "65601")},
     ("*", 426, None): _RETIRED,

@@ -184,9 +184,11 @@ class Graph(Refusals):
     ) -> Reply:
         """The 2xx answer to a call; every other answer is raised as REPLIES sorts it."""
         reply = self.ask(up, method, path, token=token, **sent)
-        if reply.ok:
-            return reply
-        raise self.refused(up, step, reply, mutating=mutating)
+        if not reply.ok:
+            raise self.refused(up, step, reply, mutating=mutating)
+        if method == "GET" and reply.lacks_record:
+            raise self.unusable(up, step, reply)
+        return reply
 
     def ask(self, up: Upstream, method: Method, path: str, *, token: str | None = None, **sent: Any) -> Reply:
         """Any answer. `path` is under the version, or a whole address; the token goes in a header, never in the URL."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from socialpub.base import retry_after
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
 from socialpub.platforms.contract import Json, Upstream, Verdict, verdict
@@ -30,6 +31,8 @@ def call(
     reply = ask(up, method, path, **sent)
     if not reply.ok:
         raise refused(up, step, reply, mutating=mutating)
+    if method == "GET" and reply.lacks_record:
+        raise unusable(up, step, reply)
     return reply
 
 
@@ -75,6 +78,5 @@ def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) ->
 
 def _reset(reply: Reply, found: Verdict) -> int | None:
     """Seconds until calls are taken again, by the header that Pinterest has in place of Retry-After."""
-    text = reply.headers.get("x-ratelimit-reset", "").strip()
-    seconds = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-    return seconds if found.outcome is Outcome.THROTTLED and 0 < seconds <= _RESET_MAX else None
+    wait = retry_after.seconds(reply.headers.get("x-ratelimit-reset", ""), reply.server_ms) or 0
+    return wait if found.outcome is Outcome.THROTTLED and 0 < wait <= _RESET_MAX else None

@@ -9,7 +9,9 @@ from pydantic import Field, model_validator
 
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
+    NO_BODY,
     NO_KEY,
+    UNNAMED,
     Account,
     AppCheck,
     Canary,
@@ -174,6 +176,8 @@ def _ruled(suffix: str, code: str = "platform_rejected") -> Verdict:
 
 
 REPLIES: Replies = {
+    # The pin is looked for on its board.
+    **{(step, 200, NO_BODY): UNNAMED for step in PUBLIC},
     ("*", 400, None): _REJECTED,
     ("*", 401, None): _RECONNECT,
     ("*", 401, "3"): _PERMISSION,

@@ -10,6 +10,8 @@ from pydantic import Field, model_validator
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.contract import (
     CONTAINER,
+    NO_BODY,
+    UNNAMED,
     Absent,
     Account,
     AppCheck,
@@ -115,6 +117,8 @@ _BROKEN = Verdict(Outcome.REJECTED, rule="threads.container.error")
 
 REPLIES: Replies = {
     **SHARED,
+    # The container is asked whether it is published, and the post looked for in the account's list.
+    ("publish", 200, NO_BODY): UNNAMED,
     **verdicts(("4279013", "2207051", "368"), _RESTRICTED),
     # No code is documented for a used-up quota; Instagram's is taken to mean the same here.
     **verdicts(("2207042",), Verdict(Outcome.REJECTED, rule="threads.account.daily_cap")),

@@ -10,7 +10,9 @@ from pydantic import Field, model_validator
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
     CONTAINER,
+    NO_BODY,
     NO_KEY,
+    UNNAMED,
     Account,
     AppCheck,
     Canary,
@@ -189,6 +191,8 @@ _OUT_OF_STEP = Verdict(Outcome.NOT_SENT, BUSY, "tiktok.upload.chunk_failed")
 _FAILED = Verdict(Outcome.REJECTED, rule="tiktok.publish.failed")
 
 REPLIES: Replies = {
+    # Only its id leads to a draft of photos, and TikTok lists none: the creator has to look.
+    ("photos", 200, NO_BODY): UNNAMED,
     ("*", 401, None): _STALE,
     ("*", 400, "access_token_invalid"): _STALE,
     ("*", 400, "scope_not_authorized"): _SCOPES,

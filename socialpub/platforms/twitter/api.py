@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
+from socialpub.base import retry_after
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
-from socialpub.platforms.contract import Json, Replies, Upstream, Verdict, verdict
+from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, verdict
 from socialpub.platforms.kit.refusals import Refusals, clean
 from socialpub.platforms.twitter.declaration import PLATFORM
 
@@ -62,6 +62,8 @@ REPLIES: Replies = {
     ("*", 401, "suspended"): _SUSPENDED,
     ("*", 403, "locked"): _LOCKED,
     ("*", 401, "locked"): _LOCKED,
+    # The id is in the body alone: the post is looked for in the account's own list.
+    ("send", 200, NO_BODY): UNNAMED,
     ("send", 403, "duplicate"): replace(_rule("post.duplicate"), duplicate=True),
     ("send", 403, "reply"): _rule("reply.not_allowed"),
     ("send", 403, "quoting"): _rule("quote.not_allowed"),
@@ -142,9 +144,11 @@ def call(
     """The 2xx answer to a call; every other answer is raised as REPLIES sorts it. `also`: one more name for it."""
     whole = {"Authorization": f"Bearer {up.tokens.access}"} | dict(headers or {})
     reply = up.http.request(method, f"{up.site.api_base}{path}", headers=whole, **sent)
-    if reply.ok:
-        return reply
-    raise _refused(up, step, reply, also, mutating=mutating)
+    if not reply.ok:
+        raise _refused(up, step, reply, also, mutating=mutating)
+    if method == "GET" and reply.lacks_record:
+        raise unusable(up, step, reply)
+    return reply
 
 
 def _refused(up: Upstream, step: Step, reply: Reply, also: str | None, *, mutating: bool) -> ApiError:
@@ -168,16 +172,12 @@ def _has_row(step: Step, status: int, name: str) -> bool:
 
 
 def reset_seconds(reply: Reply) -> int | None:
-    """When calls are taken again, by the windows that are used up and the answer's own date; None: it says nothing."""
-    try:
-        now = parsedate_to_datetime(reply.headers.get("date", "")).timestamp()
-    except ValueError:
-        return None
+    """Seconds until calls are taken again, by the windows that are used up; None where the response does not say."""
     windows = ("x-rate-limit", "x-app-limit-24hour", "x-user-limit-24hour")
     used_up = (name for name in windows if reply.headers.get(f"{name}-remaining") == "0")
-    ends = [reply.headers.get(f"{name}-reset", "") for name in used_up]
-    waits = [int(end) - int(now) for end in ends if end.isascii() and end.isdigit() and len(end) < 12]
-    return max(max(waits), 1) if waits else None
+    ends = (retry_after.until(reply.headers.get(f"{name}-reset", ""), reply.server_ms) for name in used_up)
+    waits = [wait for wait in ends if wait is not None]
+    return max(*waits, 1) if waits else None
 
 
 def data_of(reply: Reply) -> Json:

@@ -308,8 +308,8 @@ ENDED = [
     (refusal(403, "AccountNotFound"), "platform_auth_failed", Outcome.REJECTED),
     (refusal(429, "RateLimitExceeded"), "platform_unavailable", Outcome.THROTTLED),
     (refusal(500, "InternalServerError"), "platform_unavailable", Outcome.NOT_SENT),
-    (answer(200, SESSION | {"did": "did:plc:somebodyelse"}), "platform_unavailable", Outcome.NOT_SENT),
-    (answer(200, "<html>"), "platform_unavailable", Outcome.NOT_SENT),
+    (answer(200, SESSION | {"did": "did:plc:somebodyelse"}), "platform_unavailable", Outcome.AMBIGUOUS),
+    (answer(200, "<html>"), "platform_unavailable", Outcome.AMBIGUOUS),
     (LOST, "platform_unavailable", Outcome.AMBIGUOUS),
     (UNREACHED, "platform_unavailable", Outcome.NOT_SENT),
 ]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.net import Reply, Unread
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import Draft, Facts, Item, Published, Ready, Warning
 from socialpub.platforms.kit.images import cleaned
@@ -266,7 +266,7 @@ WITH_THUMB = HTML + b"<meta property=og:image content=/b.png>"
 
 
 def page(content: bytes, status: int = 200) -> Download:
-    return Download(URL, Reply(status, {"content-type": "text/html"}, b"", URL), content, 256 * 1024, 3.0)
+    return Download(URL, Reply(status, {"content-type": "text/html"}, b"", URL), content, 256 * 1024, 3.0, whole=False)
 
 
 def thumb(content: bytes, reply: Reply | ApiError | None = None) -> Download:
@@ -296,7 +296,7 @@ def test_a_page_that_gives_no_card_is_a_warning_and_the_post_goes_on() -> None:
     assert URL in ready.warnings[0].message
 
 
-@pytest.mark.parametrize("reply", [ApiError("validation_failed", rule="media.size_max"), answer(404, b"")])
+@pytest.mark.parametrize("reply", [Reply(200, {}, b"", unread=Unread.TOO_LARGE), answer(404, b"")])
 def test_a_picture_that_cannot_be_used_is_a_warning_and_the_card_has_none(reply: Reply | ApiError) -> None:
     ready = prepared(draft(URL), page(WITH_THUMB), thumb(b"x", reply))
     assert ready.plan["record"]["embed"] == card()

@@ -5,20 +5,20 @@ import io
 import pytest
 from PIL import Image
 
-from socialpub.base.errors import ApiError, Outcome, refuse
-from socialpub.base.net import Reply
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.net import Reply, Unread
 from socialpub.platforms.kit.linkcard import Card, Picture, fetch, picture
 from tests.platforms.upstream_kit import Download, Script, answer
 
 URL = "https://example.com/a"
 LOST = ApiError("platform_unavailable", outcome=Outcome.AMBIGUOUS)
-TOO_LARGE = refuse("media.size_max")
+CUT = [Reply(200, {"content-type": "text/html"}, b"", URL, unread) for unread in Unread]
 
 
 def page(content: bytes | str, reply: Reply | ApiError | None = None, content_type: str = "text/html") -> Script:
     raw = content if isinstance(content, bytes) else content.encode()
     told = reply or Reply(200, {"content-type": content_type}, b"", URL)
-    return Script([Download(URL, told, raw, 256 * 1024, 3.0)])
+    return Script([Download(URL, told, raw, 256 * 1024, 3.0, whole=False)])
 
 
 def card(content: bytes | str, **more: str) -> Card | None:
@@ -112,9 +112,9 @@ def test_only_a_page_that_is_there_has_a_card(status: int) -> None:
         assert fetch(http, URL) is None
 
 
-@pytest.mark.parametrize("error", [LOST, TOO_LARGE])
-def test_a_page_that_was_cut_off_behind_its_title_has_a_card(error: ApiError) -> None:
-    with page("<title>T</title><meta property='og:image' content='/b.png'><body>" + "x" * 100, error) as http:
+@pytest.mark.parametrize("reply", CUT)
+def test_a_page_that_was_cut_off_behind_its_title_has_a_card(reply: Reply) -> None:
+    with page("<title>T</title><meta property='og:image' content='/b.png'><body>" + "x" * 100, reply) as http:
         assert fetch(http, URL) == Card("T", "", "https://example.com/b.png")
 
 
@@ -163,8 +163,8 @@ def test_a_picture_comes_without_metadata_and_with_the_type_that_it_is() -> None
         (b"<html>", answer(200, b"")),
         (b"", answer(200, b"")),
         (png(), answer(404, b"")),
-        (png(), LOST),
-        (png(), TOO_LARGE),
+        (png(), CUT[0]),
+        (png(), CUT[3]),
         (b"\xff\xd8\xff\xe1", answer(200, b"")),
     ],
     ids=["html", "nothing", "404", "cut off", "too large", "damaged"],
