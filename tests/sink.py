@@ -91,7 +91,7 @@ def listening(answer: Answer = lambda got: 204) -> Iterator[Sink]:
                 return
             said = sink.take(Got(self.path, {name.lower(): value for name, value in self.headers.items()}, body))
             with contextlib.suppress(OSError):  # whoever called may have given up
-                self.send_response(said.status)
+                self.send_response_only(said.status)  # without a Date of this machine's clock
                 for name, value in said.headers.items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(said.body)))

@@ -31,8 +31,24 @@ FORMS = [
     ("Thu, 26 Nov 2026 07:00:00 GMT", 0),
     ("Mon, 26 Nov 2999 08:10:00 GMT", retry_after.MAX),
 ]
-NONE = ["", " ", "soon", "1e3", "inf", "nan", "0x10", "１０", "1 0", "5s", "600, 600", "--5", "Thu, 99 Nov 2026", "9" * 5000,
-        "Thu, 26 Nov 99999 08:10:00 GMT", "Thu, 26 Nov 2026 08:10:00 " + "x" * 100_000]  # fmt: skip
+NONE = [
+    "",
+    " ",
+    "soon",
+    "1e3",
+    "inf",
+    "nan",
+    "0x10",
+    "１０",
+    "1 0",
+    "5s",
+    "600, 600",
+    "--5",
+    "Thu, 99 Nov 2026",
+    "9" * 5000,
+    "Thu, 26 Nov 99999 08:10:00 GMT",
+    "Thu, 26 Nov 2026 08:10:00 " + "x" * 100_000,
+]
 
 
 @pytest.mark.parametrize(("text", "expected"), FORMS)

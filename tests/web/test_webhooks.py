@@ -134,7 +134,7 @@ def test_a_receiver_that_is_down_is_tried_eight_times_at_the_right_times(world: 
     assert detail["event"] == sink.got[0].event
 
 
-@pytest.mark.parametrize("status", [400, 404, 410, 429, 301, 307])
+@pytest.mark.parametrize("status", [400, 404, 408, 410, 425, 301, 307])
 def test_4xx_and_3xx_are_final_and_redirects_are_not_followed(world: World, sink: Sink, status: int) -> None:
     sink.answer = lambda got: status
     register(world.alice, sink.url, events=["post.published"])

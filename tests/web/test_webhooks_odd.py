@@ -1,0 +1,99 @@
+"""A receiver's status decides: whatever its body is, a 2xx is one delivery, and what it asks for is waited for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from email.utils import formatdate
+
+import pytest
+
+from socialpub.domain.outbox.calls import KEPT_MAX, WAIT_MAX
+from socialpub.store.models import WebhookDelivery
+from tests.hooks import DELIVERIES, ended, register
+from tests.kit import Server, breathe
+from tests.odd_answers import ODD, OddServer
+from tests.sink import Said, Sink
+from tests.web.world import World
+
+BODY = b'{"received": true}'
+
+
+def test_every_odd_2xx_is_one_delivery(make_server: Callable[..., Server]) -> None:
+    server, receiver = make_server(webhooks={"timeout": 1.0}), OddServer(lambda _: (200, {}, BODY))
+    alice = server.person("Alice")
+    server.connect_bluesky(alice)
+    names = {
+        register(alice, receiver.url(odd), events=["post.published"])["id"]: (odd.name, odd.status or 200)
+        for odd in ODD
+    }
+    alice.api.publish({"targets": [{"accountId": alice.bluesky}], "text": "hello"})
+    rows = ended(server, alice, len(ODD))
+    receiver.close()
+    told = {names[row["endpointId"]][0]: (row["status"], row["attemptCount"], row["lastError"]) for row in rows}
+    assert told == {odd.name: ("succeeded", 1, None) for odd in ODD}
+    statuses = {row["endpointId"]: row["lastStatusCode"] for row in rows}
+    assert statuses == {endpoint: status for endpoint, (_, status) in names.items()}
+    called = Counter(request.split()[1] for request in receiver.requests)
+    assert set(called.values()) == {1}
+    assert len(called) == len(ODD)
+
+
+@pytest.mark.parametrize("size", [KEPT_MAX - 1, KEPT_MAX, KEPT_MAX + 1, 100_000])
+@pytest.mark.parametrize("status", [200, 404])
+def test_of_an_answer_two_kibibytes_are_kept(world: World, sink: Sink, size: int, status: int) -> None:
+    sink.answer = lambda got: Said(status, b"x" * size)
+    register(world.alice, sink.url, events=["post.published"])
+    world.published()
+    (row,) = ended(world.server, world.alice, 1)
+    (attempt,) = world.alice.api.get(f"{DELIVERIES}/{row['id']}").json()["attempts"]
+    assert (row["lastStatusCode"], attempt["responseBody"]) == (status, "x" * min(size, KEPT_MAX))
+
+
+# --- Retry-After ---------------------------------------------------------------------------------------------------
+
+
+def waited(world: World, sink: Sink, first: Said) -> float:
+    """Seconds from the end of a first attempt, which was answered like this, to the time of the second."""
+    sink.answer = lambda got: first if len(sink.got) == 1 else Said(204)
+    register(world.alice, sink.url, events=["post.published"])
+    now = world.server.clock.stop()
+    world.published()
+    while not (row := world.server.rows(WebhookDelivery)[0])["attempts"]:
+        breathe()
+    assert row["status"] == "pending"
+    ended(world.server, world.alice, 1, "succeeded")
+    assert len(sink.got) == 2
+    return float((row["next_attempt_at"] - now) / 1000)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize(
+    ("form", "least"),
+    [
+        (lambda now: "600", 600),
+        (lambda now: "600.5", 601),
+        (lambda now: formatdate(now + 600, usegmt=True), 600),
+        (lambda now: "999999", WAIT_MAX),
+    ],
+    ids=["seconds", "fraction", "date", "far"],
+)
+def test_the_receiver_says_when_it_is_tried_again(
+    world: World, sink: Sink, status: int, form: Callable[[float], str], least: int
+) -> None:
+    now = world.server.clock.now_ms() // 1000
+    wait = waited(world, sink, Said(status, b"", {"Retry-After": form(now)}))
+    assert least - 2 <= wait <= least  # the clock stands a moment after it was read
+
+
+@pytest.mark.parametrize("asked", ["0", "-5", "soon", "Thu, 26 Nov 1998 08:10:00 GMT"])
+def test_what_it_asks_for_shortens_no_wait(world: World, sink: Sink, asked: str) -> None:
+    assert 5 <= waited(world, sink, Said(429, b"", {"Retry-After": asked})) <= 5.5
+
+
+def test_there_are_eight_attempts_however_long_it_asks_to_wait(world: World, sink: Sink) -> None:
+    sink.answer = lambda got: Said(429, b"", {"Retry-After": "1800"})
+    register(world.alice, sink.url, events=["post.published"])
+    world.published()
+    (row,) = ended(world.server, world.alice, 1)
+    assert (row["status"], row["attemptCount"], row["lastStatusCode"], len(sink.got)) == ("failed", 8, 429, 8)
