@@ -136,6 +136,13 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
         status=413,
     ),
     ServiceRule(
+        "http.content_encoding",
+        _V,
+        "The body has a Content-Encoding, and this server unpacks none.",
+        "Send the body as it is, without a Content-Encoding.",
+        status=415,
+    ),
+    ServiceRule(
         "http.request",
         _V,
         "The request line or its headers are malformed.",

@@ -30,6 +30,7 @@ BODY_SECONDS = 15.0
 SLOWEST = 32 * 1024  # bytes a second: what is sent faster gets the time it takes
 BLOCK = 256 * 1024
 BUSY_RETRY_SECONDS = 5
+CODINGS_SHOWN = 40  # characters of a Content-Encoding in the refusal
 _INLINE = INLINE.encode()
 
 
@@ -152,6 +153,17 @@ async def aside(pool: Executor, run: Callable[..., T], *arguments: Any) -> T:
     except asyncio.CancelledError:
         await asyncio.wait([work])
         raise
+
+
+def check_coding(request: Request) -> None:
+    """ApiError `http.content_encoding` for a body that is packed; `identity`, which says nothing, is taken."""
+    named = ",".join(request.headers.getall("content-encoding", []))
+    codings = {coding.strip().lower() for coding in named.split(",")} - {"", "identity"}
+    stream: Any = request.stream
+    if codings and stream.request_body and request.headers.get("content-length") != "0":
+        told = ascii(", ".join(sorted(codings)))[1:-1][:CODINGS_SHOWN]
+        message = f"The body has the Content-Encoding {told}, and this server unpacks none."
+        raise refuse("http.content_encoding", message, headers={"Accept-Encoding": "identity"})
 
 
 # --- Reading -----------------------------------------------------------------------------------------------------

@@ -101,6 +101,7 @@ class Door:
         """What a browser without a session is shown in place of a page, or of what its form was to do."""
         if request.method in ("GET", "HEAD") or route.receive is not None:
             return people.sign_in_first(request.method, request.path, request.query_string)
+        bodies.check_coding(request)
         call = Call(request, route, self.service, self.engine, NOBODY)
         call.body = await bodies.read_body(request, min(route.body_max, bodies.SMALL_MAX))
         return people.sign_in_again(call)
@@ -108,6 +109,7 @@ class Door:
     async def _receive(self, call: Call) -> None:
         """Read the body, and check what is checked before any handler."""
         route = call.route
+        bodies.check_coding(call.request)
         if route.receive is not None:
             self._key(call)  # it is well-formed; the handler knows what it was sent for
             call.received = await route.receive(call)

@@ -103,6 +103,23 @@ def test_the_answers_of_every_route_forbid_it_whoever_asks(path: str, nobody: Ap
         assert "unsafe" not in headers["Content-Security-Policy"]
 
 
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.method != "GET"], ids=name_of)
+def test_a_packed_body_is_415_and_nothing_is_read(
+    route: Route, corpus: World, nobody: Api, browser: Api, judge: Judge
+) -> None:
+    """Whatever it is: JSON, a form, or a file. (A form of somebody unknown is read, to be kept for after sign-in.)"""
+    caller = {"open": nobody, "key": corpus.alice.api, "read": corpus.alice.api}.get(route.guard, browser)
+    headers = {"Content-Encoding": "gzip", "Content-Type": "multipart/form-data; boundary=x"}
+    answer = caller.request(route.method, address(route.path), content=b"\x1f\x8b", headers=headers)
+    error = error_of(answer)
+    assert (answer.status_code, error["rule"]) == (415, "http.content_encoding")
+    assert "gzip" in error["message"]
+    assert "without a Content-Encoding" in error["remediation"]
+    assert answer.headers["Accept-Encoding"] == "identity"
+    if route.body is not None or (route.api and route.receive is not None):
+        judge(answer, status=415)
+
+
 # --- Held to the document -----------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import socket
 import threading
@@ -99,12 +98,6 @@ def test_a_body_is_json_whatever_its_type_says(kind: str | None, world: World) -
     headers = {} if kind is None else {"Content-Type": kind}
     answer = world.alice.api.post("/v1/posts", content=json.dumps(world.body()).encode(), headers=headers)
     assert answer.json()["status"] == "published"
-
-
-def test_a_compressed_body_is_not_json(world: World) -> None:
-    packed = gzip.compress(json.dumps(world.body()).encode())
-    answer = world.alice.api.post("/v1/posts", content=packed, headers={"Content-Encoding": "gzip"})
-    assert error_of(answer)["rule"] == "body.json"
 
 
 def test_a_body_on_a_read_is_not_taken_for_anything(alice: Person) -> None:

@@ -293,7 +293,7 @@ def test_every_answer_has_its_headers_and_every_failure_the_envelope(route: Rout
 
 def test_the_statuses_of_publishing() -> None:
     answers = operation("POST /v1/posts")["responses"]
-    assert set(answers) == {"200", "202", "400", "401", "402", "404", "409", "413", "429", "503", "default"}
+    assert set(answers) == {"200", "202", "400", "401", "402", "404", "409", "413", "415", "429", "503", "default"}
     assert "rule `target.account.ambiguous`" in answers["400"]["description"]
     assert "rule `billing.posts.monthly_cap`" in answers["402"]["description"]
     assert "Idempotency-Replayed" in answers["202"]["headers"]

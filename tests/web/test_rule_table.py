@@ -16,6 +16,7 @@ from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, error_of, untouched
 from tests.web.world import Send, World, inline, picture
 
 V, P = "validation_failed", "preflight_failed"
+PACKED = {"Content-Encoding": "gzip"}
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ REFUSED = [
     Case("idempotency_key.length", 400, V, lambda w: with_key(w, b""), "empty"),
     Case("http.method", 405, V, lambda w: w.alice.api.put("/v1/posts", json={})),
     Case("http.body_size", 413, V, lambda w: w.alice.api.post("/v1/posts", content=b" " * (8 * 1024 * 1024 + 1))),
+    Case("http.content_encoding", 415, V, lambda w: w.alice.api.post("/v1/posts", content=b"x", headers=PACKED)),
     Case("post.status", 409, V, lambda w: w.alice.api.delete(f"/v1/posts/{w.published()}"), "delete"),
     Case("post.status", 409, V, lambda w: moved(w, w.published()), "patch"),
     Case("post.scheduledAt.window", 409, V, lambda w: moved(w, at_its_time(w)), "patch"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +34,11 @@ HINTS_MAX = 10
 
 
 def parse_body(model: type[M], body: bytes) -> M:
-    """The request in `body`; ApiError `validation_failed` with every issue, or rule `body.json`."""
+    """The request in `body`; ApiError `validation_failed` with every issue, or rule `body.json`.
+
+    A byte order mark before it is skipped (RFC 8259 8.1): .NET, PowerShell and SharePoint write one.
+    """
+    body = body.removeprefix(codecs.BOM_UTF8)
     try:
         return model.model_validate_json(body)
     except ValidationError as error:

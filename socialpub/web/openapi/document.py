@@ -239,6 +239,8 @@ def _implied(route: Route) -> Iterator[str]:
         yield from ("validation_failed", "body.json", "http.request")
     elif route.query is not NoQuery:
         yield from ("validation_failed", "http.request")
+    if route.body is not None or route.receive is not None:
+        yield "http.content_encoding"
     if route.query is Narrowing:
         yield from ("not_found", "api_key.profile_scope")
     if route.guard != "open":

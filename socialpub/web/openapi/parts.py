@@ -160,7 +160,8 @@ def _delivery_header(name: str) -> Json:
 def _default_failure() -> Json:
     return {
         "description": "Any other failure has the same body: 405 (rule `http.method`, with `Allow`), 408 "
-        "(`http.timeout`), 413 (`http.body_size`), 421 (`http.host`), 500 (`internal_error`), 503 "
+        "(`http.timeout`), 413 (`http.body_size`), 415 (`http.content_encoding`), 421 (`http.host`), 500 "
+        "(`internal_error`), 503 "
         "(`storage.unavailable`, `http.busy` or `http.deadline`, with `Retry-After`).",
         "headers": headers_of("requestId", "retryAfter"),
         "content": {"application/json": {"schema": ref("schemas", "ErrorEnvelope")}},

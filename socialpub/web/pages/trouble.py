@@ -37,6 +37,7 @@ TROUBLES = {
     "service.stopping": Trouble("The server is restarting", AGAIN),
     "http.method": Trouble("There is nothing to see here", "This address takes a form, and shows no page."),
     "http.request": Trouble("The server did not understand this", "Go back, reload the page, and try again."),
+    "http.content_encoding": Trouble("The server cannot read this", "Turn off what packs the forms that you send."),
     "http.body_size": Trouble("That was too much at once", "Shorten what you have written, and send it again."),
 }
 HOME = {"address": "/", "text": "To the overview"}
