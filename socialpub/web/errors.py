@@ -26,6 +26,7 @@ from socialpub.domain.publishing.intents import capped
 from socialpub.domain.shapes.errors import envelope
 from socialpub.web import bodies, http
 from socialpub.web.http import Arrival
+from socialpub.web.nearest import nearest
 from socialpub.web.pages import html, inside, trouble
 from socialpub.web.wire import Parcel
 
@@ -45,7 +46,9 @@ def as_api_error(request: Arrival, error: BaseException) -> ApiError:
     if isinstance(error, PayloadTooLarge):
         return refuse("http.body_size")
     if isinstance(error, NotFound):
-        return ApiError("not_found", "There is nothing at this address.")
+        known = nearest(request.path, request.app.ctx.routes)
+        remediation = f"Did you mean `{known}`? /docs/reference has every address." if known else None
+        return ApiError("not_found", "There is nothing at this address.", remediation=remediation)
     if isinstance(error, MethodNotAllowed):
         return refuse("http.method", headers={"Allow": _allowed(request)})
     if isinstance(error, RequestTimeout):

@@ -5,11 +5,17 @@ Following a hint never publishes earlier than was asked for.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from tests.kit import error_of, untouched
+from socialpub.domain.shapes.hints import fields_at
+from socialpub.domain.shapes.posts import PublishRequest
+from socialpub.web.app import ROUTES
+from socialpub.web.nearest import nearest
+from socialpub.web.openapi.document import public_path
+from tests.kit import UNKNOWN_ID, error_of, untouched
 from tests.web.world import World
 
 TIME, TEXT, TARGETS, MEDIA = "scheduledAt", "text", "targets", "media"
@@ -121,7 +127,6 @@ TOOLS: dict[str, dict[str, str]] = {
         "attachments": MEDIA,
         "channels": TARGETS,
         "accountIds": TARGETS,
-        "publish_now": WHEN,
         "publishImmediately": WHEN,
         "idempotency_key": HEADER,
         "status": WHEN,
@@ -236,3 +241,112 @@ def test_options_without_a_platform_list_the_platforms(corpus: World) -> None:
 def test_an_option_at_the_top_is_told_where_it_belongs(name: str, owners: str, corpus: World) -> None:
     error = hint_of(corpus, corpus.body(**{name: "x"}))
     assert f"one of the options of {owners}" in error["remediation"]
+
+
+def spellings(name: str) -> list[str]:
+    """A field's name as other conventions write it."""
+    words = re.findall("[A-Z]?[a-z]+", name)
+    lower = [word.lower() for word in words]
+    joined = ["_".join(lower), "-".join(lower), " ".join(lower), "".join(lower), "_".join(lower).upper()]
+    return sorted({*joined, "".join(map(str.title, lower)), name.upper(), f"{name}[]"} - {name})
+
+
+TOP = fields_at(PublishRequest, [])
+
+
+@pytest.mark.parametrize("field", TOP)
+def test_a_known_field_in_other_letters_names_that_field(field: str, corpus: World) -> None:
+    """`publishNow` too: whoever writes `publish_now` has asked for just that."""
+    for name in spellings(field):
+        with untouched(corpus.server):
+            error = error_of(corpus.alice.api.publish(corpus.body(**{name: True})))
+        assert f"did you mean `{field}`?" in error["remediation"], name
+        assert f"did you mean `{field}`?" in error["message"], name
+
+
+@pytest.mark.parametrize("name", ["publishNo", "publisNow", "publishesNow", "publish_no", "pubNow", "publish now!?x"])
+def test_publish_now_is_named_for_no_other_word(name: str, corpus: World) -> None:
+    hint_of(corpus, corpus.body(**{name: True}))
+
+
+PLATFORM_NAMES = {
+    "x": "twitter", "X": "twitter", "x.com": "twitter", "Twitter": "twitter", "twiter": "twitter",
+    "fb": "facebook", "FaceBook": "facebook", "ig": "instagram", "insta": "instagram", "instagramm": "instagram",
+    "bsky": "bluesky", "blue_sky": "bluesky", "Linked In": "linkedin", "linked-in": "linkedin", "TikTok": "tiktok",
+    "tik_tok": "tiktok", "thread": "threads", "pintrest": "pinterest",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "meant"), PLATFORM_NAMES.items())
+def test_a_platform_by_another_name_is_named(given: str, meant: str, corpus: World) -> None:
+    """As a target, as the tag of options, and as a filter."""
+    asked = f"did you mean `{meant}`?"
+    with untouched(corpus.server):
+        target = error_of(corpus.alice.api.publish({"text": "x", "targets": [{"platform": given}]}))
+        tagged = error_of(corpus.post(targets=[corpus.target(options={"platform": given})]))
+        listed = error_of(corpus.alice.api.get("/v1/posts", params={"platform": given}))
+    for error in (target, tagged, listed):
+        assert asked in error["remediation"], error
+        assert asked in error["platformResponse"][0]["message"]
+    assert (target["rule"], tagged["rule"]) == ("targets.0.platform", "targets.0.options.platform")
+
+
+@pytest.mark.parametrize("given", ["myspace", "", "?", "mastodon", "y" * 5000, "\u0000"])
+def test_a_platform_that_nobody_knows_is_not_guessed(given: str, corpus: World) -> None:
+    with untouched(corpus.server):
+        error = error_of(corpus.alice.api.publish({"text": "x", "targets": [{"platform": given}]}))
+    assert "did you mean" not in error["message"] + error["remediation"]
+
+
+def test_another_value_in_other_letters_is_named(corpus: World) -> None:
+    media = [{"kind": "Image", "url": "https://example.com/a.png"}]
+    with untouched(corpus.server):
+        error = error_of(corpus.post(media=media))
+    assert error["remediation"] == "`media.0.kind`: did you mean `image`?"
+
+
+# --- Addresses -----------------------------------------------------------------------------------------------------
+
+ADDRESSES = {
+    "/v1/post": "/v1/posts",
+    "/v1/posts/": "/v1/posts",
+    "/v1//posts": "/v1/posts",
+    "/V1/Posts": "/v1/posts",
+    "/v2/posts": "/v1/posts",
+    "/api/v1/posts": "/v1/posts",
+    "/v1/account": "/v1/accounts",
+    "/v1/webhooks": "/v1/webhook-endpoints",
+    f"/v1/post/{UNKNOWN_ID}": "/v1/posts/{id}",
+    f"/v1/posts/{UNKNOWN_ID}/retri": "/v1/posts/{id}/retry",
+    f"/v1/webhook/{UNKNOWN_ID}/test": "/v1/webhook-endpoints/{id}/test",
+    "/openapi.jsn": "/openapi.json",
+    "/health": "/healthz",
+    "/setings": "/settings",
+}
+
+
+@pytest.mark.parametrize(("path", "known"), ADDRESSES.items())
+def test_an_unknown_address_names_the_nearest(path: str, known: str, corpus: World) -> None:
+    with untouched(corpus.server):
+        error = error_of(corpus.alice.api.get(path))
+    assert error["code"] == "not_found"
+    assert error["remediation"] == f"Did you mean `{known}`? /docs/reference has every address."
+
+
+@pytest.mark.parametrize("path", sorted({route.path for route in ROUTES}))
+def test_each_path_is_the_nearest_to_itself_with_a_letter_less_or_more(path: str, corpus: World) -> None:
+    """Of every route; where another is as near, that one may be named."""
+    known = public_path(path)
+    fixed = [part for part in known.split("/") if part and not part.startswith("{")]
+    if not fixed:
+        return
+    longest = max(fixed, key=len)
+    for wrong in (f"{longest}x", longest[:-1], longest.upper(), longest.replace("-", "_") + "_"):
+        named = nearest(known.replace(longest, wrong), ROUTES)
+        assert named is not None, wrong
+        assert len(named.split("/")) == len(known.split("/"))
+
+
+@pytest.mark.parametrize("path", ["/", "/wp-admin/setup.php", "/v1/" + "a" * 5000, "/%00", "/v1/a/b/c/d/e/f", "/*/*/*"])
+def test_an_address_like_no_other_names_none(path: str) -> None:
+    assert nearest(path, tuple(route for route in ROUTES if route.path != "/")) is None

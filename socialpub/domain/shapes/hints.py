@@ -2,8 +2,8 @@
 
 The words are the field names of the tools that people come from (Ayrshare, Blotato, Buffer, Hootsuite, Mixpost,
 Post Bridge, Postiz, Publer, Typefully, Upload-Post, Zernio) and those that language models make up. Following a hint
-must never publish earlier than was asked for: `publishNow` is not suggested, and no word that may mean a time, a draft
-or a dry run is said to be removed.
+must never publish earlier than was asked for: `publishNow` is not suggested but for its own name in other letters, and
+no word that may mean a time, a draft or a dry run is said to be removed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from socialpub import platforms
 from socialpub.domain.shapes.notifications import TARGETS
 
-NEVER = "publishNow"  # who is led there publishes too early
+NEVER = "publishNow"  # is suggested for no other word: who is led there publishes too early
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,10 @@ def advice(model: type[BaseModel], loc: Sequence[str | int]) -> str:
 def _meant(name: str, known: Sequence[str], publishes: bool) -> str | None:
     """By its spelling but for capitals, by its meaning, by a word like it, by a field like it; None: nobody knows."""
     word = _plain(name)
-    fields = {_plain(field): field for field in known if field != NEVER}
+    fields = {_plain(field): field for field in known}
     if word in fields:
         return _question(fields[word])
+    fields.pop(_plain(NEVER), None)
     exact = [meaning for meaning in MEANINGS if word in meaning.words]
     found = _of(exact or [meaning for meaning in MEANINGS if _fits(meaning, name)], known, publishes)
     if found is None and (near := difflib.get_close_matches(word, [*fields, *_WORDS], n=1, cutoff=0.8)):
@@ -198,6 +199,20 @@ _WORDS = sorted({word for meaning in MEANINGS for word in meaning.words if len(w
 
 def _platforms_with(name: str) -> list[str]:
     return [key for key, platform in platforms.PLATFORMS.items() if name in _names(platform.options)]
+
+
+# --- Values ----------------------------------------------------------------------------------------------------------
+
+
+def choice(value: str, known: Sequence[str]) -> str | None:
+    """The one of `known` that a value means, by its spelling, by a name that people have for a platform, or nearly."""
+    names = {_plain(each): each for each in known}
+    for key, platform in platforms.PLATFORMS.items():
+        if key in known:
+            names = {_plain(alias): key for alias in (platform.label, *platform.aliases)} | names
+    word = _plain(value)
+    near = [word] if word in names else difflib.get_close_matches(word, names, n=1, cutoff=0.75)
+    return names[near[0]] if near else None
 
 
 # --- Which fields a place has ------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import functools
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -91,16 +92,24 @@ def validation_failed(
     if raw[0]["type"] == "json_invalid":
         return refuse("body.json", platform_response=[issue("json_invalid", [], raw[0]["msg"], "JSON", "text")])
     shown = [_issue(entry, at) for entry in raw]
-    unknown = [n for n, entry in enumerate(raw) if entry["type"] == "extra_forbidden"][:HINTS_MAX]
-    told = [_hint(model, raw[n]["loc"], shown[n]) for n in unknown]
+    hinted = [n for n, entry in enumerate(raw) if entry["type"] in _HINTED][:HINTS_MAX]
+    told = filter(None, (_hint(model, raw[n], shown[n]) for n in hinted))
     return schema_error([*shown, *more()][:ISSUES_MAX], " ".join(told) or None)
 
 
-def _hint(model: type[BaseModel], loc: Sequence[str | int], shown: dict[str, Any]) -> str:
-    """What to do about an unknown field: in its issue, and as a sentence of its own."""
-    advice = hints.advice(model, [*loc[:-1], cut(str(loc[-1]))])
-    shown["message"] = f"{shown['message']}; {advice}"
-    return _sentence(f"There is no field `{'.'.join(map(str, shown['path']))}`; {advice}")
+def _hint(model: type[BaseModel], entry: Any, shown: dict[str, Any]) -> str | None:
+    """What to do about an unknown field or value, in its issue and as a sentence; None where nothing is known."""
+    loc, path = entry["loc"], ".".join(map(str, shown["path"]))
+    if entry["type"] == "extra_forbidden":
+        advice = hints.advice(model, [*loc[:-1], cut(str(loc[-1]))])
+        shown["message"] = f"{shown['message']}; {advice}"
+        return _sentence(f"There is no field `{path}`; {advice}")
+    given = entry["ctx"].get("tag", entry["input"])
+    meant = hints.choice(cut(given), _QUOTED.findall(shown["expected"])) if isinstance(given, str) else None
+    if meant is None:
+        return None
+    shown["message"] = f"{shown['message']}; did you mean `{meant}`?"
+    return f"`{path}`: did you mean `{meant}`?"
 
 
 def _sentence(text: str) -> str:
@@ -154,6 +163,8 @@ def issue(code: str, path: Sequence[str | int], message: str, expected: str, rec
     return {"code": code, "expected": expected, "received": received, "path": list(path), "message": message}
 
 
+_HINTED = ("extra_forbidden", "literal_error", "union_tag_invalid")
+_QUOTED = re.compile("'([^']*)'")  # the values in pydantic's list of those that may stand there
 _EXPECTED = {
     "missing": "a value",
     "extra_forbidden": "no such field",

@@ -82,6 +82,7 @@ def _count(draft: Draft, account: Account) -> Counter:
 PLATFORM = Platform(
     name="bluesky",
     label="Bluesky",
+    aliases=("bsky",),
     send_class=KEY,
     plans_alone=True,
     options=BlueskyOptions,

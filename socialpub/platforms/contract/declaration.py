@@ -166,6 +166,7 @@ class Upkeep:
 class Platform:
     """One platform, declared. Nothing about it is written anywhere else.
 
+    `aliases`: other names that people have for it, beside its label; a refusal names the platform for them.
     `plan_class`: the send class of one plan, where they differ from `send_class`.
     `options` validates `targets[].options`; `reply_options` are those that make the post a reply (immediate only).
     `defaults` are taken when a batch is accepted: changing them later leaves its posts alone.
@@ -179,6 +180,7 @@ class Platform:
     rules: tuple[Rule, ...]
     count: Callable[[Draft, Account], Counter]
     site: type[Site] = Site
+    aliases: tuple[str, ...] = ()
     state: Literal["stable", "trial", "pending"] = "stable"
     version: str = ""  # reported as platformVersion; a site's api_version overrides it
     # The versions that are known, oldest first, and the day on which each ends, where one is told.

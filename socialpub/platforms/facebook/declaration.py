@@ -69,6 +69,7 @@ def _count(draft: Draft, _: Account) -> Counter:
 PLATFORM = Platform(
     name="facebook",
     label="Facebook",
+    aliases=("fb",),
     send_class=NO_KEY,
     options=FacebookOptions,
     rules=RULES,

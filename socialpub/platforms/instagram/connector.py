@@ -94,6 +94,7 @@ def _no_reel(draft: Draft) -> bool:
 PLATFORM = Platform(
     name="instagram",
     label="Instagram",
+    aliases=("ig", "insta"),
     send_class=CONTAINER,
     options=InstagramOptions,
     rules=RULES,

@@ -66,6 +66,7 @@ def _count(draft: Draft, account: Account) -> Counter:
 PLATFORM = Platform(
     name="twitter",
     label="X",
+    aliases=("x.com",),
     send_class=NO_KEY,
     plans_alone=True,
     options=TwitterOptions,

@@ -160,6 +160,7 @@ ADDED_WARNINGS = {"animation_still"}
 ADDED_SERVICE = {
     "csrf",
     "http.busy",
+    "http.content_encoding",
     "http.deadline",
     "http.host",
     "http.request",
