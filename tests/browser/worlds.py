@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import re
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +76,11 @@ def long() -> contextlib.AbstractContextManager[World]:
     return _beside(_long)
 
 
+def written(words: Mapping[str, str]) -> contextlib.AbstractContextManager[World]:
+    """An owner whose organization is named `words["organization"]`, and a key named `words["key"]` in a profile."""
+    return _beside(functools.partial(_written, words))
+
+
 def elsewhere(run: Callable[[], object]) -> None:
     """Run what needs a loop of its own, which the browser's thread has already."""
     with ThreadPoolExecutor(1, "elsewhere") as thread:
@@ -125,6 +132,19 @@ def _long(folder: Path) -> Iterator[World]:
 
 
 @contextlib.contextmanager
+def _written(words: Mapping[str, str], folder: Path) -> Iterator[World]:
+    with _on(folder) as (options, lab, _), _running(options, lab, {}, words["organization"]) as world:
+        here = operator(world.service, "test").within(_organization(world.service))
+        profile = str(act.do_now(here, profiles.create, ProfileRequest(name=words["profile"]))["id"])
+        key = str(act.do_now(here, keys.mint, KeyRequest(name=words["key"], profileId=profile))["key"])
+        for name in ("bluesky", "facebook", "pinterest"):
+            more = {"boards": [words["board"]]} if name == "pinterest" else {}
+            made = world.lab.lab.add_account(name, handle=f"{name}.test", displayName=words["account"], **more)
+            demo.keep(here, name, profile, demo.credentials(world.service, name, made))
+        yield dataclasses.replace(world, key=key)
+
+
+@contextlib.contextmanager
 def _on(folder: Path) -> Iterator[tuple[Options, SimulatorThread, EarlierClock]]:
     clock = EarlierClock()
     with SimulatorThread(clock) as lab:
@@ -133,10 +153,12 @@ def _on(folder: Path) -> Iterator[tuple[Options, SimulatorThread, EarlierClock]]
 
 
 @contextlib.contextmanager
-def _running(options: Options, lab: SimulatorThread, shown: dict[str, Any]) -> Iterator[World]:
+def _running(
+    options: Options, lab: SimulatorThread, shown: dict[str, Any], organization: str = "Bakery"
+) -> Iterator[World]:
     sock, settings = bind(demo.settings(options, lab, 0))
     service = demo.start(settings)
-    shown = shown or _owner(service)
+    shown = shown or _owner(service, organization)
     with demo.served(service, sock):
         invitation = _invited(service.base_url, shown["login"])
         yield World(service.base_url, service, lab, shown["login"], shown["key"], invitation)
@@ -162,9 +184,9 @@ def _organization(service: Service) -> str:
     return str(service.read(lambda: profiles.list_organizations()[0]["id"]).result())
 
 
-def _owner(service: Service) -> dict[str, Any]:
+def _owner(service: Service, organization: str) -> dict[str, Any]:
     login = {"email": "owner@example.com", "password": "correct horse battery"}
-    made = act.do_now(operator(service, "test"), profiles.create_organization, OrganizationRequest(name="Bakery"))
+    made = act.do_now(operator(service, "test"), profiles.create_organization, OrganizationRequest(name=organization))
     here = operator(service, "test").within(str(made["id"]))
     act.do_now(here, users.create, login["email"], "owner", users.hashed(login["password"]))
     return {"login": login, "key": ""}

@@ -43,7 +43,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"inline": inline, "prose": prose, "zip": pairs}
+    environment.filters |= {"inline": inline, "prose": prose, "zip": pairs, "isolate": isolate}
     environment.filters |= {"sized": sized, "length_of_time": times.length}
     environment.filters |= {name: pass_context(show) for name, show in times.FOR_A_READER.items()}
     environment.globals |= NOBODY | {"version": __version__}
@@ -71,6 +71,14 @@ def sized(count: int) -> str:
         if count >= unit / 10:
             return f"{count / unit:.1f} {name}"
     return f"{count} bytes"
+
+
+def isolate(text: str) -> Markup:
+    """Return a person's text for the middle of our sentence: it runs in its own direction, and the sentence in ours.
+
+    An element that holds nothing but such a text has `dir="auto"` instead.
+    """
+    return Markup('<bdi dir="auto">{}</bdi>').format(text)
 
 
 def source(template: str) -> str:

@@ -118,7 +118,7 @@ def test_an_account_is_connected_into_the_profile_that_is_chosen(server: Server,
     second = browser.post("/v1/profiles", json={"name": "Second"}).json()["id"]
     page = browser.get("/accounts").text
     assert 'formaction="/connect/bluesky"' in page
-    assert f'<option value="{second}">Second</option>' in page
+    assert f'<option value="{second}" dir="auto">Second</option>' in page
     made = server.lab.lab.add_account("bluesky", handle="second.test")
     form = {"handle": made["handle"], "password": made["appPassword"], "profile": second}
     assert f'name="profile" value="{second}"' in browser.get(f"/connect/bluesky?profile={second}").text

@@ -162,7 +162,7 @@ def test_every_option_of_every_platform_has_its_field(world: World, browser: Api
 
 def test_a_default_of_the_account_stands_beside_its_option(world: World, browser: Api) -> None:
     world.server.connect(world.alice, "pinterest", defaultBoardId="42", defaultBoardName="Recipes")
-    assert "Empty: Recipes, 42." in browser.get("/compose", headers=HTML).text
+    assert 'Empty: <bdi dir="auto">Recipes, 42</bdi>.' in browser.get("/compose", headers=HTML).text
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ def test_a_session_is_in_one_profile_or_in_all(server: Server, alice: Person, br
     answer = send(browser, "/profile", profile=other, page="/settings")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/settings")
     page = browser.get("/accounts").text
-    assert f'<option value="{other}" selected>' in page
+    assert f'<option value="{other}" selected dir="auto">' in page
     assert "No account is connected" in page  # those of the first profile are not shown
     assert browser.get("/v1/accounts").json()["data"]  # the API does not know of it
     send(browser, "/profile", profile="")
@@ -150,7 +150,7 @@ def test_times_are_in_the_zone_that_was_chosen_else_in_that_of_the_browser(brows
     assert send(browser, "/settings/zone", zone="Asia/Tokyo").status_code == 303
     page = browser.get("/settings").text
     assert "Times are in Asia/Tokyo." in page
-    assert '<option value="Asia/Tokyo" selected>' in page
+    assert '<option value="Asia/Tokyo" selected dir="auto">' in page
     assert send(browser, "/settings/zone", zone="Mars/Olympus").status_code == 400
     assert "Asia/Tokyo" in browser.get("/").text
 
