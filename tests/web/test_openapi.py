@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -27,11 +27,11 @@ from socialpub.web.openapi import document as openapi
 from socialpub.web.openapi import events
 from socialpub.web.openapi.words import TAGS
 from socialpub.web.operation import Operation
-from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA
+from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, Server
 
 Json = dict[str, Any]
 BASE = "https://social.example.org"
-DOCUMENT = openapi.document(ROUTES, BASE, Limits(), "__Host-socialpub_session")
+DOCUMENT = openapi.document(ROUTES, BASE, Limits(), "__Host-socialpub_session", "X-Service")
 API_ROUTES = [route for route in ROUTES if route.says]
 
 
@@ -127,7 +127,7 @@ def test_enumerations_are_named_and_used_by_reference() -> None:
     enums = DOCUMENT["components"]["schemas"]
     assert enums["Platform"] == {"type": "string", "enum": list(platforms.PLATFORMS)}
     assert enums["PostStatus"] == {"type": "string", "enum": list(typing.get_args(PostStatus))}
-    assert enums["ErrorCode"] == {"type": "string", "enum": list(ERRORS)}
+    assert enums["ErrorCode"]["enum"] == list(ERRORS)
     inline = [part for part in walk(DOCUMENT["paths"]) if part.get("enum") == list(platforms.PLATFORMS)]
     assert inline == []
 
@@ -302,6 +302,12 @@ def test_the_statuses_of_publishing() -> None:
 # --- Examples ----------------------------------------------------------------------------------------------------
 
 
+def delivery_of(event: str, document: Json = DOCUMENT) -> Json:
+    """What the document says of the delivery of one type of event."""
+    item = document["webhooks"][event]["$ref"].rpartition("/")[2]
+    return document["components"]["pathItems"][item]["post"]  # type: ignore[no-any-return]
+
+
 def examples() -> Iterator[tuple[str, Json, Any]]:
     for path, methods in DOCUMENT["paths"].items():
         for method, entry in methods.items():
@@ -312,8 +318,8 @@ def examples() -> Iterator[tuple[str, Json, Any]]:
                 shown = answer.get("content", {}).get("application/json", {})
                 if "example" in shown:
                     yield f"{method} {path} {status}", shown["schema"], shown["example"]
-    for event, entry in DOCUMENT["webhooks"].items():
-        content = entry["post"]["requestBody"]["content"]["application/json"]
+    for event in DOCUMENT["webhooks"]:
+        content = delivery_of(event)["requestBody"]["content"]["application/json"]
         yield event, content["schema"], content["example"]
 
 
@@ -371,10 +377,9 @@ def test_every_event_is_a_webhook_with_its_data_model_and_an_example() -> None:
 
 
 def test_a_delivery_names_its_headers() -> None:
-    refs = DOCUMENT["webhooks"]["post.published"]["post"]["parameters"]
-    names = [DOCUMENT["components"]["parameters"][ref["$ref"].rpartition("/")[2]]["name"] for ref in refs]
-    assert names == [
+    assert header_names(DOCUMENT) == [
         "X-Service-Signature",
+        "X-Service-Signature-Previous",
         "X-Service-Event",
         "X-Service-Event-Id",
         "X-Service-Delivery-Id",
@@ -385,6 +390,26 @@ def test_a_delivery_names_its_headers() -> None:
     ]
 
 
+def header_names(document: Json) -> list[str]:
+    return [parameter["name"] for parameter in delivery_of("post.published", document)["parameters"]]
+
+
+def test_the_headers_of_a_delivery_follow_the_setting(make_server: Callable[..., Server]) -> None:
+    server = make_server(webhooks={"header_prefix": "X-Acme"})
+    names = header_names(server.api().get("/openapi.json").json())
+    page = server.api().get("/docs/events").text
+    assert [name for name in names if not name.startswith("webhook-")] == [
+        "X-Acme-Signature",
+        "X-Acme-Signature-Previous",
+        "X-Acme-Event",
+        "X-Acme-Event-Id",
+        "X-Acme-Delivery-Id",
+        "X-Acme-Request-Id",
+    ]
+    assert [name for name in names if f"<code>{name}</code>" not in page] == []
+    assert "X-Service" not in page
+
+
 def test_an_event_of_one_type_is_not_another() -> None:
-    schema = DOCUMENT["webhooks"]["post.queued"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    schema = delivery_of("post.queued")["requestBody"]["content"]["application/json"]["schema"]
     assert errors_in(schema, events.example_of("post.canceled")) != []

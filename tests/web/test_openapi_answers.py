@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
+import typing
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -15,11 +17,13 @@ from PIL import Image
 
 from socialpub import platforms
 from socialpub.base.crypto import digest
+from socialpub.domain.shapes.errors import PLATFORM_RESPONSES
 from socialpub.platforms.contract import Board
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Instance, Organization, Post, Session, User
+from socialpub.web.openapi.schemas import model_name
 from tests.kit import UNKNOWN_ID, Api, Clock, Person, Server, iso
-from tests.web.test_openapi import API_ROUTES, closed, errors_in, name_of, said_of
+from tests.web.test_openapi import API_ROUTES, closed, delivery_of, errors_in, name_of, said_of
 
 Json = dict[str, Any]
 
@@ -30,6 +34,7 @@ class Judge:
     def __init__(self, server: Server) -> None:
         self.document = closed(server.api().get("/openapi.json").json())
         self.seen: set[tuple[str, int]] = set()
+        self.details: set[str] = set()
 
     def __call__(self, response: httpx.Response, *, status: int) -> Any:
         assert response.status_code == status, response.text
@@ -42,6 +47,7 @@ class Judge:
         self._headers(answer["headers"], response.headers)
         if status >= 400:
             self._named(answer["x-errors"], response.json()["error"])
+            self._typed(response.json()["error"])
         return response.json()
 
     def _operation(self, request: httpx.Request) -> tuple[str, Json]:
@@ -63,6 +69,19 @@ class Judge:
         assert error["code"] in {entry["code"] for entry in documented}, error
         if error["code"] not in ("validation_failed", "preflight_failed") and "rule" in error:
             assert error["rule"] in {entry.get("rule") for entry in documented}, error
+
+    def _typed(self, error: Json) -> None:
+        """What `platformResponse` holds is of the type that the document names for the rule, or for the code."""
+        name = next((name for name in (error.get("rule"), error["code"]) if name in PLATFORM_RESPONSES), None)
+        if name is None or "platformResponse" not in error:  # a rule of the service that says all in words
+            return
+        self.details.add(name)
+        shape = PLATFORM_RESPONSES[name]
+        inner = typing.get_args(shape)
+        (model,) = inner or (shape,)
+        schema = {"$ref": f"#/components/schemas/{model_name(model)}"}
+        whole = {"type": "array", "items": schema, "minItems": 1} if inner else schema
+        assert errors_in(whole, error["platformResponse"], self.document) == []
 
 
 @pytest.fixture
@@ -230,7 +249,7 @@ def spoil(server: Server, person: Person, status: str, error: Json) -> str:
     post = str(person.api.publish(body).json()["results"][0]["postId"])
     shown = {name: value for name, value in error.items() if value is not None}
     shown["docUrl"] = f"http://x/docs/errors/{error['code']}"
-    columns = {"status": status, "error": json.dumps(shown), "error_code": error["code"], "published_at": None}
+    columns = {"status": status, "error": json.dumps(shown), "error_code": error["code"]}
     server.service.write(lambda tx: Post.update(**columns).where(Post.id == post).execute()).result()
     return post
 
@@ -282,6 +301,41 @@ def test_limits_answer_as_documented(make_server: Callable[..., Server]) -> None
     judge(alice.api.get("/v1/posts"), status=429)
 
 
+def test_the_details_of_refusals_have_their_documented_types(make_server: Callable[..., Server]) -> None:
+    server = make_server(billing={"free": 2})
+    alice, judge = server.person("Alice"), Judge(server)
+    server.connect_bluesky(alice)
+    here = {"targets": [{"accountId": alice.bluesky}], "text": "Once."}
+    judge(alice.api.publish(here | {"speed": 1}), status=400)
+    judge(alice.api.publish(here | {"text": "x" * 301}), status=400)
+    judge(alice.api.publish(here), status=200)
+    judge(alice.api.publish(here | {"onDuplicate": "refuse"}), status=409)
+    twice = {"targets": here["targets"] * 2, "text": "Twice.", "onDuplicate": "refuse"}
+    judge(alice.api.publish(twice), status=409)
+    server.service.write(lambda tx: Organization.update(tier="free").execute()).result()
+    judge(alice.api.publish(twice | {"onDuplicate": "warn"}), status=402)
+    server.connect(alice, "bluesky", "second")
+    judge(alice.api.publish({"targets": [{"platform": "bluesky"}], "text": "To whom?"}), status=400)
+    assert judge.details == set(PLATFORM_RESPONSES)
+
+
+def test_the_media_of_a_post_have_their_documented_type(
+    server: Server, alice: Person, judge: Judge, tomorrow: Callable[[], str]
+) -> None:
+    """By id, with a kind or without, by address and inline; each with and without an alt text."""
+    stored = alice.api.post("/v1/media", files={"file": ("a.png", picture(), "image/png")}).json()["id"]
+    inline = base64.b64encode(picture()).decode()
+    sources = [{"mediaId": stored}, {"url": "https://pictures.example.org/a.png"}, {"bytesBase64": inline}]
+    items = [{"kind": "image"} | source for source in sources]
+    for media in ([stored], items[:2], [item | {"altText": "A loaf."} for item in items]):
+        body = scheduled(alice, tomorrow(), media=media)
+        post = judge(alice.api.publish(body), status=202)["results"][0]["postId"]
+        shown = judge(alice.api.get(f"/v1/posts/{post}"), status=200)["mediaRefs"]
+        assert [set(ref) & {"mediaId", "url"} for ref in shown] == [
+            {"url"} if isinstance(item, dict) and "url" in item else {"mediaId"} for item in media
+        ]
+
+
 def test_a_paused_server_answers_as_documented(server: Server, alice: Person, judge: Judge) -> None:
     server.service.write(lambda tx: Instance.update(paused="restored").execute()).result()
     with alice.api.expecting_failure():
@@ -308,7 +362,7 @@ def test_the_events_that_are_written_fit_their_documented_data(
 
 
 def event_errors(document: Json, type_: str, data: Json) -> list[str]:
-    content = document["webhooks"][type_]["post"]["requestBody"]["content"]["application/json"]
+    content = delivery_of(type_, document)["requestBody"]["content"]["application/json"]
     envelope = content["example"] | {"data": data}
     return errors_in(content["schema"], envelope, document)
 

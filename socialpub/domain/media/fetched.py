@@ -21,6 +21,7 @@ from socialpub.domain.core import disk
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import files, probe
 from socialpub.domain.media.run_folder import RunFolder
+from socialpub.domain.shapes.errors import UpstreamAnswer
 from socialpub.platforms.contract import Facts
 
 FETCH_SECONDS = 120.0
@@ -149,7 +150,7 @@ class Fetched:
         with runtime.open_http(runtime.http_policy(guarded=True)) as http, files.Arriving(place.parent) as arriving:
             reply = http.download(url, arriving, max_bytes=most, deadline=FETCH_SECONDS)
             if not reply.ok:
-                detail = {"status": reply.status, "url": url}
+                detail: UpstreamAnswer = {"status": reply.status, "url": url}
                 raise ApiError(
                     "preflight_failed", f"The address answered with status {reply.status}.", platform_response=detail
                 )

@@ -18,6 +18,7 @@ from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import DAY_MS, Clock, iso
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.shapes.errors import QuotaUse
 from socialpub.domain.shapes.events import QuotaExceeded, QuotaWarning
 from socialpub.store import sql
 from socialpub.store.db import Tx
@@ -307,7 +308,7 @@ def check_quota(service: Service, standing: Standing, cost: int) -> None:
 
 
 def _used_up(service: Service, standing: Standing, cost: int) -> ApiError:
-    detail = {
+    detail: QuotaUse = {
         "period": standing.period,
         "quota": standing.quota,
         "postsCount": standing.posts,

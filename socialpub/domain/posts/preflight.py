@@ -24,7 +24,7 @@ from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts.lookup import look_up
 from socialpub.domain.posts.targets import Aim, Ref, check_batch, resolve
 from socialpub.domain.publishing.planning import surroundings
-from socialpub.domain.shapes.errors import ErrorBody, error_body, warning_body
+from socialpub.domain.shapes.errors import ErrorBody, PreflightFailure, RepeatedText, error_body, warning_body
 from socialpub.domain.shapes.posts import (
     PublishRequest,
     TextCount,
@@ -163,7 +163,7 @@ def _standing_alone(aim: Aim, error: ApiError) -> str:
     return f"{said} {error.remediation or ''}".rstrip()
 
 
-def _failure(aim: Aim, error: ApiError) -> dict[str, Any]:
+def _failure(aim: Aim, error: ApiError) -> PreflightFailure:
     return {
         "targetIndex": aim.position,
         "accountId": aim.account["id"],
@@ -297,23 +297,27 @@ def check_duplicates(aims: Sequence[Aim], before: Sequence[str | None]) -> None:
         raise refuse("post.duplicate", _told(found[0]), platform_response=found)
 
 
-def _repeats(aims: Sequence[Aim], before: Sequence[str | None]) -> list[dict[str, Any]]:
+def _repeats(aims: Sequence[Aim], before: Sequence[str | None]) -> list[RepeatedText]:
     """The targets whose text was there before, in the log or in this request, and where."""
     first: dict[tuple[str, str], int] = {}
-    found = []
+    found: list[RepeatedText] = []
     for aim, post in zip(aims, before, strict=True):
         if not aim.draft.text:
             continue
+        here: RepeatedText = {
+            "targetIndex": aim.position,
+            "accountId": aim.account["id"],
+            "platform": aim.platform,
+        }
         repeat = first.setdefault((aim.account["id"], aim.draft.text), aim.position)
-        where = {"sameAsTarget": repeat} if repeat != aim.position else {"postId": post}
-        if where.get("postId", repeat) is not None:
-            found.append(
-                {"targetIndex": aim.position, "accountId": aim.account["id"], "platform": aim.platform} | where
-            )
+        if repeat != aim.position:
+            found.append({**here, "sameAsTarget": repeat})
+        elif post is not None:
+            found.append({**here, "postId": post})
     return found
 
 
-def _told(repeat: dict[str, Any]) -> str:
+def _told(repeat: RepeatedText) -> str:
     where = f"post {repeat['postId']}" if "postId" in repeat else f"target {repeat['sameAsTarget']} of this request"
     return f"Target {repeat['targetIndex']}: the account {repeat['accountId']} has this text already, see {where}."
 

@@ -14,6 +14,7 @@ from socialpub.domain.media import library
 from socialpub.domain.people import profiles
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.errors import AccountCandidates
 from socialpub.domain.shapes.posts import TARGETS_MAX, MediaItem, PublishRequest, Target
 from socialpub.platforms.contract import Account, Draft, Item
 from socialpub.store.rows import MediaRow
@@ -214,11 +215,14 @@ def _mismatch(rule: str, index: int, field: str, said: str, account: accounts.Nu
 
 def _ambiguous(index: int, target: Target, found: Sequence[accounts.Numbered]) -> ApiError:
     ids = ", ".join(f"{row['id']} ({row['display_name'] or row['platform_account_id']})" for row in found)
+    candidates: AccountCandidates = {
+        "candidates": [{"id": row["id"], "displayName": row["display_name"]} for row in found]
+    }
     return refuse(
         "target.account.ambiguous",
         f"{len(found)} {target.platform} accounts are connected (target {index}).",
         remediation=f"Name one of them by `accountId`: {ids}.",
-        platform_response={"candidates": [{"id": row["id"], "displayName": row["display_name"]} for row in found]},
+        platform_response=candidates,
     )
 
 

@@ -175,7 +175,7 @@ class CredentialsDescriptor(TypedDict):
     fields: list[FieldBody]
 
 
-Descriptor = OAuthDescriptor | CredentialsDescriptor
+Descriptor = Annotated[OAuthDescriptor | CredentialsDescriptor, Field(discriminator="type")]
 
 
 class ConnectBody(TypedDict):

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from typing_extensions import TypedDict
+from pydantic import WithJsonSchema
+from typing_extensions import TypeAliasType, TypedDict
 
 from socialpub.domain.shapes.common import ErrorCode, PlatformName, Unit
 
 Severity = Literal["error", "warning"]
+# Without `type` or alternatives: generators of statically typed clients have no type for a number, a text or a list.
+RuleLimit = TypeAliasType(
+    "RuleLimit",
+    Annotated[
+        Any,
+        WithJsonSchema(
+            {
+                "description": "The limit of a rule in `unit`: a number, a text, a list of texts, or null where the "
+                "rule has none.",
+                "not": {"type": ["boolean", "object"]},
+            }
+        ),
+    ],
+)
 
 
 class TextLimit(TypedDict):
@@ -66,7 +81,7 @@ class RuleInfo(TypedDict):
     """When it is decided: `request` and `cheap` before anything is written, `deep` once the media are here, `upstream`
     by the platform, `publish` while publishing, `connect` when an account is connected; `retired`: never."""
     severity: Severity
-    limit: int | float | str | list[str] | None
+    limit: RuleLimit
     unit: str | None
     message: str
     remediation: str

@@ -107,9 +107,8 @@ NO_NUL = AfterValidator(_no_nul)
 _DATE_TIME = WithJsonSchema({"type": "string", "format": "date-time"})
 Instant = Annotated[int, BeforeValidator(parse_instant), _DATE_TIME]
 Upper = Annotated[int, BeforeValidator(parse_upper), _DATE_TIME]
-Uuid = Annotated[
-    str, StringConstraints(pattern=UUID_PATTERN, to_lower=True), WithJsonSchema({"type": "string", "format": "uuid"})
-]
+# No `format: uuid` in the document: ids in responses are opaque strings, and a generated client has one type for both.
+Uuid = Annotated[str, StringConstraints(pattern=UUID_PATTERN, to_lower=True)]
 MediaId = Annotated[str, StringConstraints(pattern=MEDIA_ID_PATTERN)]
 Text = Annotated[str, LINE_FEEDS, StringConstraints(min_length=1, max_length=TEXT_MAX), NO_NUL]
 Short = Annotated[str, StringConstraints(min_length=1, max_length=10_000), NO_NUL]  # for 64 KiB bodies

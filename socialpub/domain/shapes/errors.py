@@ -2,13 +2,114 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired
+from typing import Annotated, Any, NotRequired
 
-from typing_extensions import TypedDict
+from pydantic import Field
+from typing_extensions import TypeAliasType, TypedDict
 
 from socialpub.base.errors import ApiError, doc_url, rule_url
-from socialpub.domain.shapes.common import ErrorCode, PlatformName, some, without_none
+from socialpub.domain.shapes.common import DateTime, ErrorCode, PlatformName, some, without_none
 from socialpub.platforms.contract import Warning
+
+# --- What `platformResponse` holds ---------------------------------------------------------------------------------
+
+
+class ValidationIssue(TypedDict):
+    """One violation of a request's schema."""
+
+    code: str
+    """The kind of violation, such as `missing` or `extra_forbidden`."""
+    expected: str
+    received: str
+    """The JSON type that was sent, or `nothing`."""
+    path: list[Any]
+    """Where in the request: names of fields, and indexes of lists."""
+    message: str
+
+
+class PreflightFailure(TypedDict):
+    """One rule that one target breaks."""
+
+    targetIndex: int
+    accountId: str
+    platform: PlatformName
+    rule: str | None
+    message: str
+    remediation: str | None
+
+
+class AccountCandidate(TypedDict):
+    """An account that a target without an `accountId` may mean."""
+
+    id: str
+    displayName: str | None
+
+
+class AccountCandidates(TypedDict):
+    """The accounts that a target without an `accountId` may mean."""
+
+    candidates: list[AccountCandidate]
+
+
+class RepeatedText(TypedDict):
+    """A target whose text its account has already, from the last 24 hours or in the same request."""
+
+    targetIndex: int
+    accountId: str
+    platform: PlatformName
+    postId: NotRequired[str]
+    """The post that has the text."""
+    sameAsTarget: NotRequired[int]
+    """The index of the earlier target that has the text, where it is in the same request."""
+
+
+class QuotaUse(TypedDict):
+    """The month's quota of posts, and what the request would need of it."""
+
+    period: str
+    """The month, `YYYY-MM`, in UTC."""
+    quota: int | None
+    postsCount: int
+    cost: int
+    """How many posts the request would add."""
+    resetAt: DateTime
+
+
+class UpstreamAnswer(TypedDict):
+    """The HTTP response of a platform or of a media address, as far as it is kept: without secrets."""
+
+    status: int
+    body: NotRequired[Any]
+    """Parsed JSON where it was JSON, else text."""
+    url: NotRequired[str]
+    """The media address that was fetched."""
+
+
+PLATFORM_RESPONSES: dict[str, Any] = {
+    "validation_failed": list[ValidationIssue],
+    "preflight_failed": list[PreflightFailure],
+    "target.account.ambiguous": AccountCandidates,
+    "post.duplicate": list[RepeatedText],
+    "billing.posts.monthly_cap": QuotaUse,
+}
+"""The type of `platformResponse` by rule, or else by code; of other errors it is what the platform answered."""
+
+PlatformResponse = TypeAliasType(
+    "PlatformResponse",
+    Annotated[
+        Any,
+        Field(
+            description="What is known beyond the code. Its type follows from `rule`, else `code`: a list of "
+            "`ValidationIssue` for `validation_failed`, a list of `PreflightFailure` for `preflight_failed` of a "
+            "request, a list of `RepeatedText` for `post.duplicate`, `AccountCandidates` for "
+            "`target.account.ambiguous`, `QuotaUse` for `billing.posts.monthly_cap`; for a platform's refusal an "
+            "`UpstreamAnswer` or the platform's own JSON. It is of no single type, and for people and logs otherwise."
+        ),
+    ],
+)
+
+
+# --- Errors --------------------------------------------------------------------------------------------------------
 
 
 class ErrorBody(TypedDict):
@@ -23,9 +124,8 @@ class ErrorBody(TypedDict):
     platform: NotRequired[PlatformName]
     platformVersion: NotRequired[str]
     """The version of the platform's API that was called."""
-    platformResponse: NotRequired[Any]
-    """The platform's raw answer; for a request that does not match its schema, every issue; for preflight, every
-    failure of every target."""
+    platformResponse: NotRequired[PlatformResponse]
+    """Details beyond the code: what is wrong with the request, or what the platform answered."""
     remediation: NotRequired[str]
     """What to do next, in one sentence."""
     retryAfter: NotRequired[int]

@@ -22,6 +22,11 @@ class EventBody(TypedDict):
     createdAt: DateTime
     organizationId: str
     data: dict[str, Any]
+    """What the event is about. Its fields depend on `type`."""
+
+
+class SampleEvent(EventBody):
+    """An event that never happened, as a test sends it. Its `data` is the example of its type or what was asked for."""
 
 
 # --- Posts ---------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from socialpub.domain.shapes.common import (
     Uuid,
     absent,
 )
-from socialpub.domain.shapes.errors import ErrorBody, WarningBody
+from socialpub.domain.shapes.errors import ErrorBody, PlatformResponse, WarningBody
 from socialpub.platforms.kit.options import LINE_FEEDS
 from socialpub.store.rows import MediaKind, PostStatus
 
@@ -198,6 +198,15 @@ class PostsQuery(Request):
 # --- Answers -------------------------------------------------------------------------------------------------------
 
 
+class MediaRef(TypedDict):
+    """A media item of a post: a file by its `mediaId`, or an address."""
+
+    kind: MediaKind
+    mediaId: NotRequired[str]
+    url: NotRequired[str]
+    altText: NotRequired[str]
+
+
 class PostAccount(TypedDict):
     """The account that a post goes to."""
 
@@ -220,7 +229,7 @@ class PostBody(TypedDict):
     platform: PlatformName
     status: PostStatus
     text: str
-    mediaRefs: list[Any]
+    mediaRefs: list[MediaRef]
     """The media items as they were sent; a bare id becomes `{kind, mediaId}`, inline bytes become a `mediaId`."""
     scheduledAt: DateTime | None
     """When it is to be published; null for an immediate post."""
@@ -259,8 +268,8 @@ class AttemptBody(TypedDict):
     """Null while it runs."""
     errorCode: ErrorCode | None
     errorMessage: str | None
-    platformResponse: Any
-    """The platform's raw answer to a failed attempt, at most 16 KiB; else null."""
+    platformResponse: PlatformResponse
+    """Of a failed attempt, at most 16 KiB; else null."""
 
 
 class PostDetail(PostBody):

@@ -19,7 +19,7 @@ from socialpub.domain.shapes.common import (
     Uuid,
     absent,
 )
-from socialpub.domain.shapes.events import EventBody, EventType
+from socialpub.domain.shapes.events import EventBody, EventType, SampleEvent
 from socialpub.store.rows import DeliveryStatus
 
 DESCRIPTION_MAX = 500
@@ -111,7 +111,7 @@ class TestBody(TypedDict):
     """Whether a real delivery would not be tried again."""
     errorName: str | None
     """`http_3xx`, `http_4xx`, `http_5xx`, `timeout`, `unreachable`, `address` or `answer_lost`; null when delivered."""
-    sentEvent: EventBody
+    sentEvent: SampleEvent
 
 
 # --- Deliveries ----------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class DeliveryAttempt(TypedDict):
     """One call to the endpoint."""
 
     id: str
-    """What `X-Service-Delivery-Id` carried."""
+    """What the header `…-Delivery-Id` carried."""
     startedAt: DateTime
     durationMs: int
     statusCode: int | None

@@ -13,7 +13,7 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.outbox.calls import Attempt
 from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.people.tenancy import Scope
-from socialpub.domain.shapes.events import EventBody
+from socialpub.domain.shapes.events import SampleEvent
 from socialpub.domain.shapes.webhooks import TestBody
 from socialpub.domain.webhooks import deliver, endpoints, eventlog
 from socialpub.store.db import Tx
@@ -25,7 +25,7 @@ log = logging.getLogger("socialpub.webhooks")
 class Tried:
     """A sample and what came of it."""
 
-    event: EventBody
+    event: SampleEvent
     attempt: Attempt
 
 
@@ -40,7 +40,7 @@ def send(service: Service, to: deliver.Receiver, type_: str, data: Mapping[str, 
     new = service.runtime.ids.prefixed("evt_")
     made = eventlog.Shown(0, new, type_, to.organization, dumps(dict(data)), service.now_ms)
     text = eventlog.envelope(made)
-    event: EventBody = json.loads(text)
+    event: SampleEvent = json.loads(text)
     return Tried(event, deliver.call(service, to, text.encode("utf-8", "surrogatepass"), new, type_, request))
 
 

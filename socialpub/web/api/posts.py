@@ -159,7 +159,7 @@ SCHEDULED_BATCH: BatchBody = {
 }
 PUBLISH = Operation(
     "Posts",
-    "publish",
+    "publishPosts",
     "Publish or schedule",
     "Sends one piece of content to 1 to 25 targets: at the time given by `scheduledAt` (202), or now (200). Whatever "
     "can be checked in advance is checked for every target first, and one failure refuses the whole batch and lists "

@@ -292,7 +292,7 @@ async def delivery(call: Call) -> Reply:
 PENDING: DeliveryBody = {**DELIVERY_ROW, "status": "pending", "nextAttemptAt": DONE, "updatedAt": DONE}
 REDELIVER = Operation(
     TAG,
-    "redeliver",
+    "redeliverWebhookDelivery",
     "Deliver again",
     "The delivery goes out again, under the same event id, with all its attempts.",
     query=Narrowing,

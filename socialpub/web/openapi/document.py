@@ -15,7 +15,7 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.common import Narrowing, NoQuery
 from socialpub.web.edge import cookie_name
 from socialpub.web.http import Route
-from socialpub.web.openapi.events import webhooks
+from socialpub.web.openapi.events import deliveries, webhooks
 from socialpub.web.openapi.parts import (
     KEY_HEADER,
     KNOWN_HEADER,
@@ -48,6 +48,7 @@ class Reference:
             self._service.base_url,
             self._service.runtime.settings.limits,
             cookie_name(self._service),
+            self._service.runtime.settings.webhooks.header_prefix,
         )
 
     @cached_property
@@ -55,8 +56,8 @@ class Reference:
         return dumps(self.document)
 
 
-def document(routes: Sequence[Route], base_url: str, limits: Limits, cookie: str) -> Json:
-    """The whole document."""
+def document(routes: Sequence[Route], base_url: str, limits: Limits, cookie: str, header_prefix: str) -> Json:
+    """The whole document. `header_prefix`: what the names of a delivery's own headers begin with."""
     documented = [route for route in routes if route.says]
     return {
         "openapi": "3.1.0",
@@ -72,7 +73,7 @@ def document(routes: Sequence[Route], base_url: str, limits: Limits, cookie: str
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "paths": _paths(documented, limits),
         "webhooks": webhooks(),
-        "components": components(documented, cookie),
+        "components": components(documented, cookie) | {"pathItems": deliveries(header_prefix)},
     }
 
 
@@ -152,7 +153,7 @@ def _parameters(route: Route) -> Iterator[Json]:
             name = part[1:-1].partition(":")[0]
             said = PATH_WORDS.get(name) or f"The id of the {name.removesuffix('_id')}."
             public = {"name": _public_part(part)[1:-1], "in": "path", "required": True, "description": said}
-            yield public | {"schema": {"type": "string"}}
+            yield public | {"schema": ref("schemas", "Platform") if name == "platform" else {"type": "string"}}
     yield from parameters_of(route.query)
     if takes_key(route):
         yield ref("parameters", KEY_HEADER)

@@ -6,7 +6,6 @@ from typing import Any
 
 from socialpub.domain.core.events import EVENTS
 from socialpub.domain.shapes.errors import ErrorBody
-from socialpub.domain.shapes.events import EVENT_DATA, EventBody
 from socialpub.web.examples import (
     ACCOUNT_ID,
     AT_URI,
@@ -25,25 +24,39 @@ from socialpub.web.examples import (
     SOON,
     WEB,
 )
-from socialpub.web.openapi.parts import DELIVERY_HEADERS, ref
-from socialpub.web.openapi.schemas import TEMPLATE, model_name
+from socialpub.web.openapi.parts import delivery_headers, ref
+from socialpub.web.openapi.schemas import event_name, pascal
+from socialpub.web.openapi.words import DELIVERIES
 
 Json = dict[str, Any]
 
 
 def webhooks() -> Json:
-    """By type of event."""
-    return {name: _webhook(name, text) for name, text in EVENTS.items()}
+    """By type of event, where its delivery is described.
+
+    As references: openapi-generator makes methods without types of what stands here, and skips references.
+    """
+    return {event: ref("pathItems", _operation_id(event)) for event in EVENTS}
 
 
-def _webhook(event: str, text: str) -> Json:
+def deliveries(header_prefix: str) -> Json:
+    """The delivery of each type of event, by its operation's id."""
+    headers = delivery_headers(header_prefix)
+    return {_operation_id(event): _delivery(event, text, headers) for event, text in EVENTS.items()}
+
+
+def _operation_id(event: str) -> str:
+    return f"on{pascal(event)}"
+
+
+def _delivery(event: str, text: str, headers: list[Json]) -> Json:
     return {
         "post": {
-            "operationId": f"on {event}",
+            "operationId": _operation_id(event),
             "summary": text,
-            "tags": ["Events"],
+            "tags": [DELIVERIES],
             "security": [],
-            "parameters": [ref("parameters", name) for name in DELIVERY_HEADERS],
+            "parameters": headers,
             "requestBody": {"required": True, "content": {"application/json": _event_content(event)}},
             "responses": {
                 "2XX": {"description": "Delivered."},
@@ -56,24 +69,7 @@ def _webhook(event: str, text: str) -> Json:
 
 
 def _event_content(event: str) -> Json:
-    return {"schema": event_schema(event), "example": example_of(event)}
-
-
-def event_schema(event: str) -> Json:
-    """The envelope of one type of event."""
-    return {
-        "allOf": [
-            {"$ref": TEMPLATE.format(model=model_name(EventBody))},
-            {
-                "type": "object",
-                "properties": {
-                    "type": {"const": event},
-                    "data": {"$ref": TEMPLATE.format(model=model_name(EVENT_DATA[event]))},
-                },
-                "required": ["type", "data"],
-            },
-        ]
-    }
+    return {"schema": ref("schemas", event_name(event)), "example": example_of(event)}
 
 
 # --- Examples ------------------------------------------------------------------------------------------------------

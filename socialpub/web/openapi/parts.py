@@ -88,23 +88,35 @@ HEADERS: dict[str, tuple[str, str, Json, bool]] = {
     ),
 }
 
-DELIVERY_HEADERS: dict[str, tuple[str, str, bool]] = {
-    "signature": (
-        "X-Service-Signature",
+# (Header, description, always there); `{prefix}` is the setting `webhooks.header_prefix`.
+DELIVERY_HEADERS: tuple[tuple[str, str, bool], ...] = (
+    (
+        "{prefix}-Signature",
         "`sha256=` and the hex HMAC-SHA256 of the raw body, keyed with the endpoint's secret.",
         True,
     ),
-    "eventType": ("X-Service-Event", "The event's type.", True),
-    "eventId": ("X-Service-Event-Id", "The event's id; the same in every delivery of the event.", True),
-    "deliveryId": ("X-Service-Delivery-Id", "This attempt's id.", True),
-    "causedBy": ("X-Service-Request-Id", "The id of the request that caused the event, if one did.", False),
-    "webhookId": ("webhook-id", "The event's id (Standard Webhooks).", True),
-    "webhookTimestamp": ("webhook-timestamp", "Seconds since 1970 (Standard Webhooks).", True),
-    "webhookSignature": ("webhook-signature", "`v1,` and the base64 signature (Standard Webhooks).", True),
-}
+    (
+        "{prefix}-Signature-Previous",
+        "The same, keyed with the secret before the last `rotate-secret`: only while both are valid.",
+        False,
+    ),
+    ("{prefix}-Event", "The event's type.", True),
+    ("{prefix}-Event-Id", "The event's id; the same in every delivery of the event.", True),
+    ("{prefix}-Delivery-Id", "This attempt's id.", True),
+    ("{prefix}-Request-Id", "The id of the request that caused the event, if one did.", False),
+    ("webhook-id", "The event's id (Standard Webhooks).", True),
+    ("webhook-timestamp", "Seconds since 1970 (Standard Webhooks).", True),
+    (
+        "webhook-signature",
+        "`v1,` and the base64 signature (Standard Webhooks); two of them, separated by a space, while two secrets are "
+        "valid.",
+        True,
+    ),
+)
 
 
 def components(routes: Sequence[Route], cookie: str) -> Json:
+    """What operations and webhooks refer to."""
     key = {
         "name": "Idempotency-Key",
         "in": "header",
@@ -133,8 +145,7 @@ def components(routes: Sequence[Route], cookie: str) -> Json:
     }
     return {
         "schemas": component_schemas(routes),
-        "parameters": {KEY_HEADER: key, PREFER_HEADER: prefer, KNOWN_HEADER: known}
-        | {name: _delivery_header(name) for name in DELIVERY_HEADERS},
+        "parameters": {KEY_HEADER: key, PREFER_HEADER: prefer, KNOWN_HEADER: known},
         "headers": {name: _header(name) for name in HEADERS},
         "responses": {"Failure": _default_failure()},
         "securitySchemes": _security_schemes(cookie),
@@ -146,15 +157,18 @@ def _header(name: str) -> Json:
     return {"description": description, "required": always, "schema": schema}
 
 
-def _delivery_header(name: str) -> Json:
-    header, description, always = DELIVERY_HEADERS[name]
-    return {
-        "name": header,
-        "in": "header",
-        "required": always,
-        "description": description,
-        "schema": {"type": "string"},
-    }
+def delivery_headers(prefix: str) -> list[Json]:
+    """The header parameters of a delivery; inline, for openapi-generator takes references here for duplicates."""
+    return [
+        {
+            "name": name.format(prefix=prefix),
+            "in": "header",
+            "required": always,
+            "description": description,
+            "schema": {"type": "string"},
+        }
+        for name, description, always in DELIVERY_HEADERS
+    ]
 
 
 def _default_failure() -> Json:

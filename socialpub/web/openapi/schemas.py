@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args
 
@@ -14,7 +15,8 @@ from socialpub import platforms
 from socialpub.base import docstrings
 from socialpub.base.error_codes import ERRORS
 from socialpub.domain.core.events import EVENTS
-from socialpub.domain.shapes.errors import ErrorEnvelope
+from socialpub.domain.shapes.accounts import Descriptor
+from socialpub.domain.shapes.errors import PLATFORM_RESPONSES, ErrorEnvelope, UpstreamAnswer
 from socialpub.domain.shapes.events import EVENT_DATA, EventBody
 from socialpub.domain.shapes.notifications import ChannelTarget, NoticeType
 from socialpub.domain.shapes.posts import MediaEntry, Options
@@ -32,8 +34,26 @@ ENUMS: dict[str, tuple[str, ...]] = {
     "EventType": tuple(EVENTS),
     "NoticeType": get_args(NoticeType),
 }
-UNIONS: dict[str, Any] = {"MediaEntry": MediaEntry, "Options": Options, "ChannelTarget": ChannelTarget}
+UNIONS: dict[str, Any] = {
+    "MediaEntry": MediaEntry,
+    "Options": Options,
+    "ChannelTarget": ChannelTarget,
+    "Descriptor": Descriptor,
+}
 """What a field may be one of; by these names code generators make one type of each."""
+
+
+# Schemas whose own name belongs to a language or a tag: `Error` is a type of Java, a file `…_test.go` a test of Go.
+NAMES = {
+    "ErrorBody": "ErrorDetail",
+    "FieldBody": "CredentialField",
+    "WarningBody": "WarningDetail",
+    "TestBody": "WebhookTestResult",
+    "TestRequest": "WebhookTestRequest",
+    "ChannelTestBody": "ChannelTestResult",
+    "MediaBody": "MediaFile",
+    "HealthBody": "HealthStatus",
+}
 
 
 class _Generator(GenerateJsonSchema):
@@ -69,10 +89,69 @@ def component_schemas(routes: Sequence[Route]) -> Json:
     """Every schema that the routes and events use, by name."""
     bodies = {route.body for route in routes if route.body}
     answers = [success.shape for route in routes if route.says for success in route.says.answers.values()]
-    answers += [ErrorEnvelope, EventBody, *EVENT_DATA.values()]
+    answers += [ErrorEnvelope, EventBody, *EVENT_DATA.values(), *_platform_responses()]
     unions = {name: {key: _clean(value) for key, value in schema.items()} for name, schema in _unions().items()}
-    enums = {name: {"type": "string", "enum": list(values)} for name, values in ENUMS.items()}
-    return add_field_words(dict(sorted((_of_requests(bodies) | _of_answers(answers) | enums | unions).items())))
+    enums = {name: _enum(name, values) for name, values in ENUMS.items()}
+    found = _of_requests(bodies) | _of_answers(answers) | enums | unions
+    return add_field_words(dict(sorted((found | _events(found.pop(EVENT))).items())))
+
+
+def _enum(name: str, values: Sequence[str]) -> Json:
+    """An enumeration. Generators that have one namespace for the constants of all (Go) need names that differ."""
+    others = {_constant(value) for other in ENUMS if other != name for value in ENUMS[other]}
+    made: Json = {"type": "string", "enum": list(values)}
+    if others.isdisjoint(map(_constant, values)):
+        return made
+    prefix = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
+    return made | {"x-enum-varnames": [f"{prefix}_{_constant(value)}" for value in values]}
+
+
+def _constant(value: str) -> str:
+    return re.sub(r"\W", "_", value).upper()
+
+
+def _platform_responses() -> list[Any]:
+    shapes = [get_args(shape)[0] if get_args(shape) else shape for shape in PLATFORM_RESPONSES.values()]
+    return [*shapes, UpstreamAnswer]
+
+
+# --- Events --------------------------------------------------------------------------------------------------------
+
+EVENT = "Event"
+
+
+def pascal(event: str) -> str:
+    """A type of event as the name of a type: `subscription.tier_changed` is `SubscriptionTierChanged`."""
+    return "".join(part.capitalize() for part in event.replace("_", ".").split("."))
+
+
+def event_name(event: str) -> str:
+    """The schema of one type of event with its data."""
+    return f"{pascal(event)}Event"
+
+
+def _events(envelope: Json) -> Json:
+    """`Event`, which is one of the types of events, and each of these with its own data."""
+    refs = {event: TEMPLATE.format(model=event_name(event)) for event in EVENTS}
+    union = {
+        "description": f"{envelope['description']} `type` decides what `data` is. New types may be added: a client "
+        "that cannot skip unknown ones asks for those it knows (`type` of GET /v1/events, `events` of an endpoint).",
+        "oneOf": [{"$ref": ref} for ref in refs.values()],
+        "discriminator": {"propertyName": "type", "mapping": refs},
+    }
+    return {EVENT: union} | {event_name(event): _event(envelope, event, text) for event, text in EVENTS.items()}
+
+
+def _event(envelope: Json, event: str, text: str) -> Json:
+    said = envelope["properties"]["data"]["description"]
+    special = {
+        "type": {"type": "string", "const": event},
+        "data": {"$ref": TEMPLATE.format(model=model_name(EVENT_DATA[event])), "description": said},
+    }
+    return {**envelope, "description": text, "properties": envelope["properties"] | special}
+
+
+# --- Models --------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -113,7 +192,7 @@ def _typed_dicts(shapes: tuple[Any, ...]) -> Json:
 
 
 def _renamed(name: str) -> str:
-    return name.removesuffix("Body")
+    return NAMES.get(name, name.removesuffix("Body"))
 
 
 def _clean(schema: Any) -> Any:

@@ -27,6 +27,7 @@ the same answer for 24 hours.
 **HEAD** works wherever GET does, and OPTIONS names an address's methods.\
 """
 
+DELIVERIES = "Webhook deliveries"
 TAGS: dict[str, str] = {
     "Posts": "Publish, schedule, look up, move, cancel, try again.",
     "Accounts": "The connected accounts that posts go to.",
@@ -38,4 +39,5 @@ TAGS: dict[str, str] = {
     "Webhooks": "Endpoints that events are sent to, and what became of each delivery.",
     "Notifications": "Channels on which people are told, by e-mail or in a chat, and what they were told.",
     "Events": "What happened: read in order, or sent to webhook endpoints: signed, at least once, in no fixed order.",
+    DELIVERIES: "What a webhook endpoint is sent for each type of event.",
 }

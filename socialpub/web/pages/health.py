@@ -26,7 +26,7 @@ WELL: HealthBody = {"status": "ok"}
 _WELL = Reply(dumps(WELL))
 HEALTHZ = Operation(
     "Health",
-    "health",
+    "readHealth",
     "The process answers",
     answers={200: Success(HealthBody, "It does.", WELL)},
 )
@@ -40,7 +40,7 @@ async def healthz(call: Call) -> Reply:
 ACTIVE: ReadyBody = {"status": "ok", "publishing": "active"}
 READYZ = Operation(
     "Health",
-    "ready",
+    "readReadiness",
     "The server can do its work",
     "The database takes writes and the scheduler is alive.",
     answers={200: Success(ReadyBody, "It can.", ACTIVE)},

@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from socialpub import __version__
+from socialpub.base.config import Webhooks
 from socialpub.base.errors import ApiError
 from socialpub.web.http import Call, Reply
 from socialpub.web.openapi.document import Reference
@@ -77,15 +78,22 @@ def _parts(document: Json) -> list[Json]:
 async def events(call: Call) -> Reply:
     """GET /docs/events: every event, its data and an example."""
     document = _reference(call).document
+    prefix = call.service.runtime.settings.webhooks.header_prefix
+    deliveries = {name: _resolved(document, item)["post"] for name, item in document["webhooks"].items()}
     return html.page(
         "docs/events.html",
         version=__version__,
-        events=[event_view(document, name, entry["post"]) for name, entry in document["webhooks"].items()],
-        headers=_parameters(document, next(iter(document["webhooks"].values()))["post"]),
-        envelope=schema_view("Event", document["components"]["schemas"]["Event"]),
+        events=[event_view(document, name, entry) for name, entry in deliveries.items()],
+        headers=_parameters(document, next(iter(deliveries.values()))),
+        envelope=schema_view("SampleEvent", document["components"]["schemas"]["SampleEvent"]),
         delivered="/v1/webhook-endpoints" in document["paths"],
-        verifiers={name: html.source(f"docs/verifiers/{file}") for name, file in VERIFIERS.items()},
+        verifiers={name: verifier(file, prefix) for name, file in VERIFIERS.items()},
     )
+
+
+def verifier(file: str, header_prefix: str) -> str:
+    """The code that checks a signature, for headers that begin with this."""
+    return html.source(f"docs/verifiers/{file}").replace(Webhooks().header_prefix, header_prefix)
 
 
 def _reference(call: Call) -> Reference:
@@ -236,7 +244,8 @@ def _name(error: Json) -> str:
 def event_view(document: Json, name: str, entry: Json) -> Json:
     """What the page shows of one event."""
     content = entry["requestBody"]["content"]["application/json"]
-    data = content["schema"]["allOf"][1]["properties"]["data"]["$ref"].rpartition("/")[2]
+    schema = _resolved(document, content["schema"])
+    data = schema["properties"]["data"]["$ref"].rpartition("/")[2]
     return {
         "name": name,
         "summary": entry["summary"],
