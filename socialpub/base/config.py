@@ -85,7 +85,9 @@ class Server(Section):
     """Addresses and networks (10.0.0.0/8) whose X-Forwarded-For is believed."""
 
     metrics_token: str = ""
-    """Who reads /metrics from another machine, or through a proxy, sends this as a Bearer token; empty: nobody does."""
+    """Sent as a Bearer token to read /metrics from another machine, through a proxy, or, once `base_url` names another
+    host than this machine, from anywhere; empty: only this machine reads them, while it has no such `base_url`.
+    """
 
     @field_validator("trusted_proxies")
     @classmethod

@@ -170,6 +170,12 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
         status=421,
     ),
     ServiceRule(
+        "metrics.unforwarded",
+        "unauthenticated",
+        "Metrics need the token: this request comes from a proxy, or from this machine, and names no client.",
+        "Send the token in `server.metrics_token`. A reverse proxy has to add X-Forwarded-For.",
+    ),
+    ServiceRule(
         "http.timeout",
         _V,
         "The request did not arrive completely in time.",

@@ -186,7 +186,7 @@ def _load(found: Sites, settings: Settings) -> None:
 def _outside(settings: Settings, sites: Sites) -> Iterator[Check]:
     with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http:
         yield _server(http, settings)
-        yield _public(http, settings)
+        yield from _public(http, settings)
         if settings.backup.s3_endpoint:
             yield _bucket(settings)
         for name, platform in platforms.PLATFORMS.items():
@@ -216,17 +216,34 @@ def _server(http: net.Http, settings: Settings) -> Check:
     )
 
 
-def _public(http: net.Http, settings: Settings) -> Check:
+def _public(http: net.Http, settings: Settings) -> Iterator[Check]:
     if not settings.server.base_url:
         told = "server.base_url is not set: no platform can fetch media from here, and links name this machine"
-        return Check("public address", True, told)
+        yield Check("public address", True, told)
+        return
     try:
         reply = http.request("GET", f"{settings.base_url}/healthz", deadline=CALL_SECONDS)
+        fine = reply.record() == {"status": "ok"}
+        seen = http.request("GET", f"{settings.base_url}/metrics", deadline=CALL_SECONDS) if fine else None
     except ApiError as error:
-        return Check("public address", False, error.message, "Check the proxy, the name and the certificate.")
-    fine = reply.record() == {"status": "ok"}
+        yield Check("public address", False, error.message, "Check the proxy, the name and the certificate.")
+        return
     told = f"{settings.base_url} {'is this server' if fine else f'answers {reply.status}, and not as socialpub does'}"
-    return Check("public address", fine, told, "" if fine else "Check where the proxy sends requests.")
+    yield Check("public address", fine, told, "" if fine else "Check where the proxy sends requests.")
+    if seen is not None:
+        yield _proxy(seen)
+
+
+def _proxy(seen: net.Reply) -> Check:
+    """Whether the proxy in front says for whom it asks, by how the server refuses its metrics through it."""
+    if seen.record().get("error", {}).get("rule") != "metrics.unforwarded":
+        return Check("proxy", True, "requests through the public address name their client, or come without a proxy")
+    return Check(
+        "proxy",
+        False,
+        "the proxy in front adds no X-Forwarded-For: all clients count as one, in limits and in the log",
+        'Have it add the header; docs/running.md, "Proxy", has the lines for Caddy and nginx.',
+    )
 
 
 def _platform(http: net.Http, platform: Platform, site: Site) -> Iterator[Check]:

@@ -87,6 +87,17 @@ def _caller(peer: str, forwarded: str, trusted: tuple[str, ...]) -> str:
 _known_caller = functools.lru_cache(CALLERS_KEPT)(_caller)
 
 
+def is_unforwarded(service: Service, request: Request) -> bool:
+    """Whether the peer is a trusted proxy, or this machine itself, and names no client in X-Forwarded-For."""
+    peer = _peer(request)
+    trusted = tuple(service.runtime.settings.server.trusted_proxies)
+    return peer is not None and _is_trusted(trusted, peer) and "x-forwarded-for" not in request.headers
+
+
+def _peer(request: Request) -> Address | None:
+    return _address(str(request.conn_info.client_ip if request.conn_info else ""))
+
+
 def _address(text: str) -> Address | None:
     """An address, with a port or without, of IPv4 even where it is written as IPv6; None for anything else."""
     try:
@@ -117,7 +128,7 @@ def check_host(service: Service, request: Request) -> None:
     named, host = request.headers.getall("host", []), _host_of(ours)
     if named == [host]:
         return  # as nearly everybody writes it
-    if len(named) != 1 or not (_same_host(named[0], ours) or _is_loopback(request, named[0])):
+    if len(named) != 1 or not (_same_host(named[0], ours) or is_local(request, named[0])):
         raise refuse("http.host", f"This server is {host}; the request is for another host.")
 
 
@@ -138,11 +149,16 @@ def _same_host(named: str, base_url: str) -> bool:
     return given.hostname == wanted.hostname and (port or standard) == (wanted.port or standard) and "/" not in named
 
 
-def _is_loopback(request: Request, named: str) -> bool:
-    peer = _address(str(request.conn_info.client_ip if request.conn_info else ""))
-    host = _address(named)
-    local = named.partition(":")[0].lower() == "localhost" or (host is not None and host.is_loopback)
-    return local and peer is not None and peer.is_loopback
+def is_local(request: Request, named: str) -> bool:
+    """Whether the peer is on loopback, and the host that it names is too."""
+    peer = _peer(request)
+    return is_loopback(named) and peer is not None and peer.is_loopback
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, with a port or without, is this machine's own name for itself."""
+    address = _address(host)
+    return host.partition(":")[0].lower() == "localhost" or (address is not None and address.is_loopback)
 
 
 def is_ours(headers: Mapping[str, str], base_url: str) -> bool:

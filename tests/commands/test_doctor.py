@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import socketserver
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from socialpub.domain.core.sites import sealed
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.commands.conftest import Run
+from tests.ports import free_port
 
 Ask = Callable[..., Any]
 
@@ -165,6 +169,43 @@ def test_a_public_address_that_is_somebody_elses_is_told(look: Any, site: Path, 
     site.write_text(text)
     found = look()["public address"]
     assert (found["ok"], found["message"].endswith("and not as socialpub does")) == (False, True)
+
+
+class Relay(socketserver.ThreadingTCPServer):
+    """A proxy on this machine that passes every byte on and adds no header but `added`."""
+
+    allow_reuse_address = daemon_threads = True
+    inside: int
+    added = b""
+
+
+class _Relayed(socketserver.StreamRequestHandler):
+    server: Relay
+
+    def handle(self) -> None:
+        lines = [line for line in iter(self.rfile.readline, b"\r\n") if not line.lower().startswith(b"connection:")]
+        with socket.create_connection(("127.0.0.1", self.server.inside)) as inside:
+            inside.sendall(b"".join([*lines, self.server.added, b"Connection: close\r\n\r\n"]))
+            while part := inside.recv(65536):
+                self.wfile.write(part)
+
+
+@pytest.mark.parametrize(("added", "ok"), [(b"", False), (b"X-Forwarded-For: 203.0.113.7\r\n", True)])
+def test_a_proxy_that_names_no_client_is_told(look: Any, start: Any, site: Path, added: bytes, ok: bool) -> None:
+    """Its public address is a spelling of loopback that no server takes for its own name."""
+    inside = free_port()
+    with Relay(("127.0.0.1", 0), _Relayed) as proxy:
+        proxy.inside, proxy.added = inside, added
+        threading.Thread(target=proxy.serve_forever).start()
+        public = f"http://127.1:{proxy.server_address[1]}"
+        site.write_text(site.read_text().replace("port = 9\n", f'port = {inside}\nbase_url = "{public}"\n'))
+        start("serve").until("started")
+        try:
+            found = look()
+        finally:
+            proxy.shutdown()
+    assert found["public address"]["message"] == f"{public} is this server"
+    assert (found["proxy"]["ok"], "X-Forwarded-For" in found["proxy"]["message"]) == (ok, not ok)
 
 
 @pytest.mark.parametrize(("date", "ok"), [("Wed, 21 Oct 2015 07:28:00 GMT", False), ("not a date", None), (None, None)])

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from socialpub.web.pages.metrics import text_of
 from tests.kit import Person, Server, breathe, error_of, iso
+from tests.web import raw
 
 TOKEN = "a-token-of-thirty-two-characters"
 
@@ -71,10 +72,57 @@ def test_what_is_late_is_told(server: Server, alice: Person) -> None:
     assert told["socialpub_jobs_due", "publish"] == 1
 
 
-@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "Via"])
+FORWARDED = ["X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Forwarded", "Via"]
+HERE = ["127.0.0.1", "127.0.0.1:8080", "localhost", "LOCALHOST:1", "[::1]", "[::1]:8080", "127.3.2.1"]
+ELSEWHERE = ["pub.example.com", "10.0.0.1", "localhost.example.com", "127.0.0.1.example.com", "0.0.0.0", ""]
+
+
+def asked(server: Server, host: str | None, *lines: str) -> raw.Answer:
+    """The answer to a request from this machine that names a host, or none (HTTP/1.0 may)."""
+    version = "1.0" if host is None else "1.1"
+    head = [f"GET /metrics HTTP/{version}", *([] if host is None else [f"Host: {host}"]), *lines, "", ""]
+    return raw.exchange(server, "\r\n".join(head).encode())
+
+
+@pytest.mark.parametrize("header", FORWARDED)
 def test_what_a_proxy_passes_on_is_not_from_here(server: Server, header: str) -> None:
     refused = httpx.get(f"{server.url}/metrics", headers={header: "127.0.0.1"}, trust_env=False)
     assert (refused.status_code, error_of(refused)["code"]) == (401, "unauthenticated")
+
+
+def test_it_is_local_only_where_the_host_is_loopback_too(server: Server) -> None:
+    """A proxy of this machine that adds no header passes the name on by which it was asked."""
+    assert {host: asked(server, host).status for host in HERE} == dict.fromkeys(HERE, 200)
+    for host in (*ELSEWHERE, None):
+        answer = asked(server, host)
+        assert (answer.status, answer.error()["rule"]) == (401, "metrics.unforwarded"), host
+        assert "rule" not in asked(server, host, "X-Forwarded-For: 203.0.113.7").error()
+
+
+@pytest.mark.parametrize("public", ["https://pub.example.com", "http://10.0.0.1:8080", "http://localhost.:80"])
+def test_with_a_public_address_it_wants_its_token(public: str, make_server: Callable[..., Server]) -> None:
+    """Whatever the Host: a proxy that names no client may have rewritten it."""
+    server = make_server(server={"base_url": public, "metrics_token": TOKEN})
+    server.url = f"http://127.0.0.1:{server.port}"
+    for host in (*HERE, public.partition("://")[2]):
+        answer = asked(server, host)
+        assert (answer.status, answer.error()["rule"]) == (401, "metrics.unforwarded"), host
+        assert asked(server, host, f"Authorization: Bearer {TOKEN}").status == 200
+
+
+@pytest.mark.parametrize("public", ["http://127.0.0.1:8080", "http://localhost", "http://[::1]:8080"])
+def test_a_public_address_of_this_machine_leaves_it_local(public: str, make_server: Callable[..., Server]) -> None:
+    server = make_server(server={"base_url": public})
+    server.url = f"http://127.0.0.1:{server.port}"
+    assert asked(server, "127.0.0.1").status == 200
+    assert asked(server, public.partition("://")[2], "X-Forwarded-For: 203.0.113.7").status == 401
+
+
+def test_without_a_token_in_the_settings_none_opens_it(make_server: Callable[..., Server]) -> None:
+    server = make_server(server={"base_url": "https://pub.example.com"})
+    server.url = f"http://127.0.0.1:{server.port}"
+    for presented in ("", "x", "None"):
+        assert asked(server, "127.0.0.1", f"Authorization: Bearer {presented}").status == 401
 
 
 def test_the_token_opens_it_from_anywhere(make_server: Callable[..., Server]) -> None:

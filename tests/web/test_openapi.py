@@ -109,7 +109,16 @@ def test_the_errors_of_a_route_are_rules_of_the_service_or_codes(route: Route) -
 def test_every_request_rule_of_posts_and_limits_is_documented_where_it_arises() -> None:
     told = {name for route in ROUTES for names in openapi.refusals(route).values() for name in names}
     from_the_socket = {"http.method", "http.timeout", "http.host", "http.busy", "http.deadline", "service.stopping"}
-    later = ("account.", "connect.", "pinterest.", "webhook.", "notification.", "profile.delete", "profile.slug")
+    later = (
+        "metrics.",
+        "account.",
+        "connect.",
+        "pinterest.",
+        "webhook.",
+        "notification.",
+        "profile.delete",
+        "profile.slug",
+    )
     uploads = {
         "media.type_unsupported", "media.type_mismatch", "media.size_max", "media.pixels_max", "media.unreadable",
         "media.content_type", "media.parse_failed", "media.missing_file", "media.empty_body", "media.single_file",

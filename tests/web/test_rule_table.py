@@ -113,6 +113,7 @@ ELSEWHERE = {
     "http.host": "walls/test_edge.py",
     "http.request": "web/test_bad_input.py",
     "http.timeout": "web/test_bad_input.py",
+    "metrics.unforwarded": "web/test_metrics.py",
     "billing.posts.monthly_cap": "web/test_limits.py",
     "service.paused": "web/test_results.py",
     "service.stopping": "web/test_http.py",

@@ -166,6 +166,7 @@ ADDED_SERVICE = {
     "http.request",
     "http.timeout",
     "media.quota",
+    "metrics.unforwarded",
     "notification.channels.max",
     "notification.email.off",
     "service.stopping",
