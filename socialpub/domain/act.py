@@ -143,7 +143,7 @@ def _checked(verb: Together[W, T]) -> Together[tuple[Service, Scope, W], T]:
 
 def check(service: Service, scope: Scope) -> None:
     """Inside the transaction: ApiError unless this is still somebody who may do what was asked."""
-    if scope.key is not None and not tenancy.key_is_valid(service, scope.key):
+    if scope.key is not None and not tenancy.key_is_valid(scope.key):
         raise ApiError("unauthenticated")
     if scope.session is not None:
         _permit(scope, tenancy.role_now(scope.session, service.now_ms))

@@ -58,10 +58,6 @@ class Database:
         """Why the last change could not be written."""
         return self._writer.failing
 
-    def settled(self) -> int:
-        """What is another once something that rarely changes has (`Settled.version`). Any thread may ask."""
-        return self._writer.settled.version
-
     @property
     def pause(self) -> int:
         """The number of the wait for the disk that goes on; 0 where there is none. Any thread may ask."""

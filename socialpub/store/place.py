@@ -10,7 +10,6 @@ import asyncio
 import logging
 import mmap
 import os
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +21,6 @@ LATELY_SECONDS = 0.05
 # The wal-index, at the head of `-shm` (sqlite.org/walformat.html). What a checkpoint changes: the salts, renewed when
 # the log begins anew, how far the checkpoints came (`nBackfill`), and how far the last was to come.
 _INDEX, _SALTS, _BACKFILL, _ATTEMPT = 136, slice(32, 40), slice(96, 100), slice(128, 132)
-_HEADER = 48  # its first part, which each commit writes anew, of whatever process
-_COUNT = slice(8, 12)  # where that has the number of commits (`iChange`), in the order of this machine's bytes
 _DONE, _TRIED = slice(8, 12), slice(12, 16)  # where they are in what is kept of it
 
 
@@ -56,14 +53,6 @@ class Place:
         self._index_file = os.open(self._beside()[1], os.O_RDONLY)
         self._shared = mmap.mmap(self._index_file, _INDEX, access=mmap.ACCESS_READ)
         self._remembered = (self._writing(), self._read_index())
-
-    def commits(self) -> bytes:
-        """What is another after each commit, whoever made it: read from memory, without asking the system."""
-        return self._shared[:_HEADER] if self._shared is not None else b""
-
-    def count(self) -> int:
-        """How many commits there were, of whatever process, as far as that is counted (it begins anew at 2^32)."""
-        return int.from_bytes(self._shared[_COUNT], sys.byteorder) if self._shared is not None else -1
 
     def _beside(self) -> list[Path]:
         return [self._real.with_name(self._real.name + end) for end in BESIDE]

@@ -25,7 +25,6 @@ from socialpub.base.errors import ApiError
 from socialpub.store.connections import Coming, OfLoop, Promise, is_storage, peewee_database, proxy, unavailable
 from socialpub.store.locks import StartError, held, open_lock, unusable, write_lock_path
 from socialpub.store.place import LOST, LostError, Place
-from socialpub.store.settled import Settled
 
 log = logging.getLogger("socialpub.store")
 
@@ -114,9 +113,7 @@ class Writer:
 
     def __init__(self, path: Path, monotonic: Callable[[], float]) -> None:
         self.path, self.place = path, Place(path, monotonic)
-        self.settled = Settled(self.place)
         self.guard: Callable[[], None] | None = None  # runs first in each transaction; FencedError stops all writing
-        self._looked_out: tuple[int, Callable[[], None]] | None = None  # the guard had nothing to say, of which version
         self.failing = ""  # why the last change could not be written
         self.fenced = threading.Event()  # set once another server has taken over: nothing is written any more
         self._inbox: queue.SimpleQueue[_Write[Any] | None] = queue.SimpleQueue()
@@ -198,7 +195,6 @@ class Writer:
             proxy.connection().execute("BEGIN IMMEDIATE")
             proxy.connection().execute("COMMIT")
             self.place.remember()
-            self.settled.watch(proxy.connection())
 
     def _gather(self) -> list[_Write[Any]]:
         """The next group, from all lines in turn; none once there will be no more."""
@@ -294,12 +290,11 @@ class Writer:
         before = connection.total_changes
         connection.execute("BEGIN IMMEDIATE")
         self.pause = 0
-        self.settled.began()
         try:
-            self._look_out()
+            if self.guard is not None:
+                self.guard()
             done = self._run_all(connection, group)
             if not connection.in_transaction:  # nobody was in it but the one that was undone
-                self.settled.ended(wrote=False)
                 return done
             self.pause = next(self._pauses)
             faults.hit("db.commit")
@@ -310,22 +305,11 @@ class Writer:
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            self.settled.undone()
-            self.settled.ended(wrote=False)
             raise
-        self.settled.ended(wrote=connection.total_changes != before)
         self.place.wrote()
         metrics.COMMIT_CHANGES.observe(len(done))
         self.failing = self.failing if connection.total_changes == before else ""
         return done
-
-    def _look_out(self) -> None:
-        """Whether this process may write still. Who has taken over has committed that, so it is asked once for each
-        version of what rarely changes."""
-        version = self.settled.version
-        if self.guard is not None and (version, self.guard) != self._looked_out:
-            self.guard()
-            self._looked_out = (version, self.guard)
 
     def _run_all(self, connection: sqlite3.Connection, group: list[_Write[Any]]) -> list[_Write[Any]]:
         """Those that were done, in the order of the group."""
@@ -349,7 +333,6 @@ class Writer:
                 raise peewee.OperationalError(str(error)) from error
             connection.execute("ROLLBACK TO one")
             connection.execute("RELEASE one")
-            self.settled.undone()
             return False
         connection.execute("RELEASE one")
         for item, value in zip(items, values, strict=True):
@@ -377,7 +360,6 @@ class Writer:
                 raise peewee.OperationalError(str(error)) from error
             for statement in undo:
                 connection.execute(statement)
-            self.settled.undone()
             item.future.set_exception(self._refused(error) if is_storage(error) else error)
             return False
         return True

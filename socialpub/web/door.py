@@ -64,7 +64,7 @@ class Door:
         scope = NOBODY
         if route.guard != "open":
             try:
-                scope = self._by_known_key(request, route) or await self._who(request, route)
+                scope = await self._who(request, route)
             except ApiError as error:
                 if route.guard != "page" or error.code != "unauthenticated":
                     raise
@@ -231,13 +231,6 @@ class Door:
                 await asyncio.wait_for(self._empty.wait(), seconds)
 
     # --- Who ---
-
-    def _by_known_key(self, request: Arrival, route: Route) -> Scope | None:
-        """Who asks, where a key says it that was used lately: nothing need be waited for. None: that is to be seen."""
-        if route.guard not in ("key", "read"):
-            return None
-        presented = http.bearer(request)
-        return tenancy.known_key(self.service, presented) if presented else None
 
     async def _who(self, request: Arrival, route: Route) -> Scope:
         if route.guard == "open":

@@ -40,6 +40,7 @@ from socialpub.web.parts import FilePart
 from socialpub.web.wire import Parcel
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 QUERY_MAX = 100  # parameters
 TARGETS_KEPT = 64  # of requests: the same few are asked for all the time
 Guard = Literal["key", "read", "session", "page", "open"]
@@ -138,17 +139,15 @@ class Call:
         """For what takes long, in the caller's share."""
         return self.service.reading.of(Share(owner=self.scope.organization))
 
-    async def told(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
-        """The answer to a read, from memory where this was asked before and nothing was committed since.
+    async def glance(self, run: Callable[[], T]) -> T:
+        """`Service.glance` for the caller, at the pace of an organization that reads while posts go out."""
+        await self.service.give_way(self.scope.organization)
+        return await self.service.glance(run)
 
-        It depends on nothing but the rows, who asks, and the address with its query.
-        """
-        scope, request = self.scope, self.request
-        await self.service.give_way(scope.organization)
-        asked = (scope.organization, scope.profile, request.path, request.query_string)
-        told = await self.service.answers.get_in_place(asked, read)
-        assert told is not None
-        return told
+    async def read(self, run: Callable[[], T]) -> T:
+        """`Service.read`, at the same pace."""
+        await self.service.give_way(self.scope.organization)
+        return await self.service.read(run)
 
     @property
     def who(self) -> Actor:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
-from socialpub.domain.accounts import known
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.accounts import Attention
 from socialpub.store import sql
@@ -31,13 +30,7 @@ def remember(service: Service, tx: Tx, account: str, error: ApiError) -> None:
 
 def clear(service: Service, tx: Tx, accounts: Sequence[str]) -> None:
     """A post went out to each: whatever was refused before is allowed again."""
-    if perhaps := [account for account in accounts if not _has_none(known.row(service, account))]:
-        sql.execute(publishing.CLEAR_ATTENTION, (service.now_ms, sql.json_of(perhaps)))
-
-
-def _has_none(row: AccountRow | None) -> bool:
-    """Whether it is known that nothing is remembered on it."""
-    return row is not None and row["attention"] is None
+    sql.execute(publishing.CLEAR_ATTENTION, (service.now_ms, sql.json_of(list(accounts))))
 
 
 def body(row: AccountRow) -> Attention | None:

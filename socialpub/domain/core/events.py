@@ -50,9 +50,7 @@ class Audience(NamedTuple):
 
 def audience(service: Service, organization: str, number: int) -> Audience:
     """Who is told now; in the transaction that tells."""
-    name = "receivers", organization
-    receivers = service.standing.get_now(name, lambda: tuple(sql.every(webhooks.RECEIVERS_OF, (organization,))))
-    return Audience(organization, number, receivers)
+    return Audience(organization, number, tuple(sql.every(webhooks.RECEIVERS_OF, (organization,))))
 
 
 class Told(NamedTuple):

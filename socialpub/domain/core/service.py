@@ -9,7 +9,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from socialpub.base import host, net
 from socialpub.base.breakers import Breakers
@@ -29,13 +29,10 @@ from socialpub.store.db import Database, LongError, Promise, Tx
 from socialpub.store.models import Intent
 from socialpub.store.queue import Jobs
 from socialpub.store.rows import PostRow
-from socialpub.store.unchanged import Answers, Unchanged
 
 T = TypeVar("T")
 W = TypeVar("W")
 Witness = Callable[[Tx, PostRow], None]
-KeyRow = tuple[str, str, str | None, int | None]
-"""A key's id, organization, profile, and when it was used last."""
 FILES = 100  # descriptors for the database, media and logs
 WIDTH_LEAST = 32
 STEERED = 64  # threads
@@ -47,9 +44,6 @@ STEERED_WAITING = Waiting(400, 1600)
 MEASURING_WAITING = Waiting(50, 200)
 OPENED_SECONDS, OPENED_KEPT = 10.0, 64
 GIVE_WAY_SECONDS = 0.004  # between two reads of one organization while posts go out
-KEYS_KEPT = 1000  # of those that asked since anything changed of who may
-KNOWN_KEPT, STANDING_KEPT = 10_000, 10_000  # accounts that were posted to since then
-ANSWERS_KEPT = 4 * 1024 * 1024  # bytes, of what was asked since then
 CHECKED_AT_ONCE = 2  # requests of one organization: one computes while the other waits for what it looks up
 BEGIN_AT_ONCE, BEGIN_SECONDS = 16, 0.01  # of the posts of a burst
 WRITTEN_AT_ONCE = 32  # the same: they wait for the disk together, and the next organization's need not wait for many
@@ -234,19 +228,11 @@ class Service:
     ring_receivers: Callable[[list[str]], None] = lambda receivers: None  # something is due for these
     setup_digest: str | None = None  # of the one-time link that makes the first owner
     stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end
-    keys: Unchanged[KeyRow] = field(init=False)  # who asks, by the digest of the key
     owed: Owed | None = None  # a look at the whole file, since it was not left by a clean stop
-    known: Unchanged[Any] = field(init=False)  # of what requests named, on the loop (`posts/lookup.py`)
-    standing: Unchanged[Any] = field(init=False)  # of who posted and where to, in the thread that writes (the same)
-    answers: Answers[bytes] = field(init=False)  # to reads, by who asked for what
     paces: Paces = field(default_factory=lambda: Paces(GIVE_WAY_SECONDS))  # of reads, by organization
     run: str = field(init=False)  # the name of this run, in what only one of several may hold
 
     def __post_init__(self) -> None:
-        self.keys = Unchanged(self.db.settled, KEYS_KEPT)
-        self.known = Unchanged(self.db.settled, KNOWN_KEPT, lambda known: 1 + len(known.accounts))
-        self.standing = Unchanged(self.db.settled, STANDING_KEPT)
-        self.answers = Answers(self.db.place, ANSWERS_KEPT, len)
         self.run = self.runtime.entropy(8).hex()
         self.lately = Lately(self.runtime.clock)
         self.opened = Opened(self.runtime.clock.monotonic)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError, refuse
-from socialpub.domain.core.service import KEYS_KEPT, KeyRow, Service
+from socialpub.domain.core.service import Service
 from socialpub.store import sql
 from socialpub.store.models import Session, User
 from socialpub.store.statements import keys
@@ -47,52 +46,33 @@ def key_prefixes(service: Service) -> tuple[str, ...]:
     return tuple(f"{word}_{label}_" for label in LABELS)
 
 
-def known_key(service: Service, presented: str) -> Scope | None:
-    """The scope of an API key that is kept in memory; None for any other text. At most one write a minute and key."""
-    digest = crypto.digest(presented)
-    row = service.keys.found(digest)
-    return None if row is None else _used(service, digest, row)
-
-
 async def authenticate_key(service: Service, presented: str) -> Scope:
-    """The scope of an API key; ApiError `unauthenticated` for any other text. At most one write a minute and key."""
-    digest = crypto.digest(presented)
+    """The scope of an API key; ApiError `unauthenticated` for any other text.
 
-    async def find() -> KeyRow | None:
-        if not crypto.key_is_well_formed(presented, key_prefixes(service)):
-            return None
-        return await service.look_up(lambda: _find_key(digest))
-
-    row = await service.keys.get(digest, find)
+    Its use is noted at most once a minute.
+    """
+    row = None
+    if crypto.key_is_well_formed(presented, key_prefixes(service)):
+        digest = crypto.digest(presented)
+        row = await service.look_up(lambda: _find_key(digest))
     if row is None:
         raise ApiError("unauthenticated")
-    return _used(service, digest, row)
-
-
-def _used(service: Service, digest: str, row: KeyRow) -> Scope:
-    """Whose key it is, which is noted as used."""
     key, organization, profile, used = row
     if used is None or service.now_ms - used > USED_EVERY_MS:
         now = service.now_ms
-        service.keys.replace(digest, (key, organization, profile, now))
-        service.write(lambda tx: sql.change(keys.KEY_USED, (now, key)))
-    return _scope_of_key(organization, profile, key)
-
-
-@functools.lru_cache(KEYS_KEPT)  # a value like any other, of which each request needs one
-def _scope_of_key(organization: str, profile: str | None, key: str) -> Scope:
+        service.write(lambda tx: sql.change(keys.KEY_USED, (now, key, now - USED_EVERY_MS)))
     return Scope(organization, profile, key)
 
 
-def _find_key(digest: str) -> KeyRow | None:
-    found: KeyRow | None = sql.first(keys.KEY_BY_DIGEST, (digest,))
+def _find_key(digest: str) -> tuple[str, str, str | None, int | None] | None:
+    """A key's id, organization, profile, and when it was used last."""
+    found: tuple[str, str, str | None, int | None] | None = sql.first(keys.KEY_BY_DIGEST, (digest,))
     return found
 
 
-def key_is_valid(service: Service, key: str) -> bool:
+def key_is_valid(key: str) -> bool:
     """Whether a key, by its id, is there and not revoked; in a transaction."""
-    stands: bool = service.standing.get_now(("key", key), lambda: sql.first(keys.KEY_STANDS, (key,)) is not None)
-    return stands
+    return sql.first(keys.KEY_STANDS, (key,)) is not None
 
 
 async def authenticate_session(service: Service, cookie: str) -> Scope:

@@ -103,10 +103,7 @@ async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, 
     """
     service, scope = who.service, who.scope
     check_batch(service, request, scope, inline)
-    seen = None if inline else _remembered(who, request)
-    if seen is None:
-        seen = await service.glance(lambda: _looked(who, request, [(who.key, ear)] if inline else ()))
-    looked, aims, logged = seen
+    looked, aims, logged = await service.glance(lambda: _looked(who, request, [(who.key, ear)] if inline else ()))
     shares = [upstreams.share_by(service, aim.platform, aim.who.extra, scope.organization) for aim in aims]
     if request.scheduled_at is None:
         _admit(service, shares)
@@ -125,16 +122,6 @@ async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, 
         for aim, post, share, found, notes in zip(aims, posts, shares, checked, noted, strict=True)
     ]
     return _order(who, request, ear, targets, stored)
-
-
-def _remembered(who: Actor, request: PublishRequest) -> _Seen | None:
-    """`_looked` where it takes no read, as for most: a text that is new, to accounts that were posted to; else None."""
-    looked = lookup.remembered(who.service, who.scope, request)
-    if looked is None:
-        return None
-    aims = _aims(who, request, looked)
-    logged = preflight.remembered(who.service, aims)
-    return None if logged is None else (looked, aims, logged)
 
 
 def _looked(who: Actor, request: PublishRequest, repeats: Sequence[_Repeat]) -> _Seen:
@@ -376,7 +363,7 @@ def _look_again(service: Service, orders: Sequence[Order]) -> tuple[Mapping[str,
     _check_apart(orders)
     _check_new(service, [(order.who.key, order.ear) for order in orders if order.name])
     named = {target.aim.account["id"] for target in _targets(orders)}
-    accounts = lookup.connected(service, named)
+    accounts = lookup.connected(named)
     if len(accounts) < len(named):
         raise ApiError("not_found", "An account of this batch was disconnected in the meantime.")
     media = lookup.media_there({asset for order in orders for asset in order.assets})
@@ -412,9 +399,7 @@ def _take_quota(service: Service, tx: Tx, owners: Sequence[_Owner]) -> None:
     for owner in owners:
         cost = sum(len(order.targets) for order in owner.orders)
         owner.crossings = limits.take_quota(service, tx, owner.id, owner.found.quota, cost)
-        now, newest = service.now_ms, owner.found.newest
-        search.note_order(newest, now)
-        owner.found.newest = now if newest is None else max(now, newest)
+        search.note_order(owner.found.newest, service.now_ms)
 
 
 def _remember(service: Service, tx: Tx, orders: Sequence[Order], bodies: Sequence[BatchBody], now: int) -> None:

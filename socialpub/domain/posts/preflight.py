@@ -192,20 +192,6 @@ def logged(service: Service, aims: Sequence[Aim], at_ms: int | None) -> Logged:
     return Logged(posted_before(service, aims), recent)
 
 
-def remembered(service: Service, aims: Sequence[Aim]) -> Logged | None:
-    """The same of what is new to accounts that were posted to of late, which needs no read; else None."""
-    shared = []
-    for name in {aim.platform for aim in aims}:
-        platform = platforms.platform(name)
-        if platform.asks_log:
-            return None
-        if platform.shares_caps:
-            shared.append(name)
-    if not service.lately.are_new([(aim.account["id"], aim.draft.text) for aim in aims], shared):
-        return None
-    return Logged([None] * len(aims), [0] * len(aims))
-
-
 def _names(aims: Sequence[Aim]) -> Iterator[tuple[str, bool]]:
     """The accounts, and the platforms that count the posts of all of theirs together."""
     for account, platform in {aim.account["id"]: aim.platform for aim in aims}.items():

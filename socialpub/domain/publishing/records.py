@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from socialpub.base.compact import dumps
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError, Outcome, refuse
-from socialpub.domain.accounts import attention, known, tokens, versions
+from socialpub.domain.accounts import attention, tokens, versions
 from socialpub.domain.core import moves, overdue
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
@@ -46,11 +46,9 @@ _ACCOUNT = _POST + len(AccountRow.__annotations__)
 
 def take(service: Service, tx: Tx, claims: Sequence[Claim]) -> list[Snapshot | None]:
     """Take posts to work on; None for one of which there is nothing to do (its job is then gone)."""
-    version = service.db.settled()
     asked = sql.json_of([(claim.key, claim.claims) for claim in claims])
     there = {found[_ID]: found for found in sql.loads(sql.value(publishing.TAKE, (asked,)))}
     taken = {claim.key: _taken(service, tx, claim, there.get(claim.key)) for claim in claims}
-    known.keep(service, [each.account for each in taken.values() if each], version)
     fresh = [each for each in taken.values() if each and not each.resumed]
     posts = _moved(service, tx, fresh)
     _begin_attempts(service, tx, posts)

@@ -7,7 +7,10 @@ KEY_BY_DIGEST = """
     SELECT id, organization, profile, last_used_at FROM api_key WHERE digest = ? AND revoked_at IS NULL
 """
 KEY_STANDS = "SELECT 1 FROM api_key WHERE id = ? AND revoked_at IS NULL"
-KEY_USED = "UPDATE api_key SET last_used_at = ? WHERE id = ?"
+# The last value is a time: a use that was noted after it is not noted again.
+KEY_USED = """
+    UPDATE api_key SET last_used_at = ?1 WHERE id = ?2 AND (last_used_at IS NULL OR last_used_at <= ?3)
+"""
 
 # Who looks at a page, and how they like it.
 DESK = """

@@ -78,7 +78,7 @@ async def listing(call: Call) -> Reply:
     def found() -> bytes:
         return dumps(AccountList(data=accounts.list_bodies(call.scope, query))).encode()
 
-    return Reply(await call.told(lambda: call.service.read(found)))
+    return Reply(await call.read(found))
 
 
 READ = Operation(
@@ -98,7 +98,7 @@ async def read(call: Call) -> Reply:
     def found() -> bytes:
         return dumps(accounts.get_body(scope, account)).encode()
 
-    return Reply(await call.told(lambda: call.service.glance(found)))
+    return Reply(await call.glance(found))
 
 
 # --- Connecting --------------------------------------------------------------------------------------------------

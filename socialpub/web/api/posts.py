@@ -315,12 +315,8 @@ LISTING = Operation(
 async def listing(call: Call) -> Reply:
     """GET /v1/posts."""
     query = call.query(PostsQuery)
-
-    async def page() -> bytes:
-        ask = call.service.glance if postlog.is_small(query) else call.service.read
-        return await ask(lambda: postlog.page(call.service, call.scope, query))
-
-    return Reply(await call.told(page))
+    read = call.glance if postlog.is_small(query) else call.read
+    return Reply(await read(lambda: postlog.page(call.service, call.scope, query)))
 
 
 DETAIL: PostDetail = {
@@ -353,7 +349,7 @@ READ = Operation(
 async def read(call: Call) -> Reply:
     """GET /v1/posts/{id}."""
     scope, post = call.narrowed, call.path_value("post_id")
-    return Reply(await call.told(lambda: call.service.glance(lambda: postlog.detail(scope, post))))
+    return Reply(await call.glance(lambda: postlog.detail(scope, post)))
 
 
 RESCHEDULE = Operation(

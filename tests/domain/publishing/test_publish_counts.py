@@ -25,7 +25,7 @@ from tests.counting import Counting, Work
 from tests.kit import Person, Server, breathe, iso
 
 TARGETS, TRIES, HOUR = 25, 12, 3600
-EACH = 8  # statements for each target, beside the one that keeps the answer
+EACH = 9  # statements for each target, beside the one that keeps the answer
 ACCEPTED = 3  # of them, those that are not asked after the transaction that accepts it, which need not read it
 CLAIMED = 1  # the change of the row, where the acceptance has not inserted it as claimed
 LOOKED = 1  # whether it was the last of its batch, which is known where there is no other

@@ -1,4 +1,4 @@
-"""What the server knows by heart of who posts and where to is forgotten once it has changed, whoever changed it."""
+"""A change that another process writes (a command beside the server) counts for the next request."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_endpoint_that_is_made_or_deleted_between_two_posts_hears_of_what_is_
     assert {row["post"] for row in world.server.rows(WebhookDelivery)} == {between}
 
 
-def test_an_account_that_is_disconnected_and_connected_again_is_known_again(world: World) -> None:
+def test_an_account_that_is_disconnected_and_connected_again_takes_posts(world: World) -> None:
     service, scope = world.server.service, Scope(world.alice.organization)
 
     def disconnect(tx: Tx) -> None:
