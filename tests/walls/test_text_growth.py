@@ -6,9 +6,7 @@ looks steep is looked at again with longer texts.
 
 from __future__ import annotations
 
-import _markupbase
 import difflib
-import html.parser
 import itertools
 import sys
 import unicodedata
@@ -23,7 +21,7 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.shapes import hints
 from socialpub.domain.shapes.posts import PublishRequest
 from socialpub.platforms.bluesky import text as bluesky_text
-from socialpub.platforms.kit import linkcard, text
+from socialpub.platforms.kit import charset, linkcard, text
 from socialpub.platforms.twitter import text as twitter_text
 from socialpub.store import folding
 from socialpub.web import prefer, scan
@@ -32,8 +30,8 @@ from tests.walls.steps import Counted, Tally, Unicode, counted, pattern_of
 TIMES, STEEP = 8, 28  # between eight times and 64 times
 SIZES = (12, 200)  # of the shorter text
 MODULES = (
-    *(text, twitter_text, bluesky_text, linkcard, prefer, guard, scan, hints, folding),
-    *(html.parser, _markupbase, difflib, urllib.parse),
+    *(text, twitter_text, bluesky_text, charset, linkcard, prefer, guard, scan, hints, folding),
+    *(difflib, urllib.parse),
 )
 
 UNITS = (

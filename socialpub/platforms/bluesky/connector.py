@@ -276,22 +276,21 @@ def _card(up: Upstream, text: str) -> tuple[Json | None, tuple[Warning, ...]]:
         return None, (warning("link_card_failed", f"The link is {url}"),)
     external: Json = {"uri": url, "title": card.title, "description": card.description}
     thumb = _thumb(up, card)
-    missed = card.image_url is not None and thumb is None
+    missed = bool(card.image_urls) and thumb is None
     message = f"The picture of {url} could not be used; its card has none."
     embed = {"$type": "app.bsky.embed.external", "external": external | _present(thumb=thumb)}
     return embed, (Warning("link_card_failed", message),) if missed else ()
 
 
 def _thumb(up: Upstream, card: linkcard.Card) -> Json | None:
-    picture = linkcard.picture(up.guarded, card.image_url) if card.image_url else None
-    if picture is None:
-        return None
-    try:
-        return upload(up, "upload", {"Content-Type": picture.content_type}, content=picture.data)
-    except ApiError as error:
-        if error.outcome is Outcome.REJECTED and error.code == "platform_rejected":
-            return None
-        raise
+    """The first picture of a card that can be used and that the server takes."""
+    for picture in linkcard.pictures(up.guarded, card):
+        try:
+            return upload(up, "upload", {"Content-Type": picture.content_type}, content=picture.data)
+        except ApiError as error:
+            if error.outcome is not Outcome.REJECTED or error.code != "platform_rejected":
+                raise
+    return None
 
 
 # --- Publishing ----------------------------------------------------------------------------------------------------

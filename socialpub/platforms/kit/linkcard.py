@@ -6,32 +6,34 @@ The page is a stranger's: fetched through the guarded client only, within one sh
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from io import BytesIO
 from urllib.parse import urljoin
 
 from socialpub.base.errors import ApiError
 from socialpub.base.net import Http, Reply
-from socialpub.platforms.kit import images
+from socialpub.platforms.kit import charset, images, markup
 
 PAGE_SECONDS = 3.0
-PICTURE_SECONDS = 2.0  # with the page: 5 s in all
-PAGE_BYTES = 256 * 1024
+PICTURE_SECONDS = {1: (2.0,), 2: (1.0, 1.0), 3: (1.0, 0.5, 0.5)}  # of each picture tried; with the page: 5 s in all
+PAGE_BYTES = 1024 * 1024  # what stands behind them is not read
 PICTURE_BYTES = 1_000_000
+PICTURES_MAX = max(PICTURE_SECONDS)
+ADDRESS_MAX = 2048
 TITLE_MAX = 300
 DESCRIPTION_MAX = 1000
 
 _TITLE = ("og:title", "twitter:title", "title")
 _DESCRIPTION = ("og:description", "twitter:description", "description")
 _PICTURE = ("og:image:secure_url", "og:image", "og:image:url", "twitter:image", "twitter:image:src")
-_CHARSET = re.compile(rb"<meta[^>]{0,200}charset=[\"' ]{0,3}([A-Za-z0-9_-]{1,40})", re.IGNORECASE)
-_CHARSETS = re.compile(
-    r"utf-?8|utf-16(le|be)?|us-ascii|latin-?1|(iso|windows)-\d+(-\d+)?|cp125\d|koi8-[ru]|shift[_-]jis|euc-(jp|kr|tw)"
-    r"|iso-2022-(jp|kr)|gb2312|gbk|gb18030|big5(-hkscs)?|tis-620",
-    re.IGNORECASE,
-)
-_HEAD_END = re.compile(rb"</head\b|<body\b", re.IGNORECASE)
+_REPLACEMENT = "\ufffd"  # stands for bytes that mean nothing in the page's encoding
+# XML ends these elements where they begin; HTML would read what follows as their text.
+_EMPTY_IN_XML = re.compile(r"<(script|style|title|textarea|iframe|noscript)(\s[^<>]*)?/>", re.IGNORECASE)
+
+Found = Mapping[str, Sequence[str]]
+"""The values that a page gives for each name, in their order."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Card:
 
     title: str
     description: str = ""
-    image_url: str | None = None
+    image_urls: tuple[str, ...] = ()  # the first that can be used is meant
 
 
 @dataclass(frozen=True)
@@ -52,22 +54,34 @@ class Picture:
 
 
 def fetch(http: Http, url: str) -> Card | None:
-    """The card of a page; None when it cannot be had in time, is no HTML page or has no title."""
+    """Return the card of a page, read from its first `PAGE_BYTES`.
+
+    None when the page cannot be read in time, is not HTML, or has no title in an encoding that fits its bytes.
+    """
     page, reply = _download(http, url, PAGE_BYTES, PAGE_SECONDS, whole=False)
-    if reply is not None and not (reply.ok and _is_html(reply)):
+    if reply is None or not reply.ok or not _is_html(reply):
         return None
-    found = _read(page, reply.headers.get("content-type", "") if reply else "")
+    found = _read(page, reply.headers.get("content-type", ""))
     title = _first(found, _TITLE, TITLE_MAX)
     if not title:
         return None
-    picture = _first(found, _PICTURE, 2048)
-    base = reply.url if reply and reply.url else url
-    return Card(title, _first(found, _DESCRIPTION, DESCRIPTION_MAX), _joined(base, picture) if picture else None)
+    return Card(title, _first(found, _DESCRIPTION, DESCRIPTION_MAX), _addresses(found, reply.url or url))
 
 
-def picture(http: Http, url: str) -> Picture | None:
-    """A card's picture; None when it cannot be had in time, is too large or no image."""
-    data, reply = _download(http, url, PICTURE_BYTES, PICTURE_SECONDS, whole=True)
+def pictures(http: Http, card: Card) -> Iterator[Picture]:
+    """Yield the pictures of a card that can be used, as each is asked for.
+
+    Left out is one that cannot be read in time, is too large, damaged or in no format for pictures (SVG is none).
+    """
+    urls = card.image_urls[:PICTURES_MAX]
+    for url, seconds in zip(urls, PICTURE_SECONDS.get(len(urls), ()), strict=True):
+        found = _picture(http, url, seconds)
+        if found is not None:
+            yield found
+
+
+def _picture(http: Http, url: str, seconds: float) -> Picture | None:
+    data, reply = _download(http, url, PICTURE_BYTES, seconds, whole=True)
     content_type = images.sniffed(data)
     if reply is None or not reply.ok or reply.unread or content_type is None:
         return None
@@ -78,12 +92,12 @@ def picture(http: Http, url: str) -> Picture | None:
 
 
 def _download(http: Http, url: str, max_bytes: int, seconds: float, *, whole: bool) -> tuple[bytes, Reply | None]:
-    """The bytes that arrived, and the response; None where there was none."""
+    """Return what was received of the body, and the response; None without one."""
     into = BytesIO()
     try:
         reply = http.download(url, into, max_bytes=max_bytes, deadline=seconds, whole=whole)
     except ApiError:
-        return into.getvalue(), None
+        return b"", None
     return into.getvalue(), reply
 
 
@@ -92,62 +106,55 @@ def _is_html(reply: Reply) -> bool:
     return kind in ("text/html", "application/xhtml+xml", "")
 
 
-def _read(page: bytes, content_type: str) -> dict[str, str]:
-    """The page's own words by their names; the first of a name counts."""
-    end = _HEAD_END.search(page)
-    head = _Head()
-    try:
-        head.feed(_text(page[: end.start()] if end else page, content_type))
-    except AssertionError:  # html.parser's answer to a malformed declaration; what came before it counts
-        return head.found
-    return head.found
-
-
-def _text(page: bytes, content_type: str) -> str:
-    declared = re.search(r"charset=[\"']?([A-Za-z0-9_-]{1,40})", content_type, re.IGNORECASE)
-    inside = _CHARSET.search(page[:4096])
-    name = declared[1] if declared else inside[1].decode("ascii") if inside else "utf-8"
-    try:
-        # Python knows codecs that are no character sets (zip, punycode): only the web's own names count.
-        return page.decode(name if _CHARSETS.fullmatch(name) else "utf-8", "replace")
-    except LookupError:
-        return page.decode("utf-8", "replace")
-
-
-class _Head(HTMLParser):
-    """Collects `<title>` and `<meta>` of a page."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.found: dict[str, str] = {}
-        self._title: list[str] | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "title":
-            self._title = []
-        elif tag == "meta":
-            values = dict(attrs)
-            name = (values.get("property") or values.get("name") or "").strip().lower()
-            self._keep(name, values.get("content") or "")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "title" and self._title is not None:
-            self._keep("title", "".join(self._title))
-            self._title = None
-
-    def handle_data(self, data: str) -> None:
-        if self._title is not None:
-            self._title.append(data)
-
-    def _keep(self, name: str, value: str) -> None:
+def _read(page: bytes, content_type: str) -> Found:
+    """Return what the titles and `<meta>` of a page say, wherever in it they stand."""
+    text = charset.decode(page, content_type)
+    if charset.is_xml(content_type):
+        text = _EMPTY_IN_XML.sub(r"<\1\2></\1>", text)
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, value in _named(text):
         words = " ".join(value.split()).strip("\ufeff ")  # a byte order mark that went into a title says nothing
-        if name and words:
-            self.found.setdefault(name, words)
+        if name and words and _REPLACEMENT not in words:
+            found[name].append(words)
+    return found
 
 
-def _first(found: dict[str, str], names: tuple[str, ...], longest: int) -> str:
-    words = next((found[name] for name in names if name in found), "")
+def _named(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and value of every title and `<meta>`; a title within a drawing names the drawing."""
+    from turbohtml import TokenType
+
+    title: list[str] | None = None
+    drawings = 0
+    for token in markup.tokens(text):
+        kind, tag = token.type, token.tag
+        if kind is TokenType.TEXT:
+            if title is not None:
+                title.append(token.data or "")
+        elif kind is TokenType.START_TAG:
+            if tag == "meta":
+                name = token.attr("property") or token.attr("name") or ""
+                yield name.strip().lower(), token.attr("content") or ""
+            elif tag == "title":
+                title = None if drawings else []
+            elif tag == "svg":
+                drawings += not token.self_closing
+        elif kind is TokenType.END_TAG:
+            if tag == "title" and title is not None:
+                yield "title", "".join(title)
+                title = None
+            elif tag == "svg":
+                drawings = max(0, drawings - 1)
+
+
+def _first(found: Found, names: tuple[str, ...], longest: int) -> str:
+    words = next((found[name][0] for name in names if name in found), "")
     return words if len(words) <= longest else words[: longest - 1].rstrip() + "…"
+
+
+def _addresses(found: Found, base: str) -> tuple[str, ...]:
+    """The addresses of the page's pictures, each once, the preferred ones first."""
+    given = (value for name in _PICTURE if name in found for value in found[name])
+    return tuple(dict.fromkeys(filter(None, (_joined(base, value) for value in given if len(value) <= ADDRESS_MAX))))
 
 
 def _joined(base: str, url: str) -> str | None:

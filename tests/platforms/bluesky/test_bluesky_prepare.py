@@ -266,7 +266,7 @@ WITH_THUMB = HTML + b"<meta property=og:image content=/b.png>"
 
 
 def page(content: bytes, status: int = 200) -> Download:
-    return Download(URL, Reply(status, {"content-type": "text/html"}, b"", URL), content, 256 * 1024, 3.0, whole=False)
+    return Download(URL, Reply(status, {"content-type": "text/html"}, b"", URL), content, 1024 * 1024, 3.0, whole=False)
 
 
 def thumb(content: bytes, reply: Reply | ApiError | None = None) -> Download:
