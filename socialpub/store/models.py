@@ -481,6 +481,8 @@ class WebhookEndpoint(BaseModel):
     secret = TextField()
     previous_secret = TextField(null=True)
     previous_until = BigIntegerField(null=True)  # it signs too, until then
+    # Deliveries that were refused with the newer secret and accepted with that one.
+    previous_accepted = IntegerField(default=0, constraints=[SQL("DEFAULT 0")])
     failing_since = BigIntegerField(null=True)  # every delivery since then has failed
     last_delivery_at = BigIntegerField(null=True)
     last_failure_reason = TextField(null=True)

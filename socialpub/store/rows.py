@@ -312,6 +312,7 @@ class WebhookEndpointRow(TypedDict):
     secret: str
     previous_secret: str | None
     previous_until: int | None
+    previous_accepted: int
     failing_since: int | None
     last_delivery_at: int | None
     last_failure_reason: str | None

@@ -16,9 +16,9 @@ from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.platforms.contract import Tokens
 from socialpub.store.models import Organization, WebhookDelivery
 from tests.billing_kit import SETTINGS, tell
-from tests.hooks import ended, register
-from tests.kit import Server, iso
-from tests.sink import Sink
+from tests.hooks import ENDPOINTS, ended, register
+from tests.kit import Server, breathe, iso
+from tests.sink import Sink, listening
 from tests.web.world import World
 
 DAY = 86_400
@@ -83,6 +83,14 @@ def _deprecate(world: World) -> None:
     world.server.engine.keeper.versions.look()
 
 
+def _gone(world: World) -> None:
+    with listening(lambda got: 410) as receiver:
+        endpoint = register(world.alice, receiver.url, events=["post.published"])
+        world.published()
+        while world.alice.api.get(f"{ENDPOINTS}/{endpoint['id']}").json()["active"]:
+            breathe()
+
+
 def _use(count: int) -> Callable[[World], None]:
     def cause(world: World) -> None:
         here = Organization.id == world.alice.organization
@@ -115,6 +123,7 @@ CAUSES: Mapping[str, Callable[[World], None]] = {
     "token.expiring": _expire,
     "token.revoked": _revoke,
     "version.deprecated": _deprecate,
+    "webhook.disabled": _gone,
     "subscription.activated": _told(CREATED),
     "subscription.cancelled": _told(
         CREATED, "subscription_cancelled", status="cancelled", ends_at=iso(2_000_000_000_000)
@@ -151,9 +160,9 @@ def test_what_happens_reaches_the_receiver_in_its_declared_shape(world: World, s
         "data": dict(world.server.events())[type_],
     }
     assert call.is_signed(endpoint["signingSecret"])
-    (told,) = ended(world.server, world.alice, 1)
+    (told,) = ended(world.server, world.alice, 1, "succeeded")
     assert (told["eventId"], told["type"], told["status"]) == (event.id, type_, "succeeded")
-    assert [one["event"] for one in world.server.rows(WebhookDelivery)] == [event.number]
+    assert [one["event"] for one in world.server.rows(WebhookDelivery, endpoint=endpoint["id"])] == [event.number]
     assert world.alice.api.get("/v1/events", params={"type": type_}).json()["data"] == [call.event]
     check_shape(type_, call.event["data"])
 

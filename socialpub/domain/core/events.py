@@ -28,6 +28,7 @@ EVENTS: dict[str, str] = {
     "token.expiring": "An account's token approaches its end and cannot be refreshed by itself.",
     "token.revoked": "The platform refused an account's token.",
     "version.deprecated": "A platform announced the end of the API version that is in use.",
+    "webhook.disabled": "A webhook endpoint was switched off: its receiver is gone, or took nothing for 5 days.",
     "subscription.activated": "A subscription began.",
     "subscription.cancelled": "A subscription was cancelled.",
     "subscription.tier_changed": "A subscription moved to another tier.",

@@ -18,7 +18,7 @@ from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.statements import notifications as statements
 
-DEFAULTS = ("post.failed", "post.rejected", "token.expiring", "token.revoked", PAUSED)
+DEFAULTS = ("post.failed", "post.rejected", "token.expiring", "token.revoked", "webhook.disabled", PAUSED)
 """What a channel that names no types is told: what needs somebody."""
 WINDOW_MAX_MS = 24 * 3600 * 1000
 
@@ -116,7 +116,7 @@ def cause_of(type_: str, data: Mapping[str, Any]) -> str | None:
         return None if data.get("willRetry") else _cause_of_failure(data)
     if type_ == "token.revoked":
         return _account(data)
-    common = next((name for name in ("batchId", "accountId", "platform", "reason") if name in data), None)
+    common = next((name for name in ("batchId", "accountId", "endpointId", "platform", "reason") if name in data), None)
     return f"{type_} {data[common]}" if common else type_
 
 

@@ -13,7 +13,7 @@ from socialpub.base.runtime import iso
 from socialpub.domain.shapes.notifications import PAUSED
 
 _LINK = re.compile(r"https?://[^\s<>\"|`\\]{1,500}", re.ASCII)
-HOME_PAGE, ACCOUNTS_PAGE, POSTS_PAGE = "/", "/accounts", "/posts"
+HOME_PAGE, ACCOUNTS_PAGE, POSTS_PAGE, WEBHOOKS_PAGE = "/", "/accounts", "/posts", "/webhooks"
 NAME_MAX = 80
 WHY_MAX = 400
 
@@ -105,6 +105,12 @@ WORDS: dict[str, Words] = {
         "{platform} ends version {currentPin} of its API at {sunsetAt}.",
         "Update this server before that.",
     ),
+    "webhook.disabled": Words(
+        "A webhook endpoint is switched off",
+        "Nothing more is sent to the webhook endpoint {name}.",
+        "Correct the receiver, send a sample, then switch the endpoint on.",
+        urgent=True,
+    ),
     "subscription.activated": Words("A subscription began", "The organization is in tier {tier} until {periodEnd}."),
     "subscription.cancelled": Words("A subscription was cancelled", "Tier {tier} ends at {effectiveAt}."),
     "subscription.tier_changed": Words("The tier has changed", "The organization went from {previousTier} to {tier}."),
@@ -168,9 +174,12 @@ def _words(told: Told) -> Words:
     return next(WORDS[key] for key in (error.get("rule"), error.get("code"), told.type) if key in WORDS)
 
 
+_WITH_REASON = ("token.revoked", "webhook.disabled")
+
+
 def _advice(told: Told, words: Words, values: Mapping[str, str]) -> list[tuple[str, str]]:
     error = _error(told)
-    why = error.get("message") or told.data.get("reason" if told.type == "token.revoked" else "", "")
+    why = error.get("message") or told.data.get("reason" if told.type in _WITH_REASON else "", "")
     return [("Why", _cut(why, WHY_MAX)), ("What to do", words.todo.format_map(values))]
 
 
@@ -191,6 +200,8 @@ def _page(told: Told) -> str:
         return ACCOUNTS_PAGE
     if told.type.startswith("post."):
         return POSTS_PAGE if told.follows else f"{POSTS_PAGE}/{told.data['id']}"
+    if told.type.startswith("webhook."):
+        return f"{WEBHOOKS_PAGE}/{told.data['endpointId']}"
     return HOME_PAGE
 
 
@@ -204,6 +215,7 @@ def _values(told: Told) -> Mapping[str, str]:
     known = {
         "platform": platforms.PLATFORMS[platform].label if platform in platforms.PLATFORMS else platform,
         "account": _cut(told.name or data.get("displayName") or data.get("platformAccountId") or "an account"),
+        "name": _cut(data.get("description") or data.get("endpointId") or ""),
         "remediation": _cut(_error(told).get("remediation", ""), WHY_MAX),
     }
     paused = {"reason": _PAUSES.get(str(data.get("reason")), "")} if told.type == PAUSED else {}

@@ -23,7 +23,8 @@ GIVEN_UP_MS = 5 * 24 * 3600 * 1000
 class Attempt:
     """One call and what became of it. `error` is None for a delivered one; `final`: it is not made again.
 
-    `wait`: the seconds that the receiver asks to be left alone for.
+    `wait`: the seconds that the receiver asks to be left alone for. `before`: an attempt that was answered just before,
+    and of which this one is a repetition with the other signature.
     """
 
     id: str
@@ -35,6 +36,12 @@ class Attempt:
     final: bool = False
     response: str | None = None
     wait: int = 0
+    before: Attempt | None = None
+
+    @property
+    def all(self) -> list[Attempt]:
+        """This attempt after the one before it, if there was one."""
+        return [self] if self.before is None else [self.before, self]
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,20 @@ class VersionDeprecated(TypedDict):
     sunsetAt: str | None
 
 
+class WebhookDisabled(TypedDict):
+    """A webhook endpoint that is switched off: nothing is sent to it until it is switched on again."""
+
+    endpointId: str
+    profileId: str | None
+    """The profile that the endpoint belongs to; null: the whole organization."""
+    description: str | None
+    """What the endpoint is for, in its owner's words."""
+    reason: str
+    """Why it was switched off, as a sentence."""
+    disabledAt: DateTime
+    """When it was switched off."""
+
+
 # --- Money ---------------------------------------------------------------------------------------------------------
 
 
@@ -216,6 +230,7 @@ EVENT_DATA: dict[str, Any] = {
     "token.expiring": TokenExpiring,
     "token.revoked": TokenRevoked,
     "version.deprecated": VersionDeprecated,
+    "webhook.disabled": WebhookDisabled,
     "subscription.activated": SubscriptionActivated,
     "subscription.cancelled": SubscriptionCancelled,
     "subscription.tier_changed": SubscriptionTierChanged,

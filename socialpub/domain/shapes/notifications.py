@@ -116,8 +116,8 @@ class ChannelRequest(Request):
     to: ChannelTarget
     """Where people are told."""
     events: Maybe[NoticeTypes] = absent()
-    """What they are told; none, or an empty list: `post.failed`, `post.rejected`, `token.expiring`, `token.revoked` and
-    `publishing.paused`. Of a `post.failed` that is tried again nobody is told."""
+    """What they are told; none, or an empty list: `post.failed`, `post.rejected`, `token.expiring`, `token.revoked`,
+    `webhook.disabled` and `publishing.paused`. Of a `post.failed` that is tried again nobody is told."""
     description: Maybe[Description] = absent()
     """What the channel is for, in your own words."""
 

@@ -64,13 +64,20 @@ class EndpointBody(TypedDict):
     """Empty: every type."""
     description: str | None
     active: bool
-    """False: nothing is sent. An endpoint whose every delivery has failed for 5 days is switched off."""
+    """False: nothing is sent. An endpoint whose every delivery has failed for 5 days is switched off, and one whose
+    receiver answered 410 (event `webhook.disabled`)."""
     profileId: str | None
     """The profile whose events are sent; null: the whole organization's."""
     lastDeliveryAt: DateTime | None
     """When something was last delivered."""
     lastFailureReason: str | None
     """Why the newest failed attempt failed; null once something was delivered."""
+    previousSecretUntil: DateTime | None
+    """Until when the secret before this one signs, too; null where there was none."""
+    previousSecretDeliveries: int
+    """Deliveries since the exchange that the receiver refused with the new secret and accepted with the one before.
+
+    While it grows, the receiver does not know the new secret yet."""
     createdAt: DateTime
     updatedAt: DateTime
 

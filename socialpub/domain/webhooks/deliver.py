@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from typing_extensions import TypedDict
 
 from socialpub.base.fair import Share
+from socialpub.base.runtime import iso
+from socialpub.domain.core import events
 from socialpub.domain.core.service import Service
 from socialpub.domain.outbox import addresses
 from socialpub.domain.outbox.calls import (
@@ -25,12 +27,16 @@ from socialpub.domain.outbox.calls import (
     timed,
 )
 from socialpub.domain.outbox.deliverer import Errand, Found
+from socialpub.domain.shapes.events import WebhookDisabled
 from socialpub.domain.webhooks import endpoints, eventlog, signing
 from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.statements import webhooks as statements
 
 log = logging.getLogger("socialpub.webhooks")
+
+REFUSES_SIGNATURE = (401, 403)
+GONE = 410
 
 
 class Due(NamedTuple):
@@ -106,12 +112,29 @@ def receiver_of(service: Service, row: Called) -> Receiver:
 
 
 def call(service: Service, to: Receiver, body: bytes, event: str, type_: str, request: str | None) -> Attempt:
-    """Send one event, now; what came of it. It never raises."""
+    """Send one event, now; what came of it. It never raises.
+
+    Between two secrets, a receiver that refuses the signature is called once more at once, with the two exchanged: it
+    may know only the old secret, and only the specified header.
+    """
+
+    def attempt(secrets: list[str]) -> Attempt:
+        return _call(service, to, secrets, body, event, type_, request)
+
+    first = attempt(to.secrets)
+    if first.status not in REFUSES_SIGNATURE or len(to.secrets) < 2:
+        return first
+    return replace(attempt(to.secrets[::-1]), before=first)
+
+
+def _call(
+    service: Service, to: Receiver, secrets: list[str], body: bytes, event: str, type_: str, request: str | None
+) -> Attempt:
     runtime, settings = service.runtime, service.runtime.settings.webhooks
     delivery = runtime.ids.prefixed("dlv_")
     headers = signing.headers(
         settings.header_prefix,
-        to.secrets,
+        secrets,
         body,
         event=event,
         type_=type_,
@@ -163,15 +186,12 @@ class Webhooks:
         """As `Outbox`: three statements, however many calls have ended alike."""
         now = service.now_ms
         ends = [_ended(service, errand.what, attempt) for errand, attempt in calls]
-        sql.change(
-            statements.ENDED,
-            (now, sql.json_of([(e.due.number, e.state, e.next_at, e.attempt.status, e.attempt.error) for e in ends])),
-        )
-        sql.change(statements.ATTEMPTED, (sql.json_of([e.row for e in ends]),))
-        for end in ends:
-            if "\0" in (end.attempt.response or ""):  # SQLite reads a text in JSON only up to there
-                sql.change(statements.ANSWERED, (end.attempt.response, end.attempt.id))
-        _show(tx, receiver, [attempt for _, attempt in calls], now)
+        sql.change(statements.ENDED, (now, sql.json_of([end.state_row for end in ends])))
+        sql.change(statements.ATTEMPTED, (sql.json_of([row for end in ends for row in end.attempt_rows]),))
+        for made in (made for end in ends for made in end.attempt.all):
+            if "\0" in (made.response or ""):  # SQLite reads a text in JSON only up to there
+                sql.change(statements.ANSWERED, (made.response, made.id))
+        _show(service, tx, receiver, [attempt for _, attempt in calls], now)
         tx.after_commit(lambda: _tell_all(receiver, ends))
         return [end.next_at for end in ends]
 
@@ -185,11 +205,18 @@ class _Ended(NamedTuple):
     next_at: int | None
 
     @property
-    def row(self) -> tuple[str | int | None, ...]:
-        """Of `statements.ATTEMPTED`."""
+    def state_row(self) -> tuple[str | int | None, ...]:
+        """The delivery's row of `statements.ENDED`."""
         made = self.attempt
-        told = (made.started_at, made.duration_ms, made.status, made.error, made.response)
-        return (made.id, self.due.number, *told)
+        return (self.due.number, self.state, self.next_at, made.status, made.error, len(made.all))
+
+    @property
+    def attempt_rows(self) -> list[tuple[str | int | None, ...]]:
+        """The attempts' rows of `statements.ATTEMPTED`."""
+        return [
+            (made.id, self.due.number, made.started_at, made.duration_ms, made.status, made.error, made.response)
+            for made in self.attempt.all
+        ]
 
 
 def _errand(service: Service, to: Receiver, due: Due) -> Errand:
@@ -209,14 +236,38 @@ def _ended(service: Service, due: Due, attempt: Attempt) -> _Ended:
 
 def _tell_all(endpoint: str, ends: Sequence[_Ended]) -> None:
     for due, attempt, _, next_at in ends:
+        if attempt.before:
+            tell("delivery", due.id, due.type, endpoint, attempt.before, None)
         tell("delivery", due.id, due.type, endpoint, attempt, next_at)
 
 
-def _show(tx: Tx, endpoint: str, attempts: Sequence[Attempt], now: int) -> None:
+def _show(service: Service, tx: Tx, endpoint: str, attempts: Sequence[Attempt], now: int) -> None:
     """What the endpoint shows after attempts. Of several in turn that have failed, or have not, the last tells all."""
-    for failed, alike in itertools.groupby(attempts, lambda attempt: attempt.error is not None):
-        *_, last = alike
-        if not failed:
-            sql.change(statements.DELIVERED, (now, endpoint))
-        elif sql.value(statements.FAILED, (last.error, now, now - GIVEN_UP_MS, endpoint)) == 0:
-            log.warning("webhook endpoint %s is switched off: every delivery has failed for 5 days", endpoint)
+    for failed, group in itertools.groupby(attempts, lambda attempt: attempt.error is not None):
+        alike = list(group)
+        if failed:
+            long = sql.value(statements.FAILED, (alike[-1].error, now, now - GIVEN_UP_MS, endpoint))
+            if any(attempt.status == GONE for attempt in alike):
+                _switch_off(service, tx, endpoint, "The receiver answered 410: it is gone for good.", now)
+            elif long:
+                _switch_off(service, tx, endpoint, f"Every delivery has failed for 5 days. {alike[-1].error}", now)
+        else:
+            by_previous = sum(attempt.before is not None for attempt in alike)
+            sql.change(statements.DELIVERED, (now, by_previous, endpoint))
+
+
+def _switch_off(service: Service, tx: Tx, endpoint: str, reason: str, now: int) -> None:
+    """Send nothing more to an endpoint until its owner, who is told by an event, switches it on."""
+    row = sql.first(statements.SWITCHED_OFF, (reason, now, endpoint))
+    if row is None:  # it was off already
+        return
+    organization, profile, description = row
+    tx.after_commit(lambda: log.warning("webhook endpoint %s is switched off: %s", endpoint, reason))
+    data: WebhookDisabled = {
+        "endpointId": endpoint,
+        "profileId": profile,
+        "description": description,
+        "reason": reason,
+        "disabledAt": iso(now),
+    }
+    events.emit(service, tx, "webhook.disabled", organization, data, profile=profile)

@@ -38,6 +38,8 @@ def body(row: WebhookEndpointRow) -> EndpointBody:
         "profileId": row["profile"],
         "lastDeliveryAt": iso(row["last_delivery_at"]),
         "lastFailureReason": row["last_failure_reason"],
+        "previousSecretUntil": iso(row["previous_until"]),
+        "previousSecretDeliveries": row["previous_accepted"],
         "createdAt": iso(row["created_at"]),
         "updatedAt": iso(row["updated_at"]),
     }
@@ -89,6 +91,7 @@ def register(tx: Tx, who: Actor, request: EndpointRequest) -> Done:
         "secret": seal(service, endpoint, secret),
         "previous_secret": None,
         "previous_until": None,
+        "previous_accepted": 0,
         "failing_since": None,
         "last_delivery_at": None,
         "last_failure_reason": None,
@@ -127,6 +130,7 @@ def rotate(tx: Tx, who: Actor, endpoint: str) -> Done:
         secret=seal(service, row["id"], secret),
         previous_secret=seal(service, row["id"], previous),
         previous_until=now + OVERLAP_MS,
+        previous_accepted=0,
         updated_at=now,
     ).where(WebhookEndpoint.id == row["id"]).execute()
     return _signed(find(who.scope, endpoint), secret, 200)

@@ -22,6 +22,7 @@ TYPES = {
     "billing.payment_failed": 16,
     "billing.delinquent": 17,
     "billing.recovered": 18,
+    "webhook.disabled": 19,
 }
 """What a row has for each type: for ever, since migrations have written them; a new type gets the next number."""
 TYPE_OF = {number: type_ for type_, number in TYPES.items()}

@@ -59,9 +59,10 @@ ENDPOINT = """
 """
 
 # The ends of attempts at what goes to one endpoint: their deliveries, the attempts themselves, and what it shows.
-# Of a JSON list of [number, status, next attempt, status code, error]; + so that each is found by its number.
+# Of a JSON list of [number, status, next attempt, status code, error, attempts]; + so that each is found by its number.
 ENDED = """
-    UPDATE webhook_delivery SET status = told.value ->> 1, next_attempt_at = told.value ->> 2, attempts = attempts + 1,
+    UPDATE webhook_delivery SET status = told.value ->> 1, next_attempt_at = told.value ->> 2,
+        attempts = attempts + (told.value ->> 5),
         tries = tries + 1, last_status_code = told.value ->> 3, last_error = told.value ->> 4, updated_at = ?1
     FROM json_each(?2) AS told WHERE number = told.value ->> 0 AND +status = 'pending'
 """
@@ -73,12 +74,19 @@ ATTEMPTED = """
 """
 ANSWERED = "UPDATE webhook_attempt SET response_body = ? WHERE id = ?"
 DELIVERED = """
-    UPDATE webhook_endpoint SET last_delivery_at = ?, last_failure_reason = NULL, failing_since = NULL WHERE id = ?
+    UPDATE webhook_endpoint SET last_delivery_at = ?, last_failure_reason = NULL, failing_since = NULL,
+        previous_accepted = previous_accepted + ?
+    WHERE id = ?
 """
+# Whether every delivery since ?3 or longer has failed.
 FAILED = """
-    UPDATE webhook_endpoint SET last_failure_reason = ?1, failing_since = coalesce(failing_since, ?2),
-        active = active AND coalesce(failing_since, ?2) > ?3
-    WHERE id = ?4 RETURNING active
+    UPDATE webhook_endpoint SET last_failure_reason = ?1, failing_since = coalesce(failing_since, ?2)
+    WHERE id = ?4 RETURNING failing_since <= ?3
+"""
+# Nothing where it was off already.
+SWITCHED_OFF = """
+    UPDATE webhook_endpoint SET active = 0, last_failure_reason = ?1, updated_at = ?2
+    WHERE id = ?3 AND active RETURNING organization, profile, description
 """
 
 # The log, newest first: how far one page looks, and what of that passes the filters.

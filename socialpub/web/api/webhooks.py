@@ -44,6 +44,8 @@ ENDPOINT: EndpointBody = {
     "profileId": None,
     "lastDeliveryAt": DONE,
     "lastFailureReason": None,
+    "previousSecretUntil": None,
+    "previousSecretDeliveries": 0,
     "createdAt": NOW,
     "updatedAt": NOW,
 }
@@ -192,7 +194,8 @@ ROTATE = Operation(
     TAG,
     "rotateWebhookSecret",
     "Exchange the signing secret",
-    "The new secret is in this answer and nowhere else. For 24 hours every delivery is signed with both.",
+    "The new secret is in this answer and nowhere else. For 24 hours every delivery is signed with both; a receiver "
+    "that answers 401 or 403 meanwhile is called once more at once with the two signatures exchanged.",
     query=Narrowing,
     answers={200: Success(SignedEndpointBody, "The endpoint, with its new secret.", NEW)},
     errors=("not_found",),

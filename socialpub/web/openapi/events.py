@@ -116,6 +116,13 @@ EXAMPLES: dict[str, Json] = {
         "nextPin": "202610",
         "sunsetAt": "2027-01-31T00:00:00.000Z",
     },
+    "webhook.disabled": {
+        "endpointId": "whe_0WnLKDOSC7lvGKl4nUiYNb",
+        "profileId": None,
+        "description": "Newsroom bot",
+        "reason": "The receiver answered 410: it is gone for good.",
+        "disabledAt": NOW,
+    },
     "subscription.activated": {"tier": "pro", "previousTier": "free"} | _PERIOD,
     "subscription.cancelled": {
         "tier": "pro",
