@@ -365,7 +365,7 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
         "media.unreadable",
         _V,
         "The file cannot be read, although it starts like a file of its type.",
-        "Check the file; it may be cut short.",
+        "Open the file in an editor, save it again, and upload that.",
     ),
     ServiceRule("media.content_type", _V, "The body is not multipart/form-data.", "Send the file as a part `file`."),
     ServiceRule("media.parse_failed", _V, "The multipart body is broken.", "Let an HTTP library build the body."),

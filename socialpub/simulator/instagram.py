@@ -11,6 +11,8 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from socialpub.base import image_formats
+from socialpub.base.image_formats import ImageError, Role
 from socialpub.simulator.lab import Lab
 from socialpub.simulator.ledger import Medium
 from socialpub.simulator.meta import graph
@@ -84,9 +86,11 @@ def _image(made: Containers, call: Call, form: Mapping[str, str], is_child: bool
 
 def _check_shape(content: bytes) -> None:
     try:
-        with Image.open(io.BytesIO(content), formats=["JPEG"]) as image:
+        layout = image_formats.read(content, "image/jpeg")
+        pixels = image_formats.write(content, layout, (Role.PIXELS,))
+        with Image.open(io.BytesIO(pixels), formats=["JPEG"]) as image:
             width, height = image.size
-    except OSError as error:
+    except (OSError, ImageError) as error:
         raise refuse(36001, "The image format is not supported.", 2207005) from error
     if not _LOWEST <= width / height <= _HIGHEST:
         raise refuse(36003, "The aspect ratio is not supported.", 2207009)

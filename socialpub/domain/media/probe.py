@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
-from socialpub.base import binary
+from socialpub.base import binary, image_formats
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Pool, Share
 from socialpub.platforms.contract import Facts
@@ -42,14 +42,8 @@ readers = Pool(max(2, os.cpu_count() or 2) + 1, "probing")
 
 def sniff(head: bytes) -> str | None:
     """The content type that a file's first bytes show; None for anything but the seven kinds that are taken."""
-    if head.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if head.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if head.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "image/webp"
+    if image := image_formats.sniff(head):
+        return image
     if head.startswith(b"\x1aE\xdf\xa3") and b"webm" in head[:SNIFF_BYTES]:
         return "video/webm"
     return _sniff_boxes(head)
@@ -83,12 +77,8 @@ def measure(path: Path, sha256: str = "", owner: str = "") -> Facts | None:
     found = readers.submit_for(Share(owner=owner), _ask, path, content_type).result()
     if "rule" in found:
         log.info("%s %s: %s", path.name, found["rule"], found.get("error") or found["why"])
-        raise refuse(found["rule"], _worded(found["rule"], found["why"]))
+        raise refuse(found["rule"], f"{refuse(found['rule']).message} {found['why']}", remediation=found.get("advice"))
     return Facts(content_type, path.stat().st_size, sha256, **found)
-
-
-def _worded(rule: str, why: str) -> str | None:
-    return f"{refuse(rule).message} {why}" if why else None
 
 
 def _ask(path: Path, content_type: str) -> dict[str, Any]:
@@ -129,4 +119,5 @@ def _run(command: list[str], file: IO[bytes]) -> tuple[bytes, int]:
 
 
 def _beyond(error: str) -> dict[str, Any]:
-    return {"rule": "media.unreadable", "why": "It needs more time or memory than a file may.", "error": error}
+    why, advice = "It needs more time or memory than a file may.", "Upload a smaller or simpler file."
+    return {"rule": "media.unreadable", "why": why, "advice": advice, "error": error}

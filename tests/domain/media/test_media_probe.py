@@ -182,6 +182,12 @@ def test_a_jpeg_of_too_many_pixels_times_scans_is_measured_without_decoding(tmp_
     assert refusal(tmp_path, header + scan * 20) == "media.unreadable"
 
 
+def test_a_large_image_without_an_end_mark_is_refused_because_nobody_can_tell(tmp_path: Path) -> None:
+    """It is not decoded, so what is missing would not show."""
+    with pytest.raises(ApiError, match="Its end mark is missing, and it is too large to check"):
+        measured(tmp_path, png(10_000, 5_000)[:-12])
+
+
 def test_scans_of_what_a_jpeg_carries_along_are_not_its_own(tmp_path: Path) -> None:
     film = b"\xff\xda\0\x02" * 500
     assert refusal(tmp_path, commented(picture(), film) + film) == ""
@@ -229,6 +235,39 @@ def test_a_reader_gets_nothing_of_the_servers_environment(tmp_path: Path, monkey
         measured(tmp_path, picture())
     assert "canary" not in caught.value.message
     assert "SOCIALPUB" not in caught.value.message
+
+
+REASONS = {
+    "half a JPEG": ("It is cut short: pixels are missing.", "copied or downloaded to its end"),
+    "a PNG with a wrong check sum": ("The checksum of its IDAT chunk is wrong: pixels are damaged.", "save it again"),
+    "a GIF of unknown blocks": ("A block of it is none that GIF knows (0x99).", "save it again"),
+    "half a WebP": ("It is cut short: a chunk is larger than what is left.", "copied or downloaded to its end"),
+    "HTML that begins like JPEG": ("It has a marker that no JPEG has in its place (0x3C).", "save it again"),
+    "PNG and SVG": ("It is also a page with markup.", "leaves out what is not part of it"),
+    "GIF and JavaScript": ("It is also a script.", "leaves out what is not part of it"),
+    "an MP4 of sound alone": ("It holds no video.", "with a video track"),
+    "a JPEG of a thousand scans": ("It has more than 100 scans.", "baseline JPEG"),
+    "a GIF of a hundred thousand frames": ("It has more than 20,000 frames.", "Make the animation shorter."),
+    "a text chunk of a quarter of a gigabyte": (
+        "Its zTXt chunks unpack to more than 67,108,864 bytes.",
+        "Remove the image's metadata",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_a_refusal_says_why_and_what_to_do(tmp_path: Path, name: str) -> None:
+    make, _ = (FILES | BOMBS)[name]
+    why, advice = REASONS[name]
+    with pytest.raises(ApiError) as caught:
+        measured(tmp_path, make())
+    assert caught.value.message == f"The file cannot be read, although it starts like a file of its type. {why}"
+    assert caught.value.remediation is not None
+    assert advice in caught.value.remediation
+
+
+def test_a_word_in_metadata_makes_no_pdf(tmp_path: Path) -> None:
+    assert refusal(tmp_path, commented(picture(), b"Made from a draft in %PDF-1.7")) == ""
 
 
 def test_what_the_reader_says_beside_the_rule_is_shown(tmp_path: Path) -> None:
