@@ -191,6 +191,8 @@ def _posted(up: Upstream, step: Step, path: str, fields: Json, part: Part, kind:
 
 
 def _category(item: Item) -> str:
+    """What X processes the file as. Of animations it makes videos of GIFs alone: of others it shows the first frame."""
     if item.kind == "video":
         return "tweet_video"
-    return "tweet_gif" if item.facts and item.facts.animated else "tweet_image"
+    moves = item.facts is not None and item.facts.animated and item.content_type == "image/gif"
+    return "tweet_gif" if moves else "tweet_image"

@@ -117,6 +117,12 @@ def test_a_gif_that_stands_still_is_an_image(tmp_path: Path) -> None:
     walked(upstream(one_shot(b"GIF89a", made("71"), "image/gif")), draft("hello", still))
 
 
+@pytest.mark.parametrize("kind", ["image/webp", "image/png"])
+def test_an_animation_that_is_no_gif_is_an_image(tmp_path: Path, kind: str) -> None:
+    moving = item(tmp_path / "a", kind, b"moving", frames=3)
+    walked(upstream(one_shot(b"moving", made("71"), kind)), draft("hello", moving))
+
+
 def test_an_animation_goes_up_in_segments_and_gets_its_alt_text(tmp_path: Path) -> None:
     moving = item(tmp_path / "a.gif", "image/gif", b"GIF89a", "a cat", frames=3)
     up = upstream(
