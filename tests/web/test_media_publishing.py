@@ -22,10 +22,10 @@ from tests.web.test_media import eventually
 
 
 class Shelf:
-    """A web server of files: path → (status, bytes); counts what was asked for."""
+    """A web server of files: path → (status, bytes, headers); counts what was asked for."""
 
     def __init__(self) -> None:
-        self.files: dict[str, tuple[int, bytes]] = {}
+        self.files: dict[str, tuple[int, bytes, dict[str, str]]] = {}
         self.asked: list[str] = []
         self.open = threading.Event()
         self.open.set()
@@ -35,8 +35,10 @@ class Shelf:
             def do_GET(self) -> None:
                 shelf.asked.append(self.path)
                 shelf.open.wait(60)
-                status, data = shelf.files.get(self.path, (404, b"nothing"))
+                status, data, headers = shelf.files.get(self.path, (404, b"nothing", {}))
                 self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
@@ -47,8 +49,8 @@ class Shelf:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
-    def put(self, path: str, data: bytes, status: int = 200) -> str:
-        self.files[path] = (status, data)
+    def put(self, path: str, data: bytes, status: int = 200, headers: dict[str, str] | None = None) -> str:
+        self.files[path] = (status, data, headers or {})
         return f"http://127.0.0.1:{self._server.server_port}{path}"
 
     def close(self) -> None:

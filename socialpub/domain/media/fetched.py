@@ -19,7 +19,7 @@ from socialpub.base.fair import Share
 from socialpub.base.net import Unread
 from socialpub.domain.core import disk
 from socialpub.domain.core.service import Service
-from socialpub.domain.media import files, probe
+from socialpub.domain.media import files, probe, responses
 from socialpub.domain.media.run_folder import RunFolder
 from socialpub.domain.shapes.errors import UpstreamAnswer
 from socialpub.platforms.contract import Facts
@@ -36,6 +36,7 @@ class _Entry:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     facts: Facts | None = None
+    instead: str | None = None
     error: ApiError | None = None
     failed_at: float = 0.0
     coming: concurrent.futures.Future[None] | None = None
@@ -127,7 +128,7 @@ class Fetched:
             self._tidied = now
             files.tidy(self._service)
 
-    def _once(self, batch: str, name: str, make: Callable[[Path], None]) -> tuple[Path, Facts]:
+    def _once(self, batch: str, name: str, make: Callable[[Path], str | None]) -> tuple[Path, Facts]:
         with self._guard:
             entry = self._entries[batch].setdefault(name, _Entry())
         place = self._folder.of(batch) / name
@@ -137,23 +138,22 @@ class Fetched:
             try:
                 if not place.exists():
                     self._make(batch)
-                    make(place)
-                entry.facts = entry.facts or _measured(place, self._owners.get(batch, batch))
+                    entry.instead = make(place)
+                entry.facts = entry.facts or _measured(place, self._owners.get(batch, batch), entry.instead)
             except ApiError as error:
                 entry.error, entry.failed_at = error, self._service.runtime.clock.monotonic()
                 raise
             return place, entry.facts
 
-    def _fetch(self, url: str, place: Path) -> None:
+    def _fetch(self, url: str, place: Path) -> str | None:
+        """Write what the address sends to the file; what it is instead of media, None where it is media."""
         runtime = self._service.runtime
         most = runtime.settings.media.max_bytes
         with runtime.open_http(runtime.http_policy(guarded=True)) as http, files.Arriving(place.parent) as arriving:
             reply = http.download(url, arriving, max_bytes=most, deadline=FETCH_SECONDS)
             if not reply.ok:
                 detail: UpstreamAnswer = {"status": reply.status, "url": url}
-                raise ApiError(
-                    "preflight_failed", f"The address answered with status {reply.status}.", platform_response=detail
-                )
+                raise ApiError("preflight_failed", responses.refused(reply), platform_response=detail)
             if reply.unread is Unread.TOO_LARGE:
                 raise refuse("media.size_max")
             if reply.unread:
@@ -161,6 +161,7 @@ class Fetched:
                 raise ApiError("platform_unavailable", message, outcome=Outcome.NOT_SENT)
             arriving.finish()
             arriving.move_to(place)
+        return None if probe.sniff(arriving.head) else responses.described(url, reply, place)
 
     def _make(self, batch: str) -> Path:
         with disk.told():
@@ -171,11 +172,11 @@ def _name(url: str) -> str:
     return hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _gone(place: Path) -> None:
+def _gone(place: Path) -> str | None:
     raise FileNotFoundError(place)
 
 
-def _measured(path: Path, owner: str) -> Facts:
+def _measured(path: Path, owner: str, instead: str | None) -> Facts:
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    return probe.measure(path, sha256, owner) or Facts(probe.UNKNOWN, path.stat().st_size, sha256)
+    return probe.measure(path, sha256, owner) or Facts(probe.UNKNOWN, path.stat().st_size, sha256, instead=instead)

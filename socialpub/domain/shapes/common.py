@@ -119,6 +119,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=NA
 AnyJson = Annotated[Any, AfterValidator(_finite)]
 AltText = Annotated[str, LINE_FEEDS, StringConstraints(max_length=TEXT_MAX), NO_NUL]
 Address = Annotated[str, StringConstraints(min_length=1, max_length=2048), NO_NUL]
+FileAddress = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2048), NO_NUL]
 Link = Annotated[str, StringConstraints(pattern=LINK, max_length=2048), NO_NUL]
 if TYPE_CHECKING:
     PlatformName = str

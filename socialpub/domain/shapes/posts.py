@@ -11,10 +11,10 @@ from typing_extensions import TypedDict
 from socialpub import platforms
 from socialpub.domain.shapes.common import (
     FILTER_MAX,
-    Address,
     AltText,
     DateTime,
     ErrorCode,
+    FileAddress,
     Instant,
     Link,
     Maybe,
@@ -71,7 +71,7 @@ class MediaItem(Request):
     kind: MediaKind
     media_id: Maybe[MediaId] = absent()
     """An uploaded file."""
-    url: Maybe[Address] = absent()
+    url: Maybe[FileAddress] = absent()
     """A public https address, fetched when the post is published."""
     bytes_base64: Maybe[str] = absent()
     """The file itself in standard base64; the whole body may have 48 MiB. Larger ones: POST /v1/media."""

@@ -21,7 +21,7 @@ from socialpub.platforms.kit.checks import (
     option,
     post_text,
 )
-from socialpub.platforms.kit.checks_media import choices, duration_max, files, size_max
+from socialpub.platforms.kit.checks_media import choices, duration_max, files, size_max, wrong_type
 from socialpub.platforms.kit.patterns import late
 from socialpub.platforms.kit.text import graphemes
 
@@ -95,7 +95,7 @@ def _mime(rule: Rule, subject: Subject) -> Iterator[Hit]:
     allowed = set(choices(rule)) - (set() if subject.site.video_service else set(_SERVICE_ONLY))
     for piece in files()(subject):
         if piece.value.content_type not in allowed:
-            yield Hit(f"{piece.name} has the type {piece.value.content_type}.", piece.item)
+            yield wrong_type(piece)
         elif piece.value.animated:
             yield Hit(f"{piece.name} is animated.", piece.item, warning="animation_still")
 

@@ -27,6 +27,7 @@ class Facts:
     video_codec: str | None = None  # h264, hevc, vp8, vp9, av1, …
     audio_codec: str | None = None  # aac, opus, …; None also when there is no sound
     has_audio: bool | None = None
+    instead: str | None = None  # a sentence: what an address sent that is no media file
 
     @property
     def kind(self) -> Kind:

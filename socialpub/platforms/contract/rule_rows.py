@@ -43,6 +43,7 @@ class Hit:
     found: str = ""
     item: int | None = None
     warning: str = ""
+    remediation: str = ""  # in place of the row's
 
 
 Check = Callable[["Rule", Subject], Iterable[Hit]]

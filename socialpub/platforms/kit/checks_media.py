@@ -67,9 +67,23 @@ def _fact(what: str) -> str:
 every_file = files()
 
 
+ANOTHER_ADDRESS = "Use the address of the file itself, one that needs no sign-in, or upload the file."
+
+
 def types(pick: Files = every_file) -> Check:
     """The sniffed type is one of the row's limit."""
-    return measured(pick, "the type {}", lambda facts: facts.content_type, _is_choice)
+    return lambda rule, subject: [wrong_type(piece) for piece in pick(subject) if not _is_type(rule, piece.value)]
+
+
+def wrong_type(piece: Piece[Facts]) -> Hit:
+    """The hit of a file of a type that is not accepted; of an address that sent no media file it says what it sent."""
+    if piece.value.instead:
+        return Hit(f"{piece.name}: {piece.value.instead}", piece.item, remediation=ANOTHER_ADDRESS)
+    return Hit(f"{piece.name} has the type {piece.value.content_type}.", piece.item)
+
+
+def _is_type(rule: Rule, facts: Facts) -> bool:
+    return facts.content_type in choices(rule)
 
 
 def size_max(pick: Files, decimal: int | None = None) -> Check:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Literal, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from socialpub.platforms.kit.checks import is_absolute_url
@@ -35,7 +35,7 @@ LINE_FEEDS = BeforeValidator(_line_feeds)
 """For text of any length: its line breaks are LF before anything counts them."""
 Words = Annotated[str, LINE_FEEDS]
 DigitId = Annotated[str, Field(pattern=r"^[0-9]{1,19}$")]
-AbsoluteUrl = Annotated[str, Field(max_length=2048), AfterValidator(_absolute)]
+AbsoluteUrl = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2048), AfterValidator(_absolute)]
 
 
 # --- Forms -----------------------------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ class Finding:
     rule: Rule
     found: str = ""
     item: int | None = None
+    advice: str = ""  # in place of the row's
 
     @property
     def message(self) -> str:
@@ -45,10 +46,12 @@ class Finding:
 
     @property
     def remediation(self) -> str:
-        return self.rule.remediation
+        return self.advice or self.rule.remediation
 
     def error(self, version: str = "") -> ApiError:
-        return self.rule.error(version, self.found)
+        error = self.rule.error(version, self.found)
+        error.remediation = self.remediation
+        return error
 
     def warning(self) -> Warning:
         """The finding as a warning: what a scheduled post's deep check gives at acceptance."""
@@ -87,7 +90,7 @@ def findings(
             elif rule.severity == "warning":
                 warnings.append(rule.warning(hit.found))
             else:
-                errors.append(Finding(rule, hit.found, hit.item))
+                errors.append(Finding(rule, hit.found, hit.item, hit.remediation))
     return Findings(tuple(errors), tuple(dict.fromkeys(warnings)))
 
 

@@ -32,6 +32,7 @@ from socialpub.platforms.kit.checks_media import (
     size_in_pixels,
     size_max,
     types,
+    wrong_type,
 )
 from socialpub.platforms.kit.rules import fetch_row
 from socialpub.platforms.kit.text import graphemes
@@ -69,7 +70,7 @@ def _image_types(rule: Rule, subject: Subject) -> Iterator[Hit]:
         fetched = own_url_public(subject.around) if item.stored or not item.url else True
         allowed = choices(rule) if fetched else [each for each in choices(rule) if each not in _BY_URL_ONLY]
         if piece.value.content_type not in allowed:
-            yield Hit(f"{piece.name} has the type {piece.value.content_type}.", piece.item)
+            yield wrong_type(piece)
 
 
 RULES: tuple[Rule, ...] = (

@@ -1,0 +1,91 @@
+"""Name what an address sent in place of a media file: a web page, a sign-in page, JSON, nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from socialpub.base.net import Reply
+
+HEAD_BYTES = 64 * 1024  # of a page, in which its form for a password stands
+_NAME_MAX = 80
+_PAGE = re.compile(r"<!doctype html|<html[\s>]|<head[\s>]|<body[\s>]", re.IGNORECASE)
+_SVG = re.compile(r"<svg[\s>]", re.IGNORECASE)
+_SIGN_IN_FORM = re.compile(r"""type\s*=\s*["']?password""", re.IGNORECASE)
+_SIGN_IN_PATH = re.compile(r"\b(?:log-?[io]n|sign-?in|sso|oauth2?|saml2?|auth)\b", re.IGNORECASE)
+_TYPE = re.compile(r"[a-z0-9]+/[a-z0-9.+-]{1,80}")
+_STATUSES = {
+    401: "It asks for a sign-in.",
+    403: "It refuses access.",
+    404: "There is nothing at this address.",
+    407: "It asks for a sign-in.",
+    410: "There is nothing at this address any more.",
+}
+
+
+def refused(reply: Reply) -> str:
+    """Say in a sentence or two what a status other than 2xx means."""
+    return f"The address answered with status {reply.status}. {_STATUSES.get(reply.status, '')}".rstrip()
+
+
+def described(url: str, reply: Reply, path: Path) -> str:
+    """Return a sentence about a file that is no media: what the address sent, by its bytes before its headers."""
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    declared = _declared(reply.headers)
+    kind = _kind(url, reply, head, declared)
+    label = f" ({declared})" if declared and head else ""
+    return f"{_shown(url)} answered with {kind}{label}, not an image or a video of a type that is supported."
+
+
+def _kind(url: str, reply: Reply, head: bytes, declared: str) -> str:
+    if not head:
+        return "nothing (0 bytes)"
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n").decode("utf-8", "replace")
+    start = text[:1024]
+    if _PAGE.search(start) or (declared in ("text/html", "application/xhtml+xml") and "\0" not in start):
+        return "a sign-in page" if _is_sign_in(url, reply, text) else "a web page"
+    if _SVG.search(start):
+        return "an SVG drawing"
+    if start.startswith("<?xml"):
+        return "an XML document"
+    if start[:1] in ("{", "[") and (declared.endswith("json") or _is_json(text)):
+        return "JSON"
+    if start.startswith("%PDF-"):
+        return "a PDF"
+    return "text" if declared.startswith("text/") and "\0" not in start else "a file of another type"
+
+
+def _is_sign_in(url: str, reply: Reply, text: str) -> bool:
+    """Whether the page has a password field, or the request was redirected to an address named like a sign-in."""
+    if _SIGN_IN_FORM.search(text):
+        return True
+    if not reply.url or reply.url == url:
+        return False
+    there = urlsplit(reply.url)
+    return bool(_SIGN_IN_PATH.search(f"{there.hostname or ''}{there.path}".replace("_", "-")))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _declared(headers: Mapping[str, str]) -> str:
+    """The media type of a Content-Type header; empty where there is none that is well formed."""
+    found = _TYPE.fullmatch(headers.get("content-type", "").partition(";")[0].strip().lower())
+    return found[0] if found else ""
+
+
+def _shown(url: str) -> str:
+    """The end of an address, without its query, which may hold secrets."""
+    parts = urlsplit(url)
+    name = unquote(parts.path.rstrip("/").rpartition("/")[2])
+    printable = "".join(each for each in name if each.isprintable())[-_NAME_MAX:]
+    return f"…/{printable}" if printable else parts.hostname or "The address"
