@@ -6,10 +6,8 @@ import asyncio
 import contextlib
 import csv
 import fcntl
-import io
 import json
 import os
-import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,10 +16,12 @@ from typing import Any, BinaryIO, TextIO
 
 from socialpub.base import faults, troubles
 from socialpub.base.errors import ApiError
+from socialpub.commands import spreadsheets
 from socialpub.commands.admin import acting, opened
 from socialpub.commands.backup import told
 from socialpub.commands.parts import Options
 from socialpub.commands.serve import RefusedError
+from socialpub.commands.spreadsheets import LINE_MAX, Line, unreadable
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service
 from socialpub.domain.people import named
@@ -34,18 +34,13 @@ from socialpub.platforms.contract import Warning
 from socialpub.store import sql
 from socialpub.store.locks import StartError, try_lock
 
-LINE_MAX = 1024 * 1024  # characters
 AT_ONCE = 16  # lines in one step: their writes share a transaction's fsync
 PROBLEMS_SHOWN = 200
-WHOLE = "line"  # what is wrong where no field can be named
 FAILED = 1
 Json = dict[str, Any]
 COLUMNS = (
     "id accountId account platform status scheduledAt publishedAt text media options url error createdAt".split()
 )  # fmt: skip
-NESTED = ("media", "options")  # JSON within a cell
-_FORMULA = re.compile("'*[=+\\-@\t\r]")
-"""How a cell begins that a spreadsheet would run, or that was kept from it."""
 
 
 # --- Out -----------------------------------------------------------------------------------------------------------
@@ -83,7 +78,7 @@ def _to_file(options: Options, rows: Iterable[Json]) -> int:
     part = file.with_name(file.name + ".part")
     try:
         with open(part, "w", encoding="utf-8", newline="") as into:
-            lines = _write(into, rows, "csv" if options.csv or file.suffix == ".csv" else "ndjson", options)
+            lines = _write(into, rows, "csv" if options.csv or file.suffix.lower() == ".csv" else "ndjson", options)
         os.replace(part, file)
     except OSError as error:
         raise StartError(f"{file} cannot be written: {troubles.why(error)}") from error
@@ -109,11 +104,7 @@ def _count(rows: Iterable[Json], write: Callable[[Json], object]) -> int:
 
 def _harmless(cells: Json) -> Json:
     """A spreadsheet runs a cell that begins like a formula, and names come from platforms: an apostrophe stops it."""
-    return {name: f"'{cell}" if _is_formula(cell) else cell for name, cell in cells.items()}
-
-
-def _is_formula(cell: object) -> bool:
-    return isinstance(cell, str) and _FORMULA.match(cell) is not None
+    return {name: f"'{cell}" if spreadsheets.is_formula(cell) else cell for name, cell in cells.items()}
 
 
 def _cells(post: Json) -> Json:
@@ -159,13 +150,10 @@ class Report:
         return dict(vars(self))
 
 
-Line = tuple[int, Json | ApiError]
-"""A line's number, and what it says, or why it cannot be read."""
-
-
 def _lines(file: Path, raw: BinaryIO) -> Iterator[Line]:
+    is_csv = spreadsheets.is_csv(file, raw)
     raw.seek(0)
-    return _csv_lines(raw) if file.suffix == ".csv" else _json_lines(raw)
+    return spreadsheets.lines(raw) if is_csv else _json_lines(raw)
 
 
 def _json_lines(raw: BinaryIO) -> Iterator[Line]:
@@ -173,7 +161,7 @@ def _json_lines(raw: BinaryIO) -> Iterator[Line]:
     while line := raw.readline(LINE_MAX + 1):
         number += 1
         if len(line) > LINE_MAX:
-            yield number, _unreadable(f"The line is longer than {LINE_MAX} bytes; what follows is not looked at.")
+            yield number, unreadable(f"The line is longer than {LINE_MAX} bytes; what follows is not looked at.")
             return
         if line.strip():
             yield number, _json(line)
@@ -183,45 +171,8 @@ def _json(line: bytes) -> Json | ApiError:
     try:
         found = sql.loads(line.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
-        return _unreadable(f"The line is not JSON: {error}.")
-    return found if isinstance(found, dict) else _unreadable("The line is not a JSON object.")
-
-
-def _csv_lines(raw: BinaryIO) -> Iterator[Line]:
-    csv.field_size_limit(LINE_MAX)
-    text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
-    reader = csv.DictReader(text, strict=True)
-    begins = 2
-    try:
-        for row in reader:
-            yield begins, _row(row)
-            begins = reader.line_num + 1
-    except (csv.Error, UnicodeDecodeError) as error:
-        yield begins, _unreadable(f"The line is not CSV in UTF-8: {error}; what follows is not looked at.")
-    finally:
-        text.detach()
-
-
-def _row(row: dict[Any, Any]) -> Json | ApiError:
-    if None in row:
-        return _unreadable("The line has more cells than the first line has names.")
-    found = {name: value[1:] if _is_kept(value) else value for name, value in row.items() if value}
-    for name in NESTED:
-        if name in found:
-            try:
-                found[name] = sql.loads(found[name])
-            except ValueError:
-                return ApiError("validation_failed", f"The cell {name} is not JSON.", rule=name)
-    return found
-
-
-def _is_kept(cell: str) -> bool:
-    """Whether an export put the apostrophe before it."""
-    return cell.startswith("'") and _is_formula(cell)
-
-
-def _unreadable(message: str) -> ApiError:
-    return ApiError("validation_failed", message, rule=WHOLE)
+        return unreadable(f"The line is not JSON: {error}.")
+    return found if isinstance(found, dict) else unreadable("The line is not a JSON object.")
 
 
 # --- In: the posts -------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ imported again, after a crash or by mistake, and no post is there twice.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.people import named
 from socialpub.domain.people.actor import Actor
 from socialpub.domain.posts import accept
+from socialpub.domain.shapes.common import MEDIA_ID_PATTERN
 from socialpub.domain.shapes.issues import parse_object
 from socialpub.domain.shapes.posts import MediaItem, PublishRequest
 from socialpub.platforms.contract import Warning
@@ -30,6 +32,9 @@ RESULTS = frozenset(
 )
 """What an export says of a post, and an import does not ask for."""
 ACCOUNTS_KEPT = 1000  # looked up
+VIDEO_SUFFIXES = (".mp4", ".m4v", ".mov", ".webm")
+_MEDIA_ID = re.compile(MEDIA_ID_PATTERN)
+_JOINED = re.compile(r"[,;|](?=https?://|med_)")  # between two media without white space
 Given = Mapping[str, Any]
 
 
@@ -97,9 +102,26 @@ def _body(given: Given, account: AccountRow) -> dict[str, Any]:
         target["options"] = {**tag, **options} if isinstance(options, Mapping) else options
     comment = {"firstComment": given["firstComment"]} if "firstComment" in given else {}
     media = given.get("media", given.get("mediaRefs"))
+    if isinstance(media, str):
+        media = _listed(media)
     pictures = {"media": media} if media else {}
     text = {"text": given["text"]} if "text" in given else {}
     return {"targets": [target], "scheduledAt": given["scheduledAt"], **text, **pictures, **comment}
+
+
+def _listed(cell: str) -> list[Any]:
+    """Return the media of a cell that names them plainly: addresses, or ids of uploaded files, one after the other."""
+    parts = [part.strip(",;|") for word in cell.split() for part in _JOINED.split(word)]
+    return [_medium(part) for part in parts if part]
+
+
+def _medium(part: str) -> Any:
+    if _MEDIA_ID.fullmatch(part):
+        return part
+    if not part.lower().startswith(("http://", "https://")):
+        raise _wrong("media", f"{ascii(part)} is neither an address nor the id of an uploaded file.")
+    path = part.partition("?")[0].partition("#")[0].lower()
+    return {"kind": "video" if path.endswith(VIDEO_SUFFIXES) else "image", "url": part}
 
 
 def is_there(wanted: Wanted) -> bool:

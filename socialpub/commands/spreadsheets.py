@@ -1,0 +1,140 @@
+"""CSV as spreadsheets write it: any of their separators and encodings, a `sep=` line, spaces in headers, empty rows."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from socialpub.base.errors import ApiError
+from socialpub.commands.serve import RefusedError
+from socialpub.domain.posts import importing
+from socialpub.store import sql
+
+LINE_MAX = 1024 * 1024  # characters
+WHOLE = "line"  # what is wrong where no field can be named
+NESTED = ("media", "options")  # JSON within a cell
+SUFFIXES = (".csv", ".tsv", ".tab")
+WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
+_WORKBOOK_HEADS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # a zip archive (xlsx, ods, numbers), and an old xls
+_SEPARATORS = ",;\t"
+_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?[,;\t]*', re.IGNORECASE)
+_VERBATIM = ("text", "firstComment")  # cells whose white space is content
+_FORMULA = re.compile("'*[=+\\-@\t\r]")
+"""How a cell begins that a spreadsheet would run, or that was kept from it."""
+Json = dict[str, Any]
+Line = tuple[int, Json | ApiError]
+"""A line's number, and what it says, or why it cannot be read."""
+
+
+def is_formula(cell: object) -> bool:
+    """Whether a spreadsheet would run the cell, without an apostrophe before it."""
+    return isinstance(cell, str) and _FORMULA.match(cell) is not None
+
+
+def is_csv(file: Path, raw: BinaryIO) -> bool:
+    """Whether the file is CSV by its name; RefusedError for a workbook. Excel names its "Unicode text" .txt."""
+    suffix = file.suffix.lower()
+    raw.seek(0)
+    head = raw.read(4)
+    raw.seek(0)
+    if suffix in WORKBOOKS or (suffix in SUFFIXES and head.startswith(_WORKBOOK_HEADS)):
+        raise RefusedError(f"{file} is a workbook: save it as CSV (UTF-8) in your spreadsheet, and import that file")
+    return suffix in SUFFIXES or (suffix == ".txt" and not head.removeprefix(codecs.BOM_UTF8).startswith(b"{"))
+
+
+def lines(raw: BinaryIO) -> Iterator[Line]:
+    """Every row of the file that is not empty, by its column names."""
+    csv.field_size_limit(LINE_MAX)
+    text = io.TextIOWrapper(raw, encoding=_encoding(raw), newline="")
+    begins = [1]
+    try:
+        yield from _rows(_bounded(text), begins)
+    except (csv.Error, UnicodeError) as error:
+        yield (
+            begins[0],
+            unreadable(f"The line is not CSV in UTF-8: {error}; what follows is not looked at. Save it as CSV UTF-8."),
+        )
+    finally:
+        text.detach()
+
+
+def unreadable(message: str) -> ApiError:
+    """What is wrong with a line as a whole."""
+    return ApiError("validation_failed", message, rule=WHOLE)
+
+
+def _encoding(raw: BinaryIO) -> str:
+    head = raw.read(2)
+    raw.seek(0)
+    return "utf-16" if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+
+
+def _bounded(text: io.TextIOWrapper) -> Iterator[str]:
+    while line := text.readline(LINE_MAX + 1):
+        if len(line) > LINE_MAX:
+            raise csv.Error(f"it is longer than {LINE_MAX} characters")
+        yield line
+
+
+def _rows(text: Iterator[str], begins: list[int]) -> Iterator[Line]:
+    """The rows; `begins` is kept at the line where the next one begins."""
+    first = next(text, "")
+    if chosen := _SEPARATOR_LINE.fullmatch(first.rstrip("\r\n")):
+        begins[0] += 1
+        first = next(text, "")
+    separator = chosen[1] if chosen else max(_SEPARATORS, key=lambda each: len(_known(_cells(first, each))))
+    cells = _cells(first, separator)
+    names = [_canonical(cell) for cell in cells]
+    if twice := next((name for name in names if name and names.count(name) > 1), None):
+        yield begins[0], unreadable(f"The column {ascii(twice)} is there twice.")
+        return
+    header = begins[0]
+    is_spaced = any(cell.startswith(" ") for cell in _cells(first, separator, is_spaced=False)[1:])
+    reader = csv.reader(text, delimiter=separator, strict=True, skipinitialspace=is_spaced)
+    begins[0] += 1
+    for row in reader:
+        if any(cell.strip() for cell in row):
+            yield begins[0], _row(names, row)
+        begins[0] = header + reader.line_num + 1
+
+
+def _cells(line: str, separator: str, *, is_spaced: bool = True) -> list[str]:
+    return next(csv.reader([line], delimiter=separator, skipinitialspace=is_spaced), [])
+
+
+def _spelled(name: str) -> str:
+    """The name without what spreadsheets and people change: case, spaces, `_` and `-`."""
+    return re.sub(r"[\s_-]+", "", name).casefold()
+
+
+_NAMES = {_spelled(name): name for name in (*importing.GIVEN, *importing.RESULTS)}
+
+
+def _canonical(cell: str) -> str:
+    return _NAMES.get(_spelled(cell), cell.strip())
+
+
+def _known(cells: Sequence[str]) -> list[str]:
+    return [cell for cell in cells if _spelled(cell) in _NAMES]
+
+
+def _row(names: Sequence[str], cells: Sequence[str]) -> Json | ApiError:
+    named = list(itertools.zip_longest(names, cells, fillvalue=""))
+    if any(cell.strip() for name, cell in named if not name):
+        return unreadable("The line has more cells than the first line has names.")
+    found: Json = {name: cell if name in _VERBATIM else cell.strip() for name, cell in named if cell.strip()}
+    if "id" in found:  # the row comes from an export, which has put the apostrophes
+        found = {name: cell[1:] if cell.startswith("'") and is_formula(cell) else cell for name, cell in found.items()}
+    for name in NESTED:
+        if name in found and (name != "media" or found[name].startswith(("[", "{", '"'))):
+            try:
+                found[name] = sql.loads(found[name])
+            except ValueError:
+                return ApiError("validation_failed", f"The cell {name} is not JSON.", rule=name)
+    return found
