@@ -16,7 +16,7 @@ from socialpub.commands.serve import RefusedError, only_server, settings_of
 from socialpub.domain.backups import checking, restoring, taking
 from socialpub.domain.backups.archive import Manifest, counted
 from socialpub.domain.backups.shelves import shelves
-from socialpub.domain.backups.spool import spool
+from socialpub.domain.backups.spool import SPOOL, sweep, workspace
 from socialpub.domain.core import copies, instance, overdue
 from socialpub.store import db
 
@@ -33,7 +33,7 @@ def backup(options: Options) -> dict[str, Any]:
     if name is None:
         return _shown_as(options, str(options.file), _taken(options, settings, options.file))
     bucket = bucket_of(settings)
-    with spool(settings.data_dir) as folder:
+    with workspace(settings.data_dir, SPOOL) as folder:
         made = _taken(options, settings, folder / name)
         bucket.put(made.file, name, counted("sending", made.size, told(options)))
     return _shown_as(options, bucket.where(name), made)
@@ -63,6 +63,8 @@ def verify(options: Options) -> dict[str, Any]:
 def restore(options: Options) -> dict[str, Any]:
     """Put a backup in its place: `{database, takenAt, mediaFiles, key, paused, overdue, next}`."""
     settings = settings_of(options)
+    for folder in (settings.data_dir, settings.data_dir / "media", settings.key_file.parent):
+        sweep(folder)
     with only_server(settings):
         there = restoring.in_the_way(settings)
         if there:
@@ -90,6 +92,8 @@ def listed(options: Options) -> list[dict[str, Any]]:
     named = shelves(settings.backup)
     if not named:
         raise RefusedError("The settings name no place for backups: backup.directory, or backup.s3_endpoint")
+    if settings.backup.directory:
+        sweep(Path(settings.backup.directory))
     return [
         {"madeAt": iso(each.made), "bytes": each.size, "file": shelf.where(each.name)}
         for shelf in named
@@ -120,11 +124,12 @@ def _here(options: Options) -> Iterator[Path]:
     """The backup as a file: fetched, where it is in the bucket."""
     name = _in_bucket(options.file)
     if name is None:
+        sweep(options.file.parent)
         yield options.file
         return
     settings = settings_of(options)
     bucket = bucket_of(settings)
-    with spool(settings.data_dir) as folder:
+    with workspace(settings.data_dir, SPOOL) as folder:
         file = folder / Path(name).name
         with file.open("wb") as into:
             bucket.get(name, into, counted("fetching", bucket.size(name), told(options)))

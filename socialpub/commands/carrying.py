@@ -23,6 +23,7 @@ from socialpub.commands.parts import Options
 from socialpub.commands.serve import RefusedError
 from socialpub.commands.spreadsheets import LINE_MAX, Line, unreadable
 from socialpub.domain.accounts import accounts
+from socialpub.domain.backups.spool import BESIDE, workspace
 from socialpub.domain.core.service import Service
 from socialpub.domain.people import named
 from socialpub.domain.people.actor import Actor
@@ -75,11 +76,13 @@ def _to_file(options: Options, rows: Iterable[Json]) -> int:
     file: Path = options.file
     if file.exists():
         raise RefusedError(f"{file} is there already, and an export writes over nothing")
-    part = file.with_name(file.name + ".part")
     try:
-        with open(part, "w", encoding="utf-8", newline="") as into:
-            lines = _write(into, rows, "csv" if options.csv or file.suffix.lower() == ".csv" else "ndjson", options)
-        os.replace(part, file)
+        with workspace(file.parent, BESIDE) as desk:
+            with open(desk / file.name, "w", encoding="utf-8", newline="") as into:
+                form = "csv" if options.csv or file.suffix.lower() == ".csv" else "ndjson"
+                lines = _write(into, rows, form, options)
+            faults.hit("export.mid")
+            os.replace(desk / file.name, file)
     except OSError as error:
         raise StartError(f"{file} cannot be written: {troubles.why(error)}") from error
     return lines

@@ -75,6 +75,13 @@ def keep(database: Path, first: str, most: int) -> None:
     _thin_out(real, most)
 
 
+def remove_left(database: Path) -> None:
+    """Remove what killed upgrades left of their copies, whichever they were; the writer lock is held."""
+    real = Path(os.path.realpath(database))
+    for left in real.parent.glob(f".{real.stem}-before-[0-9][0-9][0-9][0-9]_*{real.suffix}.part*"):
+        left.unlink(missing_ok=True)
+
+
 def _place(real: Path, first: str) -> Path:
     return real.with_name(f"{real.stem}-before-{first}{real.suffix}")
 
@@ -112,6 +119,7 @@ def _make(real: Path, part: Path) -> None:
         left.unlink(missing_ok=True)
     with contextlib.closing(sqlite3.connect(real)) as source:
         copy(source, part)
+    faults.hit("upgrade.part")
     check_integrity(part)
     fold(part)
     with part.open("rb") as file:

@@ -29,6 +29,7 @@ def migrate(path: Path, *, keep: int = 0) -> tuple[str | None, str | None, list[
             runner = Runner(database, str(shipped("migrations")))
             before = _newest(runner)
             _refuse_newer(path, runner)
+            former.remove_left(path)
             if keep and before and (first := _first_missing(runner)):
                 former.keep(path, first, keep)
             applied = runner.up()

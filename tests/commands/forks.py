@@ -181,4 +181,6 @@ if __name__ == "__main__":
     for name in IMPORTED:
         importlib.import_module(f"socialpub.commands.{name}")
     serve(int(sys.argv[1]))
+    if os.environ.get("SOCIALPUB_TEST") == "1":  # read where the program is imported, which was before
+        importlib.import_module("socialpub.base.faults").plan(os.environ.get("SOCIALPUB_FAULTS", ""))
     importlib.import_module("socialpub.commands.cli").program()

@@ -7,8 +7,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from socialpub.base import faults
 from socialpub.domain.backups import archive
 from socialpub.domain.backups.archive import BackupError, Manifest, Told
+from socialpub.domain.backups.spool import BESIDE, workspace
 from socialpub.store import snapshot
 from socialpub.store.integrity import check_integrity
 from socialpub.store.locks import StartError
@@ -45,10 +47,11 @@ def _problems(reader: archive.Reader, told: Told) -> list[str]:
 
 def _database_of(reader: archive.Reader, moved: archive.Moved) -> set[str]:
     """The hashes that the database inside names; StartError or BackupError for one that is damaged."""
-    with tempfile.TemporaryDirectory(prefix="socialpub-") as folder:
-        found = Path(folder, "socialpub.db")
+    with workspace(Path(tempfile.gettempdir()), BESIDE) as folder:
+        found = folder / archive.DATABASE
         with found.open("wb") as into:
             reader.pour_database(into, moved)
+        faults.hit("verify.mid")
         check_integrity(found)
         return snapshot.media_of(found)
 

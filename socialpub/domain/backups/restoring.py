@@ -18,6 +18,7 @@ from socialpub.base import faults, folders, troubles
 from socialpub.base.config import Settings
 from socialpub.domain.backups import archive
 from socialpub.domain.backups.archive import BackupError, Manifest, Told
+from socialpub.domain.backups.spool import RESTORING, workspace
 from socialpub.domain.core import copies
 from socialpub.store import db, snapshot
 from socialpub.store.integrity import check_integrity
@@ -46,7 +47,8 @@ def restore(settings: Settings, file: Path, told: Told) -> Restored:
             key = _key_to_write(settings, reader)
             fresh = _database(settings, reader, archive.counted("restoring", reader.size, told))
             if key is not None:
-                _put(settings.key_file, lambda into: into.write(key))
+                with workspace(settings.key_file.parent, RESTORING) as desk:
+                    _put(settings.key_file, desk, lambda into: into.write(key))
             faults.hit("restore.mid")
             copies.state_file(settings).unlink(missing_ok=True)  # of the database that is gone
             os.replace(fresh, settings.database_path)
@@ -77,9 +79,7 @@ def _database(settings: Settings, reader: archive.Reader, moved: archive.Moved) 
     with fresh.open("wb") as into:
         reader.pour_database(into, moved)
     check_integrity(fresh)
-    for name in reader.media:
-        _media(settings.data_dir / "media" / name[:2] / name, reader, moved)
-        faults.hit("restore.media")
+    _all_media(settings.data_dir / "media", reader, moved)
     db.migrate(fresh)
     snapshot.fold(fresh)
     write_lock_path(fresh).unlink(missing_ok=True)
@@ -88,7 +88,17 @@ def _database(settings: Settings, reader: archive.Reader, moved: archive.Moved) 
     return fresh
 
 
-def _media(place: Path, reader: archive.Reader, moved: archive.Moved) -> None:
+def _all_media(home: Path, reader: archive.Reader, moved: archive.Moved) -> None:
+    names = list(reader.media)
+    if not names:
+        return
+    with workspace(home, RESTORING) as desk:
+        for name in names:
+            _media(home / name[:2] / name, desk, reader, moved)
+            faults.hit("restore.media")
+
+
+def _media(place: Path, desk: Path, reader: archive.Reader, moved: archive.Moved) -> None:
     """A file that is there with the right bytes stays; BackupError for one that is damaged inside the backup."""
     if place.exists() and archive.sha256_of(place) == place.name:
         moved(place.stat().st_size)
@@ -98,20 +108,17 @@ def _media(place: Path, reader: archive.Reader, moved: archive.Moved) -> None:
         if not reader.pour_media(place.name, into, moved):
             raise BackupError(f"{reader.path} is damaged: the file of media {place.name} is not what was put in.")
 
-    _put(place, fill)
+    _put(place, desk, fill)
 
 
-def _put(place: Path, fill: Callable[[IO[bytes]], object]) -> None:
-    """A file in its place, whole and on the disk, or not at all."""
+def _put(place: Path, desk: Path, fill: Callable[[IO[bytes]], object]) -> None:
+    """A file in its place, whole and on the disk, or not at all; it is written on `desk` first."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=place.parent, prefix=".restoring-")
-    try:
-        with os.fdopen(handle, "wb") as into:
-            fill(into)
-            into.flush()
-            os.fsync(into.fileno())
-        os.replace(name, place)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    handle, name = tempfile.mkstemp(dir=desk)
+    with os.fdopen(handle, "wb") as into:
+        fill(into)
+        into.flush()
+        os.fsync(into.fileno())
+    faults.hit("restore.put")
+    os.replace(name, place)
     folders.sync(place.parent)

@@ -1,26 +1,32 @@
-"""A folder for one file on its way to a bucket or from one; what a killed process left is removed by the next."""
+"""Folders for what is on its way; what a killed process left is removed by the next, whatever it works on.
+
+Each lies beside what it becomes, so that a rename is enough, and is locked for as long as its process lives.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-SPOOL = ".s3-"
+BESIDE = ".socialpub-part-"  # beside a file that a user named
+SPOOL = ".s3-"  # in the data folder: a file on its way to a bucket or from one
+PINS = ".backup-"  # beside the folders of media, which have two letters
+RESTORING = ".restoring-"  # beside the media and the master key
+_RANDOM = re.compile("[a-z0-9_]{8}")  # what `mkdtemp` adds
 
 
 @contextlib.contextmanager
-def spool(data_dir: Path) -> Iterator[Path]:
-    """An empty folder beside the data, which is as large as they are, and gone afterwards."""
-    data_dir.mkdir(parents=True, exist_ok=True)
-    for left in data_dir.glob(f"{SPOOL}*"):
-        remove_left(left)
-    folder = Path(tempfile.mkdtemp(dir=data_dir, prefix=SPOOL))
-    held = locked(folder)
+def workspace(parent: Path, prefix: str) -> Iterator[Path]:
+    """An empty folder in `parent`, gone afterwards; those that killed processes left there are removed."""
+    parent.mkdir(parents=True, exist_ok=True)
+    sweep(parent)
+    folder, held = _made(parent, prefix)
     try:
         yield folder
     finally:
@@ -28,9 +34,30 @@ def spool(data_dir: Path) -> Iterator[Path]:
         os.close(held)
 
 
-def locked(folder: Path) -> int:
+def sweep(parent: Path) -> None:
+    """Remove the workspaces in `parent` whose processes have gone."""
+    for prefix in (BESIDE, SPOOL, PINS, RESTORING):
+        for left in parent.glob(f"{prefix}*"):
+            if _RANDOM.fullmatch(left.name.removeprefix(prefix)):
+                _remove_left(left)
+
+
+def _made(parent: Path, prefix: str) -> tuple[Path, int]:
+    """A new folder and the descriptor that locks it; again where another process swept it before it was locked."""
+    while True:
+        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+        with contextlib.suppress(OSError):
+            held = _locked(folder)
+            if folder.exists():
+                return folder, held
+            os.close(held)
+        if not parent.is_dir():
+            raise FileNotFoundError(str(parent))
+
+
+def _locked(folder: Path) -> int:
     """A descriptor that says, as long as this process lives, that the folder is in use; OSError when another has it."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -39,8 +66,8 @@ def locked(folder: Path) -> int:
     return handle
 
 
-def remove_left(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # it is in use, or gone
-        held = locked(folder)
+def _remove_left(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # it is in use, gone, or another user's
+        held = _locked(folder)
         shutil.rmtree(folder, ignore_errors=True)
         os.close(held)

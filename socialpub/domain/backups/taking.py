@@ -7,10 +7,8 @@ names, whatever is deleted while the archive is written. The archive has its nam
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +19,11 @@ from socialpub.base import faults, folders, troubles
 from socialpub.base.config import Settings
 from socialpub.base.runtime import iso
 from socialpub.domain.backups import archive, checking
-from socialpub.domain.backups.archive import BackupError, Manifest, Told
-from socialpub.domain.backups.spool import locked, remove_left
+from socialpub.domain.backups.archive import DATABASE, BackupError, Manifest, Told
+from socialpub.domain.backups.spool import BESIDE, PINS, workspace
 from socialpub.store import snapshot
 from socialpub.store.db import Database
 from socialpub.store.integrity import check_integrity
-
-PINS = ".backup"  # beside the folders of media, which have two letters
 
 
 @dataclass(frozen=True)
@@ -47,8 +43,10 @@ def take(database: Database, settings: Settings, file: Path, now_ms: int, told: 
         raise BackupError(f"{file} is there already. Name another file, or move it away.")
     key = _key(settings) if with_key else None
     try:
-        with _alone(file) as (part, copy), _pins(settings.data_dir / "media") as pins:
+        with workspace(file.parent, BESIDE) as desk, _pins(settings.data_dir / "media") as pins:
+            part, copy = desk / "backup.zip", desk / DATABASE
             problems = _snapshot(database, settings, copy, pins, told)
+            faults.hit("backup.snapshot")
             manifest = _manifest(copy, pins, now_ms)
             with part.open("wb") as into:
                 problems += _write(into, manifest, copy, pins, key, told)
@@ -56,8 +54,9 @@ def take(database: Database, settings: Settings, file: Path, now_ms: int, told: 
                 os.fsync(into.fileno())
             faults.hit("backup.mid")
             found = checking.check(part, told)
-            os.replace(part, file)
-            folders.sync(file.parent)
+            faults.hit("backup.checked")
+            _put(part, file)
+            faults.hit("backup.named")
     except OSError as error:
         raise BackupError(f"{file} cannot be written: {troubles.why(error)}.") from error
     return Taken(file, found.size, found.sha256, manifest, (*problems, *found.problems))
@@ -72,21 +71,15 @@ def _key(settings: Settings) -> bytes:
         raise BackupError(f"{settings.key_file} cannot be read: {troubles.why(error)}.") from error
 
 
-@contextlib.contextmanager
-def _alone(file: Path) -> Iterator[tuple[Path, Path]]:
-    """Where the archive and the snapshot are made, beside the file; what a killed one left is written over."""
-    part, copy = (file.with_name(f".{file.name}.{end}") for end in ("part", "db"))
-    with open(file.with_name(f".{file.name}.lock"), "wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise BackupError(f"another backup to {file} is under way.") from error
-        try:
-            copy.unlink(missing_ok=True)
-            yield part, copy
-        finally:
-            for path in (part, *copy.parent.glob(f"{copy.name}*"), Path(lock.name)):
-                path.unlink(missing_ok=True)
+def _put(part: Path, file: Path) -> None:
+    """Give the archive its name, unless something has that name by now."""
+    try:
+        os.link(part, file)
+    except FileExistsError as error:
+        raise BackupError(f"{file} is there already: it was made meanwhile.") from error
+    except OSError:  # a file system without hard links
+        os.replace(part, file)
+    folders.sync(file.parent)
 
 
 # --- Pins ----------------------------------------------------------------------------------------------------------
@@ -98,17 +91,10 @@ def _pins(media: Path) -> Iterator[Path]:
     if not media.is_dir():
         yield media
         return
-    for left in media.glob(f"{PINS}-*"):
-        remove_left(left)
-    folder = Path(tempfile.mkdtemp(dir=media, prefix=f"{PINS}-"))
-    held = locked(folder)
-    try:
+    with workspace(media, PINS) as folder:
         for path in media.glob("??/[0-9a-f]*"):
             _pin(path, folder)
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(held)
 
 
 def _pin(path: Path, folder: Path) -> bool:
@@ -171,5 +157,6 @@ def _write(into: IO[bytes], manifest: Manifest, copy: Path, pins: Path, key: byt
         if key is not None:
             writer.add_key(key)
         writer.add_database(copy, moved)
+        faults.hit("backup.write")
         changed = [path.name for path in _pinned(pins) if not writer.add_media(path.name, path, moved)]
     return [f"the file of media {name} has changed on the disk" for name in changed]
