@@ -19,7 +19,6 @@ from typing import Any
 import httpx
 
 from socialpub.base.crew import Crew
-from socialpub.base.fibers import Fibers
 from socialpub.store.connections import Coming, _Mail
 from socialpub.store.writer import Writer
 
@@ -34,8 +33,6 @@ SEAMS: tuple[tuple[type, str], ...] = (
     (Writer, "_commit"),
     (Writer, "_tell"),
     (Crew, "_given"),
-    (Fibers, "run"),
-    (Fibers, "_begin"),
     (httpx.Client, "send"),
 )
 SHORT, LONG, LONG_ONES = 0.004, 0.06, 0.2  # seconds at most, and how many of those that are late are so for long

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 
 import httpcore
 
-from socialpub.base import fibers
 from socialpub.base.http1 import Answer, Connection, Origin, Request
 from socialpub.base.sockets import CONNECT_SECONDS, Backend, Deadline, Policy
 
@@ -143,11 +142,6 @@ def ask(policy: Policy, tls: Tls, request: Request, ends_at: float) -> Reading:
 
 
 def _made(key: Key, tls: Tls, ends_at: float) -> _Kept:
-    """A new connection. A name is looked up, and a connection secured, by code that waits."""
-    return fibers.elsewhere(lambda: _new(key, tls, ends_at))
-
-
-def _new(key: Key, tls: Tls, ends_at: float) -> _Kept:
     (policy, (scheme, host, port)), deadline = key, Deadline(ends_at)
     stream = Backend(policy, deadline).connect_tcp(host, port, CONNECT_SECONDS)
     if scheme == "https":

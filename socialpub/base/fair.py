@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeVar
 
-from socialpub.base.crew import Crew, Starts
+from socialpub.base.crew import Crew
 from socialpub.base.errors import refuse
 
 T = TypeVar("T")
@@ -116,8 +116,7 @@ class Pool(concurrent.futures.Executor):
     """Takes waiting work in turn from each share, within its places; threads of a crew do it.
 
     `waiting` bounds what may be asked of it (`admit`, `of`); `submit_for` takes whatever was accepted. `crew`: whose
-    threads; else it has its own, each of which ends with `ended`. `starts`: so much of a burst begins at once, and
-    whoever brings the work waits for no thread to begin. `busy` tells whether something is under way: the
+    threads; else it has its own, each of which ends with `ended`. `busy` tells whether something is under way: the
     interpreter would wait for it.
     """
 
@@ -128,10 +127,8 @@ class Pool(concurrent.futures.Executor):
         waiting: Waiting | None = None,
         ended: Callable[[], object] = lambda: None,
         crew: Crew | None = None,
-        starts: Starts | None = None,
     ) -> None:
         self._shares, self._most = Shares(places), waiting
-        self._starts, self._ushers = starts, False  # whether a thread lets them in, one after the other
         self._crew, self._is_mine = crew or Crew(name, ended), crew is None
         self._changed = threading.Condition()
         self._waiting: OrderedDict[Share, deque[_Work]] = OrderedDict()
@@ -245,41 +242,12 @@ class Pool(concurrent.futures.Executor):
 
     def _begin(self) -> None:
         """Bring what has a place to the crew."""
-        if self._starts is not None:
-            self._begin_some(self._starts)
-            return
         while (found := self._take()) is not None:
             try:
                 self._crew.run(functools.partial(self._work, *found))
             except RuntimeError:
                 self._untake(*found)
                 raise
-
-    def _begin_some(self, starts: Starts) -> None:
-        """What can begin at once does, over threads that are idle; a thread of the crew sees to the rest."""
-        while not self._ushers and (found := self._take()) is not None:
-            if starts.try_enter():
-                if self._crew.try_run(functools.partial(starts.inside, functools.partial(self._work, *found))):
-                    continue
-                starts.leave()
-            self._untake(*found)
-            self._crew.run(functools.partial(self._usher, starts))
-            self._ushers = True
-
-    def _usher(self, starts: Starts) -> None:
-        """Begin one after the other, each when it is let in: whoever is next then is the one that begins."""
-        while True:
-            entered = starts.enter()
-            with self._changed:
-                found = self._take()
-                self._ushers = found is not None
-            if found is None:
-                if entered:
-                    starts.leave()
-                return
-            work = functools.partial(self._work, *found)
-            # This is a thread of the crew: where no other is to be had, it does the work in the end.
-            self._crew.run(functools.partial(starts.inside, work) if entered else work)
 
     def _untake(self, share: Share, work: _Work) -> None:
         """It is the next of its share again."""
@@ -300,8 +268,6 @@ class Pool(concurrent.futures.Executor):
             finally:
                 del now, found
                 found = self._after(left)
-                if found is not None and self._starts is not None:
-                    self._starts.next()
 
     def _after(self, share: Share | None) -> tuple[Share, _Work] | None:
         """What the thread that has ended a work does next; others may have a place by now as well. `share`: whose place

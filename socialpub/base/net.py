@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 import httpcore
 import httpx
 
-from socialpub.base import compact, connections, crew, http1, retry_after, tracing
+from socialpub.base import compact, connections, http1, retry_after, tracing
 from socialpub.base.connections import close_idle as close_idle
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.guard import check_url as check_url
@@ -256,7 +256,6 @@ class _Client:
 
     def _sent(self, asked: http1.Request, ends_at: float) -> connections.Reading:
         """The beginning of an answer; whoever reads the rest closes it."""
-        crew.waits()
         return connections.ask(self.policy, _shared_ssl, asked, ends_at)
 
     def _read(self, url: str, reading: connections.Reading, max_bytes: int) -> Reply:

@@ -24,7 +24,7 @@ from typing import Any
 
 import httpcore
 
-from socialpub.base import fibers, guard
+from socialpub.base import guard
 from socialpub.base.fair import Pool, Share, working_for
 
 CONNECT_SECONDS = 10.0
@@ -110,11 +110,8 @@ class Deadline:
         return left if timeout is None else min(timeout, left)
 
 
-_NOT_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)  # TLS may have to write before it reads
-
-
 class Stream(httpcore.NetworkStream):
-    """A connection whose every read and write ends with the call's deadline; in a fiber the others go on meanwhile.
+    """A connection whose every read and write ends with the call's deadline.
 
     The head of a request goes out with what follows it, its body or the end that httpcore tells by writing nothing:
     as two pieces it would wake the other side twice, and this thread would lose the interpreter twice.
@@ -130,30 +127,23 @@ class Stream(httpcore.NetworkStream):
             self._send(b"", timeout)
         self._head = b""
         while True:
-            left = self._hurry(timeout, httpcore.ReadTimeout)
+            self._hurry(timeout, httpcore.ReadTimeout)
             try:
                 return self._socket.recv(max_bytes)
             except TimeoutError:
                 continue  # it waited for a part of what is left
-            except _NOT_YET as error:
-                fibers.until_ready(self._socket, writing=isinstance(error, ssl.SSLWantWriteError), seconds=left)
             except OSError as error:
                 raise httpcore.ReadError(str(error)) from error
 
-    def _hurry(self, timeout: float | None, error: type[Exception]) -> float:
-        """Have the socket wait no longer than is left, or in a fiber not at all; raises `error` where nothing is left.
+    def _hurry(self, timeout: float | None, error: type[Exception]) -> None:
+        """Have the socket wait no longer than is left; raises `error` where nothing is left.
 
         It waits for somewhat less, so that calls of the same length have it told once: that is a call of the system.
         """
         left = self._deadline.cut(timeout, error)
-        if fibers.is_here():
-            if self._seconds:
-                self._seconds = 0.0
-                self._socket.setblocking(False)
-        elif not left / 2 <= self._seconds <= left:
+        if not left / 2 <= self._seconds <= left:
             self._seconds = left if left < SHORT_SECONDS else left * 0.75
             self._socket.settimeout(self._seconds)
-        return left
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         if self._head == b"" and len(buffer) < CHUNK:
@@ -166,13 +156,11 @@ class Stream(httpcore.NetworkStream):
         head, self._head = self._head, None
         rest = memoryview(head + buffer if head else buffer)
         while rest:
-            left = self._hurry(timeout, httpcore.WriteTimeout)
+            self._hurry(timeout, httpcore.WriteTimeout)
             try:
                 rest = rest[self._socket.send(rest[:CHUNK]) :]
             except TimeoutError:
                 continue  # it waited for a part of what is left
-            except _NOT_YET as error:
-                fibers.until_ready(self._socket, writing=not isinstance(error, ssl.SSLWantReadError), seconds=left)
             except OSError as error:
                 self._deadline.broken = True
                 raise httpcore.WriteError(str(error)) from error

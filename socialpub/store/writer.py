@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 import peewee
 
-from socialpub.base import faults, fibers, metrics, troubles
+from socialpub.base import faults, metrics, troubles
 from socialpub.base.errors import ApiError
 from socialpub.store.connections import Coming, OfLoop, Promise, is_storage, peewee_database, proxy, unavailable
 from socialpub.store.locks import StartError, held, open_lock, unusable, write_lock_path
@@ -75,7 +75,7 @@ class _Write(Generic[T]):
         self.kind, self.what = kind, what
         self.future: Coming[T] = Coming()
         self.value: T | None = None
-        self.is_single = False  # a thread or a fiber asked for it, with which hardly another comes
+        self.is_single = False  # a thread asked for it, with which hardly another comes
 
     def succeed(self) -> None:
         self.tx.committed()
@@ -157,7 +157,6 @@ class Writer:
     def write_together(self, kind: Together, what: Any, owner: str) -> Promise[Any]:
         """The same for one of a kind, with others of it in one go where they come together; where that fails, alone."""
         item: _Write[Any] = _Write(lambda tx: kind(tx, (what,))[0], owner, kind, what)
-        item.is_single = fibers.is_here()  # the loop under fibers goes round for each answer
         try:
             self._crossings.get(asyncio.get_running_loop()).put(item)
         except RuntimeError:  # no loop runs in this thread, so nobody else comes with it

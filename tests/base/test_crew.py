@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import queue
 import subprocess
 import sys
 import threading
@@ -11,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from socialpub.base.crew import STACK_BYTES, Crew, Few, Starts, waits
+from socialpub.base.crew import STACK_BYTES, Crew
 from tests.soak.world import wait_for
 
 MANY = 200
@@ -141,62 +139,6 @@ def test_where_no_thread_can_be_had_those_that_are_there_do_the_work(
     for _ in range(3):
         assert done.acquire(timeout=30)
     assert crew.threads == 1
-
-
-def test_so_many_of_a_burst_begin_at_once_and_the_next_when_one_waits(crew: Crew) -> None:
-    starts, begun, ended = Starts(2, 600), queue.SimpleQueue[int](), list[int]()
-    go_on, finish = threading.Semaphore(0), threading.Event()
-
-    def work(number: int) -> None:
-        begun.put(number)
-        go_on.acquire(timeout=30)
-        if number != 1:
-            waits()
-            waits()  # a place is left once
-            finish.wait(30)
-        ended.append(number)
-
-    def bring() -> None:
-        for number in range(5):
-            starts.run(crew, functools.partial(work, number))
-
-    burst = threading.Thread(target=bring)
-    burst.start()
-    assert {begun.get(timeout=30), begun.get(timeout=30)} == {0, 1}
-    assert crew.threads == 2
-    for number in (2, 3, 4):
-        go_on.release()
-        assert begun.get(timeout=30) == number
-    burst.join(30)
-    go_on.release(2)
-    finish.set()
-    assert wait_for(lambda: len(ended) == 5, 30)
-
-
-@pytest.mark.parametrize("kind", [Starts, Few])
-def test_who_is_not_let_in_begins_all_the_same(kind: type[Starts], crew: Crew) -> None:
-    starts, met = kind(1, 0.001), threading.Barrier(4)
-    for _ in range(3):
-        starts.run(crew, lambda: met.wait(30) and None)
-    met.wait(30)
-    assert crew.threads == 3
-
-
-@pytest.mark.parametrize("kind", [Starts, Few])
-def test_a_place_to_begin_is_not_lost_where_no_thread_can_be_had(
-    kind: type[Starts], crew: Crew, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    starts, done = kind(1, 600), threading.Event()
-
-    def refused(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as full:
-        full.setattr(threading.Thread, "start", refused)
-        with pytest.raises(RuntimeError):
-            starts.run(crew, done.set)
-    starts.run(crew, done.set)
-    assert done.wait(30)
 
 
 def test_only_threads_of_a_crew_have_its_stack(crew: Crew) -> None:

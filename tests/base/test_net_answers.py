@@ -11,15 +11,9 @@ import pytest
 
 from socialpub.base import connections, http1, net
 from socialpub.base.errors import ApiError, Outcome
-from tests.base import fiber_kit
 from tests.base.test_net_kept import LOOPBACK, Act, Keeper, leaves, says
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
-
-
-@pytest.fixture(autouse=True, params=fiber_kit.EVERYWHERE)
-def everywhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    yield from fiber_kit.calls(request.param, monkeypatch)
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from socialpub.base import guard, net, sockets
 from socialpub.base.errors import ApiError, Outcome
-from tests.base import fiber_kit
 
 Answer = Callable[[socket.socket, bytes], None]
 LOOPBACK: net.Resolver = lambda host, port: ["127.0.0.1"]  # noqa: E731
@@ -76,11 +75,6 @@ class Upstream:
 
     def close(self) -> None:
         self._socket.close()
-
-
-@pytest.fixture(autouse=True, params=fiber_kit.EVERYWHERE)
-def everywhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    yield from fiber_kit.calls(request.param, monkeypatch)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import pytest
 
 from socialpub.base import connections, net, sockets
 from socialpub.base.errors import ApiError, Outcome
-from tests.base import fiber_kit
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 Act = Callable[[socket.socket], bool]
@@ -84,11 +83,6 @@ class Keeper:
 
     def close(self) -> None:
         self._socket.close()
-
-
-@pytest.fixture(autouse=True, params=fiber_kit.EVERYWHERE)
-def everywhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    yield from fiber_kit.calls(request.param, monkeypatch)
 
 
 @pytest.fixture
@@ -295,28 +289,24 @@ def test_a_socket_that_waits_for_a_part_of_the_deadline_is_asked_again(
     assert len(hurried) > 3  # once for the write, and again and again for the read
 
 
-def test_a_socket_is_told_once_how_long_to_wait(
-    keeper: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch, everywhere: str
-) -> None:
+def test_a_socket_is_told_once_how_long_to_wait(keeper: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[float] = []
     hurry = sockets.Stream._hurry
 
-    def seen(stream: sockets.Stream, timeout: float | None, error: type[Exception]) -> float:
+    def seen(stream: sockets.Stream, timeout: float | None, error: type[Exception]) -> None:
         before = stream._seconds
-        left = hurry(stream, timeout, error)
+        hurry(stream, timeout, error)
         if stream._seconds != before:
             told.append(stream._seconds)
         assert stream._socket.gettimeout() == pytest.approx(stream._seconds)
         assert stream._seconds <= stream._deadline.cut(timeout, error) + 1
-        return left
 
     monkeypatch.setattr(sockets.Stream, "_hurry", seen)
     server = keeper(*[says(OK)] * 5)
     for _ in range(4):
         assert call(server, deadline=3600).ok
     assert call(server, deadline=600).ok
-    waits = [pytest.approx(2700, abs=100), pytest.approx(450, abs=20)]
-    assert told == (waits if everywhere == "in a thread" else [0.0])  # a fiber does not wait in its socket
+    assert told == [pytest.approx(2700, abs=100), pytest.approx(450, abs=20)]
     assert server.connections == 1
 
 

@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.base.crew import Crew
 from socialpub.base.errors import ApiError
-from socialpub.base.fibers import Fibers
 from socialpub.store import db, sql
 from socialpub.store.db import Database, Promise, Tx
 from socialpub.store.place import LostError
@@ -136,28 +134,6 @@ def test_what_a_loop_asks_for_is_not_waited_with(database: Database, naps: Naps)
 
     asyncio.run(ask())
     assert (len(kind.calls), naps.count) == (3, 0)
-
-
-def test_what_fibers_ask_for_is_waited_with(database: Database, naps: Naps) -> None:
-    """The loop under them goes round for each answer of a platform."""
-    kind, crew, asked = Kind(), Crew("tested"), queue.SimpleQueue[Promise[str]]()
-    beside = Fibers("fibers", crew)
-    database.is_more_owed = lambda: True
-
-    def ask(name: str) -> None:
-        beside.run(lambda: asked.put(database.write_together(kind, name)))
-
-    with busy_writer(database):
-        ask("a")
-        ask("b")
-        assert wait_for(lambda: database._writer._inbox.qsize() == 2, 30)
-    assert [asked.get(timeout=30).result() for _ in range(2)] == ["A", "B"]
-    assert naps.count == 0
-    ask("c")
-    assert asked.get(timeout=30).result() == "C"
-    assert (kind.calls, naps.count) == ([["a", "b"], ["c"]], 1)
-    beside.close()
-    crew.close(wait=True)
 
 
 # --- When who asked is told ------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import logging
-import queue
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,7 +15,6 @@ import pytest
 
 from socialpub.base import net
 from socialpub.base.breakers import ENOUGH, FIRST_WAIT, FREE, LONGEST_WAIT, Breakers
-from socialpub.base.crew import Few, Starts, waits
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import BUSY_RETRY_SECONDS, Pool, Share, Shares, Waiting, working_for
 from socialpub.domain.engine import keeper
@@ -109,102 +107,8 @@ def test_shares_take_turns(pool: Pool) -> None:
     assert order.index("one") < 20
 
 
-@pytest.fixture
-def starts() -> Starts:
-    return Starts(2, 600)
-
-
-@pytest.fixture
-def starting(starts: Starts) -> Iterator[Pool]:
-    """A pool that lets two of a burst begin at once."""
-    made = Pool(100, "tested", starts=starts)
-    yield made
-    made.shutdown(wait=True, cancel_futures=True)
-
-
-def test_of_a_burst_some_begin_and_whoever_is_next_when_one_waits(starting: Pool) -> None:
-    begun, go_on, finish = queue.SimpleQueue[str](), threading.Semaphore(0), threading.Event()
-
-    def work(name: str) -> None:
-        begun.put(name)
-        go_on.acquire(timeout=30)
-        waits()
-        finish.wait(30)
-
-    many = [starting.submit_for(Share("hangs", "a"), work, "many") for _ in range(20)]
-    assert [begun.get(timeout=30) for _ in range(2)] == ["many", "many"]
-    one = starting.submit_for(Share("healthy", "b"), work, "one")
-    go_on.release(2)
-    assert "one" in [begun.get(timeout=30) for _ in range(2)]
-    assert begun.empty()
-    go_on.release(100)
-    finish.set()
-    for each in (*many, one):
-        each.result(30)
-
-
-def test_who_brings_a_burst_waits_for_one_thread_at_most_and_for_none_where_somebody_is_idle(
-    starting: Pool, starts: Starts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start, started_by, gate = threading.Thread.start, list[int](), threading.Event()
-
-    def seen(thread: threading.Thread) -> None:
-        started_by.append(threading.get_ident())
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", seen)
-    # Both places of the beginning are taken, so the thread that lets them in has not done with the first by the last.
-    assert starts.try_enter()
-    assert starts.try_enter()
-    burst = [starting.submit_for(Share("one"), lambda: waits() or gate.wait(30)) for _ in range(20)]
-    assert started_by.count(threading.get_ident()) == 1
-    starts.leave()
-    starts.leave()
-    gate.set()
-    for each in burst:
-        each.result(30)
-    assert wait_for(lambda: len(starting._crew._idle) == starting._crew.threads, 30)
-    begun = len(started_by)
-    assert starting.submit_for(Share("one"), lambda: "done").result(30) == "done"
-    assert len(started_by) == begun
-
-
-def test_quick_works_are_done_by_few_threads_one_after_the_other() -> None:
-    pool, by = Pool(100, "tested", starts=Few(2, 600)), list[int]()
-    began, all_in = threading.Semaphore(0), threading.Event()
-
-    def work() -> None:
-        waits()
-        began.release()
-        assert all_in.wait(30)
-        by.append(threading.get_ident())
-
-    works = [pool.submit_for(Share("one"), work) for _ in range(90)]
-    assert began.acquire(timeout=30)
-    assert began.acquire(timeout=30)
-    assert not began.acquire(timeout=0.1)
-    all_in.set()
-    for each in works:
-        each.result(30)
-    assert len(by) == 90
-    assert len(set(by)) <= 3  # two, and whoever lets them in
-    pool.shutdown(wait=True)
-
-
-def test_whoever_takes_long_keeps_no_place_from_the_next() -> None:
-    pool, began, gate = Pool(100, "tested", starts=Few(2, 0.001)), threading.Semaphore(0), threading.Event()
-    long = [pool.submit_for(Share("hangs"), lambda: began.release() or gate.wait(30)) for _ in range(20)]
-    for _ in long:
-        assert began.acquire(timeout=30)
-    assert pool.submit_for(Share("healthy"), lambda: "done").result(30) == "done"
-    gate.set()
-    for each in long:
-        each.result(30)
-    pool.shutdown(wait=True)
-
-
 def test_a_burst_is_done_where_one_thread_is_all_that_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool, start, order = Pool(100, "tested", starts=Starts(2, 0.001)), threading.Thread.start, []
+    pool, start, order = Pool(100, "tested"), threading.Thread.start, []
 
     def once(thread: threading.Thread) -> None:
         if pool._crew.threads > 1:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from socialpub.base import faults
-from socialpub.base.crew import Starts
 from socialpub.domain.publishing import sending
 from socialpub.store.models import Attempt, Intent, Media, Post
 from socialpub.store.queue import Claim
@@ -310,7 +309,7 @@ def test_a_cancel_that_lands_while_a_worker_is_at_it_wins(world: World) -> None:
     assert world.alice.api.delete(f"/v1/posts/{post}").status_code == 200
     world.server.clock.skip(10)
     over = queue.SimpleQueue[bool]()
-    sending.begin(world.server.service, world.server.engine.fetched, claim, Starts(1, 20), over.put)
+    sending.begin(world.server.service, world.server.engine.fetched, claim, over.put)
     assert over.get(timeout=20) is False  # nothing was called
     jobs.leave(claim)
     jobs.drop(claim)  # as a worker does, or the end of the server waits for it

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from socialpub import platforms
-from socialpub.base import fibers
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.tokens import MARGIN_MS, digest_of, open_tokens, open_upstream, renewed, scrub
@@ -99,7 +98,7 @@ class Caller:
         return tokens
 
     def _renewed(self, stale: Tokens) -> Tokens:
-        return fibers.elsewhere(lambda: renewed(self.service, self.account["id"], stale))
+        return renewed(self.service, self.account["id"], stale)
 
     def _nobodys(self) -> Tokens:
         if not self.platform.shows_anybody:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import itertools
 import threading
 from collections import defaultdict
@@ -13,10 +12,9 @@ from typing import TypeVar
 
 from socialpub.base import host, net
 from socialpub.base.breakers import Breakers
-from socialpub.base.crew import Crew, Few, Starts
+from socialpub.base.crew import Crew
 from socialpub.base.crowd import Crowd
 from socialpub.base.fair import Pool, Shares, Waiting
-from socialpub.base.fibers import Fibers
 from socialpub.base.paces import Paces
 from socialpub.base.runtime import Runtime
 from socialpub.base.turns import Turns
@@ -37,7 +35,6 @@ FILES = 100  # descriptors for the database, media and logs
 WIDTH_LEAST = 32
 STEERED = 64  # threads
 DELIVERING = 128
-CALLED_AT_ONCE, QUICK_SECONDS = 4, 0.003  # receivers that answer so soon: more threads would only wait for each other
 MEASURING = READING = 2  # threads: what they do is all computing
 WAITING = Waiting(1000, 4000)  # for an upstream: a batch may have 25
 STEERED_WAITING = Waiting(400, 1600)
@@ -45,10 +42,8 @@ MEASURING_WAITING = Waiting(50, 200)
 OPENED_SECONDS, OPENED_KEPT = 10.0, 64
 GIVE_WAY_SECONDS = 0.004  # between two reads of one organization while posts go out
 CHECKED_AT_ONCE = 2  # requests of one organization: one computes while the other waits for what it looks up
-BEGIN_AT_ONCE, BEGIN_SECONDS = 16, 0.01  # of the posts of a burst
 WRITTEN_AT_ONCE = 32  # the same: they wait for the disk together, and the next organization's need not wait for many
 
-ASKED_AT_ONCE = 4  # the same of posts that somebody waits for, while all requests are of one organization; else FEW
 FEW, MANY = 2, 16  # requests of one organization under way: beside those of others, and alone
 LATELY_SECONDS = 1.0  # after its last request, in which an organization still counts as one of the others
 THERE_SECONDS = 0.1  # for which a request counts: what takes longer waits for something else than this process
@@ -189,8 +184,7 @@ class Heard:
 @dataclass
 class Service:
     """One running socialpub. `pool` has the places of immediate posts, `jobs` those of due ones: both call upstreams in
-    threads of `crew`, which hold no connection; the short calls of immediate ones go in `fibers`. `starts`: those of
-    a burst that begin at once.
+    threads of `crew`, which hold no connection.
 
     `steered` runs what users point at addresses of their choice: it can hang without keeping the rest. `measuring` runs
     the rules over texts, which may be long: no reader of the database waits for it. `reading` looks through bodies.
@@ -211,8 +205,6 @@ class Service:
     breakers: Breakers
     sites: Sites
     crowd: Crowd
-    fibers: Fibers
-    starts: Starts
     hub: Hub = field(default_factory=Hub)
     beat: int = 0  # the newest of this run: a database that does not know it is not the one that it wrote to
     unheard: dict[str, int] = field(default_factory=dict)  # requests whose client has gone, and when
@@ -259,10 +251,6 @@ class Service:
     def read(self, run: Callable[[], T]) -> Promise[T]:
         return self.db.read(run)
 
-    def let_in(self, work: Callable[[], None]) -> None:
-        """Have a thread of the crew do what has a place in the pool, when it is let in; RuntimeError without one."""
-        self.crew.run(functools.partial(self.starts.let_in, work))
-
     async def give_way(self, organization: str) -> None:
         """Reads go at a pace while posts go out: these have the interpreter before who reads all the time."""
         if self.jobs.busy:
@@ -306,17 +294,15 @@ def open_service(runtime: Runtime) -> Service:
     jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
     crew = Crew("upstream")
     crowd = Crowd(FEW, MANY, THERE_SECONDS, LATELY_SECONDS, lambda: db.pause)
-    starts = Starts(lambda: FEW if crowd.is_shared else ASKED_AT_ONCE, BEGIN_SECONDS)
-    pool = Pool(width(publishing.threads), "upstream", WAITING, crew=crew, starts=starts)
+    pool = Pool(width(publishing.threads), "upstream", WAITING, crew=crew)
     steered = Pool(STEERED, "steered", STEERED_WAITING)
     measuring = Pool(MEASURING, "measuring", MEASURING_WAITING)
     reading = Pool(READING, "reading")
-    delivering = Pool(DELIVERING, "delivering", starts=Few(CALLED_AT_ONCE, QUICK_SECONDS))
+    delivering = Pool(DELIVERING, "delivering")
     sites = Sites(runtime.settings)
     sites.load(db.read(typed_in).result(), runtime.vault)
-    fibers = Fibers("fibers", crew)
     pools = (pool, steered, measuring, reading, delivering)
-    return Service(runtime, db, jobs, crew, *pools, breakers, sites, crowd, fibers, starts)
+    return Service(runtime, db, jobs, crew, *pools, breakers, sites, crowd)
 
 
 def close_service(service: Service) -> None:
@@ -325,7 +311,6 @@ def close_service(service: Service) -> None:
     service.measuring.shutdown(wait=False, cancel_futures=True)
     service.reading.shutdown(wait=False, cancel_futures=True)
     service.delivering.shutdown(wait=False, cancel_futures=True)
-    service.fibers.close()
     service.crew.close(wait=False)
     net.close_idle(0)
     service.db.close()

@@ -1,6 +1,6 @@
 """The workers: due jobs are begun, as many of a kind as it has places; and what is published at once.
 
-One thread of the queue's consumer claims whatever is due, and has it begun. Those that answer are fibers, and threads
+One thread of the queue's consumer claims whatever is due, and has it begun. Those that answer are threads
 of the service's crew: they come with the work and go after it, so that a place costs nothing while nobody needs it.
 """
 

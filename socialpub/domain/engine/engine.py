@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from socialpub.base.crew import Starts
 from socialpub.base.errors import ApiError
 from socialpub.domain.core import instance
-from socialpub.domain.core.service import BEGIN_AT_ONCE, BEGIN_SECONDS, Service
+from socialpub.domain.core.service import Service
 from socialpub.domain.engine import recovery
 from socialpub.domain.engine.consumer import Workers
 from socialpub.domain.engine.keeper import Keeper
@@ -37,8 +36,7 @@ class Engine:
         self.on_fenced: Callable[[], None] = lambda: None  # another server has taken over
         self.keeper = Keeper(service, self.fetched, lambda: self.on_fenced())
         self.wholeness = Wholeness(service)
-        starts = Starts(BEGIN_AT_ONCE, BEGIN_SECONDS)
-        self._workers = Workers(Bench(service, self.fetched, self.keeper.stopping.is_set, starts))
+        self._workers = Workers(Bench(service, self.fetched, self.keeper.stopping.is_set))
         self.publish_now = self._workers.publish_now
         self._deliverer = Deliverer(
             service, (deliver.Webhooks(), outbox.Notifications()), lambda: self.paused is not None

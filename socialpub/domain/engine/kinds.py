@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from socialpub.base.config import Settings
-from socialpub.base.crew import Starts
 from socialpub.base.fair import working_for
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service, width
@@ -29,12 +28,11 @@ LATE_MS = 10_000
 
 @dataclass(frozen=True)
 class Bench:
-    """What a job is done with. `stopping`: whether a long one is to be given back; `starts`: how many begin at once."""
+    """What a job is done with. `stopping`: whether a long one is to be given back."""
 
     service: Service
     fetched: library.Fetched
     stopping: Callable[[], bool]
-    starts: Starts
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Kind:
     name: str
     begin: Callable[[Bench, Claim, Over], None]
     """Have the doorbell answered: the job is finished, or given back for later, with its rows; what is given is told so
-    then. RuntimeError where there is no thread for it; it may wait to be let in, and for nothing else."""
+    then. RuntimeError where there is no thread for it; it waits for nothing."""
     places: Callable[[Settings], int]
     """How many may be at work at once. No other kind takes these places, however many of it are due."""
     pausable: bool
@@ -63,7 +61,7 @@ class Kind:
 
 
 def _publish(bench: Bench, claim: Claim, over: Over) -> None:
-    sending.begin(bench.service, bench.fetched, claim, bench.starts, over)
+    sending.begin(bench.service, bench.fetched, claim, over)
 
 
 def _complete_answer(bench: Bench, claim: Claim) -> None:
@@ -88,7 +86,7 @@ def _in_a_thread(run: Callable[[Bench, Claim], None]) -> Callable[[Bench, Claim,
             finally:
                 over(False)
 
-        bench.starts.run(bench.service.crew, work)
+        bench.service.crew.run(work)
 
     return begin
 

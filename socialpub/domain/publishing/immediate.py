@@ -129,7 +129,7 @@ class Targets:
             self._over(claim)
             return
         service, over = self._service, functools.partial(self._over, claim)
-        sending.go_on(service, self._fetched, snapshot, over, service.let_in)
+        sending.go_on(service, self._fetched, snapshot, over)
 
     def _over(self, claim: Claim, sent: bool = False) -> None:
         """Nothing of it is left to do."""

@@ -26,7 +26,7 @@ from socialpub.base.fair import working_for
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.calling import Caller, StorageError
-from socialpub.domain.core import disk, upstreams
+from socialpub.domain.core import disk
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
 from socialpub.domain.publishing import bringing, horizon, intents, planning, records, unclear
@@ -91,18 +91,6 @@ def go_on(
     this = _Run(service, fetched, snapshot, over)
     this.watched(this.go)
     return Went(this.sent, is_over=not this.is_left)
-
-
-def is_light(service: Service, snapshot: Snapshot) -> bool:
-    """Whether there is nothing to do but one send, to a platform: what users point at a server of their own choice can
-    take as long as that likes."""
-    last = not snapshot.post["first_comment"]
-    return snapshot.intended is not None and last and upstreams.threads(service, snapshot.claim.share) is service.pool
-
-
-def send(service: Service, fetched: library.Fetched, snapshot: Snapshot, over: Callable[[], None]) -> None:
-    """`go_on` of a light one, in a fiber."""
-    _Run(service, fetched, snapshot, over).send()
 
 
 def take(
@@ -178,23 +166,6 @@ class _Run:
             self._comment(self.snapshot.published)
         else:
             self._publish()
-
-    def send(self) -> None:
-        """In a fiber: the one send, and its end where that is all. What else is to be done waits for more than a
-        socket, and is done by a thread."""
-        intent = self.snapshot.intended
-        assert intent is not None, "it is light"
-        try:
-            with tracing.attempt(self.snapshot.request_id, _about(self.snapshot)):
-                _hit(intent, "after_intent")
-                answer = self._answer(intent)
-                if isinstance(answer, Published):
-                    self._answered(intent, answer)
-                    return
-            go = functools.partial(self._answered, intent, answer)
-        except Exception as error:  # noqa: BLE001 - the thread sees to it, as if it had come there
-            go = functools.partial(_raise, error)
-        self._elsewhere(go)
 
     def _elsewhere(self, go: Callable[[], None]) -> None:
         """Go on with some steps in another thread, which calls `over` at the end."""
@@ -503,10 +474,6 @@ def _written(ask: Callable[[], Promise[T]]) -> T:
     except ApiError as error:
         # Never taken for an answer of the platform: the lease runs out and the rows tell how to go on.
         raise StorageError(error.message) from error
-
-
-def _raise(error: Exception) -> None:
-    raise error
 
 
 def _hit(intent: IntentRow, point: str) -> None:

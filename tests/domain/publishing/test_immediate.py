@@ -105,7 +105,7 @@ def test_whoever_connects_again_is_sent_for_with_the_new_tokens(server: Server, 
     def send(number: int) -> None:
         body = {"text": f"number {number}", "targets": [{"accountId": alice.bluesky}]}
         alice.api.publish(body).raise_for_status()
-        found = service.write(lambda tx: lookup.connected(service, [alice.bluesky])[alice.bluesky]).result()
+        found = service.write(lambda tx: lookup.connected([alice.bluesky])[alice.bluesky]).result()
         known.append((found["secret"], found["attention"]))
 
     send(1)
@@ -116,7 +116,7 @@ def test_whoever_connects_again_is_sent_for_with_the_new_tokens(server: Server, 
         lambda tx: attention.remember(service, tx, alice.bluesky, ApiError("platform_auth_failed", "no"))
     ).result()
     service.write(lambda tx: attention.clear(service, tx, [])).result()
-    found = service.write(lambda tx: lookup.connected(service, [alice.bluesky])[alice.bluesky]).result()
+    found = service.write(lambda tx: lookup.connected([alice.bluesky])[alice.bluesky]).result()
     assert known[1][0] not in (None, secret)
     assert found["attention"] is not None
     send(3)
