@@ -7,14 +7,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from socialpub.base import crypto, folders
+from socialpub.base import crypto, folders, private
 
 
 def write(path: Path, keys: Sequence[crypto.MasterKey]) -> None:
-    """Put these keys in the file's place, synced; it belongs to whoever it belonged to. OSError where that fails."""
+    """Put these keys in the file's place, synced; it keeps its owner. OSError where that fails."""
     fresh, before = path.with_name(f".{path.name}.{os.getpid()}"), path.stat()
-    fresh.unlink(missing_ok=True)
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    handle = private.create_anew(fresh)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(crypto.written(keys))
@@ -34,8 +33,7 @@ def keep_aside(path: Path, key: crypto.MasterKey) -> Path:
     """A file of its own beside it for a key that seals nothing here any more: older backups still need it."""
     there = aside(path, key.id)
     if not there.exists():
-        handle = os.open(there, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        os.close(handle)
+        os.close(private.create(there))
     write(there, [key])
     return there
 

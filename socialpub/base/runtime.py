@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, overload
 
-from socialpub.base import config, crypto, guard, host, keyfile, net, troubles
+from socialpub.base import config, crypto, guard, host, keyfile, net, private, troubles
 
 
 class Clock(Protocol):
@@ -166,16 +166,16 @@ def _keys_from_file(path: Path, entropy: crypto.Entropy, make: bool) -> list[cry
     try:
         return _read_keys(path, entropy, make)
     except OSError as error:
-        raise ValueError(f"the key file cannot be used: {troubles.why_not(path) or troubles.why(error)}") from error
+        why = troubles.why_not(path) or troubles.why(error)
+        raise ValueError(f"the key file cannot be used: {why}{private.remedy(path)}") from error
 
 
 def _read_keys(path: Path, entropy: crypto.Entropy, make: bool) -> list[crypto.MasterKey]:
     if not path.exists():
         if not make:
             raise ValueError("the key file is missing; restore it from your backup, secrets cannot be read without it")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
+        private.make_folder(path.parent)
+        with os.fdopen(private.create(path), "w") as file:
             file.write(crypto.written([crypto.MasterKey(entropy(32))]).decode())
             file.flush()
             os.fsync(file.fileno())

@@ -17,7 +17,7 @@ _OF_THE_SYSTEM = {
     errno.ENOTDIR: "what should be a folder is a file",
     errno.EEXIST: "a file has the name of its folder",
     errno.ENOENT: "it is not there",
-    errno.ELOOP: "its link leads nowhere",
+    errno.ELOOP: "its link cannot be followed",
     errno.EIO: "the disk cannot be read or written",
     errno.ESTALE: "the disk is no longer mounted",
     errno.EMFILE: "too many files are open",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from socialpub.base import private
 from socialpub.base.bucket import Bucket
 from socialpub.base.config import Settings
 from socialpub.base.runtime import SystemClock, iso
 from socialpub.commands.parts import Options
-from socialpub.commands.serve import RefusedError, only_server, settings_of
+from socialpub.commands.serve import RefusedError, make_private, only_server, settings_of
 from socialpub.domain.backups import checking, restoring, taking
 from socialpub.domain.backups.archive import Manifest, counted
 from socialpub.domain.backups.shelves import shelves
@@ -29,6 +31,7 @@ def backup(options: Options) -> dict[str, Any]:
     settings = settings_of(options)
     if not settings.database_path.exists():
         raise RefusedError(f"{settings.database_path} is not there: there is nothing to back up")
+    make_private(settings)
     name = _in_bucket(options.file)
     if name is None:
         return _shown_as(options, str(options.file), _taken(options, settings, options.file))
@@ -131,7 +134,7 @@ def _here(options: Options) -> Iterator[Path]:
     bucket = bucket_of(settings)
     with workspace(settings.data_dir, SPOOL) as folder:
         file = folder / Path(name).name
-        with file.open("wb") as into:
+        with os.fdopen(private.create(file), "wb") as into:
             bucket.get(name, into, counted("fetching", bucket.size(name), told(options)))
         yield file
 

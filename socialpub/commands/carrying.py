@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from socialpub.base import faults, troubles
+from socialpub.base import faults, private, troubles
 from socialpub.base.errors import ApiError
 from socialpub.commands import spreadsheets
 from socialpub.commands.admin import acting, opened
@@ -78,7 +78,7 @@ def _to_file(options: Options, rows: Iterable[Json]) -> int:
         raise RefusedError(f"{file} is there already, and an export writes over nothing")
     try:
         with workspace(file.parent, BESIDE) as desk:
-            with open(desk / file.name, "w", encoding="utf-8", newline="") as into:
+            with os.fdopen(private.create(desk / file.name), "w", encoding="utf-8", newline="") as into:
                 form = "csv" if options.csv or file.suffix.lower() == ".csv" else "ndjson"
                 lines = _write(into, rows, form, options)
             faults.hit("export.mid")

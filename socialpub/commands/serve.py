@@ -265,7 +265,7 @@ def older(path: Path, lacking: int) -> str:
 def _in_order(settings: Settings) -> Path:
     """The database's path, once its folder is there and its files are ours; StartError for what is in the way."""
     try:
-        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        private.make_folder(settings.data_dir)
     except OSError as error:
         raise StartError(f"{settings.data_dir}: the data directory cannot be made: {troubles.why(error)}") from error
     make_private(settings)
@@ -278,7 +278,7 @@ def _in_order(settings: Settings) -> Path:
 def make_private(settings: Settings) -> None:
     """What earlier versions or other hands left open to others is closed; StartError for files of another user."""
     ours = (settings.data_dir / "media", settings.data_dir / "instance.state")
-    why = private.tighten((*all_files(settings.database_path), *ours))
+    why = private.tighten((settings.database_path, *all_files(settings.database_path), *ours))
     if why:
         raise StartError(f"{why}. Nothing was changed.")
 

@@ -14,9 +14,9 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from socialpub.base import faults, folders
+from socialpub.base import faults, folders, private
 from socialpub.store.integrity import check_integrity
-from socialpub.store.locks import StartError, all_files, unusable
+from socialpub.store.locks import StartError, all_files, remove_all, unusable
 
 log = logging.getLogger("socialpub.store")
 
@@ -28,6 +28,7 @@ Told = Callable[[int, int], None]
 
 def copy(source: sqlite3.Connection, target: Path, told: Told = lambda done, total: None) -> None:
     """What a connection sees, as a file that begins paused wherever it is opened."""
+    private.ensure(target)
     with contextlib.closing(sqlite3.connect(target)) as fresh:
         source.backup(fresh, pages=PAGES, progress=lambda _, left, total: told(total - left, total))
         fresh.execute("PRAGMA journal_mode = delete")
@@ -70,8 +71,7 @@ def keep(database: Path, first: str, most: int) -> None:
     except (sqlite3.Error, OSError) as error:
         raise unusable(place, error) from error
     finally:
-        for left in all_files(part):
-            left.unlink(missing_ok=True)
+        remove_all(part)
     _thin_out(real, most)
 
 
@@ -115,8 +115,7 @@ def _mb(size: int) -> str:
 
 def _make(real: Path, part: Path) -> None:
     """A whole copy, on the disk; StartError for one that is not."""
-    for left in all_files(part):
-        left.unlink(missing_ok=True)
+    remove_all(part)
     with contextlib.closing(sqlite3.connect(real)) as source:
         copy(source, part)
     faults.hit("upgrade.part")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from socialpub.base import troubles
+from socialpub.base import private, troubles
 
 LOCK_SECONDS = 5.0
 
@@ -49,6 +49,12 @@ def all_files(database: Path) -> tuple[Path, ...]:
     return tuple(_beside(database, end) for end in ("", "-wal", "-shm", ".lock", ".write"))
 
 
+def remove_all(database: Path) -> None:
+    """Remove a file that nobody has open, and what lies beside it; a link itself, not where it leads."""
+    for end in ("", "-wal", "-shm", "-journal", ".lock", ".write"):
+        database.with_name(database.name + end).unlink(missing_ok=True)
+
+
 def check_names(database: Path) -> None:
     """StartError for a file that has two names (hard links): SQLite keeps a log for each, and two logs destroy it."""
     with contextlib.suppress(OSError):
@@ -67,13 +73,13 @@ def check_access(database: Path) -> None:
     for path in (database, *all_files(database)[1:]):
         why = why or troubles.why_not(path)
         if why:
-            raise StartError(f"{path} cannot be used: {why}. Nothing was changed.")
+            raise StartError(f"{path} cannot be used: {why}{private.remedy(path)}. Nothing was changed.")
 
 
 def open_lock(path: Path) -> Any:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return open(path, "a+b")  # noqa: SIM115 - closed with the database
+        private.make_folder(path.parent)
+        return os.fdopen(private.open_or_create(path), "a+b")
     except OSError as error:
         why = troubles.why_not(path) or troubles.why_nothing_new(path.parent) or troubles.why(error)
         raise StartError(f"cannot write beside the database: {path}: {why}") from error

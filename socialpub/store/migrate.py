@@ -9,6 +9,7 @@ from pathlib import Path
 import peewee
 from playhouse.migrations import Runner
 
+from socialpub.base import private
 from socialpub.base.config import shipped
 from socialpub.store import former
 from socialpub.store.connections import peewee_database
@@ -25,6 +26,7 @@ def migrate(path: Path, *, keep: int = 0) -> tuple[str | None, str | None, list[
     with contextlib.closing(open_lock(write_lock_path(path))) as lock, held(lock):
         database = peewee_database(path)
         try:
+            private.ensure(path)
             database.connect()
             runner = Runner(database, str(shipped("migrations")))
             before = _newest(runner)

@@ -93,10 +93,12 @@ class Process:
 
     def until(self, text: str) -> str:
         """The line on standard error that holds `text`."""
+        said = []
         for line in iter(lambda: self.line("stderr"), ""):
             if text in line:
                 return line
-        raise AssertionError(f"it ended with {self.popen.wait()} and never said {text!r}")
+            said.append(line)
+        raise AssertionError(f"it ended with {self.popen.wait()} and never said {text!r}, but: {''.join(said[-5:])}")
 
     def told(self, last: str) -> str:
         """What it says on standard output, up to the line that begins with `last`."""

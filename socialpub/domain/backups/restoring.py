@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from socialpub.base import faults, folders, troubles
+from socialpub.base import faults, folders, private, troubles
 from socialpub.base.config import Settings
 from socialpub.domain.backups import archive
 from socialpub.domain.backups.archive import BackupError, Manifest, Told
@@ -22,7 +21,7 @@ from socialpub.domain.backups.spool import RESTORING, workspace
 from socialpub.domain.core import copies
 from socialpub.store import db, snapshot
 from socialpub.store.integrity import check_integrity
-from socialpub.store.locks import all_files, write_lock_path
+from socialpub.store.locks import all_files, remove_all, write_lock_path
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ def restore(settings: Settings, file: Path, told: Told) -> Restored:
     """Put a backup in its place, where there is nothing yet. BackupError or StartError says why that cannot be done."""
     try:
         with contextlib.closing(archive.Reader(file)) as reader:
-            settings.data_dir.mkdir(parents=True, exist_ok=True)
+            private.make_folder(settings.data_dir)
             key = _key_to_write(settings, reader)
             fresh = _database(settings, reader, archive.counted("restoring", reader.size, told))
             if key is not None:
@@ -73,10 +72,9 @@ def _key_to_write(settings: Settings, reader: archive.Reader) -> bytes | None:
 def _database(settings: Settings, reader: archive.Reader, moved: archive.Moved) -> Path:
     """The database, whole and of the newest schema, beside its place; the files of media are in theirs."""
     fresh = copies.restoring_file(settings.database_path)
-    fresh.parent.mkdir(parents=True, exist_ok=True)
-    for left in all_files(fresh):
-        left.unlink(missing_ok=True)
-    with fresh.open("wb") as into:
+    private.make_folder(fresh.parent)
+    remove_all(fresh)
+    with os.fdopen(private.create(fresh), "wb") as into:
         reader.pour_database(into, moved)
     check_integrity(fresh)
     _all_media(settings.data_dir / "media", reader, moved)
@@ -113,12 +111,12 @@ def _media(place: Path, desk: Path, reader: archive.Reader, moved: archive.Moved
 
 def _put(place: Path, desk: Path, fill: Callable[[IO[bytes]], object]) -> None:
     """A file in its place, whole and on the disk, or not at all; it is written on `desk` first."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=desk)
+    private.make_folder(place.parent)
+    handle, part = private.create_temporary(desk, "")
     with os.fdopen(handle, "wb") as into:
         fill(into)
         into.flush()
         os.fsync(into.fileno())
     faults.hit("restore.put")
-    os.replace(name, place)
+    os.replace(part, place)
     folders.sync(place.parent)

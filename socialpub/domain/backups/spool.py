@@ -10,21 +10,22 @@ import fcntl
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from socialpub.base import private
 
 BESIDE = ".socialpub-part-"  # beside a file that a user named
 SPOOL = ".s3-"  # in the data folder: a file on its way to a bucket or from one
 PINS = ".backup-"  # beside the folders of media, which have two letters
 RESTORING = ".restoring-"  # beside the media and the master key
-_RANDOM = re.compile("[a-z0-9_]{8}")  # what `mkdtemp` adds
+_RANDOM = re.compile("[a-z0-9_]{8}")  # what `make_temporary_folder` adds
 
 
 @contextlib.contextmanager
 def workspace(parent: Path, prefix: str) -> Iterator[Path]:
     """An empty folder in `parent`, gone afterwards; those that killed processes left there are removed."""
-    parent.mkdir(parents=True, exist_ok=True)
+    private.make_folder(parent)
     sweep(parent)
     folder, held = _made(parent, prefix)
     try:
@@ -45,7 +46,7 @@ def sweep(parent: Path) -> None:
 def _made(parent: Path, prefix: str) -> tuple[Path, int]:
     """A new folder and the descriptor that locks it; again where another process swept it before it was locked."""
     while True:
-        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+        folder = private.make_temporary_folder(parent, prefix)
         with contextlib.suppress(OSError):
             held = _locked(folder)
             if folder.exists():

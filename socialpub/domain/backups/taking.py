@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from socialpub import __version__
-from socialpub.base import faults, folders, troubles
+from socialpub.base import faults, folders, private, troubles
 from socialpub.base.config import Settings
 from socialpub.base.runtime import iso
 from socialpub.domain.backups import archive, checking
@@ -48,7 +47,7 @@ def take(database: Database, settings: Settings, file: Path, now_ms: int, told: 
             problems = _snapshot(database, settings, copy, pins, told)
             faults.hit("backup.snapshot")
             manifest = _manifest(copy, pins, now_ms)
-            with part.open("wb") as into:
+            with os.fdopen(private.create_anew(part), "wb") as into:
                 problems += _write(into, manifest, copy, pins, key, told)
                 into.flush()
                 os.fsync(into.fileno())
@@ -105,7 +104,7 @@ def _pin(path: Path, folder: Path) -> bool:
     except (FileExistsError, FileNotFoundError):
         return pin.exists()
     except OSError:  # a file system without hard links
-        shutil.copyfile(path, pin)
+        private.copy(path, pin)
     return True
 
 

@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from socialpub.base import host, troubles
+from socialpub.base import host, private, troubles
 from socialpub.base.config import Settings
 from socialpub.base.host import FileId, Host
 from socialpub.store.locks import StartError
@@ -283,7 +283,7 @@ def _write(path: Path, content: Callable[[Path], Mapping[str, Any]], *, sync: bo
     """Put a small file in its place, whole or not at all, whoever else is doing so."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        with fresh.open("w", encoding="utf-8") as file:
+        with os.fdopen(private.create_anew(fresh), "w", encoding="utf-8") as file:
             json.dump(content(fresh), file)
             file.flush()
             if sync:
@@ -308,7 +308,7 @@ def _leave_mark(settings: Settings, where: Host, uid: str, beat: Beat) -> None:
     """In the first folder that takes it. Not synced: a mark that is lost makes nothing worse."""
     for folder in _folders(settings, where):
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private.make_folder(folder)
             if folder.stat().st_uid == os.getuid() and not folder.is_symlink():
                 _write(_mark_file(folder, uid), lambda _: {"beat": beat.number, "mark": beat.mark}, sync=False)
                 _thin_out(folder)

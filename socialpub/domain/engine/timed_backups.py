@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from socialpub.base import troubles
+from socialpub.base import private, troubles
 from socialpub.base.bucket import BucketError
 from socialpub.base.config import ConfigError
 from socialpub.domain.backups import archive, taking
@@ -102,7 +102,7 @@ class TimedBackups:
     def _make(self, directory: Path) -> Path:
         service, now_ms = self._service, self._service.now_ms
         file = directory / name_at(now_ms)
-        file.parent.mkdir(parents=True, exist_ok=True)
+        private.make_folder(file.parent)
         made = taking.take(service.db, service.runtime.settings, file, now_ms, self._give_way, with_key=False)
         self._flaws = "; ".join(made.problems)
         log.info("backup %s: %d bytes, %d files of media", made.file, made.size, made.manifest.media_files)

@@ -6,7 +6,6 @@ import concurrent.futures
 import contextlib
 import hashlib
 import os
-import shutil
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from socialpub.base import private
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.fair import Share
 from socialpub.base.net import Unread
@@ -95,7 +95,7 @@ class Fetched:
             try:
                 os.link(arriving.path, place)
             except OSError:  # the media lie on another disk
-                shutil.copyfile(arriving.path, place)
+                private.copy(arriving.path, place)
 
     def brought(self, batch: str, name: str) -> tuple[Path, Facts]:
         """One of them and what it is; ApiError from measuring."""

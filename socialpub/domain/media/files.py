@@ -11,14 +11,13 @@ import hashlib
 import logging
 import os
 import shutil
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from socialpub.base import faults, folders
+from socialpub.base import faults, folders, private
 from socialpub.base.errors import refuse
 from socialpub.domain.core import disk
 from socialpub.domain.core.disk import FULL_RETRY_SECONDS
@@ -89,10 +88,10 @@ class Arriving:
 
     def __init__(self, folder: Path, max_bytes: int | None = None) -> None:
         with disk.told():
-            folder.mkdir(parents=True, exist_ok=True)
+            private.make_folder(folder)
             check_space(folder)
-            handle, name = tempfile.mkstemp(dir=folder, prefix=ARRIVING)
-        self.file, self.path = os.fdopen(handle, "wb"), Path(name)
+            handle, self.path = private.create_temporary(folder, ARRIVING)
+        self.file = os.fdopen(handle, "wb")
         self.size, self.head = 0, b""
         self._max, self._hash, self._checked = max_bytes, hashlib.sha256(), 0
 
@@ -137,7 +136,7 @@ class Arriving:
     def move_to(self, place: Path) -> None:
         """Move the finished file to its place, durably."""
         with disk.told():
-            place.parent.mkdir(parents=True, exist_ok=True)
+            private.make_folder(place.parent)
             os.replace(self.path, place)
             for folder in (place.parent, place.parent.parent):
                 folders.sync(folder)

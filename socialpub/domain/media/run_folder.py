@@ -9,6 +9,7 @@ import shutil
 import threading
 from pathlib import Path
 
+from socialpub.base import private
 from socialpub.store.locks import try_lock
 
 RUN = "run-"
@@ -34,7 +35,7 @@ class RunFolder:
             if self._lock is None or not self._home.is_dir():
                 self._release()
                 self._lock = self._take()
-            self.of(name).mkdir(exist_ok=True)
+            private.make_folder(self.of(name))
         return self.of(name)
 
     def names(self) -> list[str]:
@@ -63,7 +64,7 @@ class RunFolder:
 
     def _take(self) -> int:
         while True:
-            self._home.mkdir(parents=True, exist_ok=True)
+            private.make_folder(self._home)
             with contextlib.suppress(FileNotFoundError):  # taken for the empty folder of a run that has ended
                 lock = os.open(self._home, os.O_RDONLY)
                 fcntl.flock(lock, fcntl.LOCK_EX)
