@@ -20,7 +20,7 @@ from socialpub.domain.backups.archive import Manifest, counted
 from socialpub.domain.backups.shelves import shelves
 from socialpub.domain.backups.spool import SPOOL, sweep, workspace
 from socialpub.domain.core import copies, instance, overdue
-from socialpub.store import db
+from socialpub.store import db, snapshot
 
 BAR = 30
 FAILED = 1
@@ -43,13 +43,9 @@ def backup(options: Options) -> dict[str, Any]:
 
 
 def _taken(options: Options, settings: Settings, file: Path) -> taking.Taken:
+    source, now_ms = snapshot.of_file(settings.database_path), SystemClock().now_ms()
     with copies.changed_by_us(settings):
-        database = db.Database(settings.database_path).open()
-        try:
-            now_ms = SystemClock().now_ms()
-            return taking.take(database, settings, file, now_ms, told(options), with_key=options.with_keys)
-        finally:
-            database.close()
+        return taking.take(source, settings, file, now_ms, told(options), with_key=options.with_keys)
 
 
 def _shown_as(options: Options, where: str, made: taking.Taken) -> dict[str, Any]:

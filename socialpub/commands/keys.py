@@ -12,7 +12,7 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands.admin import acting, opened
 from socialpub.commands.backup import told
 from socialpub.commands.parts import Options
-from socialpub.commands.serve import RefusedError, make_private, needed_keys, only_server, settings_of
+from socialpub.commands.serve import RefusedError, check_schema, make_private, needed_keys, only_server, settings_of
 from socialpub.domain import act
 from socialpub.domain.core import copies
 from socialpub.domain.core.service import Service, close_service, open_service
@@ -53,6 +53,7 @@ def forget(options: Options) -> dict[str, Any]:
     settings = settings_of(options)
     if not settings.database_path.exists():
         raise RefusedError(f"{settings.database_path} is not there")
+    check_schema(settings.database_path)
     with only_server(settings):
         make_private(settings)
         copies.check_files(settings)

@@ -6,7 +6,7 @@ from typing import Any
 
 from socialpub.commands.admin import acting, opened
 from socialpub.commands.parts import Options
-from socialpub.commands.serve import RefusedError, only_server, settings_of
+from socialpub.commands.serve import RefusedError, check_schema, only_server, settings_of
 from socialpub.domain import act
 from socialpub.domain.engine import recovery
 
@@ -17,6 +17,7 @@ def move(options: Options) -> dict[str, Any]:
     path = settings.database_path
     if not path.exists():
         raise RefusedError(f"{path} is not there")
+    check_schema(path)
     with only_server(settings), opened(options) as service:
         who = acting(options, service)
         if options.back:

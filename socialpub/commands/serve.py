@@ -30,8 +30,8 @@ from socialpub.domain.core.service import Service, close_service, open_service
 from socialpub.domain.engine.engine import Engine
 from socialpub.domain.media import files
 from socialpub.domain.people import users
-from socialpub.store import db, integrity, migrate, models
-from socialpub.store.locks import ServeLock, StartError, all_files, check_access, check_names, damaged, is_served
+from socialpub.store import db, integrity, migrate, models, snapshot
+from socialpub.store.locks import ServeLock, StartError, all_files, check_access, check_names, is_served
 from socialpub.web.app import build_app
 from socialpub.web.server import Life, running, until_signal
 
@@ -253,6 +253,13 @@ def _is_empty(path: Path) -> bool:
     return not there
 
 
+def check_schema(path: Path) -> None:
+    """RefusedError for a file that is not of the newest schema: nothing reads its tables before they are migrated."""
+    _, lacking = migrate.standing(path)
+    if lacking:
+        raise RefusedError(older(path, lacking))
+
+
 def older(path: Path, lacking: int) -> str:
     """What is said of a file that an older socialpub wrote."""
     more = "1 more migration" if lacking == 1 else f"{lacking} more migrations"
@@ -304,14 +311,8 @@ def _looked_at(settings: Settings) -> tuple[copies.Owed | None, set[str]]:
 
 
 def needed_keys(path: Path) -> set[str]:
-    """The ids of the master keys that a database cannot do without; StartError for one that cannot be read."""
-    database = db.Database(path).open()
-    try:
-        return database.read(instance.needed_keys).result()
-    except ApiError as error:
-        raise damaged(path, "its tables cannot be read") from error
-    finally:
-        database.close()
+    """The ids of the master keys that a database of any schema cannot do without; StartError where it is damaged."""
+    return snapshot.of_file(path)(snapshot.keys_needed)
 
 
 def set_up_logging() -> None:

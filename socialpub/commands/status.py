@@ -6,11 +6,10 @@ from typing import Any
 
 from socialpub.base.runtime import SystemClock
 from socialpub.commands.parts import Options
-from socialpub.commands.serve import RefusedError, older, settings_of
+from socialpub.commands.serve import RefusedError, check_schema, settings_of
 from socialpub.domain.engine import standing
 from socialpub.domain.engine.standing import Standing
 from socialpub.store import db
-from socialpub.store import migrate as migrations
 from socialpub.store.locks import is_served
 
 NEEDS_SOMEBODY = 1
@@ -31,9 +30,7 @@ def _found(options: Options) -> Standing:
     path = settings_of(options).database_path
     if not path.exists():
         raise RefusedError(f"{path} is not there: there is nothing to tell of")
-    _, lacking = migrations.standing(path)
-    if lacking:
-        raise RefusedError(older(path, lacking))
+    check_schema(path)
     database, running, now = db.Database(path).open(), is_served(path), SystemClock().now_ms()
     try:
         return database.read(lambda: standing.look(now, running=running)).result()

@@ -17,10 +17,15 @@ import pytest
 from PIL import Image
 
 from socialpub.domain.backups import archive, checking, taking
+from socialpub.store import snapshot
 from tests.commands.conftest import Ended, execute
 from tests.kit import Person, Server, iso
 
 DAY = 86_400.0
+
+
+def source_of(server: Server) -> snapshot.Source:
+    return snapshot.of_server(server.service.db)
 
 
 def command(server: Server, *words: str, **places: Path) -> Ended:
@@ -110,7 +115,14 @@ def _repack(file: Path, database: Path) -> None:
 def _taken(server: Server, *, with_key: bool = False) -> Path:
     """A backup that was made in this process, where the test is about what comes after it."""
     file, settings = server.home / "b.zip", server.service.runtime.settings
-    taken = taking.take(server.service.db, settings, file, server.clock.now_ms(), lambda *told: None, with_key=with_key)
+    taken = taking.take(
+        source_of(server),
+        settings,
+        file,
+        server.clock.now_ms(),
+        lambda *told: None,
+        with_key=with_key,
+    )
     assert taken.problems == ()
     return file
 
@@ -143,7 +155,7 @@ def test_media_that_are_deleted_meanwhile_are_inside(server: Server, alice: Pers
 
     settings = server.service.runtime.settings
     file = server.home / "b.zip"
-    taken = taking.take(server.service.db, settings, file, server.clock.now_ms(), delete, with_key=False)
+    taken = taking.take(source_of(server), settings, file, server.clock.now_ms(), delete, with_key=False)
     assert (taken.problems, taken.manifest.media_files) == ((), 1)
 
 

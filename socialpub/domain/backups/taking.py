@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,8 @@ from socialpub.domain.backups import archive, checking
 from socialpub.domain.backups.archive import DATABASE, BackupError, Manifest, Told
 from socialpub.domain.backups.spool import BESIDE, PINS, workspace
 from socialpub.store import snapshot
-from socialpub.store.db import Database
 from socialpub.store.integrity import check_integrity
+from socialpub.store.snapshot import Source
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Taken:
     problems: tuple[str, ...]
 
 
-def take(database: Database, settings: Settings, file: Path, now_ms: int, told: Told, *, with_key: bool) -> Taken:
+def take(source: Source, settings: Settings, file: Path, now_ms: int, told: Told, *, with_key: bool) -> Taken:
     """Write a backup to a new file. BackupError, and nothing is left, when that cannot be done."""
     if file.exists():
         raise BackupError(f"{file} is there already. Name another file, or move it away.")
@@ -44,7 +45,7 @@ def take(database: Database, settings: Settings, file: Path, now_ms: int, told: 
     try:
         with workspace(file.parent, BESIDE) as desk, _pins(settings.data_dir / "media") as pins:
             part, copy = desk / "backup.zip", desk / DATABASE
-            problems = _snapshot(database, settings, copy, pins, told)
+            problems = _snapshot(source, settings, copy, pins, told)
             faults.hit("backup.snapshot")
             manifest = _manifest(copy, pins, now_ms)
             with os.fdopen(private.create_anew(part), "wb") as into:
@@ -111,20 +112,20 @@ def _pin(path: Path, folder: Path) -> bool:
 # --- What goes in --------------------------------------------------------------------------------------------------
 
 
-def _snapshot(database: Database, settings: Settings, copy: Path, pins: Path, told: Told) -> list[str]:
+def _snapshot(source: Source, settings: Settings, copy: Path, pins: Path, told: Told) -> list[str]:
     """The snapshot, whole or BackupError; the problems of what it names."""
     media = settings.data_dir / "media"
 
-    def see() -> list[str]:
-        names = snapshot.media_named()
+    def see(connection: sqlite3.Connection) -> list[str]:
+        names = snapshot.media_named(connection)
         missing = [name for name in sorted(names) if not _pin(media / name[:2] / name, pins)]
         for path in pins.glob("*") if pins != media else ():
             if path.name not in names:
                 path.unlink()
-        snapshot.copy(copy, lambda done, total: told("copying the database", done, total))
+        snapshot.copy(connection, copy, lambda done, total: told("copying the database", done, total))
         return [f"the file of media {name} is missing" for name in missing]
 
-    problems = database.read(see).result()
+    problems = source(see)
     check_integrity(copy)
     snapshot.fold(copy)
     return problems

@@ -13,12 +13,13 @@ from socialpub.base.crypto import SealError
 from socialpub.domain.core import copies, disk, notices
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.health import PausedReason
-from socialpub.store import sql
+from socialpub.store import snapshot, sql
+from socialpub.store.connections import proxy
 from socialpub.store.db import FencedError, Promise, Tx
 from socialpub.store.locks import damaged
 from socialpub.store.models import Account, Instance, the_row
 from socialpub.store.rows import InstanceRow
-from socialpub.store.statements import keys, sealed, sweeps
+from socialpub.store.statements import keys, sweeps
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -62,14 +63,8 @@ def sign(service: Service, tx: Tx) -> None:
 
 
 def needed_keys() -> set[str]:
-    """The ids of the master keys that something lasting was sealed with (also before the newest migrations)."""
-    if not Account.table_exists():
-        return set()
-    found = {row[0] for row in Instance.select(Instance.key_id).tuples()}
-    for each in sealed.SEALED:
-        if each.lasting and sql.first(sealed.EXISTS, (each.table, each.column)):
-            found |= {row[0] for row in sql.every(each.keys)}
-    return {key for key in found if key}
+    """Within a read: the ids of the master keys that something lasting was sealed with."""
+    return snapshot.keys_needed(proxy.connection())
 
 
 def key_id() -> str | None:

@@ -20,6 +20,7 @@ from socialpub.domain.backups.archive import BackupError
 from socialpub.domain.backups.shelves import Folder, Store, name_at, shelves, thin_out
 from socialpub.domain.backups.spool import SPOOL, workspace
 from socialpub.domain.core.service import Service
+from socialpub.store import snapshot
 from socialpub.store.locks import StartError
 
 log = logging.getLogger("socialpub.backups")
@@ -103,7 +104,8 @@ class TimedBackups:
         service, now_ms = self._service, self._service.now_ms
         file = directory / name_at(now_ms)
         private.make_folder(file.parent)
-        made = taking.take(service.db, service.runtime.settings, file, now_ms, self._give_way, with_key=False)
+        source, settings = snapshot.of_server(service.db), service.runtime.settings
+        made = taking.take(source, settings, file, now_ms, self._give_way, with_key=False)
         self._flaws = "; ".join(made.problems)
         log.info("backup %s: %d bytes, %d files of media", made.file, made.size, made.manifest.media_files)
         for problem in made.problems:

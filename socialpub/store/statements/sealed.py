@@ -56,4 +56,5 @@ SEALED = (
     Sealed("idempotency", "body", "body", lasting=False, among="sealed = 1"),
 )
 
+SEALS = "SELECT key_id FROM instance"
 EXISTS = "SELECT 1 FROM pragma_table_info(?) WHERE name = ?"
