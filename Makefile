@@ -78,11 +78,13 @@ lock:
 
 .venv/installed: requirements-dev.lock
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11, 4) or sys.exit("Python 3.11.4 or newer is needed; name it: make PYTHON=python3.11")'
+	@echo "Making .venv and installing the packages of requirements-dev.lock into it; the first time this takes a few minutes." >&2
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $@
 
 # Without network: the build tool is in the lock file.
 $(READY): .venv/installed pyproject.toml
+	@echo "Installing socialpub into .venv." >&2
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
 	@touch $@

@@ -22,7 +22,6 @@ ALLOWED = {  # where, what: none of it stays in a data folder
     ("commands/demo.py", "touch"),
     ("commands/demo.py", "write_text"),
     ("domain/backups/archive.py", "open"),  # a part of the archive
-
     ("domain/backups/checking.py", "open"),
     ("domain/media/probe_worker.py", "open"),  # a file of /proc
 }

@@ -15,7 +15,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
@@ -383,6 +392,13 @@ class Settings(BaseSettings):
     tracing: Tracing = Tracing()
     platforms: dict[str, dict[str, Any]] = {}
 
+    _file: Path | None = PrivateAttr(None)
+
+    @property
+    def read_from(self) -> str:
+        """The settings file that was read, in words: what a command says when it is asked for its settings."""
+        return str(self._file or f"no file, since {Path(CONFIG_FILE).absolute()} is not there (--config names one)")
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -425,7 +441,8 @@ def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | 
     """
     _check_environment()
     _file_values.clear()
-    _file_values.update(_read(path))
+    values = _read(path)
+    _file_values.update(values or {})
     try:
         given: dict[str, Any] = {name: dict(values) for name, values in (overrides or {}).items() if values}
         settings = Settings(**given)
@@ -436,19 +453,21 @@ def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | 
         raise ConfigError(f"{which} in the environment: lists and tables are JSON, and this is not") from error
     finally:
         _file_values.clear()
+    settings._file = None if values is None else (path or Path(CONFIG_FILE)).absolute()
     if "://" in settings.database.url:
         raise ConfigError("database.url: only an SQLite file is supported today; name a file, for example socialpub.db")
     return settings
 
 
-def _read(path: Path | None) -> dict[str, Any]:
+def _read(path: Path | None) -> dict[str, Any] | None:
+    """What the settings file says; None where none was named and there is none."""
     named = path or Path(CONFIG_FILE)
     try:
         values = tomllib.loads(named.read_text(encoding="utf-8"))
         why = private.trouble(named, _secrets(values))
     except FileNotFoundError as error:
         if path is None:
-            return {}
+            return None
         raise ConfigError(f"{named}: the settings file is not there") from error
     except OSError as error:
         raise ConfigError(f"{named}: the settings file cannot be read: {troubles.why(error)}") from error

@@ -9,7 +9,9 @@ import contextlib
 import ctypes
 import hashlib
 import os
+import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,15 +27,25 @@ DESCRIPTORS_MOST = 20_000
 
 
 @dataclass(frozen=True)
+class Mount:
+    """A mounted file system. `device`: its number, as `major:minor`; `kind`: such as `ext4` or `nfs4`."""
+
+    device: str
+    point: str
+    kind: str
+
+
+@dataclass(frozen=True)
 class Host:
     """Where this process runs. `machine` and `boot`: empty where they say nothing.
 
-    `marks`: folders that are in no data folder and outlast this process, the best first.
+    `marks`: folders that are in no data folder and outlast this process, the best first. `mounts`: what is mounted.
     """
 
     machine: str = ""
     boot: str = ""
     marks: tuple[Path, ...] = ()
+    mounts: tuple[Mount, ...] = ()
 
 
 def descriptors() -> int:
@@ -62,8 +74,9 @@ def take_descriptors() -> None:
 def this_host() -> Host:
     """The machine that this process runs on."""
     if _in_container():
-        return Host(marks=_mark_folders())
-    return Host(_hashed("/etc/machine-id"), _hashed("/proc/sys/kernel/random/boot_id"), _mark_folders())
+        return Host(marks=_mark_folders(), mounts=mounts())
+    machine, boot = _hashed("/etc/machine-id"), _hashed("/proc/sys/kernel/random/boot_id")
+    return Host(machine, boot, _mark_folders(), mounts())
 
 
 def kernel() -> str:
@@ -74,7 +87,7 @@ def kernel() -> str:
 def _in_container() -> bool:
     if any(os.path.exists(path) for path in _CONTAINER_FILES) or any(map(os.environ.get, _CONTAINER_VARIABLES)):
         return True
-    return any(mount.point == "/" and mount.kind in _UNIONS for mount in _mounts())
+    return any(mount.point == "/" and mount.kind in _UNIONS for mount in mounts())
 
 
 def _hashed(path: str) -> str:
@@ -134,25 +147,51 @@ def is_disk(device: int) -> bool:
 
 def _is_unnumbered(device: int) -> bool:
     number = f"{os.major(device)}:{os.minor(device)}"
-    return any(mount.device == number and mount.kind.startswith(_UNNUMBERED) for mount in _mounts())
+    return any(mount.device == number and mount.kind.startswith(_UNNUMBERED) for mount in mounts())
 
 
-@dataclass(frozen=True)
-class _Mount:
-    device: str
-    point: str
-    kind: str
+# --- Mounts ------------------------------------------------------------------------------------------------------
+
+# File systems whose files are another machine's, or another program's: locks of files may not hold on them. `fuse.` is
+# not `fuseblk`, a local disk. What the upper layer of a container is, is local too.
+_NETWORK = tuple("9p afs beegfs ceph cifs coda fuse gfs gfs2 glusterfs lustre nfs nfs4 ocfs2 smb3 smbfs".split())
+_NETWORK += tuple("acfs ncpfs prl_fs sshfs vboxsf virtiofs vmhgfs".split())
+_LOCAL = ("fuse.fuse-overlayfs",)
 
 
-def _mounts() -> list[_Mount]:
-    """From /proc/self/mountinfo (proc(5)); none on other systems."""
+def mounts(table: str | None = None) -> tuple[Mount, ...]:
+    """What a mount table says (proc(5), mountinfo), by default that of this process; nothing on other systems."""
     found = []
-    for line in _text("/proc/self/mountinfo").splitlines():
+    for line in (_text("/proc/self/mountinfo") if table is None else table).splitlines():
         mount, _, rest = line.partition(" - ")
         fields = mount.split()
         if len(fields) > 4 and rest:
-            found.append(_Mount(fields[2], fields[4], rest.split()[0]))
-    return found
+            found.append(Mount(fields[2], _ESCAPED.sub(_unescaped, fields[4]), rest.split()[0]))
+    return tuple(found)
+
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")  # a space, a tab, a line break or a backslash in the name of a folder
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found[1], 8))
+
+
+def network_trouble(folder: Path, mounted: Sequence[Mount]) -> str | None:
+    """A sentence where a folder lies on a network file system; None on a local disk, or where nothing is known."""
+    real = Path(os.path.realpath(folder))
+    over = [mount for mount in mounted if real.is_relative_to(mount.point)]
+    nearest = max(reversed(over), key=lambda mount: len(mount.point), default=None)  # of two, the one mounted later
+    if nearest is None or not _is_network(nearest.kind):
+        return None
+    return (
+        f"{folder} lies on a network file system ({nearest.kind}): SQLite's locks do not hold there, and the database "
+        "may be damaged. Keep it on a local disk."
+    )
+
+
+def _is_network(kind: str) -> bool:
+    return kind not in _LOCAL and kind.partition(".")[0] in _NETWORK
 
 
 _STATX_SIZE, _STATX_BTIME, _BTIME_AT, _AT_FDCWD = 256, 0x800, 80, -100

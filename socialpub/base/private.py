@@ -191,8 +191,8 @@ def tighten(paths: Iterable[Path]) -> str | None:
         except OSError:
             continue  # not there, or told by whoever opens it
         if not _is_ours(found):
-            if found.st_uid == ROOT:
-                return f"{path} belongs to root{remedy(path)}"
+            if advice := remedy(path):
+                return f"{path} belongs to root{advice}"
             return f"{path} belongs to another user (number {found.st_uid}); run socialpub as that user"
         if stat.S_IMODE(found.st_mode) & OTHERS:
             _close(path, stat.S_IMODE(found.st_mode))

@@ -14,7 +14,7 @@ from socialpub.base.bucket import Bucket
 from socialpub.base.config import Settings
 from socialpub.base.runtime import SystemClock, iso
 from socialpub.commands.parts import Options
-from socialpub.commands.serve import RefusedError, make_private, only_server, settings_of
+from socialpub.commands.serve import RefusedError, existing, make_private, only_server, settings_of
 from socialpub.domain.backups import checking, restoring, taking
 from socialpub.domain.backups.archive import Manifest, counted
 from socialpub.domain.backups.shelves import shelves
@@ -29,8 +29,7 @@ FAILED = 1
 def backup(options: Options) -> dict[str, Any]:
     """`{file, bytes, sha256, ok, …}` of the backup that was made; exit code 1 where something in it is not right."""
     settings = settings_of(options)
-    if not settings.database_path.exists():
-        raise RefusedError(f"{settings.database_path} is not there: there is nothing to back up")
+    existing(settings)
     make_private(settings)
     name = _in_bucket(options.file)
     if name is None:
@@ -81,7 +80,7 @@ def restore(options: Options) -> dict[str, Any]:
         "key": "restored" if restored.key else "there" if _has_key(settings) else f"missing: {', '.join(sorted(keys))}",
         "paused": instance.RESTORED,
         "overdue": [{"id": row["id"], "dueAt": iso(overdue.due_of(row))} for row in late],
-        "next": "socialpub serve, compare with the platforms, then: socialpub resume --after-restore",
+        "next": f"socialpub serve, compare with the platforms, then: {instance.resume_command(instance.RESTORED)}",
     }
 
 

@@ -74,6 +74,10 @@ def demo(options: Options) -> dict[str, Any] | None:
     For people there are days behind it already, and days to come; for programs (`--json`, `--once`) it is empty.
     """
     set_up_logging()
+    if options.once:
+        logging.getLogger().setLevel(logging.ERROR)
+        if not options.json:
+            print("Publishing a text with a picture to simulated platforms …", file=sys.stderr, flush=True)
     take_descriptors()
     clock = EarlierClock()
     with _folder(options) as folder, simulator_server.SimulatorThread(clock) as lab:
@@ -90,6 +94,7 @@ def demo(options: Options) -> dict[str, Any] | None:
             with served(service, sock):
                 batch = _publish_once(shown)
             options.exit_code = 0 if batch.get("status") == "published" else 1
+            options.sentences = _outcomes(batch)
             return batch
         _write_bodies(folder, shown, lab.url)
         run(service, sock, lambda: _tell(options, shown, lab.url, folder))
@@ -245,6 +250,19 @@ def _publish_once(shown: dict[str, Any]) -> dict[str, Any]:
     body, headers = _image_body(shown), {"Authorization": f"Bearer {shown['key']}"}
     answer = httpx.post(f"{shown['url']}/v1/posts", json=body, headers=headers, timeout=90, trust_env=False)
     return dict(answer.json())
+
+
+def _outcomes(batch: dict[str, Any]) -> list[str]:
+    """A sentence for each target of a batch, and one for all of it."""
+    results = batch.get("results", [])
+    lines = [f"{platforms.platform(each['platform']).label}: {each['status']}{_where(each)}" for each in results]
+    done = sum(each["status"] == "published" for each in results)
+    return [*lines, f"{done} of {len(results)} were published." if results else f"Nothing was published: {batch}"]
+
+
+def _where(result: dict[str, Any]) -> str:
+    why = result.get("error", {}).get("message") or result.get("url") or ""
+    return f", {why}" if why else ""
 
 
 def _tell(options: Options, shown: dict[str, Any], lab_url: str, folder: Path) -> None:

@@ -14,18 +14,19 @@ from socialpub.base import net
 from socialpub.base.bucket import Bucket, BucketError
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
+from socialpub.base.host import this_host
 from socialpub.base.runtime import SystemClock, iso, load_vault
 from socialpub.commands.parts import Options
-from socialpub.commands.serve import settings_of
-from socialpub.domain.accounts import accounts, versions
+from socialpub.commands.serve import network_troubles, settings_of
+from socialpub.domain.accounts import versions
 from socialpub.domain.core import instance
 from socialpub.domain.core.sites import Sites, typed_in
+from socialpub.domain.engine import standing
 from socialpub.domain.media import files
-from socialpub.domain.shapes.accounts import AccountsQuery
 from socialpub.platforms.contract import Platform, Site
 from socialpub.platforms.kit import oauth
 from socialpub.store import db, migrate
-from socialpub.store.locks import StartError
+from socialpub.store.locks import StartError, is_served
 
 CALL_SECONDS = 10.0
 DRIFT_SECONDS = 30.0
@@ -35,29 +36,30 @@ FAILED = 1
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at. `remediation`: what to do, where it is not as it should be."""
+    """One thing that was looked at. `remediation`: what to do, where it is not as it should be, or only a warning."""
 
     name: str
     ok: bool
     message: str
     remediation: str = ""
 
+    def lines(self) -> list[str]:
+        """What people are shown."""
+        mark = "FAIL" if not self.ok else "warn" if self.remediation else "ok  "
+        return [f"{mark}  {self.name}: {self.message}", *([f"      {self.remediation}"] if self.remediation else [])]
+
     def body(self) -> dict[str, Any]:
         return {"name": self.name, "ok": self.ok, "message": self.message, "remediation": self.remediation}
 
 
-def doctor(options: Options) -> dict[str, Any] | None:
+def doctor(options: Options) -> dict[str, Any]:
     """`{ok, checks: [{name, ok, message, remediation}]}`; exit code 1 when something is wrong."""
     checks = list(_checks(options))
     ok = all(check.ok for check in checks)
     options.exit_code = 0 if ok else FAILED
-    if options.json:
-        return {"ok": ok, "checks": [check.body() for check in checks]}
-    for check in checks:
-        print(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}: {check.message}")
-        if check.remediation:
-            print(f"      {check.remediation}")
-    return None
+    options.sentences = [line for check in checks for line in check.lines()]
+    options.sentences.append("Nothing is wrong." if ok else "Something is wrong: see FAIL above.")
+    return {"ok": ok, "checks": [check.body() for check in checks]}
 
 
 def _checks(options: Options) -> Iterator[Check]:
@@ -66,9 +68,10 @@ def _checks(options: Options) -> Iterator[Check]:
     except ConfigError as error:
         yield Check("settings", False, str(error), "Correct it; the server does not start until then.")
         return
-    yield Check("settings", True, "they can be used")
+    yield Check("settings", True, f"read from {settings.read_from}")
     yield from _database(settings)
     yield from _disk(settings)
+    yield from _file_system(settings)
     if not options.offline:
         yield from _outside(settings, _sites(settings))
 
@@ -100,8 +103,8 @@ def _inside(settings: Settings) -> Iterator[Check]:
     database = db.Database(settings.database_path).open()
     try:
         needed, named = database.read(lambda: (instance.needed_keys(), files.are_named())).result()
-        paused = database.read(instance.paused).result()
-        connected = database.read(lambda: accounts.list_everywhere(None, AccountsQuery())).result()
+        running, now = is_served(settings.database_path), SystemClock().now_ms()
+        found = database.read(lambda: standing.look(now, running=running)).result()
         asked = database.read(versions.all_asked).result()
     finally:
         database.close()
@@ -110,22 +113,27 @@ def _inside(settings: Settings) -> Iterator[Check]:
     yield Check(
         "data folder", trouble is None, trouble or f"{settings.data_dir} can be used", "Put it back." if trouble else ""
     )
-    yield Check(
-        "publishing",
-        paused is None,
-        f"it is paused: {paused}" if paused else "it is not paused",
-        "socialpub resume says what is overdue, and goes on." if paused else "",
-    )
-    ill = [account for account in connected if account["status"] != "active"]
-    names = ", ".join(f"{account['platform']} {account['displayName']} ({account['status']})" for account in ill[:10])
-    yield Check(
-        "accounts",
-        not ill,
-        f"{len(ill)} of {len(connected)} need their owner: {names}" if ill else f"{len(connected)} are connected",
-        "Connect them again in the dashboard." if ill else "",
-    )
+    yield from _standing(found)
     for each in asked:
         yield _version(each)
+
+
+_WELL = {
+    standing.SERVER: "a server runs on this database",
+    standing.PUBLISHING: "it is not paused",
+    standing.POSTS: "none is overdue, and none failed within a day",
+    standing.ACCOUNTS: "none needs its owner",
+}
+
+
+def _standing(found: standing.Standing) -> Iterator[Check]:
+    """What `status` says, in its words."""
+    wrong = standing.findings(found)
+    for about, well in _WELL.items():
+        here = [finding for finding in wrong if finding.about == about]
+        yield from (Check(about, False, finding.problem, finding.remedy) for finding in here)
+        if not here:
+            yield Check(about, True, well)
 
 
 def _version(asked: versions.Asked) -> Check:
@@ -161,6 +169,12 @@ def _disk(settings: Settings) -> Iterator[Check]:
     )
 
 
+def _file_system(settings: Settings) -> Iterator[Check]:
+    """A warning for each folder on a network file system."""
+    for said in network_troubles(settings, this_host()):
+        yield Check("file system", True, said, "Move the data to a disk of this machine: socialpub move")
+
+
 # --- Outside -------------------------------------------------------------------------------------------------------
 
 
@@ -185,7 +199,7 @@ def _load(found: Sites, settings: Settings) -> None:
 
 def _outside(settings: Settings, sites: Sites) -> Iterator[Check]:
     with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http:
-        yield _server(http, settings)
+        yield from _server(http, settings)
         yield from _public(http, settings)
         if settings.backup.s3_endpoint:
             yield _bucket(settings)
@@ -203,17 +217,20 @@ def _bucket(settings: Settings) -> Check:
     return Check("backups in the bucket", True, f"it can be listed; {len(found)} files are there")
 
 
-def _server(http: net.Http, settings: Settings) -> Check:
-    """Whether it runs is told; that it does not is no fault."""
+def _server(http: net.Http, settings: Settings) -> Iterator[Check]:
+    """Whether the server that runs on the database can be reached where these settings say."""
+    if not is_served(settings.database_path):
+        return
     url = f"http://{settings.server.host}:{settings.server.port}/readyz"
     try:
         reply = http.request("GET", url, deadline=CALL_SECONDS)
     except ApiError:
-        return Check("server", True, f"nothing answers at {url}: it is not running")
+        other = "It has other settings than these: name its settings file with --config, or its port."
+        yield Check("server address", False, f"a server runs on this database, and nothing answers at {url}", other)
+        return
     said = reply.record().get("error", {}).get("message", "")
-    return Check(
-        "server", reply.ok, f"it answers {reply.status} at {url} {said}".strip(), "" if reply.ok else "See its log."
-    )
+    remedy = "" if reply.ok else "See its log."
+    yield Check("server address", reply.ok, f"it answers {reply.status} at {url} {said}".strip(), remedy)
 
 
 def _public(http: net.Http, settings: Settings) -> Iterator[Check]:

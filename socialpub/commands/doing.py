@@ -29,7 +29,7 @@ def do(options: Options) -> int:
     except (ApiError, BackupError, BucketError, ConfigError, StartError, serve.RefusedError) as error:
         return _failed(options, error)
     if options.act and result.get(options.done):
-        trail.tell(options.act, result)
+        trail.tell(options.act, result, options.settings)
     if result is not None:
         _show(options, result)
     return int(options.exit_code)
@@ -60,7 +60,7 @@ def _show(options: Options, result: Any) -> None:
     if options.json:
         print(json.dumps(result, ensure_ascii=False))
     else:
-        for line in _lines(result):
+        for line in _lines(result) if options.sentences is None else options.sentences:
             print(line)
 
 

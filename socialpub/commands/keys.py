@@ -12,7 +12,15 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands.admin import acting, opened
 from socialpub.commands.backup import told
 from socialpub.commands.parts import Options
-from socialpub.commands.serve import RefusedError, check_schema, make_private, needed_keys, only_server, settings_of
+from socialpub.commands.serve import (
+    RefusedError,
+    check_schema,
+    existing,
+    make_private,
+    needed_keys,
+    only_server,
+    settings_of,
+)
 from socialpub.domain import act
 from socialpub.domain.core import copies
 from socialpub.domain.core.service import Service, close_service, open_service
@@ -51,9 +59,7 @@ def _next(service: Service, made: rotation.Rotated) -> str:
 def forget(options: Options) -> dict[str, Any]:
     """`{keyId, was, accounts, apps, webhooks, channels, next}`; RefusedError: nothing is lost, or nobody says yes."""
     settings = settings_of(options)
-    if not settings.database_path.exists():
-        raise RefusedError(f"{settings.database_path} is not there")
-    check_schema(settings.database_path)
+    check_schema(existing(settings))
     with only_server(settings):
         make_private(settings)
         copies.check_files(settings)

@@ -6,7 +6,7 @@ from typing import Any
 
 from socialpub.commands.admin import acting, opened
 from socialpub.commands.parts import Options
-from socialpub.commands.serve import RefusedError, check_schema, only_server, settings_of
+from socialpub.commands.serve import check_schema, existing, only_server, settings_of
 from socialpub.domain import act
 from socialpub.domain.engine import recovery
 
@@ -14,9 +14,7 @@ from socialpub.domain.engine import recovery
 def move(options: Options) -> dict[str, Any]:
     """`{database, handedOverAt, next}`; RefusedError while a server runs, or where there is nothing."""
     settings = settings_of(options)
-    path = settings.database_path
-    if not path.exists():
-        raise RefusedError(f"{path} is not there")
+    path = existing(settings)
     check_schema(path)
     with only_server(settings), opened(options) as service:
         who = acting(options, service)

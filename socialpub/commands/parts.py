@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 class Options(SimpleNamespace):
-    """What was typed: a field for each option. A command may set `exit_code`; `usage` refuses what was typed."""
+    """What was typed: a field for each option. `usage` refuses what was typed.
+
+    A command may set `exit_code`, and `sentences`: what people are shown in place of its result. `settings`: the file
+    that its settings were read from, once they were.
+    """
 
 
 class Formatter(click.HelpFormatter):
@@ -133,8 +137,9 @@ class Command(Typed):
         def usage(message: str) -> None:
             raise click.UsageError(message, ctx)
 
-        given = {"act": self.act, "done": self.done, "exit_code": 0, "usage": usage, **self._sets, **_gathered(ctx)}
-        return Options(run=self.load(), **given)
+        given = {"act": self.act, "done": self.done, "exit_code": 0, "sentences": None, "usage": usage}
+        given |= self._sets | _gathered(ctx)
+        return Options(run=self.load(), settings="", **given)
 
     def load(self) -> Callable[[Options], Any]:
         """The function that it runs."""

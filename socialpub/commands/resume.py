@@ -19,13 +19,14 @@ def resume(options: Options) -> dict[str, Any]:
     with opened(options) as service:
         reason = service.read(instance.paused).result()
         publish, skip = _sorted(service, options.skip_overdue)
-        if not options.json:
-            _tell(publish, skip)
         if reason == instance.RESTORED and not options.after_restore:
+            if not options.json:
+                print(*_overdue(publish, skip), sep="\n")
             raise RefusedError(_WHY)
         _fail(service, skip)
         if reason is not None:
             act.do_now(acting(options, service), recovery.end_pause, reason)
+        options.sentences = [*_overdue(publish, skip), _SAID[reason is None].format(reason)]
         return {
             "was": reason,
             "paused": service.read(instance.paused).result(),
@@ -40,6 +41,12 @@ _WHY = (
 )
 
 
+_SAID = {
+    True: "Publishing was not paused; nothing was changed.",
+    False: "Publishing was paused ({}) and continues now.",
+}
+
+
 def _sorted(service: Service, skip_all: bool) -> tuple[list[overdue.DuePost], list[overdue.DuePost]]:
     """The overdue posts that will be published now, and those that will not: too late, or as asked."""
     late = service.read(lambda: overdue.before(service.now_ms)).result()
@@ -52,10 +59,15 @@ def _fail(service: Service, rows: list[overdue.DuePost]) -> None:
         recovery.fail_part(service, rows[start : start + recovery.STEP])
 
 
-def _tell(publish: list[overdue.DuePost], skip: list[overdue.DuePost]) -> None:
-    for verb, rows in (("will be published now", publish), ("becomes failed (schedule.overdue)", skip)):
-        for row in rows:
-            print(f"{row['id']}  {row['platform']}  due {iso(overdue.due_of(row))}  {verb}")
+def _overdue(publish: list[overdue.DuePost], skip: list[overdue.DuePost]) -> list[str]:
+    """A sentence for each overdue post."""
+    if not publish and not skip:
+        return ["No post is overdue."]
+    return [
+        f"Post {row['id']} on {row['platform']}, due {iso(overdue.due_of(row))}, {then}."
+        for then, rows in (("is published now", publish), ("fails: it is too late (schedule.overdue)", skip))
+        for row in rows
+    ]
 
 
 def _body(row: overdue.DuePost) -> dict[str, Any]:

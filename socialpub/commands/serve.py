@@ -20,7 +20,7 @@ from socialpub import __version__, platforms
 from socialpub.base import bucket, config, net, private, redact, tracing, troubles
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
-from socialpub.base.host import Host, take_descriptors, this_host
+from socialpub.base.host import Host, network_trouble, take_descriptors, this_host
 from socialpub.base.log import BackgroundHandler
 from socialpub.base.runtime import Clock, Runtime, SystemClock, load_vault
 from socialpub.commands.ending import end
@@ -54,6 +54,7 @@ def serve(options: Options) -> None:
         sock, settings = bind(settings)
         with sock:
             service = start_service(settings)
+            log.info("settings: read from %s", settings.read_from)
             token = users.offer_setup(service)
             with traced(settings):
                 run(service, sock, lambda: _say_ready(settings, token))
@@ -179,6 +180,7 @@ def settings_of(options: Options, **overrides: Mapping[str, Any]) -> Settings:
         for section, values in given.items()
     }
     settings = config.load(options.config, chosen)
+    options.settings = settings.read_from
     check_platforms(settings)
     bucket.check(settings.backup)
     return settings
@@ -210,7 +212,9 @@ def bind(settings: Settings) -> tuple[socket.socket, Settings]:
 
 def start_service(settings: Settings, where: Host | None = None, clock: Clock | None = None) -> Service:
     """A service over the migrated database, with its keys; StartError or ConfigError says what is in the way."""
-    path = _in_order(settings)
+    path, where = _in_order(settings), where or this_host()
+    for said in network_troubles(settings, where):
+        log.warning("%s", said)
     owed, needed = _looked_at(settings) if path.exists() else (None, set())
     if needed:
         load_vault(settings, needed=needed)  # before anything is written
@@ -220,11 +224,17 @@ def start_service(settings: Settings, where: Host | None = None, clock: Clock | 
         log.warning("made a new database at %s", path.resolve())
     models.check_columns(path)
     vault = load_vault(settings, needed=needed)
-    service = open_service(Runtime(settings, vault, clock=clock or SystemClock(), host=where or this_host()))
+    service = open_service(Runtime(settings, vault, clock=clock or SystemClock(), host=where))
     service.db.guard = lambda: instance.follow_key(service)
     _check_folders(service)
     service.owed = owed
     return service
+
+
+def network_troubles(settings: Settings, where: Host) -> list[str]:
+    """A sentence for each folder of the data that lies on a network file system."""
+    folders = dict.fromkeys((settings.database_path.absolute().parent, settings.data_dir.absolute()))
+    return [said for folder in folders if (said := network_trouble(folder, where.mounts))]
 
 
 def join_service(settings: Settings) -> Service:
@@ -251,6 +261,14 @@ def _is_empty(path: Path) -> bool:
     if there and lacking:
         raise RefusedError(older(path, lacking))
     return not there
+
+
+def existing(settings: Settings) -> Path:
+    """The path of a database that is there; RefusedError where it is not, with the settings that name it."""
+    path = settings.database_path
+    if not path.exists():
+        raise RefusedError(f"{path} is not there. The settings were read from {settings.read_from}.")
+    return path
 
 
 def check_schema(path: Path) -> None:
@@ -285,7 +303,8 @@ def _in_order(settings: Settings) -> Path:
 def make_private(settings: Settings) -> None:
     """What earlier versions or other hands left open to others is closed; StartError for files of another user."""
     ours = (settings.data_dir / "media", settings.data_dir / "instance.state")
-    why = private.tighten((settings.database_path, *all_files(settings.database_path), *ours))
+    link = (settings.database_path,) if settings.database_path.is_symlink() else ()
+    why = private.tighten((*link, *all_files(settings.database_path), *ours))
     if why:
         raise StartError(f"{why}. Nothing was changed.")
 
@@ -337,5 +356,5 @@ def log_as(settings: Settings) -> None:
 
 def _quieten(level: int) -> None:
     """Libraries tell what is wrong, and nothing of every request."""
-    for noisy in ("httpx", "httpcore", "huey", "huey.consumer", "sanic.root", "sanic.server"):
+    for noisy in ("httpx", "httpcore", "huey", "huey.consumer", "peewee.migrations", "sanic.root", "sanic.server"):
         logging.getLogger(noisy).setLevel(max(level, logging.WARNING))

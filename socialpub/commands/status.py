@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from socialpub.base.config import Settings
 from socialpub.base.runtime import SystemClock
 from socialpub.commands.parts import Options
-from socialpub.commands.serve import RefusedError, check_schema, settings_of
+from socialpub.commands.serve import check_schema, existing, settings_of
 from socialpub.domain.engine import standing
 from socialpub.domain.engine.standing import Standing
 from socialpub.store import db
 from socialpub.store.locks import is_served
 
-NEEDS_SOMEBODY = 1
+NEEDS_ATTENTION = 1
 
 
-def status(options: Options) -> dict[str, Any] | None:
-    """All of `Standing`; exit code 1 where something needs somebody."""
-    found = _found(options)
-    options.exit_code = 0 if found["ok"] else NEEDS_SOMEBODY
-    if options.json:
-        return dict(found)
-    for line in _lines(found):
-        print(line)
-    return None
+def status(options: Options) -> dict[str, Any]:
+    """All of `Standing`; exit code 1 where something needs attention."""
+    settings = settings_of(options)
+    found = _found(settings)
+    options.exit_code = 0 if found["ok"] else NEEDS_ATTENTION
+    options.sentences = [*_sentences(found), f"The settings were read from {settings.read_from}."]
+    return dict(found)
 
 
-def _found(options: Options) -> Standing:
-    path = settings_of(options).database_path
-    if not path.exists():
-        raise RefusedError(f"{path} is not there: there is nothing to tell of")
+def _found(settings: Settings) -> Standing:
+    path = existing(settings)
     check_schema(path)
     database, running, now = db.Database(path).open(), is_served(path), SystemClock().now_ms()
     try:
@@ -38,18 +36,34 @@ def _found(options: Options) -> Standing:
         database.close()
 
 
-def _lines(found: Standing) -> list[str]:
-    server, backlog, due = found["server"], found["backlog"], found["next"]
-    jobs = ", ".join(f"{count} {kind}" for kind, count in backlog["jobs"].items())
-    how = f"PAUSED: {found['paused']}" if found["paused"] else "goes on"
-    return [
-        f"server       {'runs' if server['running'] else 'does not run'}, seen {server['seenAt'] or 'never'}",
-        f"publishing   {how}, {found['publishing']} on their way",
-        f"overdue      {found['overdue']['count']}",
-        f"to be told   {backlog['deliveries']} deliveries, {backlog['notifications']} notifications",
-        f"jobs due     {jobs or 'none'}",
-        f"due next     {'none' if not due else ''}".rstrip(),
-        *(f"  {post['dueAt']}  {post['platform']} {post['account']}  {post['id']}" for post in due),
-        *(f"FAIL  {problem}" for problem in found["problems"]),
-        *(["Nothing needs you."] if found["ok"] else []),
-    ]
+def _sentences(found: Standing) -> Iterator[str]:
+    wrong = standing.findings(found)
+    if not any(finding.about == standing.SERVER for finding in wrong):
+        yield f"A server runs on this database; its last sign of life was at {found['server']['seenAt']}."
+    if not found["paused"]:
+        yield f"Publishing goes on; {standing.posts(found['publishing'])} on their way."
+    if not found["overdue"]["count"]:
+        yield "No post is overdue."
+    yield from _backlog(found)
+    yield from _due(found)
+    for finding in wrong:
+        yield f"FAIL  {finding.problem}"
+        yield f"      {finding.remedy}"
+    yield "Something needs attention: see FAIL above." if wrong else "Nothing needs attention."
+
+
+def _backlog(found: Standing) -> Iterator[str]:
+    backlog = found["backlog"]
+    waiting = f"{backlog['deliveries']} webhook deliveries and {backlog['notifications']} notifications"
+    yield f"{waiting} are still to be sent."
+    if backlog["jobs"]:
+        yield f"Jobs are due: {', '.join(f'{count} {kind}' for kind, count in backlog['jobs'].items())}."
+
+
+def _due(found: Standing) -> Iterator[str]:
+    if not found["next"]:
+        yield "No post is scheduled."
+        return
+    yield "The next posts are due:"
+    for post in found["next"]:
+        yield f"  {post['dueAt']}  {post['platform']} {post['account']}  {post['id']}"

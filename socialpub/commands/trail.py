@@ -17,15 +17,15 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _NAMED = ("id", "organizationId", "profileId", "platform", "role", "from", "to", "was", "keyId", "file", "database")
 
 
-def tell(act: str, result: Mapping[str, Any]) -> None:
-    """Write the line; where no log was set up, as a server's log would be."""
+def tell(act: str, result: Mapping[str, Any], settings: str) -> None:
+    """Write the line; where no log was set up, as a server's log would be. `settings`: where they were read from."""
     what = ", ".join(f"{name} {result[name]}" for name in _NAMED if result.get(name) is not None)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(redact.LogFormatter(_FORMAT))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:
-        log.info("%s: %s, by command of %s", act, what, _user())
+        log.info("%s: %s, by command of %s, settings read from %s", act, what, _user(), settings)
     finally:
         log.removeHandler(handler)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from socialpub.base.config import shipped
 from socialpub.store import former
 from socialpub.store.connections import peewee_database
 from socialpub.store.locks import StartError, held, open_lock, unusable, write_lock_path
+
+log = logging.getLogger("socialpub.store")
 
 
 def migrate(path: Path, *, keep: int = 0) -> tuple[str | None, str | None, list[str]]:
@@ -35,7 +38,10 @@ def migrate(path: Path, *, keep: int = 0) -> tuple[str | None, str | None, list[
             if keep and before and (first := _first_missing(runner)):
                 former.keep(path, first, keep)
             applied = runner.up()
-            return before, _newest(runner), applied
+            after = _newest(runner)
+            if applied:
+                log.info("%s: migrations applied: %d, from %s to %s", path, len(applied), before or "nothing", after)
+            return before, after, applied
         except (peewee.DatabaseError, sqlite3.DatabaseError, OSError) as error:
             raise unusable(path, error) from error
         finally:

@@ -45,7 +45,8 @@ def of_file(path: Path) -> Source:
 
     def read(run: Callable[[sqlite3.Connection], T]) -> T:
         try:
-            with _read_only(path) as connection:
+            with _opened(path, "rw") as connection:  # what leaves last takes the log and its index away
+                connection.execute("PRAGMA query_only = 1")
                 connection.execute("BEGIN")
                 return run(connection)
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
@@ -78,7 +79,7 @@ def _has(connection: sqlite3.Connection, table: str, column: str) -> bool:
 
 def media_of(path: Path) -> set[str]:
     """`media_named` of a file that nobody has open."""
-    with _read_only(path) as connection:
+    with _opened(path, "ro") as connection:
         return media_named(connection)
 
 
@@ -89,11 +90,11 @@ def copy(connection: sqlite3.Connection, target: Path, told: Told) -> None:
 
 def newest_migration(path: Path) -> str:
     """The schema of a database file that nobody has open; sqlite3.Error for what is no such file."""
-    with _read_only(path) as connection:
+    with _opened(path, "ro") as connection:
         return str(connection.execute("SELECT max(name) FROM schema_migration").fetchone()[0])
 
 
 @contextlib.contextmanager
-def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+def _opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True)) as connection:
         yield connection

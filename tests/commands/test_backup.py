@@ -187,7 +187,7 @@ def test_a_backup_writes_over_nothing(server: Server) -> None:
 def test_a_backup_of_nothing_is_refused_and_makes_no_database(server: Server, home_of: Path) -> None:
     refused = command(server, "backup", "b.zip", database=home_of / "none.db")
     assert refused.code == 3
-    assert "there is nothing to back up" in refused.error["message"]
+    assert " is not there. The settings were read from " in refused.error["message"]
     assert not home_of.exists()
 
 

@@ -101,7 +101,7 @@ def test_what_is_not_served_or_paused_is_a_problem(server: Server, alice: Person
     server.service.write(lambda tx: Instance.update(paused="restored").execute()).result()
     first, second = looked(server, running=False)["problems"]
     assert first == "No server runs on this database: nothing is published."
-    assert second.startswith("Publishing is paused (restored): socialpub resume ")
+    assert second.startswith("Publishing is paused (restored): socialpub resume --after-restore ")
 
 
 # --- The command -------------------------------------------------------------------------------------------------
@@ -117,8 +117,8 @@ def test_beside_a_running_server_it_says_that_all_is_well(start: Callable[..., P
     ended = asked(folder, "--json")
     assert (ended.code, ended.json["ok"], ended.json["server"]["running"]) == (0, True, True)
     ended = asked(folder)
-    assert ended.out.startswith("server       runs, seen 20")
-    assert ended.out.endswith("Nothing needs you.\n")
+    assert ended.out.startswith("A server runs on this database; its last sign of life was at 20")
+    assert ended.out.splitlines()[-2] == "Nothing needs attention."
     assert server.stop() == 0
 
 
@@ -143,4 +143,7 @@ def test_it_changes_nothing(run: Run, folder: Path) -> None:
 def test_where_there_is_no_database_none_is_made(run: Run, folder: Path) -> None:
     ended = run("status", "--json")
     assert (ended.code, list(folder.iterdir())) == (3, [])
-    assert "there is nothing to tell of" in ended.error["message"]
+    assert ended.error["message"] == (
+        f"socialpub.db is not there. The settings were read from no file, since {folder}/socialpub.toml is not there "
+        "(--config names one)."
+    )

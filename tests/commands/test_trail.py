@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
@@ -59,8 +60,9 @@ def left(run: Run, *arguments: str, stdin: str = "") -> tuple[str, dict[str, str
     return line.partition(TRAIL)[2], ended.json
 
 
-def test_each_act_leaves_what_was_done_to_what_and_by_whom(run: Run) -> None:
-    who = f", by command of {getpass.getuser()}"
+def test_each_act_leaves_what_was_done_to_what_and_by_whom(run: Run, folder: Path) -> None:
+    who = f", by command of {getpass.getuser()}, settings read from no file, since {folder}/socialpub.toml is not there"
+    who += " (--config names one)"
     line, _ = left(run, "migrate")
     assert line.startswith("migrate: to ")
     assert line.endswith(who)

@@ -30,6 +30,11 @@ BEAT_SECONDS = 3600.0
 SIGNING = ("instance", "signing_key", "1")  # the place of what cursors and addresses of media are signed with
 
 
+def resume_command(reason: str | None) -> str:
+    """The command that ends a pause: after a restore it has to be told that somebody has compared."""
+    return "socialpub resume --after-restore" if reason == RESTORED else "socialpub resume"
+
+
 def take_over(service: Service, tx: Tx) -> InstanceRow:
     """Become the owner: a new epoch, which fences every older writer. The instance row as it is now."""
     Instance.insert(id=1).on_conflict_ignore().execute()

@@ -48,7 +48,8 @@ class Pauses:
             if self._doubt:
                 self.reason = self._pause(_LONG_AGO)
         if self.reason:
-            log.warning("publishing is paused (%s); when you have looked: socialpub resume", self.reason)
+            command = instance.resume_command(self.reason)
+            log.warning("publishing is paused (%s); when you have looked: %s", self.reason, command)
 
     def start(self) -> None:
         """From now on `follow` is called; unless it is held back, the server publishes what is not overdue."""
@@ -111,7 +112,8 @@ class Pauses:
         self.held_back, self.reason = held_back, now
 
     def _pause(self, why: str) -> str:
-        log.error("%s: publishing is paused until a platform's clock agrees, or: socialpub resume", why)
+        command = instance.resume_command(instance.CLOCK)
+        log.error("%s: publishing is paused until a platform's clock agrees, or: %s", why, command)
         self._service.write(lambda tx: instance.pause(self._service, tx, instance.CLOCK)).result()
         self.held_back = True
         return instance.CLOCK

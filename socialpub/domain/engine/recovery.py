@@ -173,7 +173,8 @@ def go_on(tx: Tx, who: Actor, *, skip: bool) -> dict[str, Any]:
         raise ApiError("validation_failed", "Publishing is not paused for a restore.", rule="state", status=409)
     rows = overdue.before(who.service.now_ms, SKIPPED_MAX + 1) if skip else []
     if len(rows) > SKIPPED_MAX:
-        words = f"More than {SKIPPED_MAX} posts are overdue. socialpub resume --after-restore --skip-overdue does it."
+        command = f"{instance.resume_command(instance.RESTORED)} --skip-overdue"
+        words = f"More than {SKIPPED_MAX} posts are overdue. {command} does it."
         raise ApiError("validation_failed", words)
     for row in rows:
         records.too_late(who.service, tx, row)
@@ -182,7 +183,8 @@ def go_on(tx: Tx, who: Actor, *, skip: bool) -> dict[str, Any]:
 
 def _check_may(scope: Scope) -> None:
     if not may_resume(scope):
-        raise ApiError("unauthorized", "Only the operator of this server can end its pause: socialpub resume")
+        command = instance.resume_command(instance.paused())
+        raise ApiError("unauthorized", f"Only the operator of this server can end its pause: {command}")
 
 
 def may_resume(scope: Scope) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -22,10 +23,11 @@ SHOWN = 10
 
 
 class Server(TypedDict):
-    """`seenAt`: its last sign of life in the database."""
+    """`seenAt`: its last sign of life in the database. `silent`: it runs, and that was too long ago."""
 
     running: bool
     seenAt: str | None
+    silent: bool
 
 
 class Next(TypedDict):
@@ -95,7 +97,11 @@ def look(now_ms: int, *, running: bool) -> Standing:
     found: Standing = {
         "ok": True,
         "problems": [],
-        "server": {"running": running, "seenAt": iso(seen) if seen else None},
+        "server": {
+            "running": running,
+            "seenAt": iso(seen) if seen else None,
+            "silent": bool(running and seen and now_ms - seen > SILENT_MS),
+        },
         "paused": instance.paused(),
         "next": [_next(row) for row in sql.every(standing.NEXT, (now_ms, SHOWN))],
         "overdue": {"count": late, "since": iso(since)},
@@ -105,8 +111,7 @@ def look(now_ms: int, *, running: bool) -> Standing:
         "accounts": [_worry(row) for row in sql.every(standing.TROUBLED_ACCOUNTS, (SHOWN,))],
         "backlog": _backlog(now_ms),
     }
-    silent = running and seen and now_ms - seen > SILENT_MS
-    found["problems"] = [*_of_the_server(found, bool(silent)), *_of_posts(found), *_of_accounts(found)]
+    found["problems"] = [finding.problem for finding in findings(found)]
     found["ok"] = not found["problems"]
     return found
 
@@ -139,36 +144,58 @@ def _backlog(now_ms: int) -> Backlog:
 
 # --- What needs somebody -----------------------------------------------------------------------------------------
 
+SERVER, PUBLISHING, POSTS, ACCOUNTS = "server", "publishing", "posts", "accounts"
 
-def _of_the_server(found: Standing, silent: bool) -> Iterator[str]:
+
+@dataclass(frozen=True)
+class Finding:
+    """One problem, for `status` and `doctor`. `about`: one of the four names above. `remedy`: what to do."""
+
+    about: str
+    problem: str
+    remedy: str
+
+
+def findings(found: Standing) -> list[Finding]:
+    """Everything that needs somebody."""
+    return [*_of_the_server(found), *_of_posts(found), *_of_accounts(found)]
+
+
+def _of_the_server(found: Standing) -> Iterator[Finding]:
     if not found["server"]["running"]:
-        yield "No server runs on this database: nothing is published."
-    elif silent:
-        yield f"The server has given no sign of life since {found['server']['seenAt']}."
+        yield Finding(SERVER, "No server runs on this database: nothing is published.", "Start it: socialpub serve")
+    elif found["server"]["silent"]:
+        seen = found["server"]["seenAt"]
+        yield Finding(SERVER, f"The server has given no sign of life since {seen}.", "Look at its log, and restart it.")
     if found["paused"]:
-        yield f"Publishing is paused ({found['paused']}): socialpub resume shows what is overdue, and continues."
+        command = instance.resume_command(found["paused"])
+        words = f"Publishing is paused ({found['paused']}): {command} shows what is overdue, and continues."
+        yield Finding(PUBLISHING, words, f"When you have looked: {command}")
 
 
-def _of_posts(found: Standing) -> Iterator[str]:
+def _of_posts(found: Standing) -> Iterator[Finding]:
     late = found["overdue"]
     if late["count"]:
-        yield f"{_posts(late['count'])} overdue, the oldest since {late['since']}."
+        words = f"{posts(late['count'])} overdue, the oldest since {late['since']}."
+        yield Finding(POSTS, words, "The log says why they wait.")
     for cause in found["failing"]:
         why, where = cause["rule"] or cause["code"], f"{cause['platform']} {cause['account']}"
-        count = _posts(cause["count"])
-        yield f"{count} failed or rejected within a day on {where}: {why} (such as {cause['newest']})."
+        words = f"{posts(cause['count'])} failed or rejected within a day on {where}: {why}"
+        yield Finding(POSTS, f"{words} (such as {cause['newest']}).", "The post log says what to change.")
     if found["unknown"]:
-        yield f"{_posts(found['unknown'])} of unknown outcome: look whether they are live, and settle them."
+        words = f"{posts(found['unknown'])} of unknown outcome."
+        yield Finding(POSTS, words, "Look whether they are live, and settle them in the post log.")
 
 
-def _posts(count: int) -> str:
+def posts(count: int) -> str:
     return "1 post" if count == 1 else f"{count} posts"
 
 
-def _of_accounts(found: Standing) -> Iterator[str]:
+def _of_accounts(found: Standing) -> Iterator[Finding]:
     for account in found["accounts"]:
         why = account["why"] or {
             "revoked": "its authorization has ended",
             "expiring": f"its authorization ends at {account['endsAt']}",
         }.get(account["status"], account["status"])
-        yield f"The account {account['platform']} {account['account']} needs its owner: {why}."
+        words = f"The account {account['platform']} {account['account']} needs its owner: {why}."
+        yield Finding(ACCOUNTS, words, "Connect it again in the dashboard.")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from socialpub import platforms
+from socialpub.base.host import network_trouble
 from socialpub.domain.accounts import versions
 from socialpub.domain.accounts.versions import AHEAD_MS
 from socialpub.domain.core import instance
@@ -65,6 +66,7 @@ class House:
     path: str
     database_bytes: int
     free_bytes: int | None
+    network: str | None  # why the database is not safe where it lies
     queues: list[Queue]
     deliveries: int
     notifications: int
@@ -123,6 +125,7 @@ def _house(engine: Engine) -> House:
         path=str(service.db.path),
         database_bytes=_database_bytes(service),
         free_bytes=_free_bytes(service),
+        network=network_trouble(service.db.path.absolute().parent, service.runtime.host.mounts),
         queues=[_queue(kind.name, service.now_ms) for kind in KINDS],
         deliveries=sql.value(gauges.DELIVERIES_PENDING),
         notifications=sql.value(gauges.NOTIFICATIONS_PENDING),

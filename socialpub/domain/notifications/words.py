@@ -10,6 +10,7 @@ from typing import Any
 from socialpub import platforms
 from socialpub.base import redact
 from socialpub.base.runtime import iso
+from socialpub.domain.core import instance
 from socialpub.domain.shapes.notifications import PAUSED
 
 _LINK = re.compile(r"https?://[^\s<>\"|`\\]{1,500}", re.ASCII)
@@ -131,7 +132,7 @@ WORDS: dict[str, Words] = {
     PAUSED: Words(
         "Publishing is paused",
         "Nothing is published by this server now. {reason}",
-        "When you have looked, the operator runs: socialpub resume",
+        "When you have looked, the operator runs: {command}",
         urgent=True,
     ),
 }
@@ -218,8 +219,11 @@ def _values(told: Told) -> Mapping[str, str]:
         "name": _cut(data.get("description") or data.get("endpointId") or ""),
         "remediation": _cut(_error(told).get("remediation", ""), WHY_MAX),
     }
-    paused = {"reason": _PAUSES.get(str(data.get("reason")), "")} if told.type == PAUSED else {}
-    return shown | known | paused
+    return shown | known | (_paused(str(data.get("reason"))) if told.type == PAUSED else {})
+
+
+def _paused(reason: str) -> dict[str, str]:
+    return {"reason": _PAUSES.get(reason, ""), "command": instance.resume_command(reason)}
 
 
 def _shown(name: str, value: object) -> str:

@@ -233,8 +233,8 @@ def test_resume_wants_to_be_told_that_somebody_looked(
     server.stop()
     assert resume(server) == 3
     told = capsys.readouterr()
-    assert f"{post}  bluesky  due " in told.out
-    assert "will be published now" in told.out
+    assert f"Post {post} on bluesky, due " in told.out
+    assert ", is published now." in told.out
     assert "--after-restore" in told.err
     server.start()
     assert paused(server) == "restored"
