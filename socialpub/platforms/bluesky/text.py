@@ -1,20 +1,26 @@
 """Rich text for Bluesky: where the links, mentions and tags of a text are, in UTF-8 bytes.
 
-The server links nothing by itself (docs.bsky.app, posts). Found is what Bluesky's own client finds (atproto, rich-text
-detection), with two differences: all closing punctuation is left out of a link, and a mention counts when it resolves.
+The server links nothing by itself (docs.bsky.app, posts). Found is what Bluesky's own client finds (`RichText` of
+`@atproto/api`; `tests/platforms/official` compares the two), but for this:
+
+- A link ends before all punctuation that closes a sentence or a quotation, in any script, and before invisible marks.
+- A bare domain may have hyphens and capitals. It ends with its name unless a path, query, fragment or port follows, and
+  is none where letters, digits, `_`, `@` or `-` follow.
+- A mention counts when its handle resolves, in upper or lower case.
+- A tag above the lexicon's limits is none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain, takewhile
+from itertools import chain
 from typing import Literal
 from urllib.parse import urlsplit
 
 from socialpub.platforms.contract import Json
 from socialpub.platforms.kit.patterns import late
-from socialpub.platforms.kit.text import CLUSTER, graphemes, utf8_bytes
+from socialpub.platforms.kit.text import graphemes, utf8_bytes
 from socialpub.platforms.kit.tlds import TLDS
 
 TAG_GRAPHEMES = 64
@@ -23,21 +29,24 @@ TAG_BYTES = 640
 Kind = Literal["link", "mention", "tag"]
 Resolve = Callable[[str], str | None]
 
-BOM = "\ufeff"  # white space to ECMAScript, not to Python
-_BREAKS = r"\s\ufeff\u00ad\u2060\u200a\u200b\u200c\u200d"
-_START = r"(?<![^\s\ufeff(])"
+BOM = "\ufeff"
+_SPACE = r"\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"  # to ECMAScript; Python has others
+_START = rf"(?<![^{_SPACE}(])"
 # None of these ever belongs to an address.
 _URL_CHAR = r"[^\s<>\ufeff\u200b\u200e\u200f\u2060\u202a-\u202e\u2066-\u2069]"
-_LINK = late(rf"{_START}https?://{_URL_CHAR}+", "i")
-_LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_LINK = late(rf"{_START}[Hh][Tt][Tt][Pp][Ss]?://{_URL_CHAR}+")
+_ALNUM = "A-Za-z0-9"  # the flag for any case would let ſ and K in
+_LABEL = f"[{_ALNUM}](?:[{_ALNUM}-]{{0,61}}[{_ALNUM}])?"
 _LABELS = "{1,126}"  # RFC 1035: a name has 255 bytes; without a bound, going back over them takes quadratic time
 # `(?>…)`: all of a name or nothing of it; without, what may not follow a name would only make it shorter.
-_BARE = late(rf"{_START}((?>(?:{_LABEL}\.){_LABELS}([a-z]{{2,63}})))(?![a-z0-9_@-])(?:[:/?#]{_URL_CHAR}*)?", "i")
-_MENTION = late(rf"{_START}@((?>(?:{_LABEL}\.){_LABELS}[a-z](?:[a-z0-9-]{{0,61}}[a-z0-9])?))(?![a-z0-9_@-])", "i")
-_TAG = late(rf"(?<![^\s\ufeff])[#\uff03](?!\ufe0f)([^{_BREAKS}\u20e2\u20e3]+)")
-_CASHTAG = late(rf"{_START}\$([A-Za-z][A-Za-z0-9]{{0,4}})(?=$|[\s\ufeff.,;:!?)\"'\u2019])")
-_CLOSING = ".,;:!?\u3002\u3001\uff0c\uff1b\uff1a\uff01\uff1f\u2026\"'\u2019\u201d\u300d\u300f"
-_BODY = late(r"[^0-9\s\p{P}]")
+_BARE = late(rf"{_START}((?>(?:{_LABEL}\.){_LABELS}([A-Za-z]{{2,63}})))(?![{_ALNUM}_@-])(?:[:/?#]{_URL_CHAR}*)?")
+_MENTION = late(rf"{_START}@([{_ALNUM}.-]++)(?!_)")
+_HANDLE = late(rf"(?:{_LABEL}\.){_LABELS}[A-Za-z](?:[{_ALNUM}-]{{0,61}}[{_ALNUM}])?")
+_HANDLE_MAX = 253
+_TAG = late(rf"(?<![^{_SPACE}])[#\uff03](?!\ufe0f)([^{_SPACE}\u00ad\u2060\u200b\u200c\u200d\u20e2]+)")
+_CASHTAG = late(rf"{_START}\$([A-Za-z][{_ALNUM}]{{0,4}})(?=$|[{_SPACE}.,;:!?)\"'\u2019])")
+_CLOSING = late(r"(?![)\]}])[\p{Terminal_Punctuation}\p{Pe}\p{Pf}\u2026\"']")
+_BODY = late(r"[^0-9\p{P}]")
 _AUTHORITY = late("[/?#]")
 _AUTHORITY_MAX = 1000  # no host is that long; `urlsplit` normalizes it, which may take quadratic time
 _PUNCTUATION = late(r"\p{P}")
@@ -98,7 +107,7 @@ def fits(tag: str) -> bool:
 def tags(text: str) -> Iterator[Span]:
     """The hashtags, of any length."""
     for match in _TAG.finditer(text):
-        tag = _without_end(_whole(text, match.start(), match.end())[1:])
+        tag = _without_end(match[1])
         if _BODY.search(tag):
             yield Span(match.start(), match.start(1) + len(tag), "tag", tag)
 
@@ -110,13 +119,6 @@ def _without_end(tag: str) -> str:
     return tag[:end]
 
 
-def _whole(text: str, start: int, end: int) -> str:
-    """That part of the text without a grapheme at its end of which it has only the beginning."""
-    around = CLUSTER.finditer(text, start)
-    last = max((match.end() for match in takewhile(lambda match: match.end() <= end, around)), default=start)
-    return text[start:last]
-
-
 def _cashtags(text: str) -> Iterator[Span]:
     for match in _CASHTAG.finditer(text):
         yield Span(match.start(), match.end(), "tag", match[0].upper())
@@ -124,7 +126,9 @@ def _cashtags(text: str) -> Iterator[Span]:
 
 def _mentions(text: str) -> Iterator[Span]:
     for match in _MENTION.finditer(text):
-        yield Span(match.start(), match.end(), "mention", match[1].lower())
+        name = match[1].rstrip(".-")
+        if len(name) <= _HANDLE_MAX and _HANDLE.fullmatch(name):
+            yield Span(match.start(), match.start() + 1 + len(name), "mention", name.lower())
 
 
 def _links(text: str) -> Iterator[Span]:
@@ -143,7 +147,7 @@ def _trimmed(url: str) -> str:
     end, unopened = len(url), url.count(")") - url.count("(")
     while end:
         last = url[end - 1]
-        if last not in _CLOSING and not (last == ")" and unopened > 0):
+        if not _CLOSING.match(last) and not (last == ")" and unopened > 0):
             break
         end, unopened = end - 1, unopened - (last == ")")
     return url[:end]

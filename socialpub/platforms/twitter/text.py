@@ -34,9 +34,15 @@ _EMOJI = late(
     | \U0001f3f4[\U000e0020-\U000e007e]+\U000e007f             # flags of regions
     | (?: \p{Emoji_Modifier_Base}\p{Emoji_Modifier}
         | [\u00a9\u00ae\u2122]\ufe0f                           # letters, unless shown as pictures
+        | (?=[\U0001f000-\U0001ffff])(?![\U0001f004\U0001f21a\U0001f22f])\p{Emoji_Presentation}  # always pictures
         | (?![\u00a9\u00ae\u2122])\p{Extended_Pictographic}(?:\ufe0f|(?!\ufe0e))
       )
-      (?: \u200d (?:\p{Emoji_Modifier_Base}\p{Emoji_Modifier}|\p{Extended_Pictographic}\ufe0f?) )*
+      (?: \u200d
+        (?: \p{Emoji_Modifier_Base}\p{Emoji_Modifier}
+          | (?=[\U0001f000-\U0001ffff])(?![\U0001f004\U0001f21a\U0001f22f])\p{Emoji_Presentation}
+          | \p{Extended_Pictographic}\ufe0f?
+        )
+      )*
     """,
     "x",
 )
@@ -69,10 +75,9 @@ def _weight(text: str) -> int:
 
 # --- Cashtags ------------------------------------------------------------------------------------------------------
 
-_CASHTAG = late(
-    r"(?:^|(?<=[\s\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]))\$([a-z]{1,6}(?:[._][a-z]{1,2})?)(?=$|\s|[!-/:-@\[-`{-~])",
-    "ia",
-)
+_BEFORE = r"\t-\r \x85\u00a0\u1680\u180e\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # the library's white space
+_AFTER = r"\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"  # and that of ECMAScript
+_CASHTAG = late(rf"(?<![^{_BEFORE}])\$([A-Za-z]{{1,6}}(?:[._][A-Za-z]{{1,2}})?)(?=\Z|[{_AFTER}!#-/:-@\[-_{{-~])")
 
 
 def cashtags(text: str) -> list[str]:
