@@ -277,6 +277,6 @@ def test_under_a_reply_the_first_comment_stays_in_the_thread() -> None:
 
 def test_a_link_in_the_first_comment_has_its_card() -> None:
     url = "https://example.com/a"
-    page = Download(url, Reply(200, {}, b"", url), b"<title>T</title>", 256 * 1024, 3.0, whole=False)
+    page = Download(url, Reply(200, {}, b"", url), b"<title>T</title>", 1024 * 1024, 3.0, whole=False)
     external = {"uri": url, "title": "T", "description": ""}
     assert comment(PLAN, url, page)["record"]["embed"] == {"$type": "app.bsky.embed.external", "external": external}

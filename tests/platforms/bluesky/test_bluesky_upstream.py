@@ -157,7 +157,7 @@ class Answering(Script):
         return answer(200, {"did": BOB})
 
     def download(self, url: str, into: Any, **sent: Any) -> Reply:
-        into.write(b"<title>T</title>" if sent["max_bytes"] < 1_000_000 else GIF)
+        into.write(GIF if sent["whole"] else b"<title>T</title>")
         return Reply(200, {}, b"", url)
 
 
