@@ -10,7 +10,7 @@ from pathlib import Path
 from socialpub.base import faults
 from socialpub.domain.backups import archive
 from socialpub.domain.backups.archive import BackupError, Manifest, Told
-from socialpub.domain.backups.spool import BESIDE, workspace
+from socialpub.domain.backups.spool import BESIDE, working_folder
 from socialpub.store import snapshot
 from socialpub.store.integrity import check_integrity
 from socialpub.store.locks import StartError
@@ -47,7 +47,7 @@ def _problems(reader: archive.Reader, told: Told) -> list[str]:
 
 def _database_of(reader: archive.Reader, moved: archive.Moved) -> set[str]:
     """The hashes that the database inside names; StartError or BackupError for one that is damaged."""
-    with workspace(Path(tempfile.gettempdir()), BESIDE) as folder:
+    with working_folder(Path(tempfile.gettempdir()), BESIDE) as folder:
         found = folder / archive.DATABASE
         with found.open("wb") as into:
             reader.pour_database(into, moved)

@@ -17,7 +17,7 @@ from socialpub.base import faults, folders, private, troubles
 from socialpub.base.config import Settings
 from socialpub.domain.backups import archive
 from socialpub.domain.backups.archive import BackupError, Manifest, Told
-from socialpub.domain.backups.spool import RESTORING, workspace
+from socialpub.domain.backups.spool import RESTORING, working_folder
 from socialpub.domain.core import copies
 from socialpub.store import db, snapshot
 from socialpub.store.integrity import check_integrity
@@ -46,7 +46,7 @@ def restore(settings: Settings, file: Path, told: Told) -> Restored:
             key = _key_to_write(settings, reader)
             fresh = _database(settings, reader, archive.counted("restoring", reader.size, told))
             if key is not None:
-                with workspace(settings.key_file.parent, RESTORING) as desk:
+                with working_folder(settings.key_file.parent, RESTORING) as desk:
                     _put(settings.key_file, desk, lambda into: into.write(key))
             faults.hit("restore.mid")
             copies.state_file(settings).unlink(missing_ok=True)  # of the database that is gone
@@ -90,7 +90,7 @@ def _all_media(home: Path, reader: archive.Reader, moved: archive.Moved) -> None
     names = list(reader.media)
     if not names:
         return
-    with workspace(home, RESTORING) as desk:
+    with working_folder(home, RESTORING) as desk:
         for name in names:
             _media(home / name[:2] / name, desk, reader, moved)
             faults.hit("restore.media")

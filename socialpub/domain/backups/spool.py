@@ -23,7 +23,7 @@ _RANDOM = re.compile("[a-z0-9_]{8}")  # what `make_temporary_folder` adds
 
 
 @contextlib.contextmanager
-def workspace(parent: Path, prefix: str) -> Iterator[Path]:
+def working_folder(parent: Path, prefix: str) -> Iterator[Path]:
     """An empty folder in `parent`, gone afterwards; those that killed processes left there are removed."""
     private.make_folder(parent)
     sweep(parent)
@@ -36,7 +36,7 @@ def workspace(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the workspaces in `parent` whose processes have gone."""
+    """Remove the working folders in `parent` whose processes have gone."""
     for prefix in (BESIDE, SPOOL, PINS, RESTORING):
         for left in parent.glob(f"{prefix}*"):
             if _RANDOM.fullmatch(left.name.removeprefix(prefix)):

@@ -20,7 +20,7 @@ from socialpub.base.config import Settings
 from socialpub.base.runtime import iso
 from socialpub.domain.backups import archive, checking
 from socialpub.domain.backups.archive import DATABASE, BackupError, Manifest, Told
-from socialpub.domain.backups.spool import BESIDE, PINS, workspace
+from socialpub.domain.backups.spool import BESIDE, PINS, working_folder
 from socialpub.store import snapshot
 from socialpub.store.integrity import check_integrity
 from socialpub.store.snapshot import Source
@@ -43,7 +43,7 @@ def take(source: Source, settings: Settings, file: Path, now_ms: int, told: Told
         raise BackupError(f"{file} is there already. Name another file, or move it away.")
     key = _key(settings) if with_key else None
     try:
-        with workspace(file.parent, BESIDE) as desk, _pins(settings.data_dir / "media") as pins:
+        with working_folder(file.parent, BESIDE) as desk, _pins(settings.data_dir / "media") as pins:
             part, copy = desk / "backup.zip", desk / DATABASE
             problems = _snapshot(source, settings, copy, pins, told)
             faults.hit("backup.snapshot")
@@ -91,7 +91,7 @@ def _pins(media: Path) -> Iterator[Path]:
     if not media.is_dir():
         yield media
         return
-    with workspace(media, PINS) as folder:
+    with working_folder(media, PINS) as folder:
         for path in media.glob("??/[0-9a-f]*"):
             _pin(path, folder)
         yield folder
