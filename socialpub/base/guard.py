@@ -50,7 +50,7 @@ _DENIED_SUFFIXES = (
     ".ip6.arpa",
 )
 _HOST_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*\.?", re.ASCII)
-_ANY_HOST = re.compile(rf"(?i:{_HOST_NAME.pattern})|[0-9a-f:.]*:[0-9a-f:.]*(?:%.+)?", re.ASCII)
+_ANY_HOST = re.compile(rf"(?i:{_HOST_NAME.pattern})|(?=[0-9a-f.]*:)[0-9a-f:.]+(?:%.+)?", re.ASCII)
 # What the system's resolver takes for an IPv4 address though it is not written as one: 127.1, 2130706433, 0x7f.1
 _NUMERIC_END = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)", re.ASCII)
 _CREDENTIALS = re.compile(r"[^/?#]*//[^/?#]*@")

@@ -25,7 +25,7 @@ Node = Callable[[int, Then], int | None]
 PROPERTY = re.compile(r"\\p\{([^}]*)\}|\\X")
 CLUSTER = regex.compile(r"\X")
 FIRST = 0xF0000  # private characters that stand for properties in a pattern
-_properties: list[str] = []
+properties: list[str] = []
 
 
 class Tally:
@@ -42,10 +42,10 @@ def _has(name: str, char: str) -> bool:
     return regex.fullmatch(name, char) is not None
 
 
-def _stand_in(found: re.Match[str]) -> str:
-    if found[0] not in _properties:
-        _properties.append(found[0])
-    return chr(FIRST + _properties.index(found[0]))
+def stand_in(found: re.Match[str]) -> str:
+    if found[0] not in properties:
+        properties.append(found[0])
+    return chr(FIRST + properties.index(found[0]))
 
 
 @functools.cache
@@ -68,7 +68,7 @@ class Program:
         self.ascii = bool(pattern.flags & (regex.A if isinstance(pattern, regex.Pattern) else re.A))
         self.ascii |= isinstance(pattern.pattern, bytes)
         self.fold, self.dotall = bool(mine & re.I), bool(mine & re.S)
-        parsed = parser.parse(PROPERTY.sub(_stand_in, text), mine | (re.A if self.ascii else 0))
+        parsed = self.parsed = parser.parse(PROPERTY.sub(stand_in, text), mine | (re.A if self.ascii else 0))
         self.fold |= bool(parsed.state.flags & re.I)
         self.text, self.end = "", 0
         self.spans: dict[int, tuple[int, int]] = {}
@@ -81,11 +81,11 @@ class Program:
 
     # Of one character.
 
-    def _is(self, op: Any, value: Any, char: str) -> bool:
+    def is_one(self, op: Any, value: Any, char: str) -> bool:
         if op is c.LITERAL:
-            return _has(_properties[value - FIRST], char) if value >= FIRST else self._same(chr(value), char)
+            return _has(properties[value - FIRST], char) if value >= FIRST else self._same(chr(value), char)
         if op is c.NOT_LITERAL:
-            return not self._is(c.LITERAL, value, char)
+            return not self.is_one(c.LITERAL, value, char)
         if op is c.ANY:
             return self.dotall or char != "\n"
         if op is c.RANGE:
@@ -95,7 +95,7 @@ class Program:
             return _category(value, char, self.ascii, self.matcher)
         assert op is c.IN, op
         negated = value[0][0] is c.NEGATE
-        return negated != any(self._is(*item, char) for item in value if item[0] is not c.NEGATE)
+        return negated != any(self.is_one(*item, char) for item in value if item[0] is not c.NEGATE)
 
     def _forms(self, char: str) -> tuple[str, ...]:
         forms = (char, char.lower(), char.upper()) if self.fold else (char,)
@@ -116,7 +116,7 @@ class Program:
                 return False
             char = self.text[at]
             if char not in known:
-                known[char] = self._is(op, value, char)
+                known[char] = self.is_one(op, value, char)
             return known[char]
 
         return fits
@@ -276,9 +276,9 @@ class Program:
 
 
 def _x() -> int:
-    if r"\X" not in _properties:
-        _properties.append(r"\X")
-    return _properties.index(r"\X")
+    if r"\X" not in properties:
+        properties.append(r"\X")
+    return properties.index(r"\X")
 
 
 # --- What stands in for a pattern, a match, a text --------------------------------------------------------------------

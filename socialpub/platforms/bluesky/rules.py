@@ -38,6 +38,7 @@ MEDIA = MediaLimits(
 _SERVICE_ONLY = ("video/quicktime", "video/webm")
 _AT_URI = late(r"at://(?:did:[a-z]+:[A-Za-z0-9._:%-]+|[A-Za-z0-9.-]+)/[A-Za-z0-9.-]+/[A-Za-z0-9._:~-]+")
 _CID = late(r"b[a-z2-7]{46,128}|z[1-9A-HJ-NP-Za-km-z]{46,128}|Qm[1-9A-HJ-NP-Za-km-z]{44}")
+_LANGUAGE_MAX = 200  # characters; registered tags have at most 35 (RFC 5646, 4.4.1)
 _EXTENDED = r"(?:-[a-z]{3}){0,3}"
 _LANGUAGE = late(
     rf"(?:[a-z]{{2,3}}{_EXTENDED}|[a-z]{{4,8}})(?:-[a-z]{{4}})?(?:-(?:[a-z]{{2}}|[0-9]{{3}}))?"
@@ -57,7 +58,11 @@ def _langs_count(rule: Rule, subject: Subject) -> Iterator[Hit]:
 
 
 def _langs_format(_: Rule, subject: Subject) -> Iterator[Hit]:
-    yield from (Hit(f"{lang[:64]!r} is none.") for lang in _langs(subject) if not _LANGUAGE.fullmatch(lang))
+    yield from (Hit(f"{lang[:64]!r} is none.") for lang in _langs(subject) if not _is_language(lang))
+
+
+def _is_language(tag: str) -> bool:
+    return len(tag) <= _LANGUAGE_MAX and _LANGUAGE.fullmatch(tag) is not None
 
 
 def _refs(rule: Rule, subject: Subject) -> Iterator[Hit]:

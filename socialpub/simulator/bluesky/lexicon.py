@@ -76,7 +76,7 @@ def _like(pattern: str, most: int = 1_000_000) -> Callable[[str], bool]:
 
 _DID = r"did:[a-z]+:[a-zA-Z0-9._:%-]*[a-zA-Z0-9._-]"
 _HANDLE = r"(?=.{1,253}$)([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)+[a-zA-Z]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
-_NSID = r"[a-zA-Z]([a-zA-Z0-9-]{0,62})?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,62})?)+(\.[a-zA-Z][a-zA-Z0-9]{0,62})"
+_NSID = r"[a-zA-Z][a-zA-Z0-9-]{0,62}(\.[a-zA-Z0-9][a-zA-Z0-9-]{0,62})+(\.[a-zA-Z][a-zA-Z0-9]{0,62})"
 _RKEY = r"(?!\.{1,2}$)[a-zA-Z0-9_~.:-]{1,512}"
 _LANGUAGE = (
     r"[a-z]{2,3}(-[A-Za-z]{3}){0,3}(-[A-Za-z]{4})?(-([A-Za-z]{2}|\d{3}))?(-([A-Za-z\d]{5,8}|\d[A-Za-z\d]{3}))*"

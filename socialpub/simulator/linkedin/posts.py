@@ -19,7 +19,7 @@ _DUPLICATE_MS = 600_000
 _PIECE = re.compile(
     r"\\(?P<escaped>.)"
     r"|\{hashtag\|\\?#\|(?P<tag>\w+)\}"
-    r"|@\[(?P<name>[^\]]*)\]\(urn:li:[^)]*\)"
+    r"|@\[(?P<name>[^\]]{0,200})\]\(urn:li:[^)]{0,100}\)"
     r"|(?<!\w)(?P<hash>#)(?=\w)"
     r"|(?P<reserved>[|{}@\[\]()<>#\\*_~])"
     r"|(?P<plain>.)",

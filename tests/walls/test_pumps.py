@@ -1,0 +1,101 @@
+"""No pattern of the source takes long, whatever text is made for it: `re` and `regex` hold the interpreter meanwhile.
+
+The patterns are found by reading the source (`pumps.py`), so that a new one is tested without a line here. What is
+timed is the processor's time of this thread. A pattern that is linear takes milliseconds; one that takes quadratic time
+takes many seconds, and is seen at a fraction of the size.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import regex
+
+from tests.walls import pumps
+from tests.walls.pumps import Found
+
+SIZE = 64 * 1024
+LAB = 25_000  # characters: the simulator is called by this service only, and no platform takes a longer text
+LARGEST = 1024 * 1024  # of what a platform, a page or a receiver may answer
+SECONDS = 0.3  # of the processor for SIZE. The slowest takes a tenth of it; quadratic time is 4 s and more
+
+# What stands in a pattern that holds a value of a function.
+EXAMPLES = {
+    "f'/status/{quoted}$'": "/status/20$",  # a number
+    "f'@{user.username}\\\\b'": "@alice\\b",
+    "self._text": None,  # of `late`, whose calls are found themselves
+    "pattern": None,  # `_means` and `_like`, whose calls hold the text: see HANDED_ON
+}
+HANDED_ON = {
+    "domain/shapes/hints.py": ("_means", "pattern", "search"),
+    "simulator/bluesky/lexicon.py": ("_like", 0, "fullmatch"),
+}
+
+# Patterns that are not linear: no more characters than that are ever given to them, and who sees to it.
+BOUNDED = {
+    "platforms/bluesky/identity.py:_HANDLE": (253, "is_handle, which looks at the length first"),
+    "platforms/bluesky/rules.py:_LANGUAGE": (200, "_is_language, which looks at the length first"),
+}
+
+FOUND = list(pumps.patterns(EXAMPLES, HANDED_ON))
+
+
+def check(found: Found, size: int) -> float:
+    most, _ = BOUNDED.get(found.id, (LAB if found.module.startswith("simulator/") else size, ""))
+    took, case = pumps.worst(found, min(most, size))
+    assert took < SECONDS * max(1.0, size / SIZE), (found.id, took, case)
+    return took
+
+
+@pytest.mark.parametrize("found", FOUND, ids=[found.id for found in FOUND])
+def test_a_pattern_is_linear_in_whatever_it_is_given(found: Found) -> None:
+    check(found, SIZE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("found", FOUND, ids=[found.id for found in FOUND])
+def test_a_pattern_goes_over_a_whole_answer_at_once(found: Found) -> None:
+    print(f"{found.id}: {check(found, LARGEST) * 1000:.1f} ms")  # noqa: T201 - what to look at
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        re.compile(rb"([a-z]+):[ \t]*([^\x00\r]*?)[ \t]*"),  # of base/http1.py until November 2026
+        re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?"),  # of base/redact.py
+        re.compile(r"(?:a|b|ab)*c"),
+        re.compile(r"\s+$"),
+        re.compile(r"(x+x+)+y"),
+        re.compile(r"<!--.*?-->", re.DOTALL),
+        regex.compile(r"\p{L}+\p{N}"),
+        regex.compile(r"\X"),
+    ],
+    ids=lambda pattern: pattern.pattern,
+)
+def test_one_that_is_not_is_seen(pattern: object) -> None:
+    took, case = pumps.worst(Found("", "", pattern, frozenset(["search"])), SIZE)
+    if "fullmatch" not in str(pattern):
+        took = max(took, pumps.worst(Found("", "", pattern, frozenset(["fullmatch"])), SIZE)[0])
+    assert took > 2 * SECONDS, case
+
+
+def test_every_pattern_is_found() -> None:
+    ids = {found.id for found in FOUND}
+    assert {"base/http1.py:_HEADER", "web/scan.py:_SHORT", "platforms/bluesky/text.py:_LINK"} <= ids
+    assert BOUNDED.keys() <= ids
+    assert len(FOUND) > 120
+
+
+@pytest.mark.parametrize("path", sorted(pumps.ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(pumps.ROOT)))
+def test_patterns_are_made_where_they_are_found(path: Path) -> None:
+    """Under their own names: no `from re import`, no alias, and none of pydantic's that Python would match."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert node.module not in ("re", "regex", "fnmatch", "glob")
+        if isinstance(node, ast.Import):
+            assert all(alias.asname is None for alias in node.names if alias.name in ("re", "regex"))
+        if isinstance(node, ast.keyword):
+            assert node.arg != "regex_engine", "Rust's goes back over nothing"
