@@ -22,6 +22,7 @@ from tests.media_kit import animation, box, chunk, mp4, picture
 SECRET = b"SecretCam"
 MARKUP = b"<!DOCTYPE html><html><script>alert(1)</script><svg onload=x><?php x(); ?> " + SECRET
 EXIF = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x0f\0\x02\0\0\0\x0a\0\0\0\x1a\0\0\0\0" + SECRET + b"\0"
+UNFORMED = "the chunks around them are not well formed"  # neither Chromium nor libwebp shows such a file
 CUT, MARKED = "It is cut short", "It is also a page with markup"
 SIZE = (80, 100)
 Change = Callable[[bytes], bytes]
@@ -42,7 +43,7 @@ class Variant:
         return not self.why
 
 
-Changes = dict[str, tuple[Change, str]]
+Changes = dict[str, tuple[Change, str]]  # what is done to a file, by name, and why the result is refused
 
 
 @functools.cache
@@ -104,6 +105,7 @@ def _jpegs() -> dict[str, bytes]:
         "JPEG": picture("JPEG", SIZE, quality=90),
         "progressive JPEG": picture("JPEG", SIZE, progressive=True),
         "JPEG with restarts": picture("JPEG", SIZE, restart_marker_blocks=2, subsampling=0),
+        "CMYK JPEG": _saved(Image.linear_gradient("L").resize(SIZE).convert("CMYK"), "JPEG"),
     }
 
 
@@ -183,9 +185,9 @@ def _pngs() -> dict[str, bytes]:
     }
 
 
-def _saved(image: Image.Image, **options: object) -> bytes:
+def _saved(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
     out = io.BytesIO()
-    image.save(out, "PNG", **options)
+    image.save(out, kind, **options)
     return out.getvalue()
 
 
@@ -318,19 +320,18 @@ def _webps() -> dict[str, bytes]:
 
 
 def _webp_changes() -> Changes:
-    odd = SECRET + b"odd" + b"." * (len(SECRET) % 2 == 0)
     return {
         "as it is": whole(lambda data: data),
-        "an unknown chunk": whole(added(webp_chunk(b"abcd", SECRET))),
-        "an unknown chunk of odd size": whole(added(webp_chunk(b"abcd", odd))),
-        "an odd size without padding": whole(added(webp_chunk(b"abcd", odd, pad=False))),
-        "an odd size, padding not counted": whole(added(webp_chunk(b"abcd", odd), more=-1)),
-        "an odd size, padding missing": whole(added(webp_chunk(b"abcd", odd, pad=False), more=1)),
+        "an unknown chunk": whole(added(webp_chunk(b"abcd", SECRET * 2))),
+        "an unknown chunk of odd size": whole(added(webp_chunk(b"abcd", SECRET))),
+        "an odd size without padding": (added(webp_chunk(b"abcd", SECRET, pad=False)), UNFORMED),
+        "an odd size, padding not counted": (added(webp_chunk(b"abcd", SECRET), more=-1), UNFORMED),
+        "an odd size, padding missing": (added(webp_chunk(b"abcd", SECRET, pad=False), more=1), UNFORMED),
         "markup in XMP": whole(added(webp_chunk(b"XMP ", MARKUP))),
         "camera data": whole(added(webp_chunk(b"EXIF", EXIF))),
         "broken camera data": whole(added(webp_chunk(b"EXIF", SECRET))),
-        "a cut chunk at its end": whole(added(webp_chunk(b"XMP ", SECRET * 4)[:-9])),
-        "bytes that are no chunk at its end": whole(added(b"\0\0\0")),
+        "a cut chunk at its end": (added(webp_chunk(b"XMP ", SECRET * 4)[:-9]), UNFORMED),
+        "bytes that are no chunk at its end": (added(b"\0\0\0"), UNFORMED),
         "padding": whole(followed(bytes(64))),
         "markup behind the end": (followed(MARKUP), MARKED),
         "half of it": (half, CUT),

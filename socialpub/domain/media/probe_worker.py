@@ -148,15 +148,26 @@ def _image(file: BinaryIO, content_type: str, pixels_max: int) -> Found:
         _check_counts(data, layout, pixels_max)
         pixels = image_formats.write(data, layout, (Role.PIXELS,))
         last = _last_frame(data, layout)
+        raw = data[: layout.end] if content_type == "image/webp" else b""
     try:
         found = _decoded(pixels, layout, pixels_max)
         if last:
             _load_image(last, layout)
+        if raw:
+            _check_chunks(raw, layout)
     except (BadFile, MemoryError):
         raise
     except Exception as error:  # whatever the decoder makes of it
         raise _undecodable(error, layout) from error
     return found
+
+
+def _check_chunks(raw: bytes, layout: Layout) -> None:
+    """Refuse a WebP that is not well formed around its pixels: libwebp, which browsers and platforms use, does too."""
+    try:
+        _opened(raw, layout).close()
+    except Exception as error:
+        raise BadFile("Its pixels are whole, but the chunks around them are not well formed.") from error
 
 
 def _undecodable(error: Exception, layout: Layout) -> BadFile:
@@ -171,6 +182,8 @@ def _check_counts(data: mmap.mmap, layout: Layout, pixels_max: int) -> None:
         raise BadFile(f"It has more than {SCANS_MAX} scans.", "Save it again as a baseline JPEG.")
     if layout.content_type == "image/png":
         _check_unpacked(data, layout)
+        if not layout.is_closed:
+            _check_stream(data, layout, pixels_max)
     if layout.content_type == "image/gif":
         frames = layout.named(image_formats.GIF_IMAGE)
         _check_frames(len(frames))
@@ -202,6 +215,22 @@ def _check_unpacked(data: mmap.mmap, layout: Layout) -> None:
         if left <= 0:
             why = f"Its {part.name.decode()} chunks unpack to more than {UNPACKED_MAX:,} bytes."
             raise BadFile(why, "Remove the image's metadata, and upload it again.")
+
+
+def _check_stream(data: mmap.mmap, layout: Layout, pixels_max: int) -> None:
+    """Refuse a PNG without an end mark that is too large to decode, unless its pixels' stream has an end of its own."""
+    width, height = struct.unpack_from(">II", data, layout.parts[0].body)
+    _check_pixels(width, height, pixels_max)
+    if width * height <= DECODED_MAX:
+        return
+    inflater, left = zlib.decompressobj(), width * height * 8 + 16 * height  # 16 bits in each of 4 channels
+    for part in layout.named(b"IDAT"):
+        packed = data[part.body : part.end]
+        while packed and left > 0 and not inflater.eof:
+            left -= len(inflater.decompress(packed, 1 << 20))
+            packed = inflater.unconsumed_tail
+    if not inflater.eof:
+        raise BadFile("It is cut short: pixels are missing.", SEND_WHOLE)
 
 
 def _packed(data: mmap.mmap, part: Part) -> bytes:
@@ -248,8 +277,6 @@ def _decoded(pixels: bytes, layout: Layout, pixels_max: int) -> Found:
             _decode_jpeg(image, pixels, layout)
         elif width * height <= DECODED_MAX:
             image.load()
-        elif layout.content_type == "image/png" and not layout.is_closed:
-            raise _unchecked()
     return _turned(width, height, layout.orientation >= 5) | {"frames": frames}
 
 
@@ -272,11 +299,6 @@ def _turned(width: int, height: int, on_its_side: bool) -> Found:
     return {"width": height, "height": width} if on_its_side else {"width": width, "height": height}
 
 
-def _unchecked() -> BadFile:
-    why = "Its end mark is missing, and it is too large to check whether pixels are missing too."
-    return BadFile(why, SEND_WHOLE)
-
-
 # Read as scan data where pixels are missing: no marker among it, and no plain colour.
 _NOISE = bytes(number * 89 % 255 for number in range(2048))
 
@@ -290,7 +312,8 @@ def _decode_jpeg(image: Image.Image, pixels: bytes, layout: Layout) -> None:
     scans, area = len(_scans(layout)), image.width * image.height
     if area * scans > SCANNED_MAX or (not layout.is_closed and scans > 1 and area > DECODED_MAX):
         if not layout.is_closed:
-            raise _unchecked()
+            why = "Its end mark is missing, and it is too large to check whether pixels are missing too."
+            raise BadFile(why, SEND_WHOLE)
         return
     shrink = layout.is_closed or scans == 1
     whole = _shrunk(image, shrink).tobytes()

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import zlib
 from pathlib import Path
 
 import pytest
@@ -182,10 +183,16 @@ def test_a_jpeg_of_too_many_pixels_times_scans_is_measured_without_decoding(tmp_
     assert refusal(tmp_path, header + scan * 20) == "media.unreadable"
 
 
-def test_a_large_image_without_an_end_mark_is_refused_because_nobody_can_tell(tmp_path: Path) -> None:
+def test_a_large_progressive_jpeg_without_an_end_mark_is_refused_with_the_reason(tmp_path: Path) -> None:
     """It is not decoded, so what is missing would not show."""
     with pytest.raises(ApiError, match="Its end mark is missing, and it is too large to check"):
-        measured(tmp_path, png(10_000, 5_000)[:-12])
+        measured(tmp_path, picture("JPEG", (4100, 4100), progressive=True)[:-2])
+
+
+@pytest.mark.parametrize("missing,rule", [(12, ""), (16, ""), (28, "media.unreadable"), (2000, "media.unreadable")])
+def test_a_large_png_without_an_end_mark_is_whole_when_its_stream_is(tmp_path: Path, missing: int, rule: str) -> None:
+    large = png(10_000, 5_000, zlib.compress(bytes(10_001 * 5_000), 1))
+    assert refusal(tmp_path, large[:-missing]) == rule
 
 
 def test_scans_of_what_a_jpeg_carries_along_are_not_its_own(tmp_path: Path) -> None:

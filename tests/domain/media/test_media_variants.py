@@ -37,7 +37,7 @@ def pixels(data: bytes) -> list[bytes]:
 
 def _frame(image: Image.Image, number: int) -> bytes:
     image.seek(number)
-    return image.convert("RGBA").tobytes()
+    return (image if image.mode == "CMYK" else image.convert("RGBA")).tobytes()
 
 
 def test_there_are_enough_variants_of_each_format() -> None:
