@@ -18,7 +18,7 @@ from socialpub.commands.serve import RefusedError, existing, make_private, only_
 from socialpub.domain.backups import checking, restoring, taking
 from socialpub.domain.backups.archive import Manifest, counted
 from socialpub.domain.backups.shelves import shelves
-from socialpub.domain.backups.spool import SPOOL, sweep, workspace
+from socialpub.domain.backups.spool import SPOOL, sweep, working_folder
 from socialpub.domain.core import copies, instance, overdue
 from socialpub.store import db, snapshot
 
@@ -35,7 +35,7 @@ def backup(options: Options) -> dict[str, Any]:
     if name is None:
         return _shown_as(options, str(options.file), _taken(options, settings, options.file))
     bucket = bucket_of(settings)
-    with workspace(settings.data_dir, SPOOL) as folder:
+    with working_folder(settings.data_dir, SPOOL) as folder:
         made = _taken(options, settings, folder / name)
         bucket.put(made.file, name, counted("sending", made.size, told(options)))
     return _shown_as(options, bucket.where(name), made)
@@ -127,7 +127,7 @@ def _here(options: Options) -> Iterator[Path]:
         return
     settings = settings_of(options)
     bucket = bucket_of(settings)
-    with workspace(settings.data_dir, SPOOL) as folder:
+    with working_folder(settings.data_dir, SPOOL) as folder:
         file = folder / Path(name).name
         with os.fdopen(private.create(file), "wb") as into:
             bucket.get(name, into, counted("fetching", bucket.size(name), told(options)))

@@ -23,7 +23,7 @@ from socialpub.commands.parts import Options
 from socialpub.commands.serve import RefusedError
 from socialpub.commands.spreadsheets import LINE_MAX, Line, unreadable
 from socialpub.domain.accounts import accounts
-from socialpub.domain.backups.spool import BESIDE, workspace
+from socialpub.domain.backups.spool import BESIDE, working_folder
 from socialpub.domain.core.service import Service
 from socialpub.domain.people import named
 from socialpub.domain.people.actor import Actor
@@ -77,7 +77,7 @@ def _to_file(options: Options, rows: Iterable[Json]) -> int:
     if file.exists():
         raise RefusedError(f"{file} is there already, and an export writes over nothing")
     try:
-        with workspace(file.parent, BESIDE) as desk:
+        with working_folder(file.parent, BESIDE) as desk:
             with os.fdopen(private.create(desk / file.name), "w", encoding="utf-8", newline="") as into:
                 form = "csv" if options.csv or file.suffix.lower() == ".csv" else "ndjson"
                 lines = _write(into, rows, form, options)

@@ -151,7 +151,7 @@ def test_only_workspaces_that_nobody_uses_are_removed(tmp_path: Path) -> None:
         left = tmp_path / f"{prefix}a1b2c3d_"
         left.mkdir()
         (left / "file").touch()
-    with spool.workspace(tmp_path, spool.BESIDE) as used:
+    with spool.working_folder(tmp_path, spool.BESIDE) as used:
         spool.sweep(tmp_path)
         assert used.is_dir()
         kept = {*mine, ".backup-abcdefgh", ".restoring-abcdefgh", used.name}

@@ -18,7 +18,7 @@ from socialpub.base.config import ConfigError
 from socialpub.domain.backups import archive, taking
 from socialpub.domain.backups.archive import BackupError
 from socialpub.domain.backups.shelves import Folder, Store, name_at, shelves, thin_out
-from socialpub.domain.backups.spool import SPOOL, workspace
+from socialpub.domain.backups.spool import SPOOL, working_folder
 from socialpub.domain.core.service import Service
 from socialpub.store import snapshot
 from socialpub.store.locks import StartError
@@ -127,7 +127,7 @@ class TimedBackups:
         if self._folder:
             yield self._folder.directory / self._folder.kept()[0].name
             return
-        with workspace(self._service.runtime.settings.data_dir, SPOOL) as folder:
+        with working_folder(self._service.runtime.settings.data_dir, SPOOL) as folder:
             yield self._make(folder)
 
     def _give_way(self, what: str, done: int, total: int) -> None:

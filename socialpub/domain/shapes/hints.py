@@ -127,7 +127,7 @@ MEANINGS = (
         otherwise="what only one platform has stands in `targets[].options`, with its `platform`",
     ),
     _means("comment comments firstreply reply autoreply firstcommenttext followup", "firstComment"),
-    _means("profile workspace workspaceid brand brandid team teamid profilekey", "profileId"),
+    _means("profile working_folder workspaceid brand brandid team teamid profilekey", "profileId"),
     _means(
         "duplicate duplicates allowduplicate allowduplicates ifduplicate refuseduplicates preventduplicates",
         "onDuplicate",
