@@ -54,6 +54,7 @@ _ANY_HOST = re.compile(rf"(?i:{_HOST_NAME.pattern})|(?=[0-9a-f.]*:)[0-9a-f:.]+(?
 # What the system's resolver takes for an IPv4 address though it is not written as one: 127.1, 2130706433, 0x7f.1
 _NUMERIC_END = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)", re.ASCII)
 _CREDENTIALS = re.compile(r"[^/?#]*//[^/?#]*@")
+CREDENTIALS = "it carries credentials"
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -126,6 +127,11 @@ def may_connect(address: str, port: int) -> bool:
     return address_is_public(address) and (port == HTTPS or not address_is_own(address))
 
 
+def has_credentials(url: str) -> bool:
+    """Return whether the URL carries a user name or a password, by its text."""
+    return _CREDENTIALS.match(url) is not None
+
+
 def check_url(url: str, *, allow_private: bool = False, named: Allowed = NOBODY_ALLOWED) -> str | None:
     """Why a URL that a user named may not be called, by its own text; None when it may, as far as that tells.
 
@@ -141,8 +147,8 @@ def check_url(url: str, *, allow_private: bool = False, named: Allowed = NOBODY_
         return "it is not a URL"
     if allow_private and parts.scheme in ("http", "https"):
         return None if _ANY_HOST.fullmatch(host) else "it has no host"
-    if _CREDENTIALS.match(url):
-        return "it carries credentials"
+    if has_credentials(url):
+        return CREDENTIALS
     if named.has_host(host.lower()) and parts.scheme in ("http", "https"):
         return None
     if parts.scheme != "https":

@@ -350,7 +350,10 @@ def query_values(text: str, model: type[BaseModel]) -> dict[str, Any]:
         if _is_list(fields.get(name)):
             values.setdefault(name, []).extend(value.split(","))
         else:
-            values[name] = _number(value) if fields.get(name) is int else value
+            read = _number(value) if fields.get(name) is int else value
+            if values.setdefault(name, read) != read and name in fields:
+                message = f"{name}: The query names it twice, with two values."
+                raise ApiError("validation_failed", message, rule=name, remediation="Send it once.")
     return values
 
 

@@ -175,6 +175,20 @@ def test_spellings_of_addresses_that_are_not_called_are_refused_by_their_text(ur
     assert guard.check_url(url) == REFUSED[url]
 
 
+@pytest.mark.parametrize(
+    ("url", "has_some"),
+    [
+        *((url, True) for url, reason in REFUSED.items() if reason == guard.CREDENTIALS),
+        ("http://user@127.0.0.1:8080/", True),
+        ("https://example.com/@name", False),
+        ("https://example.com?a@b", False),
+        ("https://example.com#a@b", False),
+    ],
+)
+def test_a_user_name_in_an_address_is_known_by_its_text(url: str, has_some: bool) -> None:
+    assert guard.has_credentials(url) is has_some
+
+
 def test_there_are_at_least_sixty_spellings() -> None:
     assert len(REFUSED) >= 60
 

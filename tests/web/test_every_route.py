@@ -18,7 +18,7 @@ from socialpub.web.openapi import document as openapi
 from tests.kit import UNKNOWN_ID, Api, error_of, untouched
 from tests.web.test_openapi import name_of, said_of
 from tests.web.test_openapi_answers import Judge, sign_in
-from tests.web.world import World
+from tests.web.world import World, picture
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -183,3 +183,17 @@ def test_every_verb_leaves_one_line_with_who_and_where_from_whatever_its_answer(
         if answer.is_error and "json" in answer.headers["Content-Type"]:
             assert f": {answer.json()['error']['code']}" in line
         assert api.key is None or api.key not in line
+
+
+@pytest.mark.parametrize("query", ["nope=1", "profileId=a&profileId=b"])
+def test_the_query_of_every_write_of_the_api_is_checked(corpus: World, browser: Api, query: str) -> None:
+    for route in WRITES:
+        if not route.api:
+            continue
+        path = re.sub(r"<\w+:str>", UNKNOWN_ID, re.sub(r"<platform:str>", "bluesky", route.path))
+        api = browser if route.guard == "session" else corpus.alice.api
+        how = {"files": {"file": ("a.jpg", picture("JPEG"))}} if route.receive else {"content": b"{}"}
+        kind = {} if route.receive else {"Content-Type": "application/json"}
+        answer = api.request(route.method, f"{path}?{query}", headers=kind, **how)
+        name = query.partition("=")[0]
+        assert (answer.status_code, answer.json()["error"].get("rule")) == (400, name), (route.method, route.path)

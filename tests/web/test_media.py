@@ -371,6 +371,48 @@ def test_another_file_or_field_under_the_key_is_a_conflict(server: Server, alice
     assert (other.status_code, error_of(other)["rule"]) == (409, "idempotency_key.body_mismatch")
 
 
+@pytest.mark.parametrize("what", ["altText", "profileId"])
+def test_another_query_under_the_key_is_a_conflict(server: Server, alice: Person, what: str) -> None:
+    values = {"altText": ("a", "b"), "profileId": (alice.profile, None)}[what]
+    first, second = (asked_in_query(alice, "k1", **({what: value} if value else {})) for value in values)
+    assert first.status_code == 201
+    assert (second.status_code, error_of(second)["rule"]) == (409, "idempotency_key.body_mismatch")
+    assert asked_in_query(alice, "k1", **{what: str(values[0])}).content == first.content
+
+
+def asked_in_query(person: Person, key: str | None = None, **query: str) -> httpx.Response:
+    headers = MULTIPART | ({"Idempotency-Key": key} if key else {})
+    return person.api.post("/v1/media", content=form(part(JPEG)), params=query, headers=headers)
+
+
+def test_the_query_of_an_upload_is_checked(server: Server, alice: Person, bob: Person, charlie: Person) -> None:
+    of_bob = form(part(JPEG), part(bob.profile.encode(), "profileId", filename=None))
+    refusals = {
+        "a stranger's profile": (asked_in_query(alice, profileId=charlie.profile), 404, None),
+        "another than the key's": (asked_in_query(bob, profileId=alice.profile), 400, "profile.scope_mismatch"),
+        "no profile": (asked_in_query(alice, profileId="x"), 400, "profileId"),
+        "a field that is none": (asked_in_query(alice, nope="1"), 400, "nope"),
+        "another than the body's": (
+            alice.api.post("/v1/media", content=of_bob, params={"profileId": charlie.profile}, headers=MULTIPART),
+            400,
+            "profileId",
+        ),
+        "two profiles": (
+            alice.api.post(
+                "/v1/media",
+                content=form(part(JPEG)),
+                params=[("profileId", alice.profile), ("profileId", bob.profile)],
+                headers=MULTIPART,
+            ),
+            400,
+            "profileId",
+        ),
+    }
+    told = {name: (answer.status_code, error_of(answer).get("rule")) for name, (answer, *_) in refusals.items()}
+    assert told == {name: expected for name, (_, *rest) in refusals.items() for expected in [tuple(rest)]}
+    assert server.rows(Media) == []
+
+
 def test_a_refused_upload_leaves_its_key_free(server: Server, alice: Person) -> None:
     assert upload(alice.api, SVG, key="k1").status_code == 400
     assert upload(alice.api, key="k1").status_code == 201

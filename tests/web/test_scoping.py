@@ -320,7 +320,7 @@ def signed_in(world: World) -> Any:
             csrf="the-token",
             created_at=now,
             seen_at=now,
-            ends_at=now + 24 * 3600 * 1000,
+            ends_at=now + SESSION_IDLE_MS,
         ).execute()
 
     world.server.service.write(sign_in).result()

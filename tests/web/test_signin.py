@@ -213,17 +213,20 @@ def test_an_unknown_user_costs_the_same_work_as_a_wrong_password(server, owner, 
     assert known[0]
 
 
-def test_a_session_ends_when_it_was_idle_and_after_a_day_in_any_case(server, owner, wall: Clock):
-    api = signed_in(server)
-    wall.skip(2 * 3600 + 1)
-    assert api.get("/v1/posts").status_code == 401
-    api = signed_in(server)
-    for _ in range(12):
-        wall.skip(7000)
+def test_a_session_is_renewed_by_use_and_ends_after_30_idle_days(server, owner, wall: Clock):
+    api, days = signed_in(server), 24 * 3600
+    for _ in range(4):
+        wall.skip(30 * days - 1)
         assert api.get("/v1/posts").status_code == 200
         server.service.write(lambda tx: None).result()  # that it was seen is written by now
-    wall.skip(7000)
+    wall.skip(30 * days + 1)
     assert api.get("/v1/posts").status_code == 401
+
+
+def test_the_cookie_of_a_session_outlasts_its_renewals(server, owner):
+    cookies = sign_in(server.api()).headers.get_list("set-cookie")
+    (session,) = [cookie for cookie in cookies if cookie.startswith("socialpub_session=")]
+    assert "Max-Age=34560000" in session  # 400 days: browsers keep none for longer
 
 
 @pytest.mark.parametrize("wanted", ["//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nX: y", ""])

@@ -219,3 +219,17 @@ def test_naming_a_host_lifts_the_guard_for_it_alone(make_server: Callable[..., S
         }.items():
             assert error_of(alice.api.post(ENDPOINTS, json={"url": url}))["rule"] == rule, url
     assert len(sink.got) == 1
+
+
+@pytest.mark.parametrize("user", ["user@", "user:word@", "@", ":@"])
+def test_a_user_name_is_refused_where_private_networks_are_allowed(
+    make_server: Callable[..., Server], user: str
+) -> None:
+    server = make_server(security={"allow_private_networks": True})
+    person = server.person("Alice")
+    for address in (f"https://{user}example.com/hook", f"http://{user}127.0.0.1:8080/hook"):
+        refused = person.api.post(ENDPOINTS, json={"url": address})
+        assert (refused.status_code, error_of(refused)["rule"]) == (400, "webhook.url.address"), address
+        made = person.api.post(ENDPOINTS, json={"url": "http://127.0.0.1:8080/hook"}).json()["id"]
+        changed = person.api.patch(f"{ENDPOINTS}/{made}", json={"url": address})
+        assert (changed.status_code, error_of(changed)["rule"]) == (400, "webhook.url.address"), address

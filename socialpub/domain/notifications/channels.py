@@ -122,7 +122,7 @@ def change(tx: Tx, who: Actor, channel: str, request: ChannelChange) -> ChannelB
         changes |= {"kind": to.kind, "shown": _shown(to), "secret": _seal(service, row["id"], to)}
     if request.events is not None:
         changes["events"] = _types(request.events)
-    if request.description is not None:
+    if "description" in request.model_fields_set:
         changes["description"] = request.description
     if request.active is not None:
         changes |= {"active": request.active} | ({"failing_since": None} if request.active else {})

@@ -24,6 +24,13 @@ def check_url(service: Service, url: str) -> None:
         raise _disallowed(reason)
 
 
+def check_webhook(service: Service, url: str) -> None:
+    """Raise as `check_url`, and for an address with a user name, which answers, events and logs would show."""
+    if guard.has_credentials(url):
+        raise _disallowed(guard.CREDENTIALS)
+    check_url(service, url)
+
+
 async def check_address(service: Service, organization: str, url: str) -> None:
     """The same, and for a name that resolves to an address where nothing is sent. One that does not resolve may.
 

@@ -15,8 +15,9 @@ from socialpub.domain.people.actor import Actor, Done
 from socialpub.store.db import Tx
 from socialpub.store.models import Device, Session
 
-SESSION_MS = 24 * 3600 * 1000
-DEVICE_MS = 365 * SESSION_MS
+DAY_MS = 24 * 3600 * 1000
+COOKIE_MS = 400 * DAY_MS  # the longest that browsers keep one; the server ends an idle session before
+DEVICE_MS = 365 * DAY_MS
 DEVICES_MAX = 20
 LISTED_MAX = 100
 AGENT_MAX = 300
@@ -61,7 +62,7 @@ def begin(service: Service, tx: Tx, user: str, device: str | None = None, here: 
     entropy, now = service.runtime.entropy, service.now_ms
     cookie, csrf = entropy(32).hex(), entropy(32).hex()
     Session.delete().where(Session.ends_at <= now).execute()
-    times = {"created_at": now, "seen_at": now, "ends_at": now + SESSION_MS, "proved_at": now}
+    times = {"created_at": now, "seen_at": now, "ends_at": now + tenancy.SESSION_IDLE_MS, "proved_at": now}
     there = here or Browser()
     of_it = {"zone": there.zone, "kept": there.kept, "address": there.address, "agent": there.agent[:AGENT_MAX]}
     Session.insert(id=crypto.digest(cookie), user=user, csrf=csrf, **of_it, **times).execute()

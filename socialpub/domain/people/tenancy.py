@@ -13,7 +13,7 @@ from socialpub.store.models import Session, User
 from socialpub.store.statements import keys
 
 USED_EVERY_MS = 60_000
-SESSION_IDLE_MS = 2 * 3600 * 1000
+SESSION_IDLE_MS = 30 * 24 * 3600 * 1000
 LABELS = ("live", "test")
 
 
@@ -83,7 +83,8 @@ async def authenticate_session(service: Service, cookie: str) -> Scope:
         raise ApiError("unauthenticated")
     user, organization, role, csrf, seen = row
     if now - seen > USED_EVERY_MS:
-        service.write(lambda tx: Session.update(seen_at=now).where(Session.id == digest).execute())
+        renewed = {"seen_at": now, "ends_at": now + SESSION_IDLE_MS}
+        service.write(lambda tx: Session.update(renewed).where(Session.id == digest).execute())
     return Scope(organization, user=user, role=role, csrf=csrf, session=digest)
 
 
@@ -109,4 +110,4 @@ def csrf_tokens(user: str, now: int) -> list[str]:
 
 def is_open(now: int) -> Any:
     """The condition of a session that is not over."""
-    return (Session.ends_at > now) & (Session.seen_at > now - SESSION_IDLE_MS)
+    return Session.ends_at > now

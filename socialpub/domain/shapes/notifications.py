@@ -118,7 +118,7 @@ class ChannelRequest(Request):
     events: Maybe[NoticeTypes] = absent()
     """What they are told; none, or an empty list: `post.failed`, `post.rejected`, `token.expiring`, `token.revoked`,
     `webhook.disabled` and `publishing.paused`. Of a `post.failed` that is tried again nobody is told."""
-    description: Maybe[Description] = absent()
+    description: Description | None = absent()
     """What the channel is for, in your own words."""
 
 
@@ -129,7 +129,8 @@ class ChannelChange(Request):
     """In place of where it led before, with all its secrets."""
     events: Maybe[NoticeTypes] = absent()
     """An empty list: what a channel is told that names none."""
-    description: Maybe[Description] = absent()
+    description: Description | None = absent()
+    """Null: none."""
     active: Maybe[bool] = absent()
     """`false`: nothing is told, and what happens meanwhile is not told later. `true` also ends a switch-off."""
 

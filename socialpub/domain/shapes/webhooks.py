@@ -40,7 +40,7 @@ class EndpointRequest(Request):
     """Where events are sent: https, and a public address, unless the operator named the host."""
     events: Maybe[Types] = absent()
     """The types that are sent; none, or an empty list: all of them."""
-    description: Maybe[Description] = absent()
+    description: Description | None = absent()
     """What the endpoint is for, in your own words."""
 
 
@@ -50,7 +50,8 @@ class EndpointChange(Request):
     url: Maybe[Address] = absent()
     events: Maybe[Types] = absent()
     """An empty list: all of them."""
-    description: Maybe[Description] = absent()
+    description: Description | None = absent()
+    """Null: none."""
     active: Maybe[bool] = absent()
     """`false`: nothing is sent, and what happens meanwhile is not delivered later. `true` also ends a switch-off."""
 

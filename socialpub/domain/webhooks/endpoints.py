@@ -72,7 +72,7 @@ def register(tx: Tx, who: Actor, request: EndpointRequest) -> Done:
     ApiError `webhook.endpoints.max`, and for an address where events are not sent.
     """
     service, scope, now = who.service, who.scope, who.service.now_ms
-    addresses.check_url(service, request.url)
+    addresses.check_webhook(service, request.url)
     here = (WebhookEndpoint.organization == scope.organization) & WebhookEndpoint.deleted_at.is_null()
     if WebhookEndpoint.select().where(here).count() >= PER_ORGANIZATION:
         raise refuse(
@@ -108,11 +108,11 @@ def change(tx: Tx, who: Actor, endpoint: str, request: EndpointChange) -> Endpoi
     row = find(who.scope, endpoint)
     changes: dict[str, object] = {"updated_at": who.service.now_ms}
     if request.url is not None:
-        addresses.check_url(who.service, request.url)
+        addresses.check_webhook(who.service, request.url)
         changes["url"] = request.url
     if request.events is not None:
         changes["events"] = _types(request.events)
-    if request.description is not None:
+    if "description" in request.model_fields_set:
         changes["description"] = request.description
     if request.active is not None:
         changes |= {"active": request.active} | ({"failing_since": None} if request.active else {})

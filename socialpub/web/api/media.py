@@ -26,7 +26,7 @@ from socialpub.store.rows import MediaRow
 from socialpub.web.api.writes import commit_bare
 from socialpub.web.bodies import hang_up
 from socialpub.web.examples import MEDIA_ID, PROFILE_ID
-from socialpub.web.http import Call, Reply, kept, query_values
+from socialpub.web.http import Call, Reply, kept
 from socialpub.web.multipart import Form, boundary_of
 from socialpub.web.operation import Operation, Success
 from socialpub.web.parts import FilePart, Span, asked_span, names_tag
@@ -95,8 +95,13 @@ async def receive(call: Call) -> Upload:
 
 
 def _fields(call: Call, form: Form) -> MediaFields:
-    given = query_values(call.request.query_string, MediaFields) | form.fields
-    return issues.parse_object(MediaFields, given)
+    asked = call.query(MediaFields)
+    given = asked.model_dump(by_alias=True, exclude_unset=True)
+    fields = issues.parse_object(MediaFields, given | form.fields)
+    if asked.profile_id not in (None, fields.profile_id):
+        message = "profileId: The query and the body name two profiles."
+        raise ApiError("validation_failed", message, rule="profileId", remediation="Name the profile once.")
+    return fields
 
 
 async def received(call: Call, make: Callable[[bytes, Callable[[], files.Arriving]], F], whole: Callable[[F], T]) -> T:

@@ -156,7 +156,7 @@ async def _left(call: Call, leave: Verb[[]], *cookies: str) -> Reply:
 
 def _cookies(call: Call, signed_in: SignedIn) -> tuple[str, str]:
     given = (
-        (edge.SESSION_COOKIE, signed_in.cookie, sessions.SESSION_MS),
+        (edge.SESSION_COOKIE, signed_in.cookie, sessions.COOKIE_MS),
         (edge.DEVICE_COOKIE, signed_in.device, sessions.DEVICE_MS),
     )
     session, device = (forms.set_cookie(call.service, name, value, ms // 1000, path="/") for name, value, ms in given)
