@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain.media import files, probe
+from socialpub.domain.media import fetched, files, probe
 from socialpub.platforms.contract import Facts
 from socialpub.store.models import Media
 from tests.kit import Person, Server, iso, untouched
 from tests.media_kit import animation, mp4, picture, png
+from tests.odd_answers import ODD, OddServer
 from tests.web.test_media import eventually
 
 
@@ -151,6 +152,22 @@ def test_a_file_above_the_cap_is_not_fetched_to_its_end(make_server: Callable[..
     server.connect_bluesky(alice)
     (result,) = publish(alice, by_url(shelf.put("/x", picture() + bytes(60_000))))
     assert result["error"]["rule"] == "media.size_max"
+
+
+CUT = ("half of its length", "reset within the body", "silent within the body", "gzip cut short", "labelled br, plain")
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_a_file_that_was_not_read_to_its_end_is_not_published(
+    server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(fetched, "FETCH_SECONDS", 1.0 if name.startswith("silent") else 30.0)
+    host = OddServer(lambda _: (200, {"Content-Type": "image/jpeg"}, picture(size=(300, 200))))
+    (result,) = publish(alice, by_url(host.url(next(odd for odd in ODD if odd.name == name))))
+    host.close()
+    assert result["status"] in ("failed", "rejected"), result
+    assert "the file " in result["error"]["message"], result
+    assert server.lab.lab.ledger.entries("bluesky") == []
 
 
 def test_inline_media_are_kept_once_with_all_their_facts(server: Server, alice: Person) -> None:

@@ -424,6 +424,8 @@ def test_a_refusal_is_final(world: World, slack: Sink, status: int) -> None:
         Said(429, b"", {"Retry-After": "100"}),
         Said(429, b'{"message": "You are being rate limited.", "retry_after": 99.6, "global": false}'),
         Said(429, b'{"ok": false, "error_code": 429, "parameters": {"retry_after": 100}}'),
+        Said(429, b"", {"Retry-After": "99.5"}),
+        Said(503, b"", {"Retry-After": "100"}),
     ],
 )
 def test_whoever_asks_to_be_left_alone_for_a_while_is(world: World, slack: Sink, said: Said) -> None:
@@ -437,6 +439,24 @@ def test_whoever_asks_to_be_left_alone_for_a_while_is(world: World, slack: Sink,
     assert row["status"] == "pending"
     assert 100_000 <= row["next_attempt_at"] - row["updated_at"] <= 102_000
     assert [row["status"] for row in settled(world.server)] == ["succeeded"]
+
+
+@pytest.mark.parametrize("asked", ["NaN", "Infinity", "-1e999", "1e999", "true", '"soon"', "-5"])
+def test_a_wait_that_is_no_number_of_seconds_is_none(world: World, slack: Sink, asked: str) -> None:
+    said = Said(429, b'{"retry_after": %b}' % asked.encode())
+    slack.answer = lambda got: said if len(slack.got) == 1 else Said(200, b"ok")
+    on_slack(world.alice, slack)
+    refused(world)
+    (row,) = settled(world.server)
+    assert (row["status"], row["attempts"], row["last_status_code"]) == ("succeeded", 2, 200)
+
+
+def test_a_channel_may_answer_as_much_as_it_likes(world: World, slack: Sink) -> None:
+    slack.answer = lambda got: Said(200, b"x" * 100_000)
+    on_slack(world.alice, slack)
+    refused(world)
+    (row,) = settled(world.server)
+    assert (row["status"], row["attempts"], row["last_status_code"]) == ("succeeded", 1, 200)
 
 
 def test_a_mail_server_that_puts_off_and_one_that_refuses(

@@ -8,6 +8,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from socialpub.base import faults
 from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.net import Reply, Unread
 from socialpub.domain import act
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core.service import close_service
@@ -154,6 +155,35 @@ def test_a_lost_answer_is_asked_for_again_where_that_is_harmless(make: Make) -> 
     assert home.calls == 2
     assert home.is_alive()
     assert home.row()["renewal_at"] is None
+
+
+def executed_but_unread(home: Home, unread: Unread) -> None:
+    """The next call is executed by the platform, and of its answer only the status and the headers arrive."""
+    real = home.upstream.wire.request
+
+    def once(method: str, url: str, **kinds: Any) -> Reply:
+        home.upstream.wire.request = real  # type: ignore[method-assign]
+        return replace(real(method, url, **kinds), content=b"", unread=unread)
+
+    home.upstream.wire.request = once  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("unread", Unread)
+def test_tokens_that_were_not_read_are_asked_for_again_where_that_is_harmless(make: Make, unread: Unread) -> None:
+    home = make(GRACEFUL, refreshing="same")
+    executed_but_unread(home, unread)
+    home.renewed()
+    assert (home.calls, home.is_alive(), home.row()["renewal_at"]) == (2, True, None)
+
+
+@pytest.mark.parametrize("unread", Unread)
+def test_tokens_that_were_not_read_and_may_be_used_up_are_not_asked_for_again(make: Make, unread: Unread) -> None:
+    home = make(refreshing="fatal")
+    before = home.held()
+    executed_but_unread(home, unread)
+    assert refused(home).outcome is Outcome.AMBIGUOUS
+    assert (home.calls, home.held(), home.row()["status"]) == (1, before, "active")
+    assert home.row()["renewal_at"] is not None
 
 
 def test_where_it_may_end_the_session_it_is_not_asked_again_and_the_row_remembers(make: Make) -> None:
