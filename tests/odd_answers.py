@@ -199,11 +199,13 @@ ODD: list[Odd] = [
 
 
 class OddServer:
-    """A server on loopback that answers each request in the way that its path names, as `meant` says."""
+    """A server on loopback that answers each request in the way that its path names (or `always`), as `meant` says."""
 
-    def __init__(self, meant: Callable[[bytes], tuple[int, Mapping[str, str], bytes]]) -> None:
+    def __init__(
+        self, meant: Callable[[bytes], tuple[int, Mapping[str, str], bytes]], always: Odd | None = None
+    ) -> None:
         self.requests: list[bytes] = []
-        self._meant = meant
+        self._meant, self._always = meant, always
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
         threading.Thread(target=self._serve, daemon=True).start()
@@ -226,7 +228,7 @@ class OddServer:
             if not request:
                 return
             self.requests.append(request)
-            odd = ODD[int(request.split()[1].rpartition(b"/")[2])]
+            odd = self._always or ODD[int(request.split()[1].rpartition(b"/")[2])]
             odd.say(connection, *self._meant(request))
 
 

@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from socialpub.base.errors import ApiError
+from socialpub.commands.listen import PublicApi
 from tests.commands.conftest import Process, Run
 from tests.hooks import register
 from tests.kit import Person, Server, error_of, iso
+from tests.odd_answers import ODD, OddServer
 from tests.ports import nobody
 from tests.sink import Got, Sink, listening
 
@@ -203,3 +206,12 @@ def test_the_cursor_end_is_the_place_after_the_newest_event(server: Server, alic
     later = alice.api.get("/v1/events", params={"cursor": page["endCursor"]}).json()["data"]
     assert [event["data"]["id"] for event in later] == [post] * 2
     assert error_of(alice.api.get("/v1/events", params={"cursor": "END"}))["rule"] == "cursor"
+
+
+@pytest.mark.parametrize("name", ["half of its length", "labelled br, packed", "reset after the head"])
+def test_a_page_that_was_not_read_to_its_end_is_told_as_that(name: str) -> None:
+    page = b'{"data": [], "endCursor": "a", "nextCursor": null}'
+    server = OddServer(lambda _: (200, {}, page), always=next(odd for odd in ODD if odd.name == name))
+    with pytest.raises(ApiError, match="answered 200, but its answer"):
+        PublicApi(f"http://127.0.0.1:{server.port}", "key").get("/v1/events", cursor="end")
+    server.close()
