@@ -1,4 +1,5 @@
-"""A release in dist/{version}: wheel, source, binary, what they are made of, and their checksums; `make release`.
+"""A release in dist/{version}: wheel, source, binary, what they are made of and were tested with, and their checksums;
+`make release`.
 
     python .ci/release.py [--check]
 
@@ -87,6 +88,8 @@ def build(version: str) -> None:
     _binary(part, binary, made_at)
     sbom = run(sys.executable, ".ci/sbom.py", version, made_at, "requirements.lock")
     (part / f"socialpub-{version}.cdx.json").write_text(sbom)
+    lock = (ROOT / "requirements-dev.lock").read_text()
+    (part / f"socialpub-{version}-constraints.txt").write_text(constraints(version, lock))
     _container(version, binary)
     files = sorted(path for path in part.iterdir() if path.is_file())
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
@@ -96,6 +99,18 @@ def build(version: str) -> None:
     for path in sorted(place.iterdir()):
         print(f"{path.relative_to(ROOT)}  {path.stat().st_size:,} bytes")
     print(f"Then: git tag -s v{version} && git push --tags, and publish the folder.")
+
+
+def constraints(version: str, lock: str) -> str:
+    """The versions of a lock file as constraints for pip, without hashes: with them pip wants one of the wheel too.
+
+    The development lock has what may be added (`s3`, `tracing`) at the versions that were tested, and the same versions
+    of everything else; what is only for development is installed by nobody who does not ask for it.
+    """
+    pins = re.findall(r"^[\w.-]+==[^\s\\]+", lock, re.M)
+    if len(pins) != len(re.findall(r"^[A-Za-z0-9]", lock, re.M)):
+        raise RefusedError("the lock file has lines that are no versions")
+    return "".join(f"{line}\n" for line in (f"# What socialpub {version} was tested with.", *pins))
 
 
 def _binary(part: Path, binary: Path, made_at: str) -> None:

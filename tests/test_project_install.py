@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,10 +17,12 @@ from pathlib import Path
 
 import pytest
 
+from socialpub import __version__
 from tests import nothing
 from tests.ports import free_port
 from tests.test_project_binary import DEBIAN
 from tests.test_project_binary import binary as binary
+from tests.test_project_release import module_of, pins
 from tests.test_project_wheel import wheel as wheel
 
 ROOT = Path(__file__).parents[1]
@@ -75,9 +78,46 @@ def test_the_wheel_publishes_with_the_lowest_and_the_newest_versions_allowed(
     nothing.in_folder(lambda *words: [program, *words], folder, outside())
 
 
+CONSTRAINTS = f"socialpub-{__version__}-constraints.txt"
+LOCKED = pins((ROOT / "requirements.lock").read_text())
+
+
+def constraints() -> str:
+    text = module_of("release").constraints(__version__, (ROOT / "requirements-dev.lock").read_text())
+    assert isinstance(text, str)
+    return text
+
+
+def tested(python: Path, where: Mapping[str, str]) -> dict[str, str]:
+    """The versions that an environment has of what the lock file has."""
+    told = "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d in m.distributions()), sep='\\n')"
+    done = subprocess.run([python, "-c", told], capture_output=True, text=True, check=True, env=outside() | where)
+    found = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in pins(done.stdout).items()}
+    return {name: version for name, version in found.items() if name in LOCKED}
+
+
+def test_pip_takes_exactly_what_was_tested_with_the_constraints_of_a_release(wheel: Path, tmp_path: Path) -> None:
+    """By the command of the page; nothing is installed."""
+    page = " ".join((ROOT / "docs" / "running.md").read_text(encoding="utf-8").split())
+    (command,) = re.findall(rf"`(pip install --constraint {CONSTRAINTS})`", page)
+    home = tmp_path / "venv"
+    venv.create(home, symlinks=True, with_pip=True)
+    (tmp_path / CONSTRAINTS).write_text(constraints())
+    program, *words = command.split()
+    report = tmp_path / "report.json"
+    more = ["--dry-run", "--ignore-installed", "--quiet", "--report", report, wheel]
+    by_registry([home / "bin" / program, *words, *more], "what pip takes with the constraints", outside(), tmp_path)
+    taken = {
+        each["metadata"]["name"]: each["metadata"]["version"] for each in json.loads(report.read_text())["install"]
+    }
+    assert taken.pop("socialpub") == __version__
+    assert {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in taken.items()} == LOCKED
+
+
 def test_pipx_installs_the_wheel_and_what_may_be_added_by_the_commands_of_the_page(wheel: Path, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
-    (install,) = re.findall(r"^    (pipx install \S+\.whl)$", page, re.MULTILINE)
+    (install,) = re.findall(r"^    (pipx install .*\.whl)$", page, re.MULTILINE)
+    (wheel.parent / CONSTRAINTS).write_text(constraints())
     added = re.findall(r"`(pipx inject socialpub [^`]+)`", page)
     assert (
         len(added) == len(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]) - 1
@@ -89,11 +129,12 @@ def test_pipx_installs_the_wheel_and_what_may_be_added_by_the_commands_of_the_pa
     places = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
     where = outside() | places | {"PIPX_DEFAULT_PYTHON": sys.executable}
     for command in (install, *added):
-        program, *words = command.split()
+        program, *words = shlex.split(command)
         by_registry([tools / "bin" / program, *words], command, where, wheel.parent)
     program = str(tmp_path / "bin" / "socialpub")
     nothing.in_folder(lambda *words: [program, *words], folder, outside())
     python = tmp_path / "pipx" / "venvs" / "socialpub" / "bin" / "python"
+    assert tested(python, places) == LOCKED
     needed = "import minio, opentelemetry.exporter.otlp.proto.http.trace_exporter"
     subprocess.run([python, "-c", needed], check=True, timeout=60, env=outside())
 

@@ -110,13 +110,19 @@ def test_a_tree_with_changes_is_refused(checkout: Path) -> None:
 # --- What it is made of ------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def sbom() -> Callable[[str], dict[str, Any]]:
-    spec = importlib.util.spec_from_file_location("sbom", ROOT / ".ci" / "sbom.py")
+def module_of(name: str) -> Any:
+    """A program of `.ci`, to call what is in it."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / ".ci" / f"{name}.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def sbom() -> Callable[[str], dict[str, Any]]:
+    module = module_of("sbom")
     return lambda lock: module.document("1.2.3", 1_795_000_000, lock)
 
 
@@ -142,6 +148,35 @@ def test_a_lock_file_that_is_not_understood_is_refused(sbom: Callable[[str], dic
         sbom("sanic==25.12.1\n")
 
 
+def pins(lock: str) -> dict[str, str]:
+    return dict(re.findall(r"^([\w.-]+)==([^\s\\]+)", lock, re.M))
+
+
+def test_the_constraints_are_the_versions_of_both_lock_files() -> None:
+    """Those of the program, and of what may be added to it, at the versions that the tests ran with."""
+    tested, run = ((ROOT / f"requirements{kind}.lock").read_text() for kind in ("-dev", ""))
+    made = module_of("release").constraints("1.2.3", tested)
+    assert pins(made) == pins(tested)
+    assert pins(run).items() <= pins(made).items()
+    assert "--hash" not in made
+    assert "minio" in pins(made)
+    assert "opentelemetry-sdk" in pins(made)
+
+
+def test_a_lock_file_with_anything_but_versions_makes_no_constraints() -> None:
+    release_program = module_of("release")
+    with pytest.raises(release_program.RefusedError):
+        release_program.constraints(
+            "1.2.3", "sanic==25.12.1 \\\n    --hash=sha256:00\nhttpx @ https://example.com/x.whl\n"
+        )
+
+
+def test_the_page_names_the_constraints_as_the_release_does() -> None:
+    page = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"socialpub-\S+?-constraints\.txt", page)) == {f"socialpub-{__version__}-constraints.txt"}
+    assert "constraints.txt" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 # --- The whole of it ---------------------------------------------------------------------------------------------
 
 
@@ -154,7 +189,8 @@ def test_a_release_has_everything_and_its_checksums(checkout: Path) -> None:
     names = {path.name for path in place.iterdir()}
     wheel, source = f"socialpub-{__version__}-py3-none-any.whl", f"socialpub-{__version__}.tar.gz"
     (binary,) = (name for name in names if name.startswith(f"socialpub-{__version__}-linux-"))
-    assert names == {wheel, source, binary, f"socialpub-{__version__}.cdx.json", "SHA256SUMS"}
+    told_of = {f"socialpub-{__version__}.cdx.json", f"socialpub-{__version__}-constraints.txt"}
+    assert names == {wheel, source, binary, *told_of, "SHA256SUMS"}
     sums = dict(reversed(line.split("  ")) for line in (place / "SHA256SUMS").read_text().splitlines())
     assert sums == {
         name: hashlib.sha256((place / name).read_bytes()).hexdigest() for name in names if name != "SHA256SUMS"
