@@ -24,6 +24,11 @@ the same answer for 24 hours.
 
 **Rate limits** apply to each key and route over a sliding window of 60 seconds; every answer says where you stand.
 
+**Generated clients.** This document is tested with openapi-generator (Python, Go, Java, TypeScript),
+openapi-python-client and openapi-typescript. For Java set `containerDefaultToNull=true`: otherwise a list that you
+leave out is sent as an empty list, which has a meaning of its own. New types of events may be added: let your client
+skip unknown ones, or request only those that it knows.
+
 **HEAD** works wherever GET does, and OPTIONS names an address's methods.\
 """
 
