@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,6 +32,7 @@ from tests.hooks import register
 from tests.kit import Api
 from tests.ports import free_port
 from tests.sink import Sink
+from tests.soak.world import wait_for
 from tests.web.test_docs import BROWSER, walk
 from tests.web.test_openapi_answers import lose, reject, sign_in
 from tests.web.world import World, picture
@@ -183,13 +183,13 @@ def receiving(home: Path, port: int, secret: str) -> Iterator[Iterator[str]]:
 
 def until_open(port: int) -> None:
     """Return once something listens on a port of this machine, after at most 30 s."""
-    for _ in range(600):
+
+    def is_open() -> bool:
         with socket.socket() as probe:
             probe.settimeout(1)
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise AssertionError(f"nothing listens on port {port}")
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    assert wait_for(is_open, 30)
 
 
 def test_the_first_example_of_the_index_works_as_it_stands(world: World, shell: Shell) -> None:
