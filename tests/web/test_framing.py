@@ -32,7 +32,7 @@ TOO_LARGE = "413: more than is taken here, known from the head"
 EXPECTED = "417: an expectation other than 100-continue cannot be met, RFC 9110 10.1.1"
 TRAILER = "a trailer: nothing here reads one, and Sanic refuses it so that none is taken for a request"
 LONG_LINE = "RFC 9112 7.1.1: the length of chunk extensions is to be limited"
-_WHOLE_END = re.compile(rb"\r\n0+(?:;[^\r]*)?\r\n\r\n")
+_TRAILER = re.compile(rb"\r\n0+(?:;[^\r\n]*)?\r\n(?!\r\n).", re.DOTALL)
 
 
 def reason_of(data: bytes, start: int, status: int | None, other: Verdict) -> str | None:
@@ -46,9 +46,8 @@ def reason_of(data: bytes, start: int, status: int | None, other: Verdict) -> st
         return STRICTER.get(str(error))
     if max(map(len, rest.split(b"\r\n"))) >= CHUNK_LINE_MAX:
         return LONG_LINE
-    if isinstance(other, Taken) and not _WHOLE_END.search(data[: other.end], other.end - 300):
-        return TRAILER
-    return None
+    end = other.end if isinstance(other, Taken) else len(data)
+    return TRAILER if _TRAILER.search(data, start, end) else None
 
 
 def differences(data: bytes, line: Line) -> Iterator[str]:
@@ -67,7 +66,8 @@ def differences(data: bytes, line: Line) -> Iterator[str]:
     others = [llhttp(data, start), by_h11(data, start)]
     if line.refused is not None and REFUSED not in others:
         yield reason_of(data, start, line.refused, others[0]) or f"REFUSED at {start}, others: {others}"
-    elif line.starved and start < len(data) and MORE not in others:
+    elif line.starved and start < len(data) and not {MORE, REFUSED} & set(others):
+        # Nothing is taken: what cannot become a request is refused once its end is there, or its time is over (408).
         yield f"WAITS at {start}, others: {others}"
     elif line.refused is None and not line.starved:
         yield f"CLOSED at {start}, others: {others}"
