@@ -94,7 +94,8 @@ def _write(tx: Tx, deed: Deed) -> tuple[Done, limits.Answer]:
     who = deed.who
     limits.check(who.service, who.key)
     done = deed.run(tx)
-    audit.record(who.service, tx, who.act, done.subject or _id_of(done.body))
+    if done.is_act:
+        audit.record(who.service, tx, who.act, done.subject or _id_of(done.body))
     kept = limits.Answer(done.status, dumps(done.body))
     limits.remember(who.service, tx, who.key, kept, secret=done.secret)
     return done, kept

@@ -142,7 +142,7 @@ def start(tx: Tx, who: Actor, name: str, wanted: str | None, invited: Invited | 
     else:
         descriptor = {"type": "oauth", "authorizeUrl": _authorize_url(service, tx, scope, platform, profile)}
     shown: ConnectBody = {"platform": name, "state": platform.state, "descriptor": descriptor}
-    return Done(shown, subject=name, secret=True)
+    return Done(shown, subject=name, secret=True, is_act=False)  # nothing is connected yet
 
 
 def asked_for(platform: Platform) -> CredentialsDescriptor:

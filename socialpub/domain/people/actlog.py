@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from peewee import fn
+
 from socialpub.domain.core import cursors
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
 from socialpub.store import sql
-from socialpub.store.models import Account, ApiKey, FormerUser, Profile, User, WebhookEndpoint
+from socialpub.store.models import Account, ApiKey, FormerUser, Post, Profile, User, WebhookEndpoint
 from socialpub.store.statements import acts
 
 LISTING = "acts"
@@ -49,6 +51,7 @@ class Page:
 
     acts: Sequence[Row]
     names: dict[str, str]
+    posts: dict[str, str]  # what a batch is seen at, by its id
     cursor: str | None
 
 
@@ -62,7 +65,7 @@ def page(service: Service, scope: Scope, wanted: Wanted) -> Page:
     shown = found[:PAGE]
     more = len(found) > PAGE
     cursor = cursors.seal(service, LISTING, scope.organization, shown[-1].at, str(shown[-1].number)) if more else None
-    return Page(shown, _names(scope, shown), cursor)
+    return Page(shown, _names(scope, shown), _posts(scope, shown), cursor)
 
 
 def _found(wanted: Wanted, given: tuple[object, ...]) -> list[Any]:
@@ -85,6 +88,16 @@ def people(scope: Scope) -> list[tuple[str, str]]:
 def _of(table: type[User] | type[FormerUser], name: object, scope: Scope) -> list[tuple[str, str]]:
     query = table.select(table.id, name).where(table.organization == scope.organization).order_by(name)
     return list(query.limit(PEOPLE_MAX).tuples())
+
+
+def _posts(scope: Scope, rows: Sequence[Row]) -> dict[str, str]:
+    """The address of each batch in these rows: its post's page, or the log of its posts."""
+    ids = sorted({row.subject for row in rows if row.subject})
+    query = Post.select(Post.batch, fn.MIN(Post.id), fn.COUNT(Post.id)).where(
+        Post.organization == scope.organization, Post.batch.in_(ids)
+    )
+    found = query.group_by(Post.batch).tuples()
+    return {batch: f"/posts/{post}" if count == 1 else f"/posts?batchId={batch}" for batch, post, count in found}
 
 
 def _names(scope: Scope, rows: Sequence[Row]) -> dict[str, str]:

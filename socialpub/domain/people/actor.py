@@ -44,6 +44,7 @@ class Done:
     `subject`: the id of what it was done to, or what it made; without one the body's own `id`.
     `secret`: the body shows a secret, so it is kept sealed.
     `after`: what is left to do once it is committed.
+    `is_act`: it changed something, so the log of acts has it.
     """
 
     body: Body
@@ -51,6 +52,7 @@ class Done:
     subject: str | None = None
     secret: bool = False
     after: Callable[[], Awaitable[object]] | None = field(default=None, compare=False)
+    is_act: bool = True
 
 
 P = ParamSpec("P")

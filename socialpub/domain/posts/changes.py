@@ -98,20 +98,30 @@ def settle(tx: Tx, who: Actor, post: str, request: SettleRequest) -> PostBody:
     error = json.loads(row["error"]) if row["error"] else {}
     if row["status"] != "failed" or error.get("rule") != "publish.outcome_unknown":
         raise refuse("post.settle.status", f"The post is `{row['status']}` and nothing about it is unknown.")
+    sent_ms = _sent_ms(post)
     by = json.dumps({"key": who.scope.key, "user": who.scope.user, "published": request.published})
     Intent.update(settled_by=by, settled_at=service.now_ms).where(
         Intent.post == post, Intent.outcome == "unknown"
     ).execute()
     if request.published:
-        name, changes = "settle_published", _published(service, request)
+        name, changes = "settle_published", _published(sent_ms or service.now_ms, request)
     else:
         name, changes = "settle_absent", _absent(service, row)
     moves.move(service, tx, name, post, request_id=who.request_id, **changes)
     return postlog.one(who.scope, post)
 
 
-def _published(service: Service, request: SettleRequest) -> dict[str, Any]:
-    return {"published_at": service.now_ms, "platform_uri": request.uri, "error": None, "error_code": None}
+def _sent_ms(post: str) -> int | None:
+    """Return when the send whose outcome is unknown was made, as far as that was recorded."""
+    query = Intent.select(Intent.sent_at).where(
+        Intent.post == post, Intent.step == "publish", Intent.outcome == "unknown", Intent.sent_at.is_null(False)
+    )
+    row = query.order_by(Intent.number.desc()).tuples().first()
+    return None if row is None else int(row[0])
+
+
+def _published(at_ms: int, request: SettleRequest) -> dict[str, Any]:
+    return {"published_at": at_ms, "platform_uri": request.uri, "error": None, "error_code": None}
 
 
 def _absent(service: Service, row: PostRow) -> dict[str, Any]:

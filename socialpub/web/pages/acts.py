@@ -28,7 +28,7 @@ async def log(call: Call) -> Reply:
         try:
             page = actlog.page(call.service, call.scope, _wanted(given, desk.zone, people, routes))
         except ApiError as error:
-            return {"page": actlog.Page((), {}, None), "people": people, "problem": error.message}
+            return {"page": actlog.Page((), {}, {}, None), "people": people, "problem": error.message}
         narrowed = {name: given[name] for name in FILTERS if given[name]}
         older = f"{LOG}?{urlencode(narrowed | {'cursor': page.cursor})}" if page.cursor else None
         newest = f"{LOG}?{urlencode(narrowed)}" if given["cursor"] else None

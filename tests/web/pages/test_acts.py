@@ -52,6 +52,25 @@ def act(server: Server, alice: Person, **values: object) -> None:
     server.service.write(lambda tx: Audit.insert(**(row | values)).execute()).result()
 
 
+def test_what_was_published_links_to_its_posts(server: Server, owner: httpx.Client, alice: Person) -> None:
+    targets = [{"accountId": alice.bluesky}]
+    alone = alice.api.publish({"targets": targets, "text": "alone"}).json()
+    server.connect(alice, "threads")
+    both = [*targets, {"accountId": alice.accounts["threads"]["id"]}]
+    together = alice.api.publish({"targets": both, "text": "together"}).json()
+    batch = alice.api.get(f"/v1/posts/{together['results'][0]['postId']}").json()["batchId"]
+    page = owner.get("/settings/log").text
+    assert f'href="/posts/{alone["results"][0]["postId"]}">the post</a>' in page
+    assert f'href="/posts?batchId={batch}">the posts</a>' in page
+
+
+def test_opening_a_page_to_connect_is_no_act(server: Server, owner: httpx.Client) -> None:
+    before = len(server.rows(Audit))
+    for _ in range(3):
+        assert owner.get("/connect/bluesky").status_code == 200
+    assert len(server.rows(Audit)) == before
+
+
 def test_what_people_keys_and_the_operator_do_stands_there(server: Server, owner: httpx.Client, alice: Person) -> None:
     path = invite(owner)
     join(server, path)
@@ -67,7 +86,7 @@ def test_what_people_keys_and_the_operator_do_stands_there(server: Server, owner
         (EMAIL, f"Remove a member {CAROL}", here),
         (EMAIL, f"Disconnect an account {alice.accounts['bluesky']['displayName']}", here),
         (EMAIL, "Cancel a scheduled post the post", here),
-        (f"key {key}", "Publish or schedule", here),
+        (f"key {key}", "Publish or schedule the post", here),
         (EMAIL, "Make an API key for the shop", here),
         (EMAIL, f"Change a member's role {CAROL}", here),
         (CAROL, "Join by an invitation", here),

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from socialpub.store.models import Attempt, Post, User
+from socialpub.store.models import Attempt, Intent, Post, User
 from tests.counting import Counting
 from tests.domain.accounts.connect_kit import sign_in
 from tests.domain.posts import postlog_kit as kit
@@ -311,6 +311,24 @@ def test_a_failed_post_is_tried_again_now_or_then(server: Server, alice: Person,
     assert alice.api.get(f"/v1/posts/{then}").json()["scheduledAt"] == "2099-05-04T15:30:00.000Z"
     refused = page_of_notice(browser, send(browser, f"/posts/{now}/retry"))
     assert "neither" in refused
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_post_that_is_settled_as_published_has_the_time_of_its_sending(
+    server: Server, alice: Person, browser: Api, is_known: bool
+) -> None:
+    post = failed(server, alice, LOST, text="lost")
+    begun_ms = server.clock.now_ms()
+    sent_ms = begun_ms - HOUR
+    (row,) = server.rows(Post, id=post)
+    sent: dict[str, Any] = {"step": "publish", "number": 1, "attempt": 1, "plan": "", "epoch": 1, "outcome": "unknown"}
+    sent |= {"post": post, "account": row["account"], "intent_at": sent_ms, "sent_at": sent_ms if is_known else None}
+    server.service.write(lambda tx: Intent.insert(sent).execute()).result()
+    assert "Its address on the platform" in page_of(browser, post, "/settle")
+    settled = alice.api.post(f"/v1/posts/{post}/settle", json={"published": True}).json()
+    ended_ms = server.clock.now_ms()
+    least, most = (sent_ms, sent_ms) if is_known else (begun_ms, ended_ms)
+    assert iso(least) <= settled["publishedAt"] <= iso(most)
 
 
 def test_an_unknown_outcome_is_settled_by_either_answer(server: Server, alice: Person, browser: Api) -> None:
