@@ -52,7 +52,8 @@ Duration = Annotated[float, BeforeValidator(seconds)]
 
 
 PREFIX = "SOCIALPUB_"
-NO_SETTINGS = ("SOCIALPUB_KEY", "SOCIALPUB_TEST", "SOCIALPUB_FAULTS")  # read elsewhere: by `listen`, by tests
+# Read elsewhere: by `listen` and `trigger`, by tests.
+NO_SETTINGS = ("SOCIALPUB_URL", "SOCIALPUB_KEY", "SOCIALPUB_TEST", "SOCIALPUB_FAULTS")
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _WITH_PORT = re.compile(r"\[([0-9A-Fa-f:.%]+)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")

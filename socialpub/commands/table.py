@@ -208,7 +208,7 @@ def _webhooks() -> Iterator[click.Command]:
 
 def _over_the_api() -> Iterator[click.Option]:
     """For a server that may be anywhere."""
-    yield option("url", "the server", default="http://127.0.0.1:8080")
+    yield option("url", "the server", default="http://127.0.0.1:8080", envvar="SOCIALPUB_URL", show_envvar=True)
     yield option("key", "an API key", required=True, envvar="SOCIALPUB_KEY", show_envvar=True)
 
 

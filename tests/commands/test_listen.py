@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
 from collections.abc import Callable, Iterator
 
@@ -47,6 +49,36 @@ def listener(start: Start, server: Server, alice: Person) -> Callable[..., Proce
         return process
 
     return begin
+
+
+# --- As documented -------------------------------------------------------------------------------------------------
+
+
+def documented(server: Server, alice: Person, page: str) -> dict[str, list[str]]:
+    """The arguments of each `socialpub` command that a page names, by its first word."""
+    found = re.findall(r"<code>socialpub (listen|trigger)( [^<]*)</code>", alice.api.get(page).text)
+    return {name: shlex.split(rest) for name, rest in found}
+
+
+@pytest.mark.parametrize("page", ["/docs/start", "/docs/events"])
+def test_the_documented_commands_work_as_they_stand(
+    server: Server, alice: Person, sink: Sink, start: Start, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    commands = documented(server, alice, page)
+    assert commands.keys() == {"listen", "trigger"}
+    monkeypatch.setenv("SOCIALPUB_URL", server.url)
+    monkeypatch.setenv("SOCIALPUB_KEY", alice.key)
+    here = [sink.url if part.startswith("http://localhost:3000") else part for part in commands["listen"]]
+    process = start("listen", *here)
+    process.until("listening to ")
+    secret = process.until("signing secret: ").split()[-1]
+    post = happens(server, alice)
+    assert [(got.event["data"]["id"], got.is_signed(secret)) for got in sink.wait(2)] == [(post, True)] * 2
+    assert process.stop(signal.SIGINT) == 0
+    register(alice, sink.url)
+    triggered = start("trigger", *commands["trigger"])
+    assert sink.wait(3)[-1].event["type"] == "post.failed"
+    assert triggered.popen.wait(timeout=60) == 0
 
 
 # --- listen --------------------------------------------------------------------------------------------------------
