@@ -63,6 +63,7 @@ KNOWN = {
     "people/users": {"set_password", "offer_setup"},
     "posts/agenda": {"_posts"},
     "posts/accept": {"_check_new"},
+    "posts/changes": {"_sent_ms"},
     "posts/batches": {"batch_body", "ended_body", "has_ended"},
     "posts/lookup": {"connected"},
     "posts/postlog": {"_filtered"},

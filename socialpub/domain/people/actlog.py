@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from peewee import fn
-
 from socialpub.domain.core import cursors
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
 from socialpub.store import sql
-from socialpub.store.models import Account, ApiKey, FormerUser, Post, Profile, User, WebhookEndpoint
+from socialpub.store.models import Account, ApiKey, FormerUser, Profile, User, WebhookEndpoint
 from socialpub.store.statements import acts
 
 LISTING = "acts"
@@ -93,10 +91,7 @@ def _of(table: type[User] | type[FormerUser], name: object, scope: Scope) -> lis
 def _posts(scope: Scope, rows: Sequence[Row]) -> dict[str, str]:
     """The address of each batch in these rows: its post's page, or the log of its posts."""
     ids = sorted({row.subject for row in rows if row.subject})
-    query = Post.select(Post.batch, fn.MIN(Post.id), fn.COUNT(Post.id)).where(
-        Post.organization == scope.organization, Post.batch.in_(ids)
-    )
-    found = query.group_by(Post.batch).tuples()
+    found = sql.every(acts.BATCHES, (json.dumps(ids), scope.organization))
     return {batch: f"/posts/{post}" if count == 1 else f"/posts?batchId={batch}" for batch, post, count in found}
 
 
