@@ -41,7 +41,7 @@ _LABELS = "{1,126}"  # RFC 1035: a name has 255 bytes; without a bound, going ba
 # `(?>…)`: all of a name or nothing of it; without, what may not follow a name would only make it shorter.
 _BARE = late(rf"{_START}((?>(?:{_LABEL}\.){_LABELS}([A-Za-z]{{2,63}})))(?![{_ALNUM}_@-])(?:[:/?#]{_URL_CHAR}*)?")
 _MENTION = late(rf"{_START}@([{_ALNUM}.-]++)(?!_)")
-_HANDLE = late(rf"(?:{_LABEL}\.){_LABELS}[A-Za-z](?:[{_ALNUM}-]{{0,61}}[{_ALNUM}])?")
+_HANDLE = late(rf"\A(?:{_LABEL}\.){_LABELS}[A-Za-z](?:[{_ALNUM}-]{{0,61}}[{_ALNUM}])?")
 _HANDLE_MAX = 253
 _TAG = late(rf"(?<![^{_SPACE}])[#\uff03](?!\ufe0f)([^{_SPACE}\u00ad\u2060\u200b\u200c\u200d\u20e2]+)")
 _CASHTAG = late(rf"{_START}\$([A-Za-z][{_ALNUM}]{{0,4}})(?=$|[{_SPACE}.,;:!?)\"'\u2019])")
