@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -29,3 +30,19 @@ def dumps(value: Any) -> str:
 
 def _null(name: str) -> None:
     """In place of a number that JSON has not."""
+
+
+def loads(raw: str | bytes) -> Any:
+    """JSON that others sent, with null for each number that is not finite (`NaN`, `Infinity`, `1e999`).
+
+    ValueError for what is no JSON, or nested too deeply to be read.
+    """
+    try:
+        return json.loads(raw, parse_constant=_null, parse_float=_finite)
+    except RecursionError as error:
+        raise ValueError("the JSON is nested too deeply") from error
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None

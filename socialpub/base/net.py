@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import functools
-import json
 import ssl
 import threading
 import time
@@ -80,8 +79,8 @@ class Reply:
     def json(self) -> Any:
         """The parsed body, or None when it is not JSON (proxies answer in HTML)."""
         try:
-            return json.loads(self.content)
-        except (ValueError, RecursionError):
+            return compact.loads(self.content)
+        except ValueError:
             return None
 
     def record(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import re
 from urllib.parse import parse_qsl, quote_plus
 
+from socialpub.base import compact
 from socialpub.base.errors import refuse
 from socialpub.domain.core.service import Service
 from socialpub.web import edge
@@ -58,7 +59,7 @@ def kept(call: Call) -> str:
 def was_kept(form: str) -> str | None:
     """What a sign-in form brings back of that, where it is in order."""
     try:
-        found = json.loads(form) if form and _fits(form) else {}
+        found = compact.loads(form) if form and _fits(form) else {}
     except ValueError:
         return None
     typed = found.get("fields") if isinstance(found, dict) else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import re
 import zipfile
 import zlib
@@ -18,6 +17,8 @@ from typing import IO
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
+
+from socialpub.base import compact
 
 FORMAT = 1
 MANIFEST, DATABASE, KEY, MEDIA = "manifest.json", "socialpub.db", "master.key", "media/"
@@ -173,7 +174,7 @@ class Reader:
 
     def _manifest(self) -> Manifest:
         try:
-            found = Manifest.model_validate(json.loads(self._small(MANIFEST, MANIFEST_MAX)))
+            found = Manifest.model_validate(compact.loads(self._small(MANIFEST, MANIFEST_MAX)))
         except (ValueError, ValidationError) as error:
             raise BackupError(f"{self.path} is damaged: its manifest cannot be read.") from error
         if found.format > FORMAT:

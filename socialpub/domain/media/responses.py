@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from socialpub.base import compact
 from socialpub.base.net import Reply
 
 HEAD_BYTES = 64 * 1024  # of a page, in which its form for a password stands
@@ -71,8 +71,8 @@ def _is_sign_in(url: str, reply: Reply, text: str) -> bool:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text)
-    except (ValueError, RecursionError):
+        compact.loads(text)
+    except ValueError:
         return False
     return True
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import functools
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from socialpub import platforms
+from socialpub.base import compact
 from socialpub.base.config import MAILBOX
 from socialpub.base.errors import ApiError, refuse
 from socialpub.domain.shapes import hints
@@ -47,7 +47,7 @@ def parse_body(model: type[M], body: bytes) -> M:
 
 
 def _shape_of(model: type[BaseModel], body: bytes) -> list[dict[str, Any]]:
-    found = json.loads(body) if issubclass(model, PublishRequest) else None
+    found = compact.loads(body) if issubclass(model, PublishRequest) else None
     return shape_issues(found) if isinstance(found, dict) else []
 
 

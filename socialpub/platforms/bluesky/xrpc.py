@@ -6,11 +6,11 @@ An XRPC error is `{"error": name, "message": text}`; the names are the reference
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from socialpub.base import compact
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Http, Reply
 from socialpub.platforms.bluesky import dpop
@@ -241,8 +241,8 @@ def claims(jwt: str) -> Json:
     """The unverified payload of a JWT; empty when it is none (tokens are opaque by the specification)."""
     try:
         part = jwt.split(".")[1]
-        value = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    except (IndexError, ValueError, RecursionError):
+        value = compact.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (IndexError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from socialpub.base import compact
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.net import Reply
 from socialpub.platforms.contract import Json, Replies, ScopedSite, Site, Tokens, Upstream, Verdict, verdict
@@ -271,7 +271,7 @@ _APP_WINDOW = 3600
 
 def _usage(reply: Reply, header: str) -> Json:
     try:
-        found = json.loads(reply.headers.get(header, ""))
+        found = compact.loads(reply.headers.get(header, ""))
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
