@@ -7,10 +7,12 @@ the ways that they are written into addresses and headers; `value` does both to 
 from __future__ import annotations
 
 import base64
+import bisect
 import functools
 import json
 import logging
 import re
+import sys
 import time
 import urllib.parse
 from collections.abc import Callable, Collection, Iterable
@@ -19,6 +21,8 @@ from typing import Any
 from pythonjsonlogger import json as json_lines
 
 HIDDEN = "[hidden]"
+LINE_MAX = 16 * 1024  # characters of a line of the log
+_LONGEST = 8 * 1024  # characters of a secret
 SHORTEST = 8  # what is shorter stands in too many words
 
 _NAMES = (  # parameters that sign an address, or are as good as a password
@@ -75,28 +79,125 @@ def _may_hide(said: str) -> bool:
 
 
 def without(said: str, secrets: Iterable[str]) -> str:
-    """Without these secrets, as they are and as they are encoded."""
-    for secret in secrets:
-        if len(secret) >= SHORTEST:
-            for form in _forms(secret):
-                said = said.replace(form, HIDDEN)
-    return said
+    """Without these secrets, as they are and as they are encoded, whichever of their characters are escaped."""
+    forms = [form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)]
+    for form in forms:
+        said = said.replace(form, HIDDEN)
+    if not forms or ("%" not in said and "\\" not in said):
+        return said
+    raw = said.encode("utf-8", "surrogatepass")
+    plain, ends = _unescaped(raw)
+    kept, at = [], 0
+    for start, end in _places(plain, map(_bytes, forms)):
+        kept.append(raw[at : _origin(ends, start, is_end=False)])
+        at = _origin(ends, end, is_end=True)
+    return HIDDEN.encode().join([*kept, raw[at:]]).decode("utf-8", "surrogatepass")
+
+
+def _bytes(form: str) -> bytes:
+    try:
+        return form.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return form.encode("utf-8", "surrogatepass")
+
+
+# An escape of an address, escaped again or not; a character of JSON in one escape or two; a quote or slash after `\\`.
+_ESCAPES = re.compile(
+    rb"%(?:25)*([0-9A-Fa-f]{2})"
+    rb"|(?<!\\)\\++u([Dd][89ABab][0-9A-Fa-f]{2})\\++u([Dd][C-Fc-f][0-9A-Fa-f]{2})"
+    rb"|(?<!\\)\\++(?:u([0-9A-Fa-f]{4})|([\"/]))"
+)
+
+
+def _unescaped(raw: bytes) -> tuple[bytes, list[tuple[int, int]]]:
+    """What the bytes stand for, and behind each escape where it ends: there, and in the bytes themselves."""
+    plain, ends, at = bytearray(), [(0, 0)], 0
+    for found in _ESCAPES.finditer(raw):
+        plain += raw[at : found.start()]
+        ends.append((len(plain), found.start()))
+        plain += _meant(found)
+        at = found.end()
+        ends.append((len(plain), at))
+    plain += raw[at:]
+    return bytes(plain), ends
+
+
+def _meant(found: re.Match[bytes]) -> bytes:
+    byte, high, low, unit, sign = found.groups()
+    if byte:
+        return bytes([int(byte, 16)])
+    if high:
+        code = 0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00
+        return chr(code).encode()
+    return sign or chr(int(unit, 16)).encode("utf-8", "surrogatepass")
+
+
+def _places(plain: bytes, forms: Iterable[bytes]) -> list[tuple[int, int]]:
+    """Where one of the forms stands, in order; what overlaps is one place."""
+    found: list[tuple[int, int]] = []
+    for form in forms:
+        at = plain.find(form)
+        while at >= 0:
+            found.append((at, at + len(form)))
+            at = plain.find(form, at + len(form))
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(found):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _origin(ends: list[tuple[int, int]], at: int, *, is_end: bool) -> int:
+    """Where a place of what was unescaped is in the bytes themselves; inside an escape, before it or behind it."""
+    index = bisect.bisect_right(ends, (at, sys.maxsize)) - 1
+    plain, raw = ends[index]
+    if index % 2 and at > plain:  # inside an escape
+        return ends[index + 1][1] if is_end else raw
+    return raw + at - plain
 
 
 def value(raw: Any, secrets: Collection[str] = ()) -> Any:
     """A JSON value without secrets: by the names of its fields, and wherever one of `secrets` stands."""
     if isinstance(raw, dict):
-        return {name: HIDDEN if _is_secret(name, item) else value(item, secrets) for name, item in raw.items()}
+        return {
+            text(without(name, secrets)): HIDDEN if _is_secret(name, item) else value(item, secrets)
+            for name, item in raw.items()
+        }
     if isinstance(raw, list):
         return [value(item, secrets) for item in raw]
     return text(without(raw, secrets)) if isinstance(raw, str) else raw
 
 
-_SECRET_NAMES = ("token", "jwt", "password", "secret", "authorization", "cookie", "signature", "assertion")
+_ANYWHERE = ("token", "jwt", "password", "secret", "authorization", "cookie", "signature", "assertion", "credential")
+_WORD_NAMES = frozenset(
+    {"sig", "key", "keys", "session", "sid", "hmac", "otp", "pwd", "passwd", "passphrase", "passcode", "bearer", "dpop"}
+)
+_JOINED = ("apikey", "sessionid", "sessionkey", "accesskey", "privatekey", "authkey")  # words that are written as one
+_ABOUT = frozenset({"at", "in", "count", "expires", "expiry", "expiration", "length", "limit", "seconds", "ttl"})
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+@functools.lru_cache(1024)
+def _words_of(name: str) -> tuple[str, ...]:
+    """The words of a field's name in whichever way it is spelt, and each of its parts as one."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    return (*(part for part in re.split(r"[^a-z]+", name.lower()) if part), *words)
 
 
 def _is_secret(name: str, value: object) -> bool:
-    return isinstance(value, str) and any(word in name.lower() for word in _SECRET_NAMES)
+    """Whether the field's name says that its value is a secret; a number may also be when one ends, or how many."""
+    if value is None or isinstance(value, bool) or value in ("", [], {}):
+        return False
+    words = _words_of(name[:_NAME_MAX])
+    if not isinstance(value, str) and words and words[-1] in _ABOUT:
+        return False
+    plain = "".join(part for part in re.split(r"[^a-z]+", name[:_NAME_MAX].lower()))
+    return not _WORD_NAMES.isdisjoint(words) or any(part in plain for part in (*_ANYWHERE, *_JOINED))
+
+
+_NAME_MAX = 200  # characters of a field's name that are looked at
 
 
 def content(raw: bytes, secrets: Iterable[str]) -> bytes:
@@ -108,7 +209,15 @@ def content(raw: bytes, secrets: Iterable[str]) -> bytes:
 def _forms(secret: str) -> tuple[str, ...]:
     raw = secret.encode("utf-8", "surrogatepass")
     quoted = urllib.parse.quote(secret, safe="", errors="replace")
-    forms = {secret, json.dumps(secret)[1:-1], quoted, quoted.lower(), urllib.parse.quote(quoted, safe=""), raw.hex()}
+    forms = {
+        secret,
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        quoted,
+        raw.hex(),
+        raw.hex().upper(),
+    }
+    forms.add(_unescaped(raw)[0].decode("utf-8", "surrogateescape"))  # one that holds escapes itself
     for before in range(3):  # how many bytes of something else share its first letter
         core = base64.b64encode(b"\0" * before + raw).rstrip(b"=").decode()
         core = core[(0, 2, 3)[before] : -1]
@@ -152,8 +261,15 @@ class LogFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         said = super().format(record)
         if "\n" not in said:
-            return one_line(text(said))
-        return _INDENT.join(one_line(text(part)) for part in said.split("\n"))
+            return one_line(_cut(said))
+        return _INDENT.join(one_line(_cut(part)) for part in said.split("\n"))
+
+
+def _cut(said: str) -> str:
+    """A line without secrets and not too long; a secret in which it would end is seen whole before."""
+    if len(said) <= LINE_MAX:
+        return text(said)
+    return f"{text(said[: LINE_MAX + _LONGEST])[:LINE_MAX]}… ({len(said):,} characters)"
 
 
 class JsonLogFormatter(json_lines.JsonFormatter):
@@ -179,4 +295,4 @@ class JsonLogFormatter(json_lines.JsonFormatter):
             log_data["exception"] = message_dict["exc_info"]
 
     def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
-        return {name: text(value) if isinstance(value, str) else value for name, value in log_data.items()}
+        return {name: _cut(value) if isinstance(value, str) else value for name, value in log_data.items()}

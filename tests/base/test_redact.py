@@ -6,11 +6,12 @@ import base64
 import io
 import json
 import logging
+import re
 import time
 import urllib.parse
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from socialpub.base import redact
@@ -140,3 +141,136 @@ def test_a_known_secret_is_found_however_it_is_written(before: str) -> None:
         left = redact.without(f"<{form}>", [SECRET])
         assert HIDDEN in left, form
         assert len(left) < len(HIDDEN) + 16, left
+
+
+# --- In every way of writing -------------------------------------------------------------------------------------
+
+SECRETS = st.text(
+    st.characters(min_codepoint=0x21, max_codepoint=0x1F64F, exclude_categories=("Cs", "Cn")), min_size=8, max_size=60
+) | st.text('abcXYZ019-._~+/=|:%"\\', min_size=8, max_size=60)
+
+
+def percent(char: str, choose: st.DataObject) -> str:
+    """The escapes of a character, each digit in either case, escaped again up to twice."""
+    digits = "".join(f"%{'25' * choose.draw(st.integers(0, 2))}{byte:02x}" for byte in char.encode())
+    return "".join(choose.draw(st.sampled_from([digit, digit.upper()])) for digit in digits)
+
+
+def unicode_escape(char: str, choose: st.DataObject) -> str:
+    raw = char.encode("utf-16-be")
+    units = [raw[at : at + 2].hex() for at in range(0, len(raw), 2)]
+    slashes = "\\" * choose.draw(st.integers(1, 3))
+    return "".join(f"{slashes}u{choose.draw(st.sampled_from([unit, unit.upper()]))}" for unit in units)
+
+
+WRITINGS = {
+    "plain": lambda secret, _: secret,
+    "JSON": lambda secret, _: json.dumps(secret)[1:-1],
+    "JSON as it is": lambda secret, _: json.dumps(secret, ensure_ascii=False)[1:-1],
+    "every character as its code": lambda secret, choose: "".join(unicode_escape(char, choose) for char in secret),
+    "address": lambda secret, _: urllib.parse.quote(secret, safe=""),
+    "address, with small letters in the escapes": lambda secret, _: re.sub(
+        "%..", lambda found: found[0].lower(), urllib.parse.quote(secret, safe="")
+    ),
+    "address twice": lambda secret, _: urllib.parse.quote(urllib.parse.quote(secret, safe=""), safe=""),
+    "some characters escaped": lambda secret, choose: "".join(
+        percent(char, choose) if char in '%"\\' or choose.draw(st.booleans()) else char for char in secret
+    ),
+    "hex": lambda secret, _: secret.encode().hex(),
+    "HEX": lambda secret, _: secret.encode().hex().upper(),
+    "base64": lambda secret, _: base64.b64encode(b"id:" + secret.encode()).decode(),
+    "base64 of addresses": lambda secret, _: base64.urlsafe_b64encode(b"id" + secret.encode() + b"!").decode(),
+    "base64 in an address": lambda secret, _: urllib.parse.quote(base64.b64encode(secret.encode()).decode(), safe=""),
+}
+
+
+@pytest.mark.parametrize("writing", WRITINGS)
+@given(secret=SECRETS, before=st.text("ab %=\\", max_size=4), after=st.text("xy &", max_size=4), choose=st.data())
+def test_no_known_secret_survives_in_any_writing(
+    writing: str, secret: str, before: str, after: str, choose: st.DataObject
+) -> None:
+    assume(len(urllib.parse.unquote(secret)) >= redact.SHORTEST)  # what stands for less stands in too many words
+    written = WRITINGS[writing](secret, choose)
+    left = redact.without(f"{before} <{written}> {after}", [secret])
+    assert HIDDEN in left, written
+    assert len(left) <= len(f"{before} <{HIDDEN}> {after}") + 16, left  # at most some digits of base64 beside it
+    assert left.startswith(f"{before} <")
+    assert left.endswith(f"> {after}")
+
+
+@given(st.text('ab%25cAC1\\u00/"', max_size=200), SECRETS)
+def test_what_holds_no_secret_is_left_as_it_is(said: str, secret: str) -> None:
+    if "[" not in secret and HIDDEN not in redact.without(said, [secret]):
+        assert redact.without(said, [secret]) == said
+
+
+@pytest.mark.parametrize(
+    "said", ["%25" * 130_000, "\\" * 400_000, "%" * 400_000, "\\u00" * 100_000, "%61%62%63%64%65%66%67%68" * 15_000]
+)
+def test_escapes_are_looked_through_once(said: str) -> None:
+    begun = time.thread_time()
+    redact.without(said, ["abcdefgh", "%25%25%25%25"])
+    assert time.thread_time() - begun < 4, "it grows with the square of the length"
+
+
+HIDES = (
+    *(
+        "sig",
+        "SIG",
+        "apikey",
+        "api_key",
+        "API-Key",
+        "apiKey",
+        "x-api-key",
+        "APIKey",
+        "aPiKeY",
+        "key",
+        "Key",
+        "signingKey",
+    ),
+    *("credential", "credentials", "userCredential", "session", "sessionId", "x-session", "SESSION_ID", "sEsSiOnId"),
+    *("access_token", "accesstoken", "idToken", "client_secret", "Set-Cookie", "password", "X-Amz-Signature", "jwt"),
+    *("hmac", "privateKey", "auth.key", "X-Sig", "passwd"),
+)
+SHOWS = (
+    *(
+        "keyword",
+        "keywords",
+        "monkey",
+        "signal",
+        "sessionsCount",
+        "session_count",
+        "design",
+        "message",
+        "code",
+        "status",
+    ),
+    *("error_subcode", "fbtrace_id", "hotkeys_count", "turkey", "signed_at", "obsession", "sight", "asset", "id"),
+)
+
+
+@pytest.mark.parametrize("name", HIDES)
+@pytest.mark.parametrize("secret", ["s", "0123456789", 12345678, 1.5, ["a", "b"], {"a": "b"}], ids=repr)
+def test_a_field_that_is_named_as_a_secret_shows_nothing(name: str, secret: object) -> None:
+    assert redact.value({"a": [{name: secret}]}) == {"a": [{name: HIDDEN}]}
+
+
+@pytest.mark.parametrize("name", SHOWS)
+@pytest.mark.parametrize("said", [7, "words"], ids=repr)
+def test_a_field_with_another_name_is_shown(name: str, said: object) -> None:
+    expected = HIDDEN if name == "session_count" and isinstance(said, str) else said
+    assert redact.value({name: said}) == {name: expected}
+
+
+def test_whether_there_is_a_secret_and_when_it_ends_is_shown() -> None:
+    said = {"token": None, "has_session": True, "token_expires_at": 1700000000, "key": "", "session_expires_in": 60}
+    assert redact.value(said) == said
+
+
+def test_a_long_line_of_the_log_is_cut_and_no_secret_in_which_it_ends_is_seen() -> None:
+    key = "svc_live_" + "a1B2" * 12
+    for before in (redact.LINE_MAX - 20, redact.LINE_MAX - 5, redact.LINE_MAX + 1):
+        line = logged("%s", "x" * (before - len("INFO x ") - 1) + " " + key + " " + "y" * 1_000_000)
+        assert len(line) < redact.LINE_MAX + 100
+        assert "a1B2a1" not in line
+        assert "characters)" in line
