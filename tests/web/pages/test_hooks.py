@@ -11,7 +11,7 @@ from socialpub.store.models import WebhookDelivery, WebhookEndpoint
 from tests.domain.accounts.connect_kit import sign_in
 from tests.hooks import ENDPOINTS, ended, register
 from tests.kit import Api
-from tests.sink import Said, Sink
+from tests.sink import Said, Sink, own_signature
 from tests.web.pages.test_posts import HTML, XSS, page_of_notice, send
 from tests.web.world import World
 
@@ -56,6 +56,21 @@ def test_a_sample_is_sent_and_what_came_of_it_is_said(world: World, sink: Sink, 
     sink.answer = lambda got: 500
     assert "it answered 500" in page_of_notice(browser, send(browser, f"/webhooks/{id}/test"))
     assert [call.event["type"] for call in sink.got] == ["post.published"] * 2
+
+
+def test_the_page_counts_what_was_accepted_with_the_old_secret(world: World, sink: Sink, browser: Api) -> None:
+    endpoint = register(world.alice, sink.url, events=["post.published"])
+    page = f"/webhooks/{endpoint['id']}"
+    assert "signing secret" not in browser.get(page, headers=HTML).text
+    world.alice.api.post(f"{ENDPOINTS}/{endpoint['id']}/rotate-secret")
+    assert "accepted with it since the exchange: 0" in browser.get(page, headers=HTML).text
+    old = endpoint["signingSecret"]
+    sink.answer = lambda got: 204 if got.headers["x-service-signature"] == own_signature(old, got.body) else 401
+    world.published()
+    ended(world.server, world.alice, 1, "succeeded")
+    seen = browser.get(page, headers=HTML).text
+    assert "accepted with it since the exchange: 1" in seen
+    assert "The receiver uses the old signing secret" in seen
 
 
 def test_failed_deliveries_are_found_and_delivered_again(world: World, sink: Sink, browser: Api) -> None:
