@@ -90,6 +90,7 @@ def schemathesis(
         "max-examples": each,
         "seed": SEED,
         "generation-database": "none",
+        "request-timeout": 30,  # a test of a channel or endpoint answers after its receiver's timeout of 10 s
     }
     command = [sys.executable, "-m", "schemathesis.cli", "run", str(file), "--continue-on-failure", "--no-color"]
     command += [f"--{name}={value}" for name, value in options.items()]
