@@ -101,6 +101,15 @@ def org_create(options: Options) -> Body:
     return _done(options, profiles.create_organization, parse_object(OrganizationRequest, {"name": options.name}))
 
 
+def org_rename(options: Options) -> Body:
+    """`{id, name}`."""
+    request = parse_object(OrganizationRequest, {"name": options.name})
+    with opened(options) as service:
+        organization = service.read(lambda: named.organization(options.id)).result()
+        who = by_operator(options, service).within(organization)
+        return act.do_now(who, profiles.rename_organization, request)
+
+
 def org_set_tier(options: Options) -> Body:
     """`{id, name, tier}`."""
     with opened(options) as service:

@@ -228,6 +228,14 @@ def _organizations() -> Iterator[click.Command]:
         argument("name"),
         act="org create",
     )
+    yield Command(
+        "rename",
+        "admin.org_rename",
+        "give an organization another name",
+        argument("id", ID_OR_NAME),
+        argument("name"),
+        act="org rename",
+    )
     yield Command("list", "admin.org_list", "every organization with its id")
     yield Command("show", "admin.org_show", "an organization, and how much it has of what", argument("id", ID_OR_NAME))
     yield Command(

@@ -19,6 +19,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "keys forget": ("--yes",),
     "config example": (),
     "org create": ("Acme",),
+    "org rename": (ID, "Another name"),
     "org list": (),
     "org show": (ID,),
     "org set-tier": (ID, "enterprise"),

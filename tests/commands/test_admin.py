@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,6 +144,17 @@ def test_an_organization_is_put_into_a_tier(run: Run, ask: Ask, house: House) ->
         assert ask("org", "set-tier", house.org, tier) == {"id": house.org, "name": "Acme", "tier": tier}
     refused = run("org", "set-tier", UNKNOWN, "pro", "--json")
     assert (refused.code, refused.json["error"]["code"]) == (3, "not_found")
+
+
+def test_an_organization_is_given_another_name(run: Run, ask: Ask, folder: Path) -> None:
+    made = ask("org", "create", "Acme")["id"]
+    assert ask("org", "rename", "Acme", "Another") == {"id": made, "name": "Another"}
+    assert ask("org", "list") == [{"id": made, "name": "Another"}]
+    assert run("org", "rename", "Acme", "Third").code == 3
+    assert run("org", "rename", "Another", " ").code == 3
+    with closing(sqlite3.connect(folder / "socialpub.db")) as connection:
+        (verb, subject) = connection.execute("SELECT verb, subject FROM audit ORDER BY number DESC").fetchone()
+    assert (verb, subject) == ("command org_rename", made)
 
 
 def test_an_organization_starts_with_a_profile_default(ask: Ask) -> None:

@@ -120,6 +120,7 @@ def root(run: Run, data: Path) -> Root:
 def administer(root: Root, folder: Path) -> str:
     """Every command of administration; the id of an account that is connected afterwards."""
     root("org create", "Acme")
+    root("org rename", "Acme", "Acme")
     root("org list")
     root("org show", "Acme")
     root("org set-tier", "Acme", "enterprise")

@@ -14,12 +14,15 @@ import httpx
 import pytest
 
 from socialpub.base.crypto import digest
-from socialpub.domain.people import signin, users
+from socialpub.domain import act
+from socialpub.domain.people import profiles, signin, users
 from socialpub.domain.people.actor import operator
+from socialpub.domain.shapes.profiles import OrganizationRequest
 from socialpub.store.models import ApiKey, Organization, Session, User
 from tests.kit import Clock, Person, Server, error_of, kept_busy
 from tests.soak.world import wait_for
 
+NAMED = OrganizationRequest(name="By a command")
 EMAIL, PASSWORD = "alice@example.com", "correct horse battery"
 
 
@@ -299,6 +302,19 @@ def test_the_setup_link_makes_the_first_owner_once(server):
     assert [(row["email"], row["role"]) for row in server.rows(User)] == [(EMAIL, "owner")]
     assert server.api().get(f"/setup/{token}").status_code == 404
     assert users.offer_setup(server.service) is None
+
+
+def test_the_first_owner_gets_the_organization_that_a_command_has_made(server):
+    """The README's path, by the command line and by the link, leads to one organization."""
+    made = act.do_now(operator(server.service, "command org_create"), profiles.create_organization, NAMED)["id"]
+    token = users.offer_setup(server.service)
+    api = server.api()
+    page = api.get(f"/setup/{token}")
+    assert 'value="By a command"' in page.text
+    form = {"csrf_token": csrf_of(page), "organization": "Acme", "email": EMAIL, "password": PASSWORD}
+    assert api.post(f"/setup/{token}", data=form).status_code == 303
+    assert [(row["id"], row["name"]) for row in server.rows(Organization)] == [(made, "Acme")]
+    assert [row["organization"] for row in server.rows(User)] == [made]
 
 
 def test_a_wrong_setup_link_is_nothing(server):

@@ -32,6 +32,22 @@ def create_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dic
     return {"id": organization, "name": request.name}
 
 
+def rename_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dict[str, Any]:
+    """`{id, name}` of the organization with its new name; ApiError `not_found`."""
+    organization = who.scope.organization
+    check_organization(organization)
+    Organization.update(name=request.name).where(Organization.id == organization).execute()
+    return {"id": organization, "name": request.name}
+
+
+def first_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dict[str, Any]:
+    """`{id, name}` of the organization of the first owner: the only one that a command has made, or a new one."""
+    there = list_organizations()
+    if len(there) == 1:
+        return rename_organization(tx, who.within(there[0]["id"]), request)
+    return create_organization(tx, who, request)
+
+
 def list_organizations() -> list[dict[str, Any]]:
     """`{id, name}` of every organization, oldest first."""
     query = Organization.select(Organization.id, Organization.name)

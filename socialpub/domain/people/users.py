@@ -154,7 +154,10 @@ def setup_is_open(service: Service, token: str) -> bool:
 async def set_up(
     who: Actor, token: str, organization: str, email: str, password: str, here: Browser | None = None
 ) -> SignedIn:
-    """Make the organization and its owner, once, and sign the owner in, whose browser says what is `here`."""
+    """Make the first owner, once, and sign them in; `here`: what their browser says.
+
+    Where a command has made an organization, and only one, it is theirs, under the name that they give; else a new one.
+    """
     service = who.service
     if not setup_is_open(service, token):
         raise ApiError("not_found", "This set-up link has been used, or belongs to an earlier start of the server.")
@@ -166,7 +169,7 @@ async def set_up(
     def make(tx: Tx) -> SignedIn:
         if User.select().exists():
             raise ApiError("not_found", "This server is already set up.")
-        made = profiles.create_organization(tx, who, request)
+        made = profiles.first_organization(tx, who, request)
         user = create(tx, who.within(made["id"]), email, "owner", hash_)
         audit.record(service, tx, who.act._replace(organization=made["id"], user=user["id"]), user["id"])
         return sessions.begin(service, tx, user["id"], here=here)

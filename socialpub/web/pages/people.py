@@ -8,7 +8,7 @@ from urllib.parse import quote
 from socialpub.base.crypto import SealError
 from socialpub.base.errors import ApiError
 from socialpub.domain import act
-from socialpub.domain.people import desk, members, sessions, signin, tenancy, users
+from socialpub.domain.people import desk, members, profiles, sessions, signin, tenancy, users
 from socialpub.domain.people.actor import Verb
 from socialpub.domain.people.sessions import Browser, SignedIn
 from socialpub.domain.people.signin import Half
@@ -170,7 +170,8 @@ async def setup_form(call: Call) -> Reply:
     """GET /setup/{token}: once, as the console said."""
     if not users.setup_is_open(call.service, call.path_value("token")):
         raise ApiError("not_found", "This set-up link has been used, or belongs to an earlier start of the server.")
-    return _setup_page(call)
+    there = await call.service.read(profiles.list_organizations)
+    return _setup_page(call, {"organization": there[0]["name"]} if len(there) == 1 else None)
 
 
 def _setup_page(call: Call, values: dict[str, str] | None = None, problem: str = "", status: int = 200) -> Reply:
