@@ -19,7 +19,8 @@ from typing import Any
 
 SELF = "socialpub"
 PACKAGE = re.compile(
-    r"^([A-Za-z0-9][\w.-]*)==(\S+) \\\n((?: {4}--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)((?: {4}#.*\n)*)", re.M
+    r"^([A-Za-z0-9][\w.-]*)==(\S+)(?: ; [^\n]*)? \\\n((?: {4}--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)((?: {4}#.*\n)*)",
+    re.M,
 )
 
 

@@ -263,7 +263,7 @@ def test_the_example_as_it_is_changes_nothing() -> None:
     assert tomllib.loads(example.text()) == {name: {} for name in _sections()} | {
         "platforms": {name: {} for name in PLATFORMS}
     }
-    assert load(example.text()).model_copy(update={"platforms": {}}) == config.load()
+    assert load(example.text()).model_copy(update={"platforms": {}}).model_dump() == config.load().model_dump()
 
 
 def test_what_is_not_set_is_closed() -> None:
@@ -286,7 +286,7 @@ def test_the_example_shows_every_setting_with_its_default() -> None:
 def test_the_example_switched_on_is_accepted_and_changes_nothing() -> None:
     settings = load(_uncommented(example.text()))
     check_platforms(settings)
-    assert settings.model_copy(update={"platforms": {}}) == config.load()
+    assert settings.model_copy(update={"platforms": {}}).model_dump() == config.load().model_dump()
 
 
 def _sections() -> dict[str, type[BaseModel]]:

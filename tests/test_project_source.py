@@ -285,15 +285,8 @@ def _imported_modules(tree: ast.AST, names: Collection[str]) -> Iterator[str]:
 
 
 # Parts of a declared dependency that it documents as its own.
-COMES_WITH = {
-    "certifi": "httpx",
-    "httpcore": "httpx",
-    "urllib3": "minio",
-    "markupsafe": "jinja2",
-    "opentelemetry": "opentelemetry-sdk",
-    "pydantic_core": "pydantic",
-    "uvloop": "sanic",
-}
+DISTRIBUTIONS = {"opentelemetry": "opentelemetry-sdk", "playhouse": "peewee", "PIL": "pillow"}
+"""The declared distribution of an import that several distributions share, or that is called otherwise."""
 OTLP = "opentelemetry-exporter-otlp-proto-http"  # imported by a name that it shares with the sdk
 READ_BY_PYTHON = {"tzdata"}  # by `zoneinfo`, where the machine has no time zones of its own (in a container)
 
@@ -309,7 +302,9 @@ def test_every_package_that_is_imported_is_declared_and_the_other_way_round() ->
     named = [*project["dependencies"], *extras["s3"], *extras["tracing"]]
     declared = {re.split(r"[<>=!~\[; ]", line)[0].lower() for line in named} - {OTLP}
     distributions = packages_distributions()
-    imported = {COMES_WITH.get(name) or distributions[name][0].lower().replace("_", "-") for name in _third_parties()}
+    imported = {
+        DISTRIBUTIONS.get(name) or distributions[name][0].lower().replace("_", "-") for name in _third_parties()
+    }
     assert imported | READ_BY_PYTHON == declared
 
 

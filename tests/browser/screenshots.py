@@ -100,6 +100,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[World], str | None]]] = {
     "month": {"month": _today(7)},
     "day": {"week": _today(10)},
     "code": {"code": _always("platform_rejected")},
+    "part": {name: _always(name) for name in ("posts", "schemas")},
     "rule": {"rule": _always("publish.outcome_unknown")},
     "token": {"invitation": lambda world: world.invitation},
 }
