@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from socialpub import platforms
+from socialpub.base.host import mounts
 from socialpub.base.runtime import iso
 from socialpub.domain.core import instance
 from tests.counting import Counting
@@ -118,3 +120,13 @@ def test_the_page_and_the_overview_cost_the_same_however_many_posts_there_are(
     fill(server, alice, *[{"status": "queued", "scheduled_at": 4_000_000_000_000 + step} for step in range(200)])
     fill(server, alice, *[{"text": f"{step}"} for step in range(100)])
     assert [work(path) for path in paths] == few
+
+
+def test_a_network_file_system_is_warned_of(server: Server, alice: Person) -> None:
+    line = f"36 35 0:50 / {server.home} rw - nfs4 server:/export rw\n"
+    server.stop()
+    server.host = replace(server.host, mounts=mounts(line))
+    server.start()
+    assert "lies on a network file system (nfs4): SQLite's locks do not hold there" in words(
+        sign_in(server, alice.organization)
+    ).replace("&#39;", "'")
