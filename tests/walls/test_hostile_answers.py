@@ -1,0 +1,213 @@
+"""A server that a user names answers with the worst head or body: nobody else waits for it.
+
+Twelve heads and twelve bodies, each from a webhook receiver, a media host, the page of a link and a platform (the
+server that a Bluesky account names). What decides is that each was asked for, that another organization's posts went
+out and that nothing was held up for longer than any machine explains; the times are told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from socialpub.platforms.contract import Identity, Tokens
+from tests.conftest import Tell
+from tests.hooks import register
+from tests.kit import Person, Server, breathe, iso
+from tests.soak.world import pressure
+
+WIDE = 100_000  # of a head: as much as is read of one
+LONG = 1_000_000  # of a body
+LATE_SECONDS = 0.3
+HELD_SECONDS = 15.0  # on any machine: one such header took 27 s on a quiet one
+ENDS_SECONDS = 120.0
+
+OK = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
+HEADS = {
+    "a gap in a value": OK + b"X: a" + b" " * WIDE + b"b\r\n\r\n{}",
+    "tabs and spaces": OK + b"X:" + b"\t " * (WIDE // 2) + b"\r\n\r\n{}",
+    "folds": OK + b"X: a\r\n" + b" \r\n" * (WIDE // 4) + b"\r\n{}",
+    "one name many times": OK + b"A:\r\n" * (WIDE // 5) + b"\r\n{}",
+    "many names": OK + b"".join(b"A%d:\r\n" % number for number in range(WIDE // 10)) + b"\r\n{}",
+    "a long name": OK + b"A" * WIDE + b": b\r\n\r\n{}",
+    "no end": OK + b"X: " + b"a" * (2 * WIDE),
+    "line feeds": b"HTTP/1.1 200 OK" + b"\n" * WIDE,
+    "returns": OK + b"X: a" + b"\r" * WIDE + b"\r\n\r\n{}",
+    "a long status": b"HTTP/1.1 200 " + b" " * WIDE + b"\r\nConnection: close\r\n\r\n{}",
+    "many hundreds": b"HTTP/1.1 100 Continue\r\n\r\n" * 3_000 + OK + b"\r\n{}",
+    "many lengths": OK
+    + b"Content-Length: 2"
+    + b", 2" * (WIDE // 4)
+    + b"\r\nRetry-After:"
+    + b" 9" * 2_000
+    + b"\r\n\r\n{}",
+}
+
+
+def body(content: bytes, kind: str = "text/html", more: bytes = b"") -> bytes:
+    return OK + b"Content-Type: %b\r\n%b\r\n%b" % (kind.encode(), more, content)
+
+
+BODIES = {
+    "begun tokens": body(b"eyJ-" * (LONG // 4)),
+    "brackets": body(b"[" * LONG, "application/json"),
+    "empty objects": body(b"[" + b"{}," * (LONG // 3) + b"{}]", "application/json"),
+    "digits": body(b'{"id":' + b"9" * LONG + b"}", "application/json"),
+    "a number without end": body(b'{"uri":NaN,"cid":1e999,"id":Infinity}', "application/json"),
+    "escapes": body(b'{"error":"' + b"\\ud83d" * (LONG // 6) + b'"}', "application/json"),
+    "tags": body(b"<a " * (LONG // 3)),
+    "comments": body(b"<!--" * (LONG // 4)),
+    "metas": body(b'<meta property="og:title" content="' + b"<meta " * (LONG // 6)),
+    "entities": body(b"<title>" + b"&#" * (LONG // 2)),
+    "tiny chunks": body(b"1\r\na\r\n" * (LONG // 6) + b"0\r\n\r\n", more=b"Transfer-Encoding: chunked\r\n"),
+    "packed": body(gzip.compress(b" " * 50_000_000, 9), more=b"Content-Encoding: gzip\r\n"),
+}
+ANSWERS = HEADS | BODIES
+
+
+class Stranger:
+    """A server that answers each path with what belongs to it, and closes."""
+
+    def __init__(self) -> None:
+        self.asked: set[tuple[str, str]] = set()  # (who was asked for, name of the answer)
+        self._sock = socket.create_server(("0.0.0.0", 0), backlog=128)  # noqa: S104 - each account has an address
+        self.port = self._sock.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._sock.accept()
+                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            connection.settimeout(30)
+            head = b""
+            while b"\r\n\r\n" not in head:
+                piece = connection.recv(65536)
+                if not piece:
+                    return
+                head += piece
+            what, number = self._meant(connection, head)
+            name = list(ANSWERS)[number]
+            self.asked.add((what, name))
+            connection.sendall(ANSWERS[name])
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(65536):
+                continue
+
+    @staticmethod
+    def _meant(connection: socket.socket, head: bytes) -> tuple[str, int]:
+        parts = head.split(b" ", 2)[1].decode().split("/")
+        if parts[1] == "xrpc":  # the account's server, by its own address
+            return "platform", int(connection.getsockname()[0].rpartition(".")[2]) - 100
+        return parts[1], int(parts[2])
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+@pytest.fixture
+def stranger() -> Iterator[Stranger]:
+    server = Stranger()
+    yield server
+    server.close()
+
+
+class Look(threading.Thread):
+    """Asks `/healthz` all the time; how long each answer took."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(daemon=True)
+        self.url, self.took, self.wrong, self._ends = url, list[float](), list[int](), threading.Event()
+
+    def run(self) -> None:
+        with httpx.Client(base_url=self.url, trust_env=False, timeout=60) as client:
+            while not self._ends.wait(0.02):
+                began = time.monotonic()
+                status = client.get("/healthz").status_code
+                self.took.append(time.monotonic() - began)
+                self.wrong += [status] if status != 200 else []
+
+    def stop(self) -> None:
+        self._ends.set()
+        self.join(60)
+
+
+def attack(server: Server, mallory: Person, stranger: Stranger, number: int) -> None:
+    """One answer in all four places: the post's event goes to the receiver."""
+    did = f"did:plc:{'m' * 22}{'abcdefghij'[number // 10]}{'abcdefghij'[number % 10]}"
+    at = f"http://127.0.0.{100 + number}:{stranger.port}"
+    identity = Identity(did, f"M {number}", {"handle": f"m{number}.test", "pds": at})
+    account = server._keep(  # noqa: SLF001 - an account whose server it names itself
+        mallory, f"platform {number}", "bluesky", identity, Tokens("made-up-access", "made-up-refresh")
+    )
+    register(mallory, f"http://127.0.0.1:{stranger.port}/hook/{number}/x")
+    page, media = (server.connect_bluesky(mallory, f"{what} {number}")["id"] for what in ("page", "media"))
+    targets = [
+        {"accountId": account["id"], "text": f"platform {number}"},
+        {"accountId": page, "text": f"page {number} http://127.0.0.1:{stranger.port}/page/{number}/x"},
+        {
+            "accountId": media,
+            "text": f"media {number}",
+            "media": [{"kind": "image", "url": f"http://127.0.0.1:{stranger.port}/media/{number}/x.jpg"}],
+        },
+    ]
+    for target in targets:
+        answer = mallory.api.post(
+            "/v1/posts", json={"targets": [target], "text": "x"}, headers={"Prefer": "respond-async"}
+        )
+        assert answer.status_code == 202, answer.text
+
+
+@pytest.mark.parametrize("part", ["heads", "bodies"])
+def test_the_worst_answers_hold_nobody_else_up(
+    part: str, make_server: Callable[..., Server], stranger: Stranger, tell: Tell
+) -> None:
+    limits = dict.fromkeys(("posts", "media", "writes", "reads"), 1_000_000)
+    server = make_server(limits=limits)
+    mallory, charlie = server.person("Mallory"), server.person("Charlie")
+    server.connect_bluesky(charlie)
+    names = list(HEADS if part == "heads" else BODIES)
+    numbers = [list(ANSWERS).index(name) for name in names]
+    look, late, busy = Look(server.url), list[float](), pressure()
+    look.start()
+    for number in numbers:
+        attack(server, mallory, stranger, number)
+        late.append(due_post(server, charlie, number))
+    wanted = set(itertools.product(("hook", "media", "page", "platform"), names))
+    ends = time.monotonic() + ENDS_SECONDS
+    while not wanted <= stranger.asked and time.monotonic() < ends:
+        server.skip(30)
+        breathe()
+    late.append(due_post(server, charlie, 99))
+    look.stop()
+    assert sorted(wanted - stranger.asked) == []
+    assert look.wrong == []
+    assert len(look.took) > 1
+    tell(
+        f"hostile {part}: /healthz after at most {max(look.took) * 1000:.0f} ms, another's due post after"
+        f" {max(late) * 1000:.0f} ms (wanted: {LATE_SECONDS * 1000:.0f}; the machine is {busy:.1f} times busier)"
+    )
+    assert max(*look.took, *late) < HELD_SECONDS
+
+
+def due_post(server: Server, charlie: Person, number: int) -> float:
+    """How long after its time a scheduled post of another organization is out."""
+    due = server.clock.now_ms() + 60_000
+    body = {"targets": [{"accountId": charlie.bluesky}], "text": f"due {number}", "scheduledAt": iso(due)}
+    answer = charlie.api.post("/v1/posts", json=body)
+    assert answer.status_code == 202, answer.text
+    server.skip(61)
+    began = time.monotonic()
+    server.wait(answer.json()["results"][0]["postId"], "published", seconds=60)
+    return time.monotonic() - began
