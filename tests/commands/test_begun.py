@@ -46,7 +46,6 @@ def begun() -> list[str]:
         "argon2",
         "pyotp",
         "click.shell_completion",
-        "prometheus_client",
         *binary.LATE,
     ],
 )

@@ -85,7 +85,7 @@ def test_what_was_mistyped_gets_the_nearest_word(run: Run, typed: tuple[str, ...
 
 def test_help_names_defaults_and_where_a_value_may_come_from(run: Run) -> None:
     said = " ".join(run("listen", "--help").out.split())
-    assert "[default: http://127.0.0.1:8080]" in said
+    assert "env var: SOCIALPUB_URL; default: http://127.0.0.1:8080" in said
     assert "env var: SOCIALPUB_KEY" in said
 
 

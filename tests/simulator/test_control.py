@@ -30,7 +30,7 @@ def test_the_page_shows_the_newest_post_first_with_its_image(control: httpx.Clie
     page = control.get("/").text
     assert page.index("the second") < page.index("the first")
     sha256 = hashlib.sha256(png("dot")).hexdigest()
-    assert f'<img src="/lab/blobs/{sha256}" alt="a dot">' in page
+    assert f'<img src="/lab/blobs/{sha256}" alt="a dot" dir="auto">' in page
     shown = control.get(f"/lab/blobs/{sha256}")
     assert (shown.content, shown.headers["content-type"]) == (png("dot"), "image/png")
     assert shown.headers["x-content-type-options"] == "nosniff"

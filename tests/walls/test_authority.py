@@ -533,7 +533,7 @@ def test_what_is_taken_away_while_a_platform_answers_writes_nothing_after_it(
 ROOT = Path(socialpub.__file__).parent
 ELSEWHERE = {
     ("domain/act.py", "write"): "the one way",
-    ("domain/people/tenancy.py", "_used"): "when a key was last used",
+    ("domain/people/tenancy.py", "authenticate_key"): "when a key was last used",
     ("domain/people/tenancy.py", "authenticate_session"): "when a session was last seen",
     ("domain/posts/batches.py", "afterwards"): "what belongs to an answer about a batch that is accepted",
     ("domain/people/users.py", "set_up"): "nobody is there yet",
@@ -565,7 +565,7 @@ def _writers(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def test_no_write_of_a_request_goes_another_way() -> None:
-    at_once = {("domain/act.py", "write"), ("domain/people/tenancy.py", "_used")}  # they wait for nothing
+    at_once = {("domain/act.py", "write")}  # it waits for nothing
     found = {*_writers("web"), *_writers("domain"), *at_once}
     assert found == ELSEWHERE.keys()
 

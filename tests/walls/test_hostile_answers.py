@@ -24,6 +24,8 @@ from tests.hooks import register
 from tests.kit import Person, Server, breathe, iso
 from tests.soak.world import pressure
 
+pytestmark = pytest.mark.slow
+
 WIDE = 100_000  # of a head: as much as is read of one
 LONG = 1_000_000  # of a body
 LATE_SECONDS = 0.3

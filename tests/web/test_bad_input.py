@@ -150,7 +150,7 @@ NOT_JSON: dict[str, bytes] = {
     "a comma too many": GOOD[:-1] + b",}",
     "two documents": GOOD + GOOD,
     "rubbish after it": GOOD + b"x",
-    "a byte order mark": b"\xef\xbb\xbf" + GOOD,
+    "two byte order marks": b"\xef\xbb\xbf\xef\xbb\xbf" + GOOD,
     "UTF-16": GOOD.decode().encode("utf-16"),
     "UTF-16 without a mark": GOOD.decode().encode("utf-16-le"),
     "UTF-32": GOOD.decode().encode("utf-32"),

@@ -123,14 +123,11 @@ def test_beginning_and_finishing_to_connect_leave_the_same_rows_by_api_and_page(
         (lambda: _link(office), lambda back: office.browser.get("/connect/threads/callback", params=back)),
     ):
         back = office.visit(start())
-        begun = newest(office.server)
+        before = len(office.server.rows(Audit))
         assert end(back).status_code < 400
-        told.append(((begun["verb"].split()[1], begun["subject"]), newest(office.server)["subject"]))
+        told.append((len(office.server.rows(Audit)) - before, newest(office.server)["subject"]))
     (account,) = office.rows()
-    assert told == [
-        (("/v1/accounts/connect/<platform:str>", "threads"), account["id"]),
-        (("/connect/<platform:str>", "threads"), account["id"]),
-    ]
+    assert told == [(1, account["id"])] * 2
 
 
 def _link(office: Office) -> str:

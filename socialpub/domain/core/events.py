@@ -28,7 +28,6 @@ EVENTS: dict[str, str] = {
     "token.expiring": "An account's token approaches its end and cannot be refreshed by itself.",
     "token.revoked": "The platform refused an account's token.",
     "version.deprecated": "A platform announced the end of the API version that is in use.",
-    "webhook.disabled": "A webhook endpoint was switched off: its receiver is gone, or took nothing for 5 days.",
     "subscription.activated": "A subscription began.",
     "subscription.cancelled": "A subscription was cancelled.",
     "subscription.tier_changed": "A subscription moved to another tier.",
@@ -37,6 +36,7 @@ EVENTS: dict[str, str] = {
     "billing.payment_failed": "A payment failed.",
     "billing.delinquent": "The subscription is past due and was downgraded to free.",
     "billing.recovered": "A failed payment was made good.",
+    "webhook.disabled": "A webhook endpoint was switched off: its receiver is gone, or took nothing for 5 days.",
 }
 """Every event type and when it is sent. The list is canonical: adding is non-breaking, removing is breaking."""
 

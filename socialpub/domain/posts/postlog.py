@@ -160,7 +160,7 @@ def filter_of(service: Service, scope: Scope, query: PostsQuery) -> Filter:
         query.platform or (),
         query.status or (),
         query.error_code or (),
-        folding.fold(query.q or "") or None,  # invisible characters alone leave nothing out
+        None if query.q is None else folding.fold(query.q),
         query.after,
         _below(service, scope, query),
         Target(account["id"], account["platform"]) if account else None,

@@ -46,8 +46,11 @@ class Filter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no post can have all of it. SQLite would stop reading a text at its NUL."""
-        if self.text is not None and "\0" in self.text:
+        """Whether no post can have all of it.
+
+        SQLite would stop reading a text at its NUL. A fold is empty where nothing of the text can be seen.
+        """
+        if self.text is not None and (not self.text or "\0" in self.text):
             return True
         return bool(self.account and self.platforms and self.account.platform not in self.platforms)
 

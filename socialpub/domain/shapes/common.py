@@ -110,14 +110,14 @@ Upper = Annotated[int, BeforeValidator(parse_upper), _DATE_TIME]
 # No `format: uuid` in the document: ids in responses are opaque strings, and a generated client has one type for both.
 Uuid = Annotated[str, StringConstraints(pattern=UUID_PATTERN, to_lower=True)]
 MediaId = Annotated[str, StringConstraints(pattern=MEDIA_ID_PATTERN)]
-Text = Annotated[str, LINE_FEEDS, StringConstraints(min_length=1, max_length=TEXT_MAX), NO_NUL]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_MAX), LINE_FEEDS, NO_NUL]
 Short = Annotated[str, StringConstraints(min_length=1, max_length=10_000), NO_NUL]  # for 64 KiB bodies
 ORGANIZATION_MAX = 200  # characters of its name
 NAME_PATTERN = r"\S"  # not blank
 LongName = Annotated[str, StringConstraints(min_length=1, max_length=ORGANIZATION_MAX, pattern=NAME_PATTERN), NO_NUL]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=NAME_PATTERN), NO_NUL]
 AnyJson = Annotated[Any, AfterValidator(_finite)]
-AltText = Annotated[str, LINE_FEEDS, StringConstraints(max_length=TEXT_MAX), NO_NUL]
+AltText = Annotated[str, StringConstraints(max_length=TEXT_MAX), LINE_FEEDS, NO_NUL]
 Address = Annotated[str, StringConstraints(min_length=1, max_length=2048), NO_NUL]
 FileAddress = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2048), NO_NUL]
 Link = Annotated[str, StringConstraints(pattern=LINK, max_length=2048), NO_NUL]

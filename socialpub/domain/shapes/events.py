@@ -230,7 +230,6 @@ EVENT_DATA: dict[str, Any] = {
     "token.expiring": TokenExpiring,
     "token.revoked": TokenRevoked,
     "version.deprecated": VersionDeprecated,
-    "webhook.disabled": WebhookDisabled,
     "subscription.activated": SubscriptionActivated,
     "subscription.cancelled": SubscriptionCancelled,
     "subscription.tier_changed": SubscriptionTierChanged,
@@ -239,6 +238,7 @@ EVENT_DATA: dict[str, Any] = {
     "billing.payment_failed": PaymentFailed,
     "billing.delinquent": Delinquent,
     "billing.recovered": Recovered,
+    "webhook.disabled": WebhookDisabled,
 }
 """The type of `data` for each type of `core.events.EVENTS`."""
 

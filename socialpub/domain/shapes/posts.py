@@ -172,7 +172,7 @@ class PostsQuery(Request):
     error_code: Maybe[Annotated[list[ErrorCode], Field(max_length=FILTER_MAX)]] = absent()
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     """Posts a page."""
-    q: Maybe[Annotated[str, LINE_FEEDS, StringConstraints(min_length=1, max_length=200)]] = absent()
+    q: Maybe[Annotated[str, StringConstraints(min_length=1, max_length=200), LINE_FEEDS]] = absent()
     """Posts whose text contains this. Both are compared in Unicode's NFKC, casefolded and without invisible characters:
     case and form make no difference, an accent does. `%` and `_` are ordinary characters."""
     after: Maybe[Instant] = absent()

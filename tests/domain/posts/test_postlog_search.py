@@ -98,7 +98,7 @@ CASES: list[tuple[str, list[str]]] = [
     ("i \u2764 it", ["heart"]),
     ("donaudampf", ["hyphens"]),
     ("TIE\u0302\u0301NG VIE\u0323\u0302T", ["vietnamese"]),
-    ("\u200d", sorted(TEXTS)),  # every text has nothing
+    ("\u200d", []),  # nothing of it can be seen
     ("STRASSE", ["street"]),
     ("straße", ["street"]),
     ("ß", ["street"]),
