@@ -10,20 +10,23 @@ if TYPE_CHECKING:
     import regex
 
 
-class _Late:
+class Late:
     """A pattern that is compiled when it is first used."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def __getattr__(self, name: str) -> Any:
+    def compiled(self) -> regex.Pattern[str]:
         import regex
 
-        found = getattr(regex.compile(self._text), name)
+        return regex.compile(self._text)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.compiled(), name)
         setattr(self, name, found)  # it is asked for here no more
         return found
 
 
 def late(text: str, flags: str = "") -> regex.Pattern[str]:
     """The pattern; `flags` as their letters, such as `i` and `x`."""
-    return cast("regex.Pattern[str]", _Late(f"(?{flags}){text}" if flags else text))
+    return cast("regex.Pattern[str]", Late(f"(?{flags}){text}" if flags else text))
