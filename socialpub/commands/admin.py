@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,7 +18,7 @@ from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
 from socialpub.commands.parts import Options
 from socialpub.commands.serve import RefusedError, join_service, make_private, older, only_server, settings_of
-from socialpub.domain import act
+from socialpub.domain import act, organizations
 from socialpub.domain.accounts import accounts, connect
 from socialpub.domain.accounts.connect import Offer
 from socialpub.domain.core import copies
@@ -38,6 +38,7 @@ from socialpub.store.locks import is_served
 from socialpub.store.migrate import standing
 from socialpub.store.rows import AccountRow, ApiKeyRow, ProfileRow, UserRow
 
+REFUSED = 3  # the exit code of what the rules refuse
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -108,6 +109,25 @@ def org_rename(options: Options) -> Body:
         organization = service.read(lambda: named.organization(options.id)).result()
         who = by_operator(options, service).within(organization)
         return act.do_now(who, profiles.rename_organization, request)
+
+
+def org_delete(options: Options) -> Body:
+    """What it ends, and with `--yes` the organization that is deleted; without it exit code 3, and nothing is done."""
+    with opened(options) as service:
+        organization = service.read(lambda: named.organization(options.id)).result()
+        if options.yes:
+            deleted = act.do_now(by_operator(options, service).within(organization), organizations.delete)
+            options.sentences = [*_ended(deleted), f"The organization {deleted['name']} is deleted."]
+            return deleted
+        planned = service.read(lambda: organizations.plan(service, organization)).result()
+    options.exit_code = REFUSED
+    options.sentences = [f"Deleting the organization {planned['name']} ends:", *_ended(planned)]
+    print("socialpub: Nothing was deleted. To delete it for good, repeat the command with --yes.", file=sys.stderr)
+    return dict(planned)
+
+
+def _ended(told: Mapping[str, Any]) -> list[str]:
+    return [f"  {line}" for line in organizations.lines(told["ends"])]
 
 
 def org_set_tier(options: Options) -> Body:

@@ -236,6 +236,14 @@ def _organizations() -> Iterator[click.Command]:
         argument("name"),
         act="org rename",
     )
+    yield Command(
+        "delete",
+        "admin.org_delete",
+        "delete an organization for good; without --yes it only says what that ends",
+        argument("id", ID_OR_NAME),
+        flag("yes", "delete it"),
+        act="org delete",
+    )
     yield Command("list", "admin.org_list", "every organization with its id")
     yield Command("show", "admin.org_show", "an organization, and how much it has of what", argument("id", ID_OR_NAME))
     yield Command(

@@ -70,6 +70,7 @@ class Organization(BaseModel):
     name = TextField()
     tier = TextField(default="self_host")
     created_at = BigIntegerField()
+    deleted_at = BigIntegerField(null=True)  # its rows stay for the record, until retention removes them
 
 
 class Profile(BaseModel):

@@ -54,6 +54,7 @@ class OrganizationRow(TypedDict):
     name: str
     tier: str
     created_at: int
+    deleted_at: int | None
 
 
 class ProfileRow(TypedDict):

@@ -20,6 +20,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "config example": (),
     "org create": ("Acme",),
     "org rename": (ID, "Another name"),
+    "org delete": (ID, "--yes"),
     "org list": (),
     "org show": (ID,),
     "org set-tier": (ID, "enterprise"),

@@ -157,6 +157,63 @@ def test_an_organization_is_given_another_name(run: Run, ask: Ask, folder: Path)
     assert (verb, subject) == ("command org_rename", made)
 
 
+def test_what_a_deletion_ends_is_said_and_nothing_done_without_yes(run: Run, ask: Ask, house: House) -> None:
+    ask("key", "create", "--org", house.org)
+    ended = run("org", "delete", "Acme")
+    assert ended.code == 3
+    assert ended.out == ("Deleting the organization Acme ends:\n  1 API key: it is revoked.\n  1 profile.\n")
+    said = "socialpub: Nothing was deleted. To delete it for good, repeat the command with --yes.\n"
+    assert ended.err == said
+    told = run("org", "delete", house.org, "--json")
+    assert (told.code, told.err) == (3, said)
+    assert (told.json["organizationId"], told.json["name"], told.json["deleted"]) == (house.org, "Acme", False)
+    assert {name: count for name, count in told.json["ends"].items() if count} == {"keys": 1, "profiles": 1}
+    assert ask("org", "list") == [{"id": house.org, "name": "Acme"}]
+    assert ask("key", "list")[0]["revokedAt"] is None
+
+
+def test_an_organization_is_deleted_with_all_that_it_has(run: Run, ask: Ask, house: House, folder: Path) -> None:
+    other = ask("org", "create", "Other")["id"]
+    theirs = ask("key", "create", "--org", other)["id"]
+    ask("key", "create", "--org", house.org)
+    ask(*add(house), stdin=json.dumps(TOKENS))
+    people = ("--org", house.org, "--email", "a@example.com", "--role", "owner")
+    ask("user", "create", *people, stdin="a long password\n")
+    told = ask("org", "delete", "Acme", "--yes")
+    assert (told["id"], told["name"], told["deleted"]) == (house.org, "Acme", True)
+    wanted = {"accounts": 1, "keys": 1, "members": 1, "profiles": 1}
+    assert {name: count for name, count in told["ends"].items() if count} == wanted
+    assert ask("org", "list") == [{"id": other, "name": "Other"}]
+    assert (ask("user", "list"), ask("account", "list")) == ([], [])
+    assert {key["id"]: key["revokedAt"] is None for key in ask("key", "list")}[theirs] is True
+    assert [key["revokedAt"] is None for key in ask("key", "list")].count(True) == 1
+    for arguments in (
+        ("org", "delete", house.org, "--yes"),
+        ("org", "delete", house.org),
+        ("org", "show", house.org),
+        ("org", "rename", house.org, "x"),
+        ("org", "set-tier", house.org, "pro"),
+        ("key", "create", "--org", house.org),
+        ("profile", "create", "--org", house.org, "x"),
+        ("account", "list", "--org", house.org),
+        ("export", "-", "--org", house.org),
+    ):
+        refused = run(*arguments, "--json")
+        assert (refused.code, refused.error["code"]) == (3, "not_found"), arguments
+    with closing(sqlite3.connect(folder / "socialpub.db")) as connection:
+        acts = connection.execute("SELECT subject FROM audit WHERE verb = 'command org_delete'").fetchall()
+        assert connection.execute("SELECT secret FROM account").fetchall() == [(None,)]
+    assert acts == [(house.org,)]
+    assert ask("profile", "list")  # the one that is left needs no name
+    assert ask("org", "create", "Acme")["id"] != house.org
+
+
+def test_people_are_told_what_a_deletion_has_ended(run: Run, house: House) -> None:
+    ended = run("org", "delete", house.org, "--yes")
+    assert (ended.code, ended.out) == (0, "  1 profile.\nThe organization Acme is deleted.\n")
+    assert f"org delete: id {house.org}" in ended.err
+
+
 def test_an_organization_starts_with_a_profile_default(ask: Ask) -> None:
     org = ask("org", "create", "Acme")
     assert org == {"id": org["id"], "name": "Acme"}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import httpx
 import peewee
 import pytest
 from playhouse.migrations import Runner
@@ -81,6 +82,16 @@ def test_where_nothing_is_to_be_done_a_migration_is_no_matter_for_a_server(
 ) -> None:
     address(start(*SERVE))
     assert run("migrate", "--json").json["applied"] == []
+
+
+def test_an_organization_is_deleted_beside_a_server(run: Run, start: Callable[..., Process]) -> None:
+    run("org", "create", "Acme")
+    key = run("key", "create", "--json").json["key"]
+    with httpx.Client(base_url=address(start(*SERVE)), trust_env=False) as api:
+        sent = {"Authorization": f"Bearer {key}"}
+        assert api.get("/v1/posts", headers=sent).status_code == 200
+        assert run("org", "delete", "Acme", "--yes").code == 0
+        assert api.get("/v1/posts", headers=sent).status_code == 401
 
 
 @pytest.mark.parametrize("bytes_", [12_000_000, 40_000_000])

@@ -142,6 +142,8 @@ def administer(root: Root, folder: Path) -> str:
     root("account list")
     root("account show", account)
     root("account disconnect", gone, "--yes")
+    root("org create", "Left")
+    root("org delete", "Left", "--yes")
     return account
 
 

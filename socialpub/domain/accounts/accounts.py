@@ -275,13 +275,19 @@ def disconnect(
     row, now = find(scope, account), service.now_ms
     gone = {"secret": None, "token_expires_at": None, "ends_at": None, "renewed_at": None, "renewal_at": None}
     Account.update(disconnected_at=now, updated_at=now, **gone).where(Account.id == account).execute()
-    if keep:
-        return row
-    first = _waiting(account, now, SLICE + 1)
-    _cancel(service, tx, _ours(first[:SLICE]), now, request_id)
-    if len(first) > SLICE:
-        service.jobs.put(tx, "cancel", f"cancel:{account}:{now}:{request_id}", now)
+    if not keep:
+        cancel(service, tx, account, request_id)
     return row
+
+
+def cancel(service: Service, tx: Tx, account: str, request_id: str, at_once: int = SLICE) -> int:
+    """Cancel what waits for a disconnected account: so many posts here, the rest by a job; how many were taken here."""
+    now = service.now_ms
+    first = _waiting(account, now, at_once + 1)
+    _cancel(service, tx, _ours(first[:at_once]), now, request_id)
+    if len(first) > at_once:
+        service.jobs.put(tx, "cancel", f"cancel:{account}:{now}:{request_id}", now)
+    return min(len(first), at_once)
 
 
 def waiting(service: Service, scope: Scope, account: str) -> int:

@@ -287,6 +287,15 @@ def delete(tx: Tx, who: Actor, media_id: str) -> DeletedBody:
     return {"id": media_id, "deleted": True}
 
 
+def delete_all(tx: Tx, who: Actor) -> None:
+    """All media of an organization that is being deleted: the rows are marked, and the next clean-up removes the bytes.
+
+    Not here, where it may be a command beside the server: only the server knows which files are arriving.
+    """
+    here = (Media.organization == who.scope.organization) & Media.deleted_at.is_null() & (Media.size_bytes > 0)
+    Media.update(deleted_at=who.service.now_ms).where(here).execute()
+
+
 def _forget(service: Service, tx: Tx, media: str, sha256: str) -> None:
     """The row is marked; its bytes go once that is durable, unless another row has the same."""
     sql.execute(sweeps.FORGET_MEDIA, (service.now_ms, media))

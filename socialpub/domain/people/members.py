@@ -18,7 +18,7 @@ from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.people.sessions import Browser, SignedIn
 from socialpub.domain.people.tenancy import Scope
 from socialpub.store.db import Tx
-from socialpub.store.models import Audit, FormerUser, Invitation, Organization, RecoveryCode, User
+from socialpub.store.models import Audit, FormerUser, Invitation, Organization, RecoveryCode, User, rows_where
 from socialpub.store.rows import UserRow
 
 INVITED_MS = 7 * DAY_MS
@@ -233,6 +233,17 @@ def remove(tx: Tx, who: Actor, member: str) -> PersonBody:
     """A member is one no longer: their sessions are over at once. ApiError `not_found`, 409 for the last owner."""
     row = _find(who.scope, member)
     _check_owner_stays(who.scope, member)
+    return _end(tx, who, row)
+
+
+def remove_all(tx: Tx, who: Actor) -> None:
+    """The organization has no members any more, and no open invitations: it is being deleted."""
+    for row in rows_where(User, User.organization == who.scope.organization):
+        _end(tx, who, row)
+
+
+def _end(tx: Tx, who: Actor, row: UserRow) -> PersonBody:
+    member = row["id"]
     _withdraw_all_of(tx, member)
     sessions.end_all(tx, member)
     RecoveryCode.delete().where(RecoveryCode.user == member).execute()

@@ -50,7 +50,7 @@ def first_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dict
 
 def list_organizations() -> list[dict[str, Any]]:
     """`{id, name}` of every organization, oldest first."""
-    query = Organization.select(Organization.id, Organization.name)
+    query = Organization.select(Organization.id, Organization.name).where(Organization.deleted_at.is_null())
     return list(query.order_by(Organization.created_at, Organization.id).dicts())
 
 
@@ -72,7 +72,8 @@ def describe(organization: str) -> dict[str, Any]:
 
 def is_alone(organization: str) -> bool:
     """Whether this server has no other organization."""
-    return not Organization.select().where(Organization.id != organization).exists()
+    others = (Organization.id != organization) & Organization.deleted_at.is_null()
+    return not Organization.select().where(others).exists()
 
 
 def the_organization(named: str | None) -> str:
@@ -92,7 +93,8 @@ def the_organization(named: str | None) -> str:
 
 def check_organization(organization: str) -> None:
     """ApiError `not_found` unless there is one with this id."""
-    if not Organization.select().where(Organization.id == organization).exists():
+    there = (Organization.id == organization) & Organization.deleted_at.is_null()
+    if not Organization.select().where(there).exists():
         raise ApiError("not_found", "There is no organization with this id.")
 
 

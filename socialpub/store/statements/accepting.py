@@ -145,7 +145,7 @@ TAKE_QUOTA = """
 """
 USED_QUOTA = "SELECT posts FROM usage WHERE organization = ? AND period = ?"
 TOLD_QUOTA = "UPDATE usage SET warned = 1, exceeded = ? WHERE organization = ? AND period = ?"
-TIER = "SELECT tier FROM organization WHERE id = ?"
+TIER = "SELECT tier FROM organization WHERE id = ? AND deleted_at IS NULL"
 
 # A record of the same id that has lapsed is replaced.
 REMEMBER = Rows(

@@ -25,4 +25,4 @@ KEEP = """
 
 LIVE = "SELECT tier FROM subscription WHERE organization = ? AND NOT ended"
 
-SET_TIER = "UPDATE organization SET tier = ? WHERE id = ? RETURNING name"
+SET_TIER = "UPDATE organization SET tier = ? WHERE id = ? AND deleted_at IS NULL RETURNING name"

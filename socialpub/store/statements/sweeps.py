@@ -35,6 +35,13 @@ WAITING_COUNT = f"""
     SELECT count(*) FROM post
     WHERE account = {_ACCOUNT} AND {OPEN} AND status IN ('queued', 'validated') AND updated_at <= ?
 """
+# Of an account: being published, or sent with an outcome that is not known yet.
+IN_FLIGHT = f"""
+    SELECT count(*) FROM post WHERE account = {_ACCOUNT} AND {OPEN} AND (
+        status = 'publishing'
+        OR EXISTS (SELECT 1 FROM intent WHERE intent.post = post.number AND intent.outcome IS NULL)
+    )
+"""
 ANY_POST = "SELECT max(number) FROM post"
 
 # --- Answers -------------------------------------------------------------------------------------------------------

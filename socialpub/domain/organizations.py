@@ -1,0 +1,215 @@
+"""Deleting an organization: what that ends, and ending it, with the actions that end each of its parts.
+
+What is about to be sent comes to its end first: the deletion is refused while a post is being published, and while it
+is not known whether one went out. The rows of what was published stay for the record, until retention removes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+from peewee import fn
+from typing_extensions import TypedDict
+
+from socialpub.base.errors import ApiError
+from socialpub.domain.accounts import accounts, connect
+from socialpub.domain.core.service import Service
+from socialpub.domain.media import library
+from socialpub.domain.notifications import channels
+from socialpub.domain.people import keys, members, profiles, tenancy, users
+from socialpub.domain.people.actor import Actor, Done
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.webhooks import endpoints
+from socialpub.store import sql
+from socialpub.store.db import Tx
+from socialpub.store.models import (
+    Account,
+    ApiKey,
+    ConnectAttempt,
+    Invitation,
+    Media,
+    Organization,
+    Session,
+    Subscription,
+    User,
+    the_row,
+)
+from socialpub.store.statements import sweeps
+
+WORDS: dict[str, tuple[str, str]] = {
+    "accounts": ("connected account: its tokens are erased", "connected accounts: their tokens are erased"),
+    "posts": ("queued post: it is canceled", "queued posts: they are canceled"),
+    "keys": ("API key: it is revoked", "API keys: they are revoked"),
+    "webhooks": ("webhook endpoint", "webhook endpoints"),
+    "channels": ("notification channel", "notification channels"),
+    "members": ("member: cannot sign in any more", "members: they cannot sign in any more"),
+    "sessions": ("session: it is signed out", "sessions: they are signed out"),
+    "invitations": ("open invitation", "open invitations"),
+    "profiles": ("profile", "profiles"),
+    "mediaFiles": ("stored media file: its bytes are removed", "stored media files: their bytes are removed"),
+}
+"""What a deletion ends, in the order in which it is named: the words for one of it, and for several."""
+
+
+class Ends(TypedDict):
+    """How much a deletion ends; `publishing` and `subscriptions` it does not end."""
+
+    accounts: int
+    posts: int
+    keys: int
+    webhooks: int
+    channels: int
+    members: int
+    sessions: int
+    invitations: int
+    profiles: int
+    mediaFiles: int
+    mediaBytes: int
+    publishing: int
+    """Posts that are being published, or of which it is not known yet whether they went out: they have to end first."""
+    subscriptions: int
+    """At Lemon Squeezy, where they go on until they are canceled there."""
+
+
+class Plan(TypedDict):
+    """What deleting an organization would end; nothing is done yet."""
+
+    organizationId: str
+    name: str
+    deleted: Literal[False]
+    ends: Ends
+
+
+class Deleted(TypedDict):
+    """An organization that is deleted, with what that has ended."""
+
+    id: str
+    name: str
+    deleted: Literal[True]
+    ends: Ends
+
+
+# --- What it ends ------------------------------------------------------------------------------------------------
+
+
+def plan(service: Service, organization: str) -> Plan:
+    """What deleting it would end; ApiError `not_found`."""
+    profiles.check_organization(organization)
+    name = the_row(Organization, organization)["name"]
+    return {"organizationId": organization, "name": name, "deleted": False, "ends": ends(service, organization)}
+
+
+def ends(service: Service, organization: str) -> Ends:
+    """How much of what belongs to the organization."""
+    scope, now = Scope(organization), service.now_ms
+    ever, held = _accounts_ever(organization), _held(organization)
+    files, size = Media.select(fn.COUNT(Media.id), fn.COALESCE(fn.SUM(Media.size_bytes), 0)).where(held).tuples().get()
+    people = Session.select().join(User, on=(Session.user == User.id)).where(User.organization == organization)
+    return {
+        "accounts": len(accounts.in_scope(scope)),
+        "posts": sum(sql.value(sweeps.WAITING_COUNT, (account, now)) for account in ever),
+        "keys": ApiKey.select().where(ApiKey.organization == organization, ApiKey.revoked_at.is_null()).count(),
+        "webhooks": len(endpoints.listed(scope)),
+        "channels": len(channels.listed(scope)),
+        "members": User.select().where(User.organization == organization).count(),
+        "sessions": people.where(tenancy.is_open(now)).count(),
+        "invitations": Invitation.select()
+        .where(Invitation.organization == organization, Invitation.ends_at > now)
+        .count(),
+        "profiles": len(profiles.listed(scope)),
+        "mediaFiles": files,
+        "mediaBytes": size,
+        "publishing": sum(sql.value(sweeps.IN_FLIGHT, (account,)) for account in ever),
+        "subscriptions": Subscription.select()
+        .where(Subscription.organization == organization, ~Subscription.ended)
+        .count(),
+    }
+
+
+def lines(ends: Ends) -> list[str]:
+    """What a deletion ends, in words: a line for each kind that there is something of."""
+    counts: dict[str, int] = {name: int(count) for name, count in ends.items()}  # type: ignore[call-overload]
+    named = [f"{counts[name]:,} {words[counts[name] != 1]}." for name, words in WORDS.items() if counts[name]]
+    if counts["mediaBytes"]:
+        named[-1] = named[-1].removesuffix(".") + f" ({counts['mediaBytes']:,} bytes)."
+    if counts["subscriptions"]:
+        named.append("Its subscription at Lemon Squeezy is not ended by this: cancel it there.")
+    return named
+
+
+def _accounts_ever(organization: str) -> list[str]:
+    """Its accounts, those that are disconnected too: posts may still wait for them."""
+    return [row[0] for row in Account.select(Account.id).where(Account.organization == organization).tuples()]
+
+
+def _held(organization: str) -> object:
+    return (Media.organization == organization) & Media.deleted_at.is_null() & (Media.size_bytes > 0)
+
+
+# --- Ending it ---------------------------------------------------------------------------------------------------
+
+
+def delete(tx: Tx, who: Actor, confirmed: str | None = None) -> Done:
+    """The organization is deleted: `{id, name, deleted, ends}`; its accounts' authorizations then end upstream too.
+
+    `confirmed`: its name as a person has typed it, where one is asked to. ApiError `not_found`; `validation_failed`:
+    another name was typed, or a post is being published (409).
+    """
+    service, organization = who.service, who.scope.organization
+    planned = plan(service, organization)
+    if confirmed is not None and confirmed.strip() != planned["name"].strip():
+        raise users.wrong("confirm", "This is not the name of the organization. Nothing was deleted.")
+    if planned["ends"]["publishing"]:
+        raise _publishing(planned["ends"]["publishing"])
+    _end_receivers(tx, who)
+    revoke = _end_accounts(tx, who)
+    _end_access(tx, who)
+    library.delete_all(tx, who)
+    Organization.update(deleted_at=service.now_ms).where(Organization.id == organization).execute()
+    deleted: Deleted = {"id": organization, "name": planned["name"], "deleted": True, "ends": planned["ends"]}
+    return Done(deleted, after=revoke)
+
+
+def _publishing(count: int) -> ApiError:
+    are = "1 post is" if count == 1 else f"{count} posts are"
+    return ApiError(
+        "validation_failed",
+        f"{are} being published, or may have gone out without an answer. Nothing was deleted.",
+        remediation="Wait until the server has brought them to their end, and try again.",
+        status=409,
+    )
+
+
+def _end_receivers(tx: Tx, who: Actor) -> None:
+    """Nothing is told to anybody any more, not even what this deletion cancels."""
+    for endpoint in endpoints.listed(who.scope):
+        endpoints.delete(tx, who, endpoint["id"])
+    for channel in channels.listed(who.scope):
+        channels.delete(tx, who, channel["id"])
+
+
+def _end_accounts(tx: Tx, who: Actor) -> Callable[[], Awaitable[object]]:
+    """Erase the tokens and cancel what waits; what revokes them upstream, once all this is committed."""
+    done = [connect.disconnect(tx, who, row["id"], keep=True) for row in accounts.in_scope(who.scope)]
+    left = accounts.SLICE  # of posts that are canceled in this transaction
+    for account in _accounts_ever(who.scope.organization):
+        left -= accounts.cancel(who.service, tx, account, who.request_id, left)
+    ConnectAttempt.delete().where(ConnectAttempt.organization == who.scope.organization).execute()
+    afterwards = [each.after for each in done if each.after]
+
+    async def revoke() -> None:
+        await asyncio.gather(*(each() for each in afterwards))
+
+    return revoke
+
+
+def _end_access(tx: Tx, who: Actor) -> None:
+    """No key and no person comes in any more."""
+    for profile in profiles.listed(who.scope):
+        profiles.delete(tx, who, profile["id"])
+    for key in keys.listed(who.scope.organization):
+        if key["revokedAt"] is None:
+            keys.revoke(tx, who, key["id"])
+    members.remove_all(tx, who)
