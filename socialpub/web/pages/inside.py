@@ -28,6 +28,7 @@ from socialpub.web.pages import html
 NOTICE_COOKIE = "socialpub_notice"
 PROVED = "password"  # what the row of an act says of a password that was given once more
 NOTICE_SECONDS = 60
+NOBODY = Scope("")  # whose notice the sign-in page shows
 NAV = (
     ("Overview", "/"),
     ("Posts", "/posts"),
@@ -175,9 +176,27 @@ def tell(call: Call, address: str, text: str, *, secret: str = "", good: bool = 
     """The same, and the page that is seen there says so. `secret` is shown on it once: the browser alone carries it
     there, sealed, and the page that shows it takes it away.
     """
-    told = json.dumps(asdict(Notice(text, secret, good)) | {"until": call.service.now_ms + NOTICE_SECONDS * 1000})
-    sealed = call.service.runtime.vault.seal(told.encode(), _place(call.scope))
-    return see(address, forms.set_cookie(call.service, NOTICE_COOKIE, sealed, NOTICE_SECONDS, path="/"))
+    return see(address, _notice_cookie(call.service, call.scope, Notice(text, secret, good)))
+
+
+def tell_signed_out(call: Call, text: str, *cookies: str) -> Reply:
+    """The session is over, and these cookies with it: the sign-in page says so (`signed_out_notice`)."""
+    gone = (forms.set_cookie(call.service, cookie, "", 0, path="/") for cookie in cookies)
+    return see("/login", *gone, _notice_cookie(call.service, NOBODY, Notice(text)))
+
+
+def signed_out_notice(call: Call) -> tuple[Notice | None, tuple[str, ...]]:
+    """What the sign-in page is to say to a browser whose session has just ended, and the cookie that takes it away."""
+    cookie = edge.cookie_of(call.service, call.request, NOTICE_COOKIE)
+    notice = _opened(call.service, NOBODY, cookie) if cookie else None
+    gone = (forms.set_cookie(call.service, NOTICE_COOKIE, "", 0, path="/"),) if notice else ()
+    return notice, gone
+
+
+def _notice_cookie(service: Service, scope: Scope, notice: Notice) -> str:
+    told = json.dumps(asdict(notice) | {"until": service.now_ms + NOTICE_SECONDS * 1000})
+    sealed = service.runtime.vault.seal(told.encode(), _place(scope))
+    return forms.set_cookie(service, NOTICE_COOKIE, sealed, NOTICE_SECONDS, path="/")
 
 
 def _place(scope: Scope) -> tuple[str, str, str]:

@@ -15,7 +15,7 @@ from socialpub.domain.people.signin import Half
 from socialpub.web import edge, forms
 from socialpub.web.http import Call, Reply
 from socialpub.web.pages.html import page
-from socialpub.web.pages.inside import see
+from socialpub.web.pages.inside import see, signed_out_notice
 
 LOGIN_COOKIE = "socialpub_form"
 CODE_SECONDS = 300  # for whoever has given their password to find the code
@@ -33,8 +33,9 @@ async def login_form(call: Call) -> Reply:
 def _login_page(call: Call, after: str, email: str = "", error: ApiError | None = None, kept: str = "") -> Reply:
     token, cookies = _form_token(call)
     status, problem = (error.status, error.message) if error else (200, "")
+    notice, gone = signed_out_notice(call)
     values = {"csrf_token": token, "after": after, "email": email, "problem": problem, "kept": kept}
-    shown = page("people/login.html", status, cookies, **values)
+    shown = page("people/login.html", status, (*cookies, *gone), **values, notice=notice)
     if error is None or error.retry_after is None:
         return shown
     return shown._replace(headers={"Retry-After": str(error.retry_after)})
