@@ -20,8 +20,6 @@ from typing import Any
 import pytest
 import regex
 
-from socialpub.platforms.kit import patterns
-
 Then = Callable[[int], int | None]
 Node = Callable[[int, Then], int | None]
 PROPERTY = re.compile(r"\\p\{([^}]*)\}|\\X")
@@ -467,8 +465,6 @@ def counted(*modules: ModuleType) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in modules:
             for name, value in list(vars(module).items()):
-                if isinstance(value, patterns.Late):
-                    value = value.compiled()
                 if isinstance(value, re.Pattern | regex.Pattern):
                     patch.setattr(module, name, pattern_of(value))
                 elif value is unicodedata:

@@ -6,8 +6,7 @@ import base64
 import hashlib
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -22,7 +21,6 @@ from socialpub.domain.shapes.common import TEXT_MAX
 from socialpub.domain.shapes.posts import MEDIA_MAX
 from socialpub.platforms import PLATFORMS
 from socialpub.platforms.contract import Account, Draft
-from socialpub.platforms.facebook import declaration as facebook
 from socialpub.platforms.kit import rules, text
 from socialpub.platforms.kit.rules import findings, measured_max
 from socialpub.platforms.twitter import text as twitter_text
@@ -30,11 +28,10 @@ from socialpub.store.models import Media
 from socialpub.web import bodies
 from socialpub.web.bodies import MIB, Budget, Budgets
 from socialpub.web.scan import Scan
-from tests.conftest import Tell
 from tests.counting import Counting, Done
-from tests.kit import Person, Server, error_of, untouched
+from tests.kit import Server, error_of, untouched
 from tests.media_kit import picture
-from tests.soak.world import TIMED, pressure, wait_for
+from tests.soak.world import wait_for
 from tests.web.world import World, inline
 
 ANSWER_MAX = 64 * 1024
@@ -162,100 +159,6 @@ def test_what_is_far_too_long_is_not_measured(monkeypatch: pytest.MonkeyPatch) -
             assert "100,000" in found[0].message
             assert rules.count(platform, Draft(long), account).length == TEXT_MAX
             assert not [length for length in measured if length > most]
-
-
-HUGE = (
-    "com.",
-    "plain words and more ",
-    "Größe мир 世界 नमस्ते 👨🏽\u200d👩🏽\u200d👧🏽 a.com ",
-    "#tag",
-    "@name ",
-    "https://a.co/x ",
-)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(PLATFORMS))
-def test_texts_of_the_greatest_length_take_a_fraction_of_a_second(name: str) -> None:
-    """The processor's time for ten different texts of 100,000 characters as `validate` measures them.
-
-    Before, `com.` took 3 s on X; now nothing takes a third of a second.
-    """
-    platform, account = PLATFORMS[name], Account("")
-    for unit in HUGE:
-        texts = [f"{number} {unit * TEXT_MAX}"[:TEXT_MAX] for number in range(10)]
-        began = time.thread_time()
-        for each in texts:
-            found = findings(platform, platform.site(), Draft(each), account).errors
-            told = rules.count(platform, Draft(each), account)
-            assert found[0].rule.id.startswith(f"{name}.text."), unit
-            assert told.limit is not None
-            assert told.length > told.limit
-        assert time.thread_time() - began < 1.5, unit
-
-
-def everywhere(world: World, person: Person) -> list[dict[str, str]]:
-    """Twenty-five targets, on all platforms."""
-    accounts = [world.server.connect(person, name, f"{name}-{n}") for n in range(4) for name in PLATFORMS]
-    return [{"accountId": account["id"]} for account in accounts[:25]]
-
-
-def huge(targets: list[dict[str, str]], start: int) -> str:
-    """A request of 25 texts of the greatest length, each of its own and of another kind than the next."""
-    texts = [f"{start} {n} {HUGE[(n + n // 8 + start) % len(HUGE)] * TEXT_MAX}"[:TEXT_MAX] for n in range(25)]
-    return json.dumps(
-        {"targets": [one | {"text": text} for one, text in zip(targets, texts, strict=True)]}, ensure_ascii=False
-    )
-
-
-def test_a_request_of_long_texts_is_measured_for_facebook_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 25 texts of 100,000 characters on eight platforms: elsewhere these are far more than a post may have."""
-    measured: list[int] = []
-    for module, name in ((twitter_text, "urls"), (text, "utf8_bytes"), (facebook, "graphemes")):
-        plain = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda value, plain=plain: measured.append(len(value)) or plain(value))
-    body = huge(everywhere(world, world.alice), 1)
-    answer = world.alice.api.post("/v1/posts/validate", content=body)
-    assert measured == [TEXT_MAX] * 3  # the targets on Facebook
-    assert [result["valid"] for result in answer.json()["results"]] == [False] * 25
-    for result in answer.json()["results"]:
-        assert result["text"]["length"] > result["text"]["limit"]
-
-
-@pytest.mark.slow
-def test_eight_requests_of_long_texts_at_once_take_a_second(world: World, tell: Tell) -> None:
-    """Of an idle machine; where nobody knows how busy it is, the time is told."""
-    people = [world.server.person(f"Person {n}") for n in range(8)]
-    answers: list[httpx.Response] = []
-
-    def ask(person: Person, body: bytes) -> None:
-        with httpx.Client(base_url=world.server.url, trust_env=False, timeout=60) as client:
-            headers = {"Authorization": f"Bearer {person.key}"}
-            answers.append(client.post("/v1/posts/validate", content=body, headers=headers))
-
-    requests = [(person, huge(everywhere(world, person), n).encode()) for n, person in enumerate(people)]
-    asking = [threading.Thread(target=ask, args=each) for each in requests]
-    busy, began = pressure(), time.monotonic()
-    for each in asking:
-        each.start()
-    for each in asking:
-        each.join(120)
-    took = time.monotonic() - began
-    tell(f"8 × validate of 25 texts of 100,000 characters: {took:.2f} s (machine {busy:.1f} × as busy as alone)")
-    assert [answer.json().get("valid") for answer in answers] == [False] * 8
-    assert took < busy or not TIMED
-
-
-@pytest.mark.parametrize("unit", [*HUGE[:3], "中.com", "a\u0301", "$A "])
-def test_on_x_no_links_are_looked_for_in_what_is_far_too_long(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(text: str) -> Iterator[object]:
-        raise AssertionError(len(text))
-
-    monkeypatch.setattr(twitter_text, "urls", fail)
-    platform, content = PLATFORMS["twitter"], (unit * TEXT_MAX)[:TEXT_MAX]
-    (error,) = findings(platform, platform.site(), Draft(content), Account("")).errors
-    assert error.rule.id == "twitter.text.max_graphemes"
-    assert error.found == f"It has at least {rules.count(platform, Draft(content), Account('')).length:,}."
 
 
 FAMILY = "👨🏽\u200d👩🏽\u200d👧🏽\u200d👦🏽"  # one grapheme

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import itertools
 import sys
-import types
 import unicodedata
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -23,11 +22,10 @@ from socialpub.domain.shapes import hints
 from socialpub.domain.shapes.posts import PublishRequest
 from socialpub.platforms.bluesky import text as bluesky_text
 from socialpub.platforms.kit import charset, linkcard, text
-from socialpub.platforms.kit.patterns import late
 from socialpub.platforms.twitter import text as twitter_text
 from socialpub.store import folding
 from socialpub.web import prefer, scan
-from tests.walls.steps import Counted, Pattern, Tally, Unicode, counted, pattern_of
+from tests.walls.steps import Counted, Tally, Unicode, counted, pattern_of
 
 TIMES, STEEP = 8, 28  # between eight times and 64 times
 SIZES = (12, 200)  # of the shorter text
@@ -97,7 +95,6 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "mentions": text.mentions,
     "links": text.links,
     "X's weighted length": twitter_text.weighted_length.__wrapped__,
-    "X's bound": twitter_text.least_weight,
     "X's cashtags": twitter_text.cashtags,
     "Bluesky's facets": facets,
     "Bluesky's first link": bluesky_text.first_link,
@@ -157,19 +154,7 @@ def test_no_text_takes_quadratic_time(name: str) -> None:
     assert steep is None
 
 
-BACK, LATE = regex.compile("a+b"), late("a+b")
-
-
-def test_patterns_that_are_compiled_late_are_counted() -> None:
-    module = types.ModuleType("module")
-    module.__file__ = "module.py"
-    vars(module)["LATE"] = LATE
-    with counted(module, text):
-        assert isinstance(text.CLUSTER, Pattern)
-        Tally.steps = 0
-        assert vars(module)["LATE"].search("aab").span() == (0, 3)
-        assert Tally.steps > 3
-    assert vars(module)["LATE"] is LATE
+BACK = regex.compile("a+b")
 
 
 @pytest.mark.parametrize(
@@ -178,16 +163,9 @@ def test_patterns_that_are_compiled_late_are_counted() -> None:
         lambda value: [value.count("b", at) for at in range(len(value))],
         lambda value: [len(value[at:]) for at in range(len(value))],
         lambda value: pattern_of(BACK).search(value),
-        lambda value: pattern_of(LATE.compiled()).search(value),
         lambda value: Unicode.normalize("NFC", value.replace("a", "\u0316\u0301")),
     ],
-    ids=[
-        "a method in a loop",
-        "a slice in a loop",
-        "a pattern that goes back",
-        "one that is compiled late",
-        "marks that are sorted",
-    ],
+    ids=["a method in a loop", "a slice in a loop", "a pattern that goes back", "marks that are sorted"],
 )
 def test_quadratic_time_is_seen(run: Callable[[str], object]) -> None:
     assert is_steep(run, ("a", "", ""), SIZES[:1])

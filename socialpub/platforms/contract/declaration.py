@@ -170,8 +170,7 @@ class Platform:
     `plan_class`: the send class of one plan, where they differ from `send_class`.
     `options` validates `targets[].options`; `reply_options` are those that make the post a reply (immediate only).
     `defaults` are taken when a batch is accepted: changing them later leaves its posts alone.
-    `count` measures a draft's text; `least` is a cheap lower bound of it, where the number of characters is none.
-    `media` is the summary in `/v1/platforms`. `rules` stand in the order of reporting.
+    `count` measures a draft's text; `media` is the summary in `/v1/platforms`. `rules` stand in the order of reporting.
     """
 
     name: str
@@ -180,7 +179,6 @@ class Platform:
     options: type[BaseModel]
     rules: tuple[Rule, ...]
     count: Callable[[Draft, Account], Counter]
-    least: Callable[[str], int] | None = None
     site: type[Site] = Site
     aliases: tuple[str, ...] = ()
     state: Literal["stable", "trial", "pending"] = "stable"

@@ -10,23 +10,20 @@ if TYPE_CHECKING:
     import regex
 
 
-class Late:
+class _Late:
     """A pattern that is compiled when it is first used."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def compiled(self) -> regex.Pattern[str]:
+    def __getattr__(self, name: str) -> Any:
         import regex
 
-        return regex.compile(self._text)
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self.compiled(), name)
+        found = getattr(regex.compile(self._text), name)
         setattr(self, name, found)  # it is asked for here no more
         return found
 
 
 def late(text: str, flags: str = "") -> regex.Pattern[str]:
     """The pattern; `flags` as their letters, such as `i` and `x`."""
-    return cast("regex.Pattern[str]", Late(f"(?{flags}){text}" if flags else text))
+    return cast("regex.Pattern[str]", _Late(f"(?{flags}){text}" if flags else text))

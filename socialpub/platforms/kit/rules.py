@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from socialpub.base.errors import ApiError
 from socialpub.platforms.contract import (
@@ -77,7 +77,7 @@ def findings(
     """Every breach of the rows of these stages. Media without facts passes the deep ones, as do none."""
     if stages == ("deep",) and not (draft.items or draft.option_facts):
         return _NOTHING
-    if long := _beyond_measure(platform, draft, account):
+    if long := _beyond_measure(platform, draft):
         return Findings(long if "cheap" in stages else ())
     subject = Subject(draft, account, site, around)
     errors: list[Finding] = []
@@ -105,23 +105,21 @@ def _checked(platform: Platform, stages: tuple[str, ...]) -> Sequence[Rule]:
 
 
 def count(platform: Platform, draft: Draft, account: Account) -> Counter:
-    """How long the text is as the platform counts; where it is far too long to be measured, what is known of it."""
-    found = _unmeasured(platform, "text", draft.text, account)
-    if found is None:
+    """How long the text is as the platform counts; in characters where it is so long that it is not measured."""
+    if len(draft.text) <= measured_max(platform, "text"):
         return platform.count(draft, account)
-    return replace(platform.count(replace(draft, text=""), account), length=found.length)
+    return replace(platform.count(replace(draft, text=""), account), length=len(draft.text))
 
 
 def measured_max(platform: Platform, name: str) -> int:
     """The characters beyond which a text breaks its limit, however these are counted: it is refused unmeasured.
 
-    Where the platform has a bound of its own (`least`), it decides beyond them.
-
     Four times the limit would refuse posts that a platform takes: one grapheme may be an emoji of eleven characters,
-    and a row may not apply to what else is in the post.
+    and a row may not apply to what else is in the post. On X there is no such number: it counts an address as 23,
+    however long it is.
     """
     row = platform.row_of_length(name)
-    if row is None or not isinstance(row.limit, int):
+    if row is None or not isinstance(row.limit, int) or row.unit == "weighted":
         return sys.maxsize
     return LONGEST_GRAPHEME * row.limit
 
@@ -129,43 +127,25 @@ def measured_max(platform: Platform, name: str) -> int:
 LONGEST_GRAPHEME = 12  # characters: a family of four with its skin tones and joiners has eleven
 
 
-class _Unmeasured(NamedTuple):
-    """What is known of a text that is far too long: its characters, or a lower bound of what the platform counts."""
-
-    length: int
-    is_bound: bool
-
-    def __str__(self) -> str:
-        return f"at least {self.length:,}" if self.is_bound else f"{self.length:,}"
-
-
-def _unmeasured(platform: Platform, name: str, text: str, account: Account) -> _Unmeasured | None:
-    """The length of a text that is far too long; None for a text that is to be measured."""
-    if len(text) <= measured_max(platform, name):
-        return None
-    if platform.least is None or name != "text":
-        return _Unmeasured(len(text), is_bound=False)
-    least, limit = platform.least(text), platform.count(Draft(""), account).limit
-    return _Unmeasured(least, is_bound=True) if limit is not None and least > limit else None
-
-
-def _beyond_measure(platform: Platform, draft: Draft, account: Account) -> tuple[Finding, ...]:
+def _beyond_measure(platform: Platform, draft: Draft) -> tuple[Finding, ...]:
     """The texts that are far too long: counting each of their characters would only take time."""
     is_all = not (draft.items or draft.options or draft.first_comment)
     if is_all and len(draft.text) <= measured_max(platform, "text"):
         return ()
-    return tuple(_far_too_long(platform, draft, account))
+    return tuple(_far_too_long(platform, draft))
 
 
-def _far_too_long(platform: Platform, draft: Draft, account: Account) -> Iterator[Finding]:
+def _far_too_long(platform: Platform, draft: Draft) -> Iterator[Finding]:
     comment = draft.first_comment if platform.first_comment else None
     pieces: list[tuple[str, int | None, str | None]] = [("text", None, draft.text), ("first_comment", None, comment)]
     pieces += [("media.alt_text", index, item.alt_text) for index, item in enumerate(draft.items)]
     pieces += [(name, None, value) for name, value in draft.options.items() if isinstance(value, str)]
     for name, index, text in pieces:
         row = platform.row_of_length(name) if text else None
-        if text and row is not None and (found := _unmeasured(platform, name, text, account)) is not None:
-            yield Finding(row, f"{'Media item ' + str(index + 1) if index is not None else 'It'} has {found}.", index)
+        if text and row is not None and len(text) > measured_max(platform, name):
+            yield Finding(
+                row, f"{'Media item ' + str(index + 1) if index is not None else 'It'} has {len(text):,}.", index
+            )
 
 
 def _notices(platform: Platform, draft: Draft) -> Iterator[Warning]:

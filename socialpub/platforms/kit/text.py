@@ -11,14 +11,7 @@ if TYPE_CHECKING:
     import regex
 
 # Flags first: \X alone takes quadratic time over a long run of regional indicators.
-_CLUSTER = r"\p{Regional_Indicator}{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X"
-CLUSTER = late(_CLUSTER)
-# A run of characters that are a cluster each, found at once, or one cluster of anything else.
-_JOINING = r"\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}\p{GCB=V}\p{GCB=T}"  # to the character before
-_OTHERS = (
-    r"\p{GCB=Prepend}\p{GCB=L}\p{GCB=Regional_Indicator}\p{GCB=Control}\p{GCB=CR}\p{GCB=LF}\p{Extended_Pictographic}"
-)
-_SINGLES = late(rf"([^{_JOINING}{_OTHERS}]+)(?![{_JOINING}])|(?:{_CLUSTER})")
+CLUSTER = late(r"\p{Regional_Indicator}{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X")
 _BLANK = late(r"\p{White_Space}*")
 
 
@@ -26,7 +19,7 @@ def graphemes(text: str) -> int:
     """Extended grapheme clusters (UAX #29): a family emoji, a flag and CRLF are one each."""
     if text.isascii():
         return len(text) - text.count("\r\n")
-    return sum([len(singles) or 1 for singles in _SINGLES.findall(text)])
+    return sum(1 for _ in CLUSTER.finditer(text))
 
 
 def clusters(text: str) -> list[str]:

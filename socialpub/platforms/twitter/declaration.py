@@ -21,7 +21,7 @@ from socialpub.platforms.contract import (
 )
 from socialpub.platforms.kit.options import DigitId, Options
 from socialpub.platforms.twitter.rules import MEDIA, RULES, text_max
-from socialpub.platforms.twitter.text import least_weight, weighted_length
+from socialpub.platforms.twitter.text import weighted_length
 
 SCOPES = ("tweet.read", "tweet.write", "users.read", "media.write", "offline.access")
 _LAB_PATHS = {"authorize_url": "/i/oauth2/authorize", "token_url": "/2/oauth2/token"}
@@ -73,7 +73,6 @@ PLATFORM = Platform(
     rules=RULES,
     caps=(Cap(100, 900), Cap(10_000, 86_400, shared=True)),
     count=_count,
-    least=least_weight,
     site=TwitterSite,
     version="v2",
     canary=Canary("2/users/me"),

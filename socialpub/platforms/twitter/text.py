@@ -6,7 +6,6 @@ docs.x.com names as its reference. Everything here takes time linear in the text
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 TEXT_MAX_PAID = 25_000
 URL_WEIGHT = 23
-_URL_CHARS_MAX = 4096  # with a protocol or without, as in twitter-text's Java, Objective-C and C# libraries
+_URL_CHARS_MAX = 4096
 _LABEL_MAX = 63  # RFC 1035, of the ASCII form
 _TCO_SLUG_MAX = 40
 
@@ -72,35 +71,6 @@ def _weight(text: str) -> int:
     emoji: int
     rest, emoji = _EMOJI.subn("", text)
     return 2 * emoji + 2 * len(rest) - len(_LIGHT.findall(rest))
-
-
-# Each weighs at least 1 outside a link: in form C it stays a character of its own, and at most one is in an emoji.
-_COUNTABLE = late(r"(?![\p{Extended_Pictographic}\u1160-\u11ff\U00010000-\U0010ffff])\p{L}|[\x00-\x7f]")
-
-
-def least_weight(text: str) -> int:
-    """A lower bound of `weighted_length` that takes a fraction of its time: no links and no emoji are looked for.
-
-    No link spans white space, has no dot, weighs less than 23 or has more than 4,096 characters.
-    """
-    words = text.split()
-    plain = [word for word in words if "." not in word]
-    spaces = len(text) - sum(map(len, words))
-    return spaces + _countable("".join(plain)) + sum(_least_dotted(word) for word in words if "." in word)
-
-
-def _least_dotted(word: str) -> int:
-    """The least weight of a word with dots: all of it may be links."""
-    if len(word) <= URL_WEIGHT and not word.isascii():
-        return 1  # a link, an emoji or a character; not worth to be counted
-    links, rest = divmod(_countable(word), _URL_CHARS_MAX)
-    return URL_WEIGHT * links + min(URL_WEIGHT, rest)
-
-
-def _countable(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    return sum(count for char, count in Counter(text).items() if _COUNTABLE.match(char))
 
 
 # --- Cashtags ------------------------------------------------------------------------------------------------------
@@ -213,12 +183,10 @@ def _without_protocol(text: str, start: int, end: int) -> tuple[list[Url], int]:
     found = [url for url in _ascii_domains(text, start, end) if _is_host(text[url.start : url.end])]
     if found and tail and tail["path"]:
         found[-1] = Url(found[-1].start, full)
-    return [url for url in found if url.end - url.start <= _URL_CHARS_MAX], full
+    return found, full
 
 
 def _ascii_domains(text: str, start: int, end: int) -> list[Url]:
-    if (domain := text[start:end]).isascii() and "_" not in domain:
-        return [Url(start, end)]  # one chain of labels, up to the top-level domain that ends it
     found: list[Url] = []
     chain = good = None
     at = start
@@ -246,23 +214,15 @@ def _begins_with_label(text: str, at: int, end: int) -> bool:
 
 def _tld_end(text: str, at: int, end: int) -> int | None:
     """Where a top-level domain that begins at `at` ends; None where there is none."""
-    dot = text.find(".", at, end)  # there is none in a top-level domain
-    stop = min(end if dot < 0 else dot, at + LONGEST + 1)
-    label = text[at:stop]
-    if label.isascii() and label.isalnum():  # each character is glued to the one before
-        is_whole = len(label) <= LONGEST and label.lower() in TLDS
-        return stop if is_whole and not _is_glued(text[stop : stop + 1]) else None
     if punycode := _PUNYCODE.match(text, at, end):
         return int(punycode.end())
-    for size in range(min(LONGEST, stop - at), 1, -1):
-        if not _is_glued(text[at + size : at + size + 1]) and text[at : at + size].lower() in TLDS:
+    dot = text.find(".", at, end)  # there is none in a top-level domain
+    for size in range(min(LONGEST, (end if dot < 0 else dot) - at), 1, -1):
+        after = text[at + size : at + size + 1]
+        glued = after.isascii() and (after.isalnum() or after in "@+-") and after != ""
+        if not glued and text[at : at + size].lower() in TLDS:
             return at + size
     return None
-
-
-def _is_glued(after: str) -> bool:
-    """Whether the character after a label makes it no top-level domain."""
-    return after != "" and after.isascii() and (after.isalnum() or after in "@+-")
 
 
 class _Run:

@@ -12,20 +12,8 @@ import yaml  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from socialpub.platforms.contract import Account, Draft
-from socialpub.platforms.kit.rules import count, findings
 from socialpub.platforms.kit.tlds import TLDS
-from socialpub.platforms.twitter.declaration import PLATFORM
-from socialpub.platforms.twitter.text import (
-    _COUNTABLE,
-    _EMOJI,
-    _LIGHT,
-    cashtags,
-    has_link,
-    least_weight,
-    urls,
-    weighted_length,
-)
+from socialpub.platforms.twitter.text import _EMOJI, _LIGHT, cashtags, has_link, urls, weighted_length
 
 UPSTREAM = Path(__file__).parents[4] / "shared/upstream-specs/twitter-text"
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"
@@ -163,102 +151,6 @@ def test_texts_apart_weigh_at_least_what_their_links_weigh(one: str, other: str)
 @given(st.text("abcdefg xyz", max_size=40), st.text("abcdefg xyz", max_size=40))
 def test_plain_words_add_up(one: str, other: str) -> None:
     assert weighted_length(one + " " + other) == len(one) + 1 + len(other)
-
-
-# --- The bound that far too long texts are refused by ---
-
-SCRIPTS = [
-    "Größe",
-    "Tiếng",
-    "мир",
-    "世界",
-    "한국어",
-    "\u1112\u1161\u11ab",
-    "नमस्ते",
-    "শ্রী",
-    "สวัสดี",
-    "שָׁלוֹם",
-    "مُحَمَّد",
-    "Ω\u0301",
-]
-LINKS = [
-    "x.co",
-    "http://a.co/ü?b=c",
-    "https://t.co/abc",
-    "中.com",
-    "com.com.com",
-    "a@b.com",
-    "münchen.de/é",
-    ".",
-    "...",
-]
-PICTURES = [
-    "👨🏽\u200d👩🏽\u200d👧🏽",
-    "1\ufe0f\u20e3",
-    "\u2139\ufe0f",
-    "🇩🇪",
-    "©\ufe0f",
-    "\u24c2",
-    "🏴\U000e0067\U000e0062\U000e007f",
-    "𠀀",
-]
-SPACES = [" ", "\n", "\u00a0", "\u2001", "\u3000", "\x1f", "\x85"]
-MANY = st.lists(st.sampled_from([*SCRIPTS, *LINKS, *PICTURES, *SPACES, "#tag", "@name", "$AB", "word"]), max_size=30)
-
-
-@given(MANY.map("".join) | ANY_TEXT)
-def test_no_text_weighs_less_than_its_bound(text: str) -> None:
-    assert least_weight(text) <= weighted_length(text)
-    assert least_weight(text * 9) <= weighted_length(text * 9)
-
-
-@given(MANY.map("".join).filter(bool), st.integers(200, 30_000), st.sampled_from(["None", "Premium"]))
-def test_a_text_is_refused_by_its_bound_only_if_it_is_too_long(text: str, length: int, subscription: str) -> None:
-    text = (text * (length // len(text) + 1))[:length]
-    account = Account("", extra={"subscriptionType": subscription})
-    rules = {error.rule.id for error in findings(PLATFORM, PLATFORM.site(), Draft(text), account).errors}
-    told = count(PLATFORM, Draft(text), account)
-    assert told.limit is not None
-    assert ("twitter.text.max_graphemes" in rules) == (weighted_length(text) > told.limit) == (told.length > told.limit)
-    assert told.length <= weighted_length(text)
-
-
-@pytest.mark.parametrize("words", ["word ", "мир ", "x.y ", "世界", "नमस्ते "])
-def test_a_text_with_a_bound_at_the_limit_is_measured(words: str) -> None:
-    """With a bound of 25,000 and of 25,001, in as many characters as are measured for nobody else."""
-    account = Account("", extra={"subscriptionType": "Premium"})
-    text = words * 100 + "x" * (25_000 - least_weight(words * 100))
-    assert least_weight(text) == 25_000
-    assert weighted_length(text) >= 25_000
-    assert count(PLATFORM, Draft(text), account).length == weighted_length(text)
-    assert count(PLATFORM, Draft(text + "x"), account).length == 25_001
-    (error,) = findings(PLATFORM, PLATFORM.site(), Draft(text + "x"), account).errors
-    assert error.found == "It has at least 25,001."
-
-
-def test_the_letters_that_are_counted_neither_compose_nor_stand_in_an_emoji() -> None:
-    every = [chr(code) for code in range(0x110000)]
-    countable = {char for char in every if _COUNTABLE.match(char)}
-    assert len(countable) > 40_000
-    composed = [
-        parts for char in every if len(parts := unicodedata.decomposition(char).split()) == 2 and parts[0] != "<"
-    ]
-    seconds = {chr(int(parts[1], 16)) for parts in composed if not parts[0].startswith("<")}
-    seconds |= {chr(code) for code in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))}  # of Hangul syllables
-    assert not countable & seconds
-    assert not [char for char in countable if _EMOJI.match(char) or _EMOJI.match(f"👩\u200d{char}\ufe0f", 0).end() > 1]
-    assert all(len(unicodedata.normalize("NFC", f"a{char}")) > 1 for char in countable)
-
-
-@pytest.mark.parametrize("url", ["{}.com", "a.com/{}", "http://a.com/{}", "a.com/?q={}"])
-def test_no_link_has_more_than_4096_characters(url: str) -> None:
-    """With a protocol or without: Java's `isValidHostAndLength`, and that of the other libraries but JavaScript's."""
-    name = ".".join(["a" * 63] * 100)
-    most = url.format(name[: 4096 - len(url) + 2])
-    assert (len(most), [url.end - url.start for url in urls(most)]) == (4096, [4096])
-    longer = url.format(name[: 4096 - len(url) + 3])
-    assert list(urls(longer)) == []
-    assert weighted_length(longer) == 4097
 
 
 LONG = [
