@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from socialpub.store.models import WebhookDelivery
@@ -9,6 +10,7 @@ from tests.kit import Person, Server, breathe
 
 ENDPOINTS = "/v1/webhook-endpoints"
 DELIVERIES = "/v1/webhook-deliveries"
+PATIENCE_SECONDS = 60
 
 
 def register(person: Person, url: str, **fields: Any) -> dict[str, Any]:
@@ -24,12 +26,15 @@ def deliveries(person: Person, **query: Any) -> list[dict[str, Any]]:
 
 
 def ended(server: Server, person: Person, count: int, *states: str) -> list[dict[str, Any]]:
-    """The deliveries of somebody, once so many are in one of these states."""
+    """The deliveries of somebody, once so many are in one of these states; AssertionError when they do not come."""
     wanted = states or ("succeeded", "failed")
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         rows = server.rows(WebhookDelivery)
-        if sum(row["status"] in wanted for row in rows) >= count:
+        found = [row["status"] for row in rows]
+        if sum(status in wanted for status in found) >= count:
             break
+        assert time.monotonic() < deadline, f"{count} deliveries in {wanted} were expected; there are {found}"
         later = [row["next_attempt_at"] - server.clock.now_ms() for row in rows if row["status"] == "pending"]
         if later and min(later) > 0:  # nobody waits for a time to come
             server.skip(min(later) / 1000)

@@ -8,10 +8,13 @@ import contextlib
 import functools
 import itertools
 import json
+import os
 import re
+import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -523,9 +526,21 @@ def _being_published() -> list[tuple[int, int | None]]:
     return list(jobs.where(Post.status == "publishing").tuples())
 
 
+NAP_SECONDS = 0.005
+NAPS_MAX = 8_000  # 40 seconds of them, and more on a busy machine
+_naps: Counter[tuple[str, str, int]] = Counter()
+
+
 def breathe() -> None:
-    """A moment for the server's threads: only inside loops that wait for something with a deadline."""
-    time.sleep(0.005)
+    """Sleep for a moment inside a loop that waits for a state; AssertionError once a loop has done so for too long.
+
+    Naps are counted for each loop of each test, so that no loop waits for ever for what a fault keeps from coming.
+    """
+    caller = sys._getframe(1)
+    loop = (os.environ.get("PYTEST_CURRENT_TEST", ""), caller.f_code.co_filename, caller.f_lineno)
+    _naps[loop] += 1
+    assert _naps[loop] < NAPS_MAX, f"what {caller.f_code.co_qualname} waits for has not come within {NAPS_MAX} naps"
+    time.sleep(NAP_SECONDS)
 
 
 @contextlib.contextmanager
