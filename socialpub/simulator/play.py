@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import socket
+import struct
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -138,8 +140,11 @@ async def _status(performance: Performance, answer: Answer) -> Answer:
 
 
 async def _reset(performance: Performance, answer: Answer) -> None:
-    """Drop the connection without a word."""
-    cast(asyncio.WriteTransport, performance.request.transport).abort()
+    """Reset the connection: the client gets a TCP reset (RST), no end of file and no answer."""
+    transport = cast(asyncio.WriteTransport, performance.request.transport)
+    # A close that lingers for zero seconds discards the connection, which the peer sees as a reset.
+    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
     await _until_cut_off()
 
 

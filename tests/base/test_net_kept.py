@@ -6,6 +6,7 @@ import contextlib
 import io
 import queue
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 
@@ -34,6 +35,17 @@ def leaves(answer: bytes = b"") -> Act:
 
     def act(connection: socket.socket) -> bool:
         connection.sendall(answer)
+        return False
+
+    return act
+
+
+def resets(answer: bytes = b"") -> Act:
+    """Answer, if at all, and reset the connection."""
+
+    def act(connection: socket.socket) -> bool:
+        connection.sendall(answer)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         return False
 
     return act
@@ -216,8 +228,9 @@ def test_more_than_an_answer_is_not_taken_for_the_next_one(keeper: Callable[...,
     assert server.connections == 2
 
 
-def test_a_send_is_never_made_twice_when_a_kept_connection_dies(keeper: Callable[..., Keeper]) -> None:
-    server = keeper(says(OK), leaves(), says(OK), says(OK))
+@pytest.mark.parametrize("ends", [leaves(), resets()], ids=["closed", "reset"])
+def test_a_send_is_never_made_twice_when_a_kept_connection_dies(keeper: Callable[..., Keeper], ends: Act) -> None:
+    server = keeper(says(OK), ends, says(OK), says(OK))
     assert call(server).ok
     assert lost(server) is Outcome.AMBIGUOUS
     assert len(server.requests) == 2
@@ -225,6 +238,17 @@ def test_a_send_is_never_made_twice_when_a_kept_connection_dies(keeper: Callable
     assert call(server).ok
     assert call(server).ok
     assert (server.connections, len(server.requests)) == (3, 4)
+
+
+@pytest.mark.parametrize("method", ["POST", "GET"])
+@pytest.mark.parametrize("ends", [leaves(), resets()], ids=["closed", "reset"])
+def test_what_a_new_connection_lost_after_the_request_is_ambiguous(
+    keeper: Callable[..., Keeper], ends: Act, method: str
+) -> None:
+    """The server has the whole request: a reset does not show that nothing was done."""
+    server = keeper(ends)
+    assert lost(server, method) is Outcome.AMBIGUOUS
+    assert (server.connections, len(server.requests)) == (1, 1)
 
 
 def test_a_look_is_made_again_when_a_kept_connection_dies_and_not_when_a_new_one_does(
