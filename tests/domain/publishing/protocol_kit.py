@@ -8,9 +8,13 @@ from typing import Any
 
 from socialpub.base import net
 from socialpub.base.config import Settings
+from socialpub.domain.publishing import run
+from socialpub.domain.publishing.intents import Snapshot
 from socialpub.platforms.contract import Identity, Tokens
-from socialpub.store.models import Intent, Post
-from tests.kit import Person, Server, unused
+from socialpub.store.db import Tx
+from socialpub.store.models import Intent, Job, Post
+from socialpub.store.queue import Claim
+from tests.kit import Person, Server, iso, unused
 from tests.soak import fakes
 from tests.soak.world import CLASSES, wait_for
 
@@ -76,9 +80,27 @@ class Protocol(Server):
         return self.post(post)
 
 
+def taken_by_hand(server: Server, person: Person, seconds: float = 3600) -> Snapshot:
+    """What a run has taken of a post to Bluesky that is due in so long: the test is the run."""
+    at = iso(server.clock.now_ms() + int(seconds * 1000))
+    body = {"text": "taken by hand", "targets": [{"accountId": person.bluesky}], "scheduledAt": at}
+    post = str(person.api.publish(body).raise_for_status().json()["results"][0]["postId"])
+    jobs = server.service.jobs
+
+    def take(tx: Tx) -> Snapshot | None:
+        later = server.clock.now_ms() + 10**10
+        Job.update(claims=1, epoch=jobs.epoch, visible_at=later).where(Job.key == post).execute()
+        return run.take(server.service, tx, [Claim(post, 1, person.bluesky)])[0]
+
+    snapshot = server.service.write(take).result()
+    assert snapshot is not None
+    assert snapshot.intended is not None
+    return snapshot
+
+
 def short_deadline(seconds: float) -> dict[str, Any]:
     """The arguments to patch, so that a call without an answer is over soon."""
     return dict(net._Client.request.__kwdefaults__ or {}) | {"deadline": seconds}
 
 
-__all__ = ["CLASSES", "SEND", "Person", "Protocol", "short_deadline"]
+__all__ = ["CLASSES", "SEND", "Person", "Protocol", "short_deadline", "taken_by_hand"]

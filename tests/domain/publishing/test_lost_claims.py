@@ -1,0 +1,116 @@
+"""A run that lost its claim writes nothing: every function that writes what became of a run, in one table."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.domain.publishing import intents, records
+from socialpub.domain.publishing.intents import LostClaimError, Snapshot
+from socialpub.platforms.contract import Pending, Published, Warning
+from socialpub.store.db import Tx
+from socialpub.store.models import Job
+from tests.domain.publishing.protocol_kit import taken_by_hand
+from tests.kit import Person, Server, untouched
+
+OUT = Published("at://did/app.bsky.feed.post/1", "at://did/app.bsky.feed.post/1", "cid", "https://bsky.example/1")
+COMMENT = Published("at://did/app.bsky.feed.post/2", "at://did/app.bsky.feed.post/2", "cid", "https://bsky.example/2")
+WARNING = Warning("bluesky.text.odd", "odd")
+PENDING = Pending({"id": "1"}, 60)
+UNCLEAR = ApiError("platform_unavailable", "no answer", outcome=Outcome.AMBIGUOUS, platform_response={"odd": 1})
+
+Write = Callable[[Any, Tx, Snapshot, Any], object]
+"""Of the service, the transaction, what was taken, and its intent."""
+
+
+def failure(code: str, **fields: Any) -> ApiError:
+    return ApiError(code, "it did not work", **fields)
+
+
+WRITES: dict[str, Write] = {
+    "records.intend": lambda service, tx, taken, intent: records.intend(service, tx, taken, "comment", {}, ()),
+    "records.sent": lambda service, tx, taken, intent: records.sent(
+        tx, [records.Answered(service, taken, intent, OUT)]
+    ),
+    "records.sent_first": lambda service, tx, taken, intent: records.sent_first(service, tx, taken, intent, OUT),
+    "records.commented": lambda service, tx, taken, intent: records.commented(service, tx, taken, intent, OUT, COMMENT),
+    "records.uncommented": lambda service, tx, taken, intent: records.uncommented(
+        service, tx, taken, intent, OUT, WARNING, "unknown"
+    ),
+    "records.uncommented, before its intent": lambda service, tx, taken, intent: records.uncommented(
+        service, tx, taken, None, OUT, WARNING, ""
+    ),
+    "records.pending": lambda service, tx, taken, intent: records.pending(service, tx, taken, PENDING),
+    "records.pending, by the answer": lambda service, tx, taken, intent: records.pending(
+        service, tx, taken, PENDING, intent
+    ),
+    "records.later": lambda service, tx, taken, intent: records.later(service, tx, taken, 60),
+    "records.failed, rejected": lambda service, tx, taken, intent: records.failed(
+        service, tx, taken, failure("platform_rejected"), intent, "rejected"
+    ),
+    "records.failed, failed": lambda service, tx, taken, intent: records.failed(
+        service, tx, taken, failure("internal_error"), intent, "absent"
+    ),
+    "records.failed, to be tried again": lambda service, tx, taken, intent: records.failed(
+        service, tx, taken, failure("platform_unavailable", retry_after=5), intent, "absent"
+    ),
+    "records.failed, before its intent": lambda service, tx, taken, intent: records.failed(
+        service, tx, taken, failure("platform_rejected")
+    ),
+    "intents.intend_again": lambda service, tx, taken, intent: intents.intend_again(service, tx, taken, intent),
+    "intents.looked": lambda service, tx, taken, intent: intents.looked(service, tx, taken, intent, {}, None),
+    "intents.looked, to look again": lambda service, tx, taken, intent: intents.looked(
+        service, tx, taken, intent, {}, service.now_ms + 60_000
+    ),
+    "intents.doubted": lambda service, tx, taken, intent: intents.doubted(
+        service, tx, taken, intent, UNCLEAR, over=True, refused=False
+    ),
+}
+
+# The caller has seen the claim: `records.intend`, and `run.take` in the transaction that claims.
+UNCHECKED = {"intents.owned", "intents.intend", "intents.intend_all"}
+
+
+@pytest.fixture
+def taken(server: Server, alice: Person) -> Snapshot:
+    return taken_by_hand(server, alice)
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_run_that_lost_its_claim_writes_nothing(server: Server, taken: Snapshot, name: str) -> None:
+    service = server.service
+
+    def claim_again(tx: Tx) -> None:
+        Job.update(claims=Job.claims + 1).where(Job.key == taken.post["id"]).execute()
+
+    service.write(claim_again).result()
+    with untouched(server), pytest.raises(LostClaimError):
+        service.write(lambda tx: WRITES[name](service, tx, taken, taken.intended)).result()
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_run_whose_claim_stands_writes(server: Server, taken: Snapshot, name: str) -> None:
+    """So that no row of the table writes nothing in any case."""
+    service, before = server.service, server.stock()
+    service.write(lambda tx: WRITES[name](service, tx, taken, taken.intended)).result()
+    assert server.stock() != before
+
+
+def test_every_function_that_writes_for_a_run_is_in_the_table() -> None:
+    found = {
+        f"{module.__name__.rpartition('.')[2]}.{name}"
+        for module in (records, intents)
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if not name.startswith("_") and function.__module__ == module.__name__ and _is_for_a_run(function)
+    }
+    assert found - UNCHECKED == {name.partition(",")[0] for name in WRITES}
+
+
+def _is_for_a_run(function: Callable[..., Any]) -> bool:
+    """Whether it is handed what a run has taken."""
+    annotations = [str(each.annotation) for each in inspect.signature(function).parameters.values()]
+    return any(word in text for text in annotations for word in ("Snapshot", "Answered", "Planned"))
