@@ -5,14 +5,13 @@ A post is late against the newest thing that was asked of it: its schedule, a re
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
 from socialpub.domain.core import moves
 from socialpub.domain.core.service import Service
 from socialpub.store import sql
-from socialpub.store.models import Intent
 from socialpub.store.statements import publishing, sweeps
 
 LEAST_MS = 5000  # from due to claimed in ordinary work: no grace is shorter
@@ -49,7 +48,12 @@ def refusal(service: Service, post: DuePost, least: int = LEAST_MS) -> ApiError 
     """Why an open post is not published any more; None while it is not too late, or something of it was sent."""
     if due_of(post) >= ends(service, least) or moves.goes_on(post):
         return None
-    return None if sql.first(publishing.MAY_HAVE_SENT, (post["id"],)) else error(service, post)
+    return None if may_have_sent(post["id"]) else error(service, post)
+
+
+def may_have_sent(post: str) -> bool:
+    """Whether something of this post is out, or may be: then it is settled and never ends as overdue."""
+    return sql.first(publishing.MAY_HAVE_SENT, (post,)) is not None
 
 
 def error(service: Service, post: DuePost) -> ApiError:
@@ -61,11 +65,6 @@ def error(service: Service, post: DuePost) -> ApiError:
         f"The post was due at {iso(due)} and could not be sent until {iso(now)}: {late} s late, where "
         f"`scheduling.overdue_grace` allows {grace} s.",
     )
-
-
-def _sent() -> Any:
-    """Sends that may have had an effect."""
-    return Intent.select().where(Intent.outcome.is_null() | (Intent.outcome == "ok"))
 
 
 def before(at_ms: int, most: int = ALL) -> list[DuePost]:

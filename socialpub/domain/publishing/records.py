@@ -25,7 +25,6 @@ from socialpub.domain.publishing.intents import (
     add_warnings,
     capped,
     close,
-    open_intent,
     owned,
     published_of,
 )
@@ -375,7 +374,7 @@ def _retry_wait(service: Service, post: PostRow, error: ApiError) -> int | None:
 def too_late(service: Service, tx: Tx, found: overdue.DuePost) -> None:
     """End a post that was found due too long ago, unless somebody was faster: it was moved, or is being sent."""
     post = row_where(Post, Post.id == found["id"], Post.status.in_(moves.OPEN))
-    if post is None or overdue.due_of(post) != overdue.due_of(found) or open_intent(post["id"]):
+    if post is None or overdue.due_of(post) != overdue.due_of(found) or overdue.may_have_sent(post["id"]):
         return
     _too_late(service, tx, post, overdue.error(service, post))
     service.jobs.remove(tx, post["id"])

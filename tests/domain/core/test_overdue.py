@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from socialpub.base import faults
+from socialpub.domain.core import overdue
+from socialpub.domain.publishing import records
 from socialpub.platforms.contract import Pending
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import Attempt, Job
-from tests.domain.publishing.protocol_kit import Protocol
+from socialpub.store.db import Tx
+from socialpub.store.models import Attempt, Intent, Job
+from tests.domain.publishing.protocol_kit import Protocol, taken_by_hand
 from tests.kit import Clock, Person, Server, iso
 from tests.soak import fakes
 from tests.soak.world import wait_for
@@ -230,3 +233,28 @@ def test_an_upload_takes_what_it_takes(make_server: Make, monkeypatch: pytest.Mo
     post = schedule(server, alice)
     server.skip(60)
     assert server.wait(post, "published", "failed")["status"] == "published"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ends"), [(None, False), ("ok", False), ("taken", True), ("rejected", True), ("absent", True)]
+)
+def test_a_post_of_which_something_may_be_out_never_ends_as_overdue(
+    server: Server, alice: Person, outcome: str | None, ends: bool
+) -> None:
+    """An open intent, or a post that waits for its first comment only: at a claim, at a sweep, and in its write."""
+    snapshot = taken_by_hand(server, alice, seconds=60)
+    service, post, intent = server.service, snapshot.post["id"], snapshot.intended
+    assert intent is not None
+
+    def settle(tx: Tx) -> None:
+        Intent.update(outcome=outcome).where(Intent.id == intent["id"]).execute()
+
+    service.write(settle).result()
+    server.clock.skip(60 + 7200)
+    (row,) = server.rows(id=post)
+    assert (service.read(lambda: overdue.refusal(service, row)).result() is not None) is ends
+    found = service.read(lambda: overdue.before(service.now_ms)).result()
+    assert [each["id"] for each in found] == [post] * ends
+    service.write(lambda tx: records.too_late(service, tx, row)).result()
+    assert server.rows(id=post)[0]["status"] == ("failed" if ends else "publishing")
+    assert bool(server.rows(Job, key=post)) is not ends

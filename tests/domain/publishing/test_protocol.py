@@ -357,8 +357,10 @@ def test_a_send_is_not_repeated_hours_later(server: Protocol, platform: str, mon
     assert server.ledger("hours later") == []
 
 
+@pytest.mark.parametrize("seconds", [3000, 7500], ids=["within-grace", "after-grace"])
 @pytest.mark.parametrize("platform", CLASSES)
-def test_what_was_sent_before_the_downtime_is_found_after_it(server: Protocol, platform: str) -> None:
+def test_what_was_sent_before_the_downtime_is_found_after_it(server: Protocol, platform: str, seconds: int) -> None:
+    """Also where it would be overdue, had nothing been sent."""
     server.fault(platform, "delay:1")
     post = schedule(server, platform, "found later")
     assert wait_for(lambda: server.sends(platform) == 1, 10, 0.01)
@@ -368,7 +370,7 @@ def test_what_was_sent_before_the_downtime_is_found_after_it(server: Protocol, p
     assert wait_for(lambda: not server.service.jobs.held(), 10)
     server.stop()
     faults.plan("")
-    server.away(3000)
+    server.away(seconds)
     assert server.ended(post)["status"] == "published"
     assert (len(server.ledger("found later")), server.sends(platform)) == (1, 1)
 
