@@ -458,6 +458,37 @@ def test_two_beats_at_the_same_moment_leave_a_whole_file(place: Place, monkeypat
     assert [path.name for path in place.home.glob("instance.state*")] == ["instance.state"]
 
 
+# --- Which of two counts is the newer -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("other", "is_behind"),
+    [
+        (None, False),
+        (copies.Beat(6, "mine"), False),
+        (copies.Beat(6, "another"), False),
+        (copies.Beat(7, "mine"), False),
+        (copies.Beat(7, "another"), True),  # both have counted on from one database
+        (copies.Beat(8, "mine"), True),
+        (copies.Beat(8, "another"), True),
+    ],
+)
+def test_a_beat_is_behind_a_later_number_and_behind_another_mark_of_its_own(
+    other: copies.Beat | None, is_behind: bool
+) -> None:
+    assert copies.Beat(7, "mine").is_behind(other) is is_behind
+
+
+@pytest.mark.parametrize("where", ["instance.state", "outside"])
+def test_an_equal_count_with_another_mark_is_a_copy(place: Place, where: str) -> None:
+    """The original and its copy have both run on, for as many beats."""
+    left = place.state if where == "instance.state" else next(place.marks.iterdir())
+    found = json.loads(left.read_text())
+    left.write_text(json.dumps(found | {"mark": "of another life"}))
+    assert place.start() == "restored"
+    assert place.server.rows(id=place.post)[0]["status"] == "published"
+
+
 # --- The machine -------------------------------------------------------------------------------------------------
 
 
