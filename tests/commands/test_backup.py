@@ -318,6 +318,17 @@ def test_a_backup_a_day_is_made_and_the_oldest_removed(timed: Server) -> None:
         assert _is_whole(Path(timed.service.runtime.settings.backup.directory, name))
 
 
+def test_a_timed_backup_does_not_contain_the_master_key(timed: Server) -> None:
+    """Whoever gets hold of the folder or the bucket cannot open the tokens that the backup contains."""
+    key = (timed.home / "master.key").read_bytes().strip()
+    (name,) = _made(timed)
+    with zipfile.ZipFile(Path(timed.service.runtime.settings.backup.directory, name)) as backup:
+        members = {member: backup.read(member) for member in backup.namelist()}
+    assert "socialpub.db" in members
+    assert "master.key" not in members
+    assert not [member for member, content in members.items() if key in content]
+
+
 def test_a_restart_makes_no_further_one(timed: Server) -> None:
     made = _made(timed)
     timed.restart()

@@ -1,0 +1,32 @@
+"""Leases of what is under way are renewed, so that no other run takes it meanwhile."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from socialpub.domain.engine import keeper
+from socialpub.store.models import Job
+from socialpub.store.queue import LEASE_MS
+from tests.kit import Person, Server, breathe
+
+
+def test_the_lease_of_a_post_that_is_being_sent_is_renewed(
+    server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.05)
+    server.restart(alice)
+    with server.lab.lab.lock:  # the platform does nothing while the test holds it: the send has no answer
+        body = {"text": "slow", "targets": [{"accountId": alice.bluesky}]}
+        answer = alice.api.post("/v1/posts", json=body, headers={"Prefer": "respond-async"})
+        post = answer.json()["results"][0]["postId"]
+        deadline = time.monotonic() + 30
+        for _ in range(3):  # together longer than a lease
+            server.skip(LEASE_MS / 2000)
+            while server.rows(Job, key=post)[0]["visible_at"] < server.clock.now_ms() + LEASE_MS * 3 // 4:
+                assert time.monotonic() < deadline, "the lease is not renewed"
+                breathe()
+        assert [job["claims"] for job in server.rows(Job, key=post)] == [1]
+    assert server.wait(post, "published")["attempts"] == 1
+    assert len(server.lab.lab.ledger.posts()) == 1
