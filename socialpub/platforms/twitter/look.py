@@ -7,6 +7,7 @@ a reply may get its mentions in front. What is compared are both texts with all 
 from __future__ import annotations
 
 import html
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,10 @@ SPELLINGS: tuple[Mapping[str, str], ...] = (
     {"post.fields": "attachments,created_at,entities,note_post,text", "expansions": "referenced_posts"},
     {"tweet.fields": "attachments,created_at,entities,note_tweet,referenced_tweets,text"},
 )
+
+
+_TEXT_MAX = 200_000  # characters of a text with its links: none of ours has more than 100,000
+_LINKS_MAX = 1200  # of a post: its weight has room for 1,100
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,8 @@ def matches(post: Json, plan: Json) -> bool:
     if keys or _references(post) != _wanted(body):
         return False
     ours, theirs = _ours(body.get("text", "")), _theirs(post, body.get("quote_tweet_id", ""))
+    if theirs is None:
+        return False
     return theirs == ours or ("reply" in body and _bare(theirs) == _bare(ours))
 
 
@@ -128,21 +135,28 @@ def _ours(text: str) -> str:
     return _plain("".join([*pieces, text[last:]]))
 
 
-def _theirs(post: Json, quoted: str) -> str:
-    """The whole text (long posts have it in a note) with its links as they were written."""
+def _theirs(post: Json, quoted: str) -> str | None:
+    """The whole text (long posts have it in a note) with its links as they were written; None where it is too long.
+
+    A link may stand in the text any number of times, and what is put in its place be of any length.
+    """
     note = _dict(post.get("note_post") or post.get("note_tweet"))
     source = note if note.get("text") else post
     text = html.unescape(str(source.get("text") or ""))
     for link in _links(source):
         target = str(link.get("expanded_url") or "")
         gone = bool(quoted) and re.search(rf"/status/{quoted}$", target)
-        text = text.replace(str(link["url"]), "" if gone else _address(target))
+        url, address = str(link["url"]), "" if gone else _address(target)
+        if len(text) + text.count(url) * len(address) > _TEXT_MAX:
+            return None
+        text = text.replace(url, address)
     return _plain(composed(text))
 
 
 def _links(source: Json) -> Iterable[Json]:
     links = _list(_dict(source.get("entities")).get("urls"))
-    return [link for link in links if isinstance(link, dict) and link.get("url")]
+    found = (link for link in links if isinstance(link, dict) and link.get("url"))
+    return itertools.islice(found, _LINKS_MAX)
 
 
 def _address(url: str) -> str:

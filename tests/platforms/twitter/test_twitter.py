@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -576,6 +577,28 @@ def test_what_the_fake_makes_of_any_text_is_taken_back(text: str) -> None:
     post = OURS | {"text": shown, "entities": {"urls": urls}}
     assert twitter_look.matches(post, PLAN | {"body": {"text": text}})
     assert not twitter_look.matches(post, PLAN | {"body": {"text": f"{text} z"}})
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        [{"url": "", "expanded_url": "https://a.com/" + "y" * 500_000}],
+        [{"url": "a", "expanded_url": "https://a.com/" + "y" * 500_000}],
+        [{"url": "a", "expanded_url": "https://" + "a" * 1000}] * 100,
+        [{"url": " ", "expanded_url": ""}, {"expanded_url": "https://a.com"}, None, {"url": None}, {"url": ["a"]}],
+        [{"url": "no", "expanded_url": "https://a.com"}] * 10_000,
+    ],
+    ids=["an empty one", "a letter", "a letter of its own", "nothing", "many"],
+)
+def test_no_links_of_a_listed_post_make_its_text_grow_without_end(links: list[Any]) -> None:
+    """What is put in place of a link may be long, and the link may stand anywhere, and often."""
+    post = OURS | {"text": "a " * 50_000, "entities": {"urls": links}}
+    tracemalloc.start()
+    try:
+        assert not twitter_look.matches(post, PLAN | {"body": {"text": "other"}})
+        assert tracemalloc.get_traced_memory()[1] < 32 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
 
 
 @given(texts_like_these)
