@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import base64
 import bisect
+import contextlib
 import functools
+import itertools
 import json
 import logging
 import re
 import sys
 import time
 import urllib.parse
-from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, TypeVar
 
 from pythonjsonlogger import json as json_lines
 
+T = TypeVar("T")
 HIDDEN = "[hidden]"
 LINE_MAX = 16 * 1024  # characters of a line of the log
+ANSWER_MAX = 16 * 1024  # characters of a platform's answer, of which no more is kept (`intents.RESPONSE_MAX`)
 _LONGEST = 8 * 1024  # characters of a secret
 SHORTEST = 8  # what is shorter stands in too many words
 
@@ -158,16 +162,50 @@ def _origin(ends: list[tuple[int, int]], at: int, *, is_end: bool) -> int:
     return raw + at - plain
 
 
-def value(raw: Any, secrets: Collection[str] = ()) -> Any:
-    """A JSON value without secrets: by the names of its fields, and wherever one of `secrets` stands."""
-    if isinstance(raw, dict):
-        return {
-            text(without(name, secrets)): HIDDEN if _is_secret(name, item) else value(item, secrets)
-            for name, item in raw.items()
-        }
-    if isinstance(raw, list):
-        return [value(item, secrets) for item in raw]
-    return text(without(raw, secrets)) if isinstance(raw, str) else raw
+def head(said: str, most: int, clean: Callable[[str], str]) -> str:
+    """Return the beginning of a text, cut before it is cleaned: cleaning a whole MiB takes long.
+
+    A secret that begins before the cut is seen whole; what is left of one that ends behind is dropped.
+    """
+    if len(said) <= most:
+        return clean(said)
+    return f"{clean(said[: most + _LONGEST])[:-_LONGEST]}… ({len(said):,} characters)"
+
+
+def value(raw: Any, secrets: Collection[str] = (), most: int = sys.maxsize) -> Any:
+    """A JSON value without secrets: by the names of its fields, and wherever one of `secrets` stands.
+
+    Of a value of more than `most` characters about as many are kept.
+    """
+    return _Redaction(lambda said: text(without(said, secrets)), most, by_name=True).of(raw)
+
+
+class _Redaction:
+    """One pass over a JSON value, which ends where enough is kept."""
+
+    def __init__(self, clean: Callable[[str], str], most: int, *, by_name: bool) -> None:
+        self.clean, self.left, self.by_name = clean, most, by_name
+
+    def of(self, raw: Any) -> Any:
+        if isinstance(raw, dict):
+            return {self.said(name): self._field(name, item) for name, item in self._first(raw.items())}
+        if isinstance(raw, list):
+            return [self.of(item) for item in self._first(raw)]
+        if isinstance(raw, str):
+            return self.said(raw)
+        self.left -= 1
+        return raw
+
+    def said(self, said: str) -> str:
+        kept = head(said, max(0, self.left), self.clean)
+        self.left = 0 if len(said) > self.left else self.left - len(kept) - 1
+        return kept
+
+    def _field(self, name: str, item: Any) -> Any:
+        return HIDDEN if self.by_name and _is_secret(name, item) else self.of(item)
+
+    def _first(self, items: Iterable[T]) -> Iterator[T]:
+        return itertools.takewhile(lambda _: self.left > 0, items)
 
 
 _ANYWHERE = ("token", "jwt", "password", "secret", "authorization", "cookie", "signature", "assertion", "credential")
@@ -200,9 +238,17 @@ def _is_secret(name: str, value: object) -> bool:
 _NAME_MAX = 200  # characters of a field's name that are looked at
 
 
-def content(raw: bytes, secrets: Iterable[str]) -> bytes:
-    """Bytes without these secrets."""
-    return without(raw.decode("utf-8", "surrogateescape"), secrets).encode("utf-8", "surrogateescape")
+def content(raw: bytes, secrets: Collection[str]) -> bytes:
+    """The bytes of an answer without these secrets. Of a long one the beginning; what was JSON stays JSON."""
+
+    def clean(said: str) -> str:
+        return without(said, secrets)
+
+    if len(raw) > ANSWER_MAX:
+        with contextlib.suppress(ValueError, RecursionError):
+            short = _Redaction(clean, ANSWER_MAX, by_name=False).of(json.loads(raw))
+            return json.dumps(short).encode()
+    return head(raw.decode("utf-8", "surrogateescape"), ANSWER_MAX, clean).encode("utf-8", "surrogateescape")
 
 
 @functools.lru_cache(256)
@@ -267,9 +313,7 @@ class LogFormatter(logging.Formatter):
 
 def _cut(said: str) -> str:
     """A line without secrets and not too long; a secret in which it would end is seen whole before."""
-    if len(said) <= LINE_MAX:
-        return text(said)
-    return f"{text(said[: LINE_MAX + _LONGEST])[:LINE_MAX]}… ({len(said):,} characters)"
+    return head(said, LINE_MAX, text)
 
 
 class JsonLogFormatter(json_lines.JsonFormatter):

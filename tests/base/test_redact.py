@@ -265,6 +265,56 @@ def test_whether_there_is_a_secret_and_when_it_ends_is_shown() -> None:
     assert redact.value(said) == said
 
 
+MORE = 200_000  # characters of an answer that are not kept
+LONG_SECRET = "".join(f"{number:04x}Zq" for number in range(60))
+
+
+def pieces(secret: str) -> set[str]:
+    return {secret[at : at + 8] for at in range(len(secret) - 7)}
+
+
+def ways(filler: str) -> dict[str, str]:
+    """What is kept of an answer that begins with `filler` and goes on with a secret, by the way it is kept."""
+    said, tokens = filler + LONG_SECRET + "y" * MORE, Tokens(LONG_SECRET)
+    nested = {"error": {"message": "no", "detail": ["no", said]}}
+    return {
+        "a text": redact.content(said.encode(), [LONG_SECRET]).decode(),
+        "JSON": redact.content(json.dumps(nested).encode(), [LONG_SECRET]).decode(),
+        "a value": json.dumps(scrub({"body": said}, tokens)),
+        "a nested value": json.dumps(scrub({"status": 400, "body": nested}, tokens)),
+        "a log line": logged("%s", said.replace("Bearer", "").replace(LONG_SECRET, f" Bearer {LONG_SECRET}")),
+    }
+
+
+@pytest.mark.parametrize("filler", ["x", LONG_SECRET + " ", f"Bearer {LONG_SECRET} ", "%41\\u0041"])
+@pytest.mark.parametrize("offset", [-400, -370, -361, -200, -8, -1, 0, 1, 200, 8 * 1024 - 370, 8 * 1024 - 8, 8 * 1024])
+def test_no_part_of_a_secret_in_which_an_answer_is_cut_is_kept(filler: str, offset: int) -> None:
+    most = redact.ANSWER_MAX + offset
+    whole = filler * (most // len(filler))
+    for way, kept in ways("x" * (most - len(whole)) + whole).items():
+        assert len(kept) < 2 * redact.ANSWER_MAX + 300, way  # a backslash is two characters in JSON
+        assert not [piece for piece in pieces(LONG_SECRET) if piece in kept], way
+
+
+def test_of_a_long_answer_no_more_is_looked_through_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    for name in ("without", "text"):
+        plain = getattr(redact, name)
+        monkeypatch.setattr(
+            redact, name, lambda said, *more, plain=plain: looked.append(len(said)) or plain(said, *more)
+        )
+    many = {"error": {"code": 7}, "x": ["%41" * 1000] * 300, "y": {f"name{n}": "%41" for n in range(10_000)}}
+    for answer in (json.dumps(many), "%41" * 300_000):
+        looked.clear()
+        kept = redact.content(answer.encode(), [SECRET])
+        assert sum(looked) < 2 * redact.ANSWER_MAX
+        scrub(json.loads(answer) if answer[0] == "{" else answer, Tokens(SECRET))
+        assert sum(looked) < 6 * redact.ANSWER_MAX
+    shown = redact.content(json.dumps(many).encode(), [SECRET])
+    assert json.loads(shown)["error"] == {"code": 7}
+    assert len(kept) < len(answer)
+
+
 def test_a_long_line_of_the_log_is_cut_and_no_secret_in_which_it_ends_is_seen() -> None:
     key = "svc_live_" + "a1B2" * 12
     for before in (redact.LINE_MAX - 20, redact.LINE_MAX - 5, redact.LINE_MAX + 1):

@@ -498,7 +498,7 @@ def open_upstream(
 
 def scrub(value: Any, tokens: Tokens) -> Any:
     """A raw upstream answer without secrets, those of the account among them."""
-    return redact.value(value, _secrets(tokens))
+    return redact.value(value, _secrets(tokens), redact.ANSWER_MAX)
 
 
 def _secrets(tokens: Tokens) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from typing_extensions import TypedDict, Unpack
 
+from socialpub.base import redact
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.errors import warning_body
@@ -27,7 +28,7 @@ from socialpub.store.queue import Claim
 from socialpub.store.rows import AccountRow, IntentRow, MediaRow, PostRow
 from socialpub.store.statements import publishing
 
-RESPONSE_MAX = 16 * 1024
+RESPONSE_MAX = redact.ANSWER_MAX  # bytes
 BOUND_MS = 24 * 3600 * 1000
 TAKEN = "taken"  # the outcome of a send whose answer named what the platform is not done with
 
