@@ -7,6 +7,7 @@ is not known whether one went out. The rows of what was published stay for the r
 from __future__ import annotations
 
 import asyncio
+import unicodedata
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
@@ -129,11 +130,13 @@ def ends(service: Service, organization: str) -> Ends:
 
 
 def lines(ends: Ends) -> list[str]:
-    """What a deletion ends, in words: a line for each kind that there is something of."""
+    """What a deletion ends, in words: a line for each kind that there is something of; then what it does not end."""
     counts: dict[str, int] = {name: int(count) for name, count in ends.items()}  # type: ignore[call-overload]
     named = [f"{counts[name]:,} {words[counts[name] != 1]}." for name, words in WORDS.items() if counts[name]]
     if counts["mediaBytes"]:
         named[-1] = named[-1].removesuffix(".") + f" ({counts['mediaBytes']:,} bytes)."
+    if counts["publishing"]:
+        named.append(f"{_in_flight(counts['publishing'])}: it can be deleted once that has come to its end.")
     if counts["subscriptions"]:
         named.append("Its subscription at Lemon Squeezy is not ended by this: cancel it there.")
     return named
@@ -159,7 +162,7 @@ def delete(tx: Tx, who: Actor, confirmed: str | None = None) -> Done:
     """
     service, organization = who.service, who.scope.organization
     planned = plan(service, organization)
-    if confirmed is not None and confirmed.strip() != planned["name"].strip():
+    if confirmed is not None and _normal(confirmed) != _normal(planned["name"]):
         raise users.wrong("confirm", "This is not the name of the organization. Nothing was deleted.")
     if planned["ends"]["publishing"]:
         raise _publishing(planned["ends"]["publishing"])
@@ -172,11 +175,20 @@ def delete(tx: Tx, who: Actor, confirmed: str | None = None) -> Done:
     return Done(deleted, after=revoke)
 
 
-def _publishing(count: int) -> ApiError:
+def _normal(name: str) -> str:
+    """A name as it is compared: keyboards write the same letter in several ways."""
+    return unicodedata.normalize("NFC", name).strip()
+
+
+def _in_flight(count: int) -> str:
     are = "1 post is" if count == 1 else f"{count} posts are"
+    return f"{are} being published, or may have gone out without an answer"
+
+
+def _publishing(count: int) -> ApiError:
     return ApiError(
         "validation_failed",
-        f"{are} being published, or may have gone out without an answer. Nothing was deleted.",
+        f"{_in_flight(count)}. Nothing was deleted.",
         remediation="Wait until the server has brought them to their end, and try again.",
         status=409,
     )

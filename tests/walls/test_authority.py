@@ -366,6 +366,10 @@ BY_PEOPLE: dict[str, Callable[[Office], Send]] = {
     "POST /overview/cancel": lambda office: _form(office, "/overview/cancel", account=office.alice.bluesky),
     "POST /overview/resume": lambda office: _form(office, "/overview/resume"),
     "POST /overview/compare": _after_restore,
+    "POST /settings/organization": lambda office: _form(office, "/settings/organization", name="new"),
+    "POST /settings/organization/delete": lambda office: _form(
+        office, "/settings/organization/delete", confirm=f"{office.alice.name}'s"
+    ),
     "POST /settings/profiles": lambda office: _form(office, "/settings/profiles", name="new"),
     "POST /settings/profiles/<profile_id:str>": lambda office: _form(
         office, f"/settings/profiles/{office.alice.profile}", name="new"
@@ -421,7 +425,14 @@ POSTS = {f"POST /posts/<post_id:str>/{way}" for way in ("move", "cancel", "retry
 OWNERS = {
     name
     for name in BY_PEOPLE
-    if name.startswith(("POST /settings/members", "POST /settings/invitations", "POST /settings/apps"))
+    if name.startswith(
+        (
+            "POST /settings/members",
+            "POST /settings/invitations",
+            "POST /settings/apps",
+            "POST /settings/organization/delete",
+        )
+    )
 }
 EVERYBODYS = {  # what every person may: have a dashboard of their own, and see to what they compose
     "POST /profile",

@@ -308,6 +308,11 @@ def test_it_is_not_deleted_while_a_post_of_it_is_being_published(world: World, m
         "1 post is being published, or may have gone out without an answer. Nothing was deleted.",
     )
     assert {name: rows for name, rows in belonging(server, alice).items() if name != "Idempotency"} == before
+    planned = server.service.read(lambda: organizations.plan(server.service, alice.organization)).result()
+    assert organizations.lines(planned["ends"])[-1] == (
+        "1 post is being published, or may have gone out without an answer:"
+        " it can be deleted once that has come to its end."
+    )
     goes_on.set()
     sender.join(30)
     assert answers[0]["results"][0]["status"] == "published"

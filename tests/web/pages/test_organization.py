@@ -75,6 +75,12 @@ def test_the_page_says_first_what_a_deletion_ends(server: Server, owner: httpx.C
     assert "queued post" not in page
 
 
+@pytest.mark.parametrize("typed", ["Cafe\u0301", " Café "])
+def test_the_name_may_be_typed_on_any_keyboard(server: Server, owner: httpx.Client, typed: str) -> None:
+    send(owner, PATH, name="Café")
+    assert send(owner, f"{PATH}/delete", confirm=typed).headers["Location"] == "/login"
+
+
 @pytest.mark.parametrize("typed", ["", "alice's", "Charlie's", EMAIL])
 def test_the_name_has_to_be_typed(server: Server, owner: httpx.Client, alice: Person, typed: str) -> None:
     refused = send(owner, f"{PATH}/delete", confirm=typed)
