@@ -22,6 +22,7 @@ from socialpub.store.models import (
     Job,
     Media,
     Notification,
+    Organization,
     Owed,
     Usage,
     WebhookDelivery,
@@ -42,7 +43,8 @@ TOLD = ("post.queued", "post.validated", "post.published")
 
 @pytest.fixture
 def server(counting: Counting, make_server: Callable[..., Server]) -> Server:
-    return make_server(publishing={"workers": 32})
+    """With a quota that Alice's and Bob's requests use up together, and Charlie's half of."""
+    return make_server(publishing={"workers": 32}, billing={"free": 2 * EACH})
 
 
 @pytest.fixture
@@ -122,8 +124,11 @@ def test_requests_that_are_accepted_together_are_recorded_for_their_own_tenants(
     monkeypatch.setattr(unheard, "SOON_SECONDS", HOUR)  # the rows of answers that were heard stay for the test
     ears = Ears()
     monkeypatch.setattr(unheard, "ear_of", ears)
+    server.service.write(lambda tx: Organization.update(tier="free").execute()).result()
     with counting.while_() as done:
         owner = accepted(server, people, world.soon(HOUR), pictures=True)
+    crossed = [(event.type, event.organization) for event in server.happened() if event.type.startswith("quota.")]
+    assert crossed == [(type_, world.alice.organization) for type_ in ("quota.warning", "quota.exceeded")]
     for into in ACCEPTED:
         assert ran(done.asked, f"INSERT {into}", f"INSERT OR REPLACE {into}") <= SHARED, done
     for row in server.rows():

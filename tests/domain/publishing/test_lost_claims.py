@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.domain.publishing import intents, records
+from socialpub.domain.publishing import intents, records, run
 from socialpub.domain.publishing.intents import LostClaimError, Snapshot
 from socialpub.platforms.contract import Pending, Published, Warning
 from socialpub.store.db import Tx
@@ -98,6 +99,20 @@ def test_a_run_whose_claim_stands_writes(server: Server, taken: Snapshot, name: 
     service, before = server.service, server.stock()
     service.write(lambda tx: WRITES[name](service, tx, taken, taken.intended)).result()
     assert server.stock() != before
+
+
+def test_a_lost_claim_takes_no_post(server: Server, taken: Snapshot) -> None:
+    """As where its worker was so late that another one has claimed the post."""
+    service, late = server.service, replace(taken.claim, claims=taken.claim.claims - 1)
+    with untouched(server):
+        assert service.write(lambda tx: run.take(service, tx, [late])).result() == [None]
+
+
+def test_a_lost_claim_gives_no_job_back(server: Server, taken: Snapshot) -> None:
+    """A run that has nothing to do but wait."""
+    service, late = server.service, replace(taken.claim, claims=taken.claim.claims - 1)
+    with untouched(server):
+        assert not service.write(lambda tx: service.jobs.again(tx, late, service.now_ms)).result()
 
 
 def test_every_function_that_writes_for_a_run_is_in_the_table() -> None:
