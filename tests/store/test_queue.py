@@ -144,6 +144,16 @@ def test_two_that_want_the_same_job_do_not_both_get_it(ring: Ring) -> None:
     assert ring.jobs.claim(wanted) == []
 
 
+def test_a_job_that_was_claimed_and_given_back_since_it_was_seen_is_not_claimed_as_it_was(ring: Ring) -> None:
+    ring.put("post")
+    wanted, _ = ring.jobs.due(10)
+    ((_, claim),) = ring.jobs.claim(wanted)
+    ring.write(lambda tx: ring.jobs.again(tx, claim, ring.clock.ms))
+    ring.jobs.leave(claim)
+    assert ring.jobs.claim(wanted) == []
+    assert [again.claims for again in ring.claim()] == [2]
+
+
 def test_a_lost_lease_is_claimed_again_by_another_process(ring: Ring) -> None:
     ring.put("post")
     [claim] = ring.claim()

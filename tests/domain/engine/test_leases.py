@@ -9,6 +9,7 @@ import pytest
 from socialpub.domain.engine import keeper
 from socialpub.store.models import Job
 from socialpub.store.queue import LEASE_MS
+from tests.domain.publishing.protocol_kit import taken_by_hand
 from tests.kit import Person, Server, breathe
 
 
@@ -29,4 +30,15 @@ def test_the_lease_of_a_post_that_is_being_sent_is_renewed(
                 breathe()
         assert [job["claims"] for job in server.rows(Job, key=post)] == [1]
     assert server.wait(post, "published")["attempts"] == 1
+    assert len(server.lab.lab.ledger.posts()) == 1
+
+
+def test_a_start_frees_the_leases_of_the_run_before(server: Server, alice: Person) -> None:
+    """A process that died has sent, or not: the next one looks at once, and not when the lease has run out."""
+    post = taken_by_hand(server, alice).post["id"]
+    (job,) = server.rows(Job, key=post)
+    assert job["visible_at"] > server.clock.now_ms() + LEASE_MS
+    server.restart(alice)
+    with server.hurried():
+        server.wait(post, "published", seconds=30)
     assert len(server.lab.lab.ledger.posts()) == 1
