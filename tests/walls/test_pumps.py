@@ -45,7 +45,7 @@ FOUND = list(pumps.patterns(EXAMPLES, HANDED_ON))
 
 
 def check(found: Found, size: int) -> float:
-    """The seconds that the worst text takes, the least of up to ATTEMPTS searches: a busy machine slows some of them."""
+    """The seconds that the worst text takes: the least of up to ATTEMPTS searches, for a busy machine slows some."""
     most, _ = BOUNDED.get(found.id, (LAB if found.module.startswith("simulator/") else size, ""))
     allowed, tried = SECONDS * max(1.0, size / SIZE), []
     while not tried or (tried[-1][0] >= allowed and len(tried) < ATTEMPTS):
@@ -80,7 +80,7 @@ def test_a_pattern_goes_over_a_whole_answer_at_once(found: Found) -> None:
     ids=lambda pattern: pattern.pattern,
 )
 def test_one_that_is_not_is_seen(pattern: object) -> None:
-    """Which texts are made longer is decided by time, so a search may miss the worst on a busy machine: not each time."""
+    """Time decides which texts are made longer, so on a busy machine a search may miss the worst: not each time."""
     searches = (
         pumps.worst(Found("", "", pattern, frozenset([use])), SIZE)[0]
         for _ in range(5)
