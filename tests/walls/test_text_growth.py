@@ -7,6 +7,7 @@ looks steep is looked at again with longer texts.
 from __future__ import annotations
 
 import difflib
+import io
 import itertools
 import sys
 import unicodedata
@@ -16,21 +17,23 @@ from collections.abc import Callable, Iterator
 import pytest
 import regex
 
-from socialpub.base import guard
+from socialpub.base import guard, retry_after
 from socialpub.base.errors import ApiError
+from socialpub.commands import spreadsheets
 from socialpub.domain.shapes import hints
 from socialpub.domain.shapes.posts import PublishRequest
 from socialpub.platforms.bluesky import text as bluesky_text
 from socialpub.platforms.kit import charset, linkcard, text
 from socialpub.platforms.twitter import text as twitter_text
 from socialpub.store import folding
-from socialpub.web import prefer, scan
+from socialpub.web import parts, prefer, scan, shelf
 from tests.walls.steps import Counted, Tally, Unicode, counted, pattern_of
 
 TIMES, STEEP = 8, 28  # between eight times and 64 times
 SIZES = (12, 200)  # of the shorter text
 MODULES = (
     *(text, twitter_text, bluesky_text, charset, linkcard, prefer, guard, scan, hints, folding),
+    *(parts, shelf, retry_after, spreadsheets),
     *(difflib, urllib.parse),
 )
 
@@ -100,6 +103,10 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "Bluesky's first link": bluesky_text.first_link,
     "a link card's page": lambda value: linkcard._read(value.encode(), "text/html"),  # noqa: SLF001
     "the header Prefer": lambda value: prefer.wait_of([value], 1.0),
+    "the header If-None-Match": lambda value: parts.names_tag(value, '"tag"'),
+    "the header Accept-Encoding": lambda value: shelf.takes_gzip({"accept-encoding": value}),
+    "the header Retry-After": lambda value: retry_after.seconds(value, 0),
+    "a file of CSV": lambda value: list(spreadsheets.lines(io.BytesIO(value.encode("utf-8", "surrogatepass")))),
     "a JSON body": lambda value: scanned(value.encode("utf-8", "surrogatepass")),
     "a JSON string": lambda value: scanned(b'{"a": "' + value.encode("utf-8", "surrogatepass")),
     "a JSON body in pieces": lambda value: scanned(value.encode("utf-8", "surrogatepass"), piece=3),
