@@ -22,6 +22,8 @@ from typing import Any, TypeVar
 
 from pythonjsonlogger import json as json_lines
 
+from socialpub.base import compact
+
 T = TypeVar("T")
 HIDDEN = "[hidden]"
 LINE_MAX = 16 * 1024  # characters of a line of the log
@@ -246,7 +248,7 @@ def content(raw: bytes, secrets: Collection[str]) -> bytes:
 
     if len(raw) > ANSWER_MAX:
         with contextlib.suppress(ValueError, RecursionError):
-            short = _Redaction(clean, ANSWER_MAX, by_name=False).of(json.loads(raw))
+            short = _Redaction(clean, ANSWER_MAX, by_name=False).of(compact.loads(raw))
             return json.dumps(short).encode()
     return head(raw.decode("utf-8", "surrogateescape"), ANSWER_MAX, clean).encode("utf-8", "surrogateescape")
 

@@ -280,9 +280,12 @@ def disconnect(
     return row
 
 
-def cancel(service: Service, tx: Tx, account: str, request_id: str, at_once: int = SLICE) -> int:
-    """Cancel what waits for a disconnected account: so many posts here, the rest by a job; how many were taken here."""
-    now = service.now_ms
+def cancel(service: Service, tx: Tx, account: str, request_id: str, at_once: int | None = None) -> int:
+    """Cancel what waits for a disconnected account: at most `at_once` posts (SLICE) here, the rest by a job.
+
+    The number of posts that were canceled here.
+    """
+    now, at_once = service.now_ms, SLICE if at_once is None else at_once
     first = _waiting(account, now, at_once + 1)
     _cancel(service, tx, _ours(first[:at_once]), now, request_id)
     if len(first) > at_once:

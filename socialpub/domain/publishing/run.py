@@ -429,7 +429,9 @@ class _Run:
             self._uncommented(intent, error, outcome)
             return
         error.platform_version = error.platform_version or self.up.platform.pinned(self.up.site) or None
-        error.platform_response, error.message = self.up.scrubbed([error.platform_response, error.message])
+        # Each by itself: of a long response no more than its beginning is kept.
+        error.platform_response = self.up.scrubbed(error.platform_response)
+        error.message = self.up.scrubbed(error.message)
         if error.token_refused and error.code == "platform_auth_failed" and error.rule is None:
             error.rule = "account.reconnect_required"
             if error.remediation == ERRORS[error.code].remediation:  # the platform's own advice is better
