@@ -88,7 +88,7 @@ def constraints() -> str:
     return text
 
 
-def tested(python: Path, where: Mapping[str, str]) -> dict[str, str]:
+def locked_versions(python: Path, where: Mapping[str, str]) -> dict[str, str]:
     """The versions that an environment has of what the lock file has."""
     told = "import importlib.metadata as m; print(*(f'{d.name}=={d.version}' for d in m.distributions()), sep='\\n')"
     done = subprocess.run([python, "-c", told], capture_output=True, text=True, check=True, env=outside() | where)
@@ -134,7 +134,7 @@ def test_pipx_installs_the_wheel_and_what_may_be_added_by_the_commands_of_the_pa
     program = str(tmp_path / "bin" / "socialpub")
     nothing.in_folder(lambda *words: [program, *words], folder, outside())
     python = tmp_path / "pipx" / "venvs" / "socialpub" / "bin" / "python"
-    assert tested(python, places) == LOCKED
+    assert locked_versions(python, places) == LOCKED
     needed = "import minio, opentelemetry.exporter.otlp.proto.http.trace_exporter"
     subprocess.run([python, "-c", needed], check=True, timeout=60, env=outside())
 

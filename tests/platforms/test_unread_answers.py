@@ -88,7 +88,7 @@ def sent(name: str, reply: Reply) -> ApiError:
     return caught.value
 
 
-@pytest.mark.parametrize("name", CONNECTORS)
+@pytest.mark.parametrize("name", SENDS)
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 409, 413, 426, 429, 500, 502, 503])
 def test_the_status_of_a_refusal_decides_without_its_body(name: str, status: int) -> None:
     headers = {"retry-after": "600"}
@@ -107,7 +107,7 @@ def test_the_status_of_a_refusal_decides_without_its_body(name: str, status: int
         assert error.code == "platform_auth_failed"
 
 
-@pytest.mark.parametrize("name", CONNECTORS)
+@pytest.mark.parametrize("name", SENDS)
 @pytest.mark.parametrize("status", [200, 201, 202, 204])
 @pytest.mark.parametrize("unread", [None, *Unread])
 def test_a_success_without_its_body_is_told_as_one(name: str, status: int, unread: Unread | None) -> None:
