@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
-import graphlib
 import importlib
 import re
 import sys
 import tomllib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -261,27 +260,6 @@ DOZEN = 12
 def test_no_floor_has_more_than_a_dozen_rooms(floor: str) -> None:
     rooms = [path.parent.name for path in (PACKAGE / floor).glob("*/__init__.py")]
     assert 1 < len(rooms) <= DOZEN, rooms
-
-
-def _named(module: str) -> str:
-    """`socialpub.web.http` for its file."""
-    return ".".join(["socialpub", *Path(module).with_suffix("").parts]).removesuffix(".__init__")
-
-
-def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Imports that only types need are imports too: who reads a file of the circle has to read all of it."""
-    names = {_named(module): module for module in MODULES}
-    graph = {name: set(_imported_modules(parsed(module), names)) - {name} for name, module in names.items()}
-    graphlib.TopologicalSorter(graph).prepare()  # CycleError names the circle
-
-
-def _imported_modules(tree: ast.AST, names: Collection[str]) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        if isinstance(node, ast.ImportFrom) and node.module:
-            inside = (f"{node.module}.{alias.name}" for alias in node.names)
-            yield from (name if name in names else node.module for name in inside)
 
 
 # Parts of a declared dependency that it documents as its own.
