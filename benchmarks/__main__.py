@@ -47,6 +47,7 @@ from benchmarks.goals import (
     PAGES,
     SEARCH,
     SHARES,
+    SHORT_SEARCH,
     SIZE,
     START,
     STEADY,
@@ -206,7 +207,7 @@ def _measured(here: Stage, given: argparse.Namespace) -> Iterator[Measurement]:
             yield partial(due.measure, here, name, wave)
     if wanted(DELIVERIES, DELIVERIES_SLOW):
         yield partial(delivering.measure, here)
-    if wanted(SEARCH):
+    if wanted(SEARCH, SHORT_SEARCH):
         yield partial(search.measure, here)
     if wanted(PAGES):
         yield partial(pages.measure, here)

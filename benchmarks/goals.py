@@ -83,7 +83,8 @@ IDLE = (
     _most("idle_cpu", "Idle: share of a core", "%", 0.2),
     _most("idle_read", "Idle: read in a minute", "MB", 1),
 )
-SEARCH = _most("search", "Search, the slowest of all lengths, median", "ms", 50)
+SEARCH = _most("search", "Search, the slowest of three letters and more, median", "ms", 50)
+SHORT_SEARCH = _most("search_short", "Search, the slowest of one and two letters, median", "ms", 1000)
 PAGES = _most("pages", "Pages: overview, posts and calendar, the slowest, median", "ms", 50)
 STEADY = (
     _most("steady_memory", "Steady load: memory grows by (allocators' noise: 4 MiB)", "MiB", 4),
@@ -107,6 +108,7 @@ ROWS = (
     BINARY,
     *IDLE,
     SEARCH,
+    SHORT_SEARCH,
     PAGES,
     *STEADY,
     LOADED,

@@ -1,4 +1,4 @@
-"""Text search in posts: an FTS5 index of trigrams filed under `Post.number`. SQLite only, with `short_terms.py`.
+"""Text search in posts: an FTS5 index of trigrams filed under `Post.number`. SQLite only.
 
 Posts are filed behind their acceptance, many at once, which costs a tenth: `post_search_filed` says up to which number,
 and a search reads the rows of those that are not filed yet, newer than everything that is.
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from socialpub.store import short_terms, sql
+from socialpub.store import sql
 from socialpub.store.db import proxy
 from socialpub.store.statements import searching
 from socialpub.store.statements.ids import number_of
@@ -27,8 +27,6 @@ THIN = 4  # trigrams that are asked for first
 FEW = 2000  # candidates that are looked at all at once
 _NUMBER_MAX = 2**63 - 1
 SLICE = 128  # posts that are filed in one write
-BEHIND = 10_000  # posts whose short terms are not filed, beyond which the log is read instead
-ROUND = 16  # chunks that are looked at in one statement
 
 
 class Hit(NamedTuple):
@@ -89,11 +87,8 @@ def hits(statement: str, values: Sequence[Any]) -> list[Hit]:
 
 
 def is_indexed(fold: str) -> bool:
-    """Whether the index can find this text now; else it is to be looked for in the rows."""
-    if len(fold) > short_terms.LONGEST:
-        return True
-    now = filed()
-    return now.newest - now.terms <= BEHIND
+    """Whether the index finds this text: one shorter than a trigram is looked for in the rows."""
+    return len(fold) >= GRAM
 
 
 def containing(fold: str) -> Condition:
@@ -111,10 +106,9 @@ def note_order(newest: int | None, now: int) -> None:
 
 
 class Filed(NamedTuple):
-    """Up to which number posts are filed: their texts, and their short terms; and the newest number there is."""
+    """Up to which number posts are filed, and the newest number there is."""
 
     texts: int
-    terms: int
     newest: int
 
     @property
@@ -125,7 +119,7 @@ class Filed(NamedTuple):
     @property
     def behind(self) -> int:
         """How many posts are not filed."""
-        return self.newest - min(self.texts, self.terms)
+        return self.newest - self.texts
 
 
 def filed() -> Filed:
@@ -136,93 +130,37 @@ def filed() -> Filed:
 def file_some() -> bool:
     """File the next SLICE of posts; in a write. Whether there were so many."""
     now = filed()
-    texts, terms = now.texts + SLICE, now.terms + SLICE
-    if texts <= now.newest:
-        sql.execute(searching.FILE_TEXTS, (now.texts, texts))
-        sql.execute(searching.TEXTS_FILED, (texts,))
-    if terms <= now.newest:
-        short_terms.file(now.terms, terms)
-    return not now.is_whole
+    if now.is_whole:
+        return False
+    sql.execute(searching.FILE_TEXTS, (now.texts, now.texts + SLICE))
+    sql.execute(searching.TEXTS_FILED, (now.texts + SLICE,))
+    return True
 
 
 def unfile(numbers: str) -> None:
-    """Take posts, a JSON list of numbers, out of the index of texts; in the write that deletes them, before it does.
-
-    Shelves of short terms keep their numbers, which find nothing, until all of a chunk are gone (`short_terms.forget`).
-    """
+    """Take posts, a JSON list of numbers, out of the index; in the write that deletes them, before it does."""
     sql.execute(searching.UNFILE_TEXTS, (numbers,))
 
 
 def rebuild() -> None:
-    """File every post anew; in one write, but for the short terms, which follow."""
+    """File every post again; in one write."""
     newest = filed().newest
     proxy.execute_sql("INSERT INTO post_search (post_search) VALUES ('delete-all')")
     sql.execute(searching.FILE_TEXTS, (0, newest))
     sql.execute(searching.TEXTS_FILED, (newest,))
-    short_terms.clear()
     proxy.execute_sql(
         "UPDATE post_search_order SET disorder = (SELECT coalesce(max(newest - created_at), 0) FROM "
         "(SELECT created_at, max(created_at) OVER (PARTITION BY organization ORDER BY number) AS newest FROM post))"
     )
 
 
-def newest(sought: Sought, condition: Condition, count: int) -> list[Hit]:
-    """The newest `count` posts that have the text and meet the condition, newest first."""
+# --- Finding ---------------------------------------------------------------------------------------------------------
+
+
+def newest(sought: Sought, others: Condition, count: int) -> list[Hit]:
+    """The newest `count` posts that have the text, of a trigram or more, and meet the condition, newest first."""
+    condition = every([containing(sought.fold), others])
     disorder = _one("SELECT disorder FROM post_search_order", ()) or 0
-    find = _by_trigrams if len(sought.fold) > short_terms.LONGEST else _by_short_term
-    return find(sought, every([containing(sought.fold), condition]), count, disorder)
-
-
-def _not_filed(after: int, condition: Condition) -> list[Hit]:
-    """Those of the posts after a number that meet the condition."""
-    return hits(
-        f"SELECT {PLACE} FROM post NOT INDEXED WHERE post.number > ? AND {condition.sql}", (after, *condition.values)
-    )
-
-
-# --- Short terms -----------------------------------------------------------------------------------------------------
-
-
-def _by_short_term(sought: Sought, condition: Condition, count: int, disorder: int) -> list[Hit]:
-    best = heapq.nlargest(count, _not_filed(filed().terms, condition))
-    _, below = _numbers(sought, disorder)
-    shelves = short_terms.shelves(sought.fold, sought.organization, sought.profile, sought.platforms, below)
-    loose = [number for shelf in shelves for number in shelf.numbers]
-    best = heapq.nlargest(count, best + _looked_at(sql.json_of(loose), condition))
-    while shelves := [shelf for shelf in shelves if _may_have_more(shelf, best, count, sought, disorder)]:
-        some = max(1, ROUND // len(shelves))
-        chunks = [chunk for shelf in shelves for chunk in shelf.take(some)]
-        best = heapq.nlargest(count, best + _looked_at_chunks(sql.json_of(chunks), condition))
-    return best
-
-
-def _may_have_more(shelf: short_terms.Shelf, best: Sequence[Hit], count: int, sought: Sought, disorder: int) -> bool:
-    """Whether what is left of a shelf can be among the newest."""
-    if shelf.is_over:
-        return False
-    if shelf.newest is None:
-        return True
-    newest = shelf.newest + disorder
-    if sought.after is not None and newest <= sought.after:
-        return False
-    return len(best) < count or newest >= best[-1].created_at
-
-
-def _looked_at_chunks(chunks: str, condition: Condition) -> list[Hit]:
-    """Those of the posts in these chunks, a JSON list of [shelf, place], that meet the condition."""
-    return hits(
-        f"SELECT {PLACE} FROM json_each(?) AS asked CROSS JOIN post_search_chunk AS chunk "
-        "ON chunk.shelf = asked.value ->> 0 AND chunk.place = asked.value ->> 1 "
-        "CROSS JOIN json_each(chunk.numbers) AS candidate CROSS JOIN post "
-        f"ON post.number = chunk.first + candidate.value WHERE {condition.sql}",
-        (chunks, *condition.values),
-    )
-
-
-# --- Trigrams --------------------------------------------------------------------------------------------------------
-
-
-def _by_trigrams(sought: Sought, condition: Condition, count: int, disorder: int) -> list[Hit]:
     fresh = _not_filed(filed().texts, condition)
     first, last = _numbers(sought, disorder)
     count_of_few, few = sql.first(
@@ -240,6 +178,13 @@ def _by_trigrams(sought: Sought, condition: Condition, count: int, disorder: int
     )
     with contextlib.closing(found):
         return _best(fresh, map(Hit._make, found), count, disorder)
+
+
+def _not_filed(after: int, condition: Condition) -> list[Hit]:
+    """Those of the posts after a number that meet the condition."""
+    return hits(
+        f"SELECT {PLACE} FROM post NOT INDEXED WHERE post.number > ? AND {condition.sql}", (after, *condition.values)
+    )
 
 
 PLACE = "post.created_at, post.number"

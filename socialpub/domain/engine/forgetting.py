@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from socialpub.domain.core.service import Service
-from socialpub.store import search, short_terms, sql
+from socialpub.store import search, sql
 from socialpub.store.db import Tx
 from socialpub.store.statements import forgetting
 
@@ -35,7 +35,7 @@ class Forgetting:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._post, self._chunk, self._media = 0, short_terms.BEFORE_ALL, _FIRST
+        self._post, self._media = 0, _FIRST
 
     def look(self, before_ms: int, parts: int) -> tuple[int, bool]:
         """Forget some of what was last changed before: how many posts, and whether all was looked at."""
@@ -47,7 +47,7 @@ class Forgetting:
             went, is_last = self._posts_go(past)
             gone += went
             if is_last:
-                return gone, self._terms_go(parts) and self._media_go(before_ms, parts)
+                return gone, self._media_go(before_ms, parts)
         return gone, False
 
     def _past(self, before_ms: int) -> _Past | None:
@@ -69,20 +69,8 @@ class Forgetting:
         self._post = last
         return gone, False
 
-    def _terms_go(self, parts: int) -> bool:
-        """What the index of short terms has of posts that are gone; whether all of it was looked at."""
-        for _ in range(parts):
-            chunks = self._service.read(functools.partial(short_terms.chunks_after, self._chunk, PART)).result()
-            gone = [chunk.at for chunk in chunks if chunk.is_gone]
-            if gone:
-                self._service.write(functools.partial(_forget_chunks, gone)).result()
-            self._chunk = chunks[-1].at if len(chunks) == PART else short_terms.BEFORE_ALL
-            if len(chunks) < PART:
-                return True
-        return False
-
     def _media_go(self, before_ms: int, parts: int) -> bool:
-        """The rows of media that were deleted before, and that no post names any more; as `_terms_go`."""
+        """The rows of media that were deleted before, and that no post names any more; whether all were looked at."""
         for _ in range(parts):
             asked = (*self._media, before_ms, MEDIA)
             media = self._service.read(functools.partial(sql.every, forgetting.GONE_MEDIA, asked)).result()
@@ -117,10 +105,6 @@ def _forget(past: _Past, batches: list[str], tx: Tx) -> int:
     count = sql.change(forgetting.FORGET_POSTS, (numbers,))
     sql.execute(forgetting.FORGET_BATCHES, (gone,))
     return count
-
-
-def _forget_chunks(chunks: Sequence[short_terms.Place], _: Tx) -> None:
-    short_terms.forget(chunks)
 
 
 def _forget_media(places: Sequence[int], tx: Tx) -> None:

@@ -29,6 +29,7 @@ SWEEP_SECONDS = 60.0
 KEEPER_SECONDS = 5.0  # well below a lease
 SLICES = 100  # of posts that are filed in one round
 MANY = 1000  # posts since the round before
+BEHIND = 5000  # posts that are not filed, which a search reads as rows
 END_SECONDS = 5.0  # for the round that is under way at the end
 
 
@@ -77,7 +78,7 @@ class Keeper:
         """
         filed = self.service.read(search.filed).result()
         came, self._newest = filed.newest - (self._newest or filed.newest), filed.newest
-        if came >= MANY and filed.behind < search.BEHIND // 2:
+        if came >= MANY and filed.behind < BEHIND:
             return
         for _ in range(SLICES):
             if self.stopping.is_set() or filed.is_whole:

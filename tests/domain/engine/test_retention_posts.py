@@ -11,7 +11,7 @@ from socialpub.base import config
 from socialpub.base.config import ConfigError, Settings
 from socialpub.domain.engine import forgetting
 from socialpub.domain.engine.retention import HISTORIES, Retention
-from socialpub.store import search, short_terms, sql
+from socialpub.store import search, sql
 from socialpub.store.models import Attempt, Batch, Intent, Media, Post
 from tests.hooks import ended, register
 from tests.kit import Person, Server, error_of, iso
@@ -147,20 +147,16 @@ def test_posts_wait_while_there_are_many_events_to_forget(
     assert texts(server) == {"the newest"}
 
 
-def test_what_is_gone_is_in_no_index_of_the_search(
+def test_what_is_gone_is_not_in_the_index_of_the_search(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "SLICE", 2)
-    monkeypatch.setattr(short_terms, "CHUNK", 2)
-    monkeypatch.setattr(short_terms, "SEGMENT", 2)
     monkeypatch.setattr(forgetting, "PART", 3)
     monkeypatch.setattr(forgetting, "AT_ONCE", 2)
     for number in range(12):
         publish(alice, f"needle {number} Straße xy")
     server.engine.keeper.file_posts()
     assert count(server, NEEDLES) == 12
-    assert count(server, "post_search_chunk") == 12  # six of the organization and six of the profile
-    terms = count(server, "post_search_term")
     before = server.clock.now_ms()
     server.clock.skip(11 * DAY)
     for number in range(4):
@@ -169,8 +165,6 @@ def test_what_is_gone_is_in_no_index_of_the_search(
     forget(server, 0)
     assert {row["created_at"] > before for row in server.rows()} == {True}
     assert count(server, NEEDLES) == 4
-    assert count(server, "post_search_chunk") == 4
-    assert 0 < count(server, "post_search_term") <= terms
     for text in ("needle", "strasse", "xy", "y"):
         found = alice.api.get("/v1/posts", params={"q": text}).json()["data"]
         assert len(found) == 4, text

@@ -12,7 +12,7 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.core import moves
 from socialpub.domain.engine import keeper
 from socialpub.domain.people import limits
-from socialpub.store import search, short_terms
+from socialpub.store import search
 from socialpub.store.models import Account, Idempotency, Job, Post
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Person, Server, iso
@@ -134,12 +134,11 @@ def test_what_was_accepted_is_filed_for_the_search_in_slices(
 ) -> None:
     monkeypatch.setattr(keeper, "SLICES", 2)
     monkeypatch.setattr(search, "SLICE", 20)
-    monkeypatch.setattr(short_terms, "CHUNK", 20)
     posts = schedule(server, alice)
     keep = server.engine.keeper
     for filed in (40, 80, 120, 140, 140):
         keep.file_posts()
-        assert server.service.read(search.filed).result() == (filed, filed, len(posts))
+        assert server.service.read(search.filed).result() == (filed, len(posts))
         assert all(found == set(posts) for found in searched(alice))
 
 
@@ -148,7 +147,7 @@ def test_while_many_posts_come_filing_waits_as_long_as_little_is_left(
 ) -> None:
     monkeypatch.setattr(keeper, "MANY", 25)
     monkeypatch.setattr(search, "SLICE", 20)
-    monkeypatch.setattr(search, "BEHIND", 120)
+    monkeypatch.setattr(keeper, "BEHIND", 60)
     server.engine.keeper.stopping.set()  # its rounds would come in between
     keep = keeper.Keeper(server.service, server.engine.fetched, lambda: None)
     posts = schedule(server, alice, 1)
@@ -169,4 +168,4 @@ def test_while_many_posts_come_filing_waits_as_long_as_little_is_left(
 def test_the_keeper_files_in_its_rounds(server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "SLICE", 20)
     schedule(server, alice, 1)
-    assert wait_for(lambda: server.service.read(search.filed).result() == (20, 20, 25), 20)
+    assert wait_for(lambda: server.service.read(search.filed).result() == (20, 25), 20)

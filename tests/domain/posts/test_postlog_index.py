@@ -1,4 +1,4 @@
-"""The search's indexes hold what the posts say: filed behind them, for posts that were there before, and anew."""
+"""The search's index holds what the posts say: filed behind them, for posts that were there before, and again."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.core.service import Service, close_service, open_service
 from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter
-from socialpub.store import db, folding, search, short_terms
+from socialpub.store import db, folding, search
 from socialpub.store.models import Post
 from tests import formers
 from tests.domain.posts import postlog_kit as kit
@@ -41,9 +39,8 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices and chunks of two posts."""
+    """Slices of two posts."""
     monkeypatch.setattr(search, "SLICE", 2)
-    monkeypatch.setattr(short_terms, "CHUNK", 2)
 
 
 def _add(service: Service, *texts: str, times: tuple[int, ...] = ()) -> list[int]:
@@ -85,19 +82,18 @@ def test_a_slice_that_was_rolled_back_is_filed_again(service: Service, small: No
 
     with pytest.raises(LookupError):
         service.write(fail).result()
-    assert service.read(search.filed).result() == (0, 0, 4)
+    assert service.read(search.filed).result() == (0, 4)
     kit.file(service, 4)
-    assert service.read(search.filed).result() == (4, 4, 4)
+    assert service.read(search.filed).result() == (4, 4)
     assert [_found(service, text) for text in ("second", "ir", "x")] == [[posts[1]], [posts[2], posts[0]], []]
 
 
-def test_the_indexes_are_what_finds(service: Service, small: None) -> None:
-    _add(service, *["Привет, мир"] * 4)
+def test_the_index_finds_texts_and_the_rows_those_shorter_than_a_trigram(service: Service, small: None) -> None:
+    posts = _add(service, *["Привет, мир"] * 4)
     kit.file(service, 4)
     assert (len(_found(service, "привет")), len(_found(service, "ми"))) == (4, 4)
     _sql(service, "INSERT INTO post_search (post_search) VALUES ('delete-all')")
-    _sql(service, "UPDATE post_search_term SET bits = 0")
-    assert (_found(service, "привет"), _found(service, "ми")) == ([], [])
+    assert (_found(service, "привет"), _found(service, "ми")) == ([], posts[::-1])
 
 
 @pytest.mark.parametrize(
@@ -131,65 +127,11 @@ def test_a_folded_text_of_before_is_good_too(service: Service, small: None) -> N
 def test_posts_are_filed_a_slice_at_a_time_and_what_is_less_is_read(service: Service, small: None) -> None:
     posts = _add(service, *["needle"] * 5)
     assert service.write(lambda tx: search.file_some()).result()
-    assert service.read(search.filed).result() == (2, 2, 5)
+    assert service.read(search.filed).result() == (2, 5)
     assert service.write(lambda tx: search.file_some()).result()
     assert not service.write(lambda tx: search.file_some()).result()
-    assert service.read(search.filed).result() == (4, 4, 5)
+    assert service.read(search.filed).result() == (4, 5)
     assert (_found(service, "needle"), _found(service, "e")) == (posts[::-1], posts[::-1])
-
-
-def test_the_short_terms_of_a_database_that_had_none_are_filed_behind(tmp_path: Path, small: None) -> None:
-    path = tmp_path / "old.db"
-    service = _open(path)
-    try:
-        posts = _add(service, *["needle"] * 4, "hay")
-        kit.file(service, 4)
-        _drop_filing(service)
-    finally:
-        close_service(service)
-    service = _open(path)
-    try:
-        service.write(lambda tx: search.rebuild()).result()  # as the texts of the former schema are: all filed
-        assert service.read(search.filed).result() == (5, 0, 5)
-        for done in (0, 2, 4):
-            assert service.read(search.filed).result() == (5, done, 5)
-            assert (_found(service, "e"), _found(service, "dle")) == (posts[3::-1], posts[3::-1])
-            kit.file(service, 2)
-    finally:
-        close_service(service)
-
-
-def test_the_texts_of_before_are_found_in_every_form(tmp_path: Path, small: None) -> None:
-    path = tmp_path / "old.db"
-    service = _open(path)
-    texts = ("Cafe\u0301", "İstanbul", "Ｗｉｄｅ", "한글", "Straße", "Hello", "Ｎｏｔ filed")
-    try:
-        posts = _add(service, *texts)
-        for post, text in zip(posts, texts, strict=True):  # as fold_of was
-            fold = "" if text.casefold() == text.lower() and text.isascii() else text.casefold()
-            _sql(service, f"UPDATE post SET text_fold = '{fold}' WHERE number = {post}")
-        kit.file(service, len(texts))
-        _sql(service, "DELETE FROM schema_migration WHERE name = '0040_search_folds'")
-        assert _found(service, folding.fold("wide")) == []
-    finally:
-        close_service(service)
-    service = _open(path)
-    try:
-        for rest in range(2):
-            for post, text in zip(posts, texts, strict=True):
-                assert _found(service, folding.fold(text)) == [post]
-                assert post in _found(service, folding.fold(text)[:2])
-            assert service.read(search.filed).result() == (6, 6 * rest, 7)
-            kit.file(service, len(texts) - 1)
-    finally:
-        close_service(service)
-
-
-def _drop_filing(service: Service) -> None:
-    """As the file was before posts were filed behind."""
-    for table in ("filed", "shelf", "chunk", "term"):
-        _sql(service, f"DROP TABLE post_search_{table}")
-    _sql(service, "DELETE FROM schema_migration WHERE name = '0017_search_behind'")
 
 
 def test_the_index_can_be_made_anew(service: Service) -> None:
@@ -273,11 +215,3 @@ def test_a_post_that_is_gone_is_not_found_though_its_number_is_given_again(servi
     assert numbers == [1]
     assert _found(service, "xyzzy plugh") == []
     assert _found(service, "something") == [new]
-
-
-@given(folds=st.lists(st.text(st.sampled_from("ab \n\u00e9")), max_size=6))
-def test_the_short_terms_of_texts_are_those_of_each_and_perhaps_some_with_a_space(folds: list[str]) -> None:
-    exact = {fold[at : at + size] for fold in folds for size in (1, 2) for at in range(len(fold) - size + 1)}
-    found = short_terms.terms_of(folds)
-    assert exact <= found
-    assert all(" " in term for term in found - exact)

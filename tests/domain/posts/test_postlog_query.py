@@ -19,7 +19,7 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.core.service import Service, close_service, open_service
 from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter
-from socialpub.store import db, search, short_terms
+from socialpub.store import db, search
 from socialpub.store.folding import fold
 from socialpub.store.search import Hit
 from tests.domain.posts import postlog_kit as kit
@@ -79,12 +79,9 @@ def _random_row(dice: random.Random, number: int) -> dict[str, Any]:
     ],
 )
 def filed(request: pytest.FixtureRequest) -> Iterator[int]:
-    """How many posts are in the search's indexes, in chunks small enough that there are many."""
+    """How many posts are in the search's index."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(search, "SLICE", 3)
-        patched.setattr(search, "ROUND", 2)
-        patched.setattr(short_terms, "CHUNK", 4)
-        patched.setattr(short_terms, "SEGMENT", 3)
         yield request.param
 
 
@@ -250,8 +247,8 @@ def test_without_text_the_index_alone_decides(service: Service, rows: list[dict[
         (20_000, {"text": "aaab", "error_codes": ["platform_rejected"]}, "probes"),
         (0, {"text": "aaab", "statuses": ["failed"]}, "index"),
         (0, {"text": "aaab", "error_codes": ["platform_rejected"]}, "index"),
-        (0, {"text": "aa", "statuses": ["failed"], "error_codes": ["platform_rejected"]}, "index"),
-        (0, {"text": "aa", "profile": "0190-one-p01", "platforms": ["tiktok"]}, "index"),
+        (0, {"text": "aa", "statuses": ["failed"], "error_codes": ["platform_rejected"]}, "log"),
+        (0, {"text": "aa", "profile": "0190-one-p01", "platforms": ["tiktok"]}, "log"),
         (20_000, {"text": "aa", "statuses": ["failed"]}, "probes"),
         (20_000, {"text": "aa", "statuses": STATUSES, "platforms": PLATFORMS}, "log"),
     ],
@@ -274,24 +271,12 @@ def test_text_is_looked_for_where_it_costs_least(
     assert re.match(expected[way], last), last
 
 
-def test_short_terms_are_read_down_the_log_while_many_posts_are_not_filed(
-    service: Service, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(search, "BEHIND", -1)
-    last = _plan(service, Filter(ORGANIZATIONS[0], text="aa", statuses=STATUSES, platforms=PLATFORMS))[-1]
-    assert last.startswith("SEARCH post USING INDEX post_organization_created_at "), last
-    for text in ("aa", "%", "語"):
-        wanted = Filter(ORGANIZATIONS[0], "0190-two-p02", text=text)
-        assert [hit.number for hit in _newest(service, wanted, 50)] == _read_all(rows, wanted)[:50]
-
-
-def test_where_there_are_many_shelves_that_of_the_organization_is_looked_at(
-    service: Service, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(short_terms, "SHELVES", 1)
-    for text, platform in itertools.product(("aa", "b", "ss"), PLATFORMS):
-        wanted = Filter(ORGANIZATIONS[0], text=text, platforms=[platform])
-        assert [hit.number for hit in _newest(service, wanted, 9)] == _read_all(rows, wanted)[:9]
+@pytest.mark.parametrize("text", ["aa", "%", "語", "b", "ss"])
+def test_short_texts_are_read_down_the_log(service: Service, rows: list[dict[str, Any]], text: str) -> None:
+    wanted = Filter(ORGANIZATIONS[0], "0190-two-p02", text=text)
+    assert [hit.number for hit in _newest(service, wanted, 50)] == _read_all(rows, wanted)[:50]
+    last = _plan(service, wanted)[-1]
+    assert last.startswith("SEARCH post USING INDEX post_profile_created_at "), last
 
 
 def test_a_narrow_index_tells_status_and_error_code_before_the_row_is_read(
