@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import queue
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -239,13 +240,26 @@ class World:
         """One more organization with so many accounts on each platform, while no server runs: its key, and they."""
         return self._settle(load(self.folder / "socialpub.toml"), name, wanted)
 
-    def _settle(self, settings: Settings, name: str, wanted: dict[str, int]) -> tuple[str, dict[str, list[str]]]:
+    def a_stranger(
+        self, name: str, wanted: dict[str, int], others: list[tuple[str, Identity, Tokens]]
+    ) -> tuple[str, dict[str, list[str]]]:
+        """`another`, with accounts that the simulator does not have after those that it has."""
+        return self._settle(load(self.folder / "socialpub.toml"), name, wanted, others)
+
+    def _settle(
+        self,
+        settings: Settings,
+        name: str,
+        wanted: dict[str, int],
+        others: Iterable[tuple[str, Identity, Tokens]] = (),
+    ) -> tuple[str, dict[str, list[str]]]:
         service = open_service(Runtime(settings, load_vault(settings)))
         accounts: dict[str, list[str]] = {}
         try:
             organization, profile, key = service.write(lambda tx: _organization(service, tx, name)).result()
-            for platform, number in [(platform, n) for platform, each in wanted.items() for n in range(each)]:
-                identity, tokens = self._made(service, platform, f"{name}{number}".lower(), number)
+            numbers = [(platform, number) for platform, each in wanted.items() for number in range(each)]
+            made = ((platform, *self._made(service, platform, f"{name}{n}".lower(), n)) for platform, n in numbers)
+            for platform, identity, tokens in itertools.chain(made, others):
                 self.secrets |= {tokens.access, tokens.refresh or tokens.access}
                 connect = _connecting(service, organization, profile, platform, identity, tokens)
                 accounts.setdefault(platform, []).append(service.write(connect).result())
