@@ -39,10 +39,12 @@ from benchmarks.goals import (
     ALONE_LOSS,
     BINARY,
     DELIVERIES,
+    DELIVERIES_RATE,
     DELIVERIES_SLOW,
     FSYNC,
     GOALS,
     IDLE,
+    LINES,
     LOADED,
     PAGES,
     SEARCH,
@@ -168,18 +170,40 @@ def _home(checkout: Path, rows: int, folder: Path | None) -> Path | None:
 
 
 def _compared(here: Stage, given: argparse.Namespace) -> Iterator[Measurement]:
-    """Each work with a line for each side."""
+    """Each work with a line for each side; of all of them a table is kept."""
     print(shares.HEAD, flush=True)
+    table = report.Beside([(side.name, resting.lines_of(side.checkout)) for side in here.sides])
     for work in shares.WORK.values():
         if work.goal.name in given.only:
-            yield partial(_beside, here, work)
+            yield partial(_beside, here, work, table)
     if ALONE.name in given.only:
-        yield partial(alone.measure, here)
+        yield partial(_alone, here, table)
+    if set(given.only) == {goal.name for goal in COMPARED}:
+        yield partial(_kept, table, given.rows)
 
 
-def _beside(here: Stage, work: shares.Work) -> Iterable[Result]:
+def _beside(here: Stage, work: shares.Work, table: report.Beside) -> Iterable[Result]:
     found = shares.measure(here, work)
     print("\n".join(found.line(side.name) for side in here.sides), flush=True)
+    table.add(
+        work.goal.title,
+        [
+            f"{found.share(side.name):.1%}, {found.middle(side.name, lambda load: load.rate) * work.rows:,.0f}/s,"
+            f" CPU {found.middle(side.name, lambda load: load.cpu_ms):.2f} ms"
+            for side in here.sides
+        ],
+    )
+    return ()
+
+
+def _alone(here: Stage, table: report.Beside) -> Iterable[Result]:
+    found = alone.rounds(here)
+    table.add(ALONE.title, [f"{found.above(side.name):.1f} ms" for side in here.sides])
+    return alone.results(here, found)
+
+
+def _kept(table: report.Beside, rows: int) -> Iterable[Result]:
+    print(f"written: {report.write_beside(table, rows)}")
     return ()
 
 
@@ -193,6 +217,8 @@ def _measured(here: Stage, given: argparse.Namespace) -> Iterator[Measurement]:
 
     if wanted(SIZE) and here.first.home is not None:
         yield partial(resting.size, given.rows, here.first.home)
+    if wanted(LINES):
+        yield partial(resting.lines, ROOT)
     if wanted(BINARY):
         yield partial(resting.binary, here)
     if wanted(*IDLE):
@@ -205,7 +231,7 @@ def _measured(here: Stage, given: argparse.Namespace) -> Iterator[Measurement]:
     for name, wave in due.WAVES.items():
         if _wants(given, name):
             yield partial(due.measure, here, name, wave)
-    if wanted(DELIVERIES, DELIVERIES_SLOW):
+    if wanted(DELIVERIES, DELIVERIES_RATE, DELIVERIES_SLOW):
         yield partial(delivering.measure, here)
     if wanted(SEARCH, SHORT_SEARCH):
         yield partial(search.measure, here)

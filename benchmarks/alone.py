@@ -43,6 +43,10 @@ class Alone:
 
 def measure(stage: Stage) -> Iterator[Result]:
     """The platform's own call and each side's posts, by turns."""
+    return results(stage, rounds(stage))
+
+
+def rounds(stage: Stage) -> Alone:
     found = Alone(loads={side.name: [] for side in stage.sides})
     simulator = stage.simulator
     for _ in range(stage.rounds):
@@ -54,6 +58,11 @@ def measure(stage: Stage) -> Iterator[Result]:
             script = load.post("/v1/posts", side.people.key, side.people.accounts[:IMMEDIATE_ACCOUNTS])
             done = load.run(script, side.url, side.running, stage.folder, stage.seconds, connections=1)
             found.loads[side.name].append(done)
+    return found
+
+
+def results(stage: Stage, found: Alone) -> Iterator[Result]:
+    """The rows of what the rounds were."""
     note = "; ".join(
         f"{found.told(side.name)}" + (f", {found.above(side.name):.1f} ms above" if number else "")
         for number, side in enumerate(stage.sides)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import httpx
 
 from benchmarks import client
-from benchmarks.goals import DELIVERIES, DELIVERIES_SLOW, Result
+from benchmarks.goals import DELIVERIES, DELIVERIES_RATE, DELIVERIES_SLOW, Result
 from benchmarks.load import CONNECTIONS
 from benchmarks.machine import BenchError, Process, free_ports
 from benchmarks.shares import later
@@ -99,6 +99,7 @@ def measure(stage: Stage) -> Iterator[Result]:
             loops.append(_loop(f"{receiver.url}/live"))
             live.append(_round(receiver, endpoint))
         yield Result(DELIVERIES, 100 * statistics.median(_shares(live, loops)), _told(live, loops))
+        yield Result(DELIVERIES_RATE, statistics.median(one.rate for one in live))
         endpoint.change(f"{receiver.url}/slow")
         slow = [_round(receiver, endpoint) for _ in range(stage.rounds)]
         yield Result(DELIVERIES_SLOW, statistics.median(one.rate for one in slow), _told(slow))

@@ -16,7 +16,7 @@ from benchmarks import client, load
 from benchmarks.goals import GOALS, Result
 from benchmarks.load import CONNECTIONS
 from benchmarks.machine import BenchError
-from benchmarks.shares import LIST, later
+from benchmarks.shares import later, pages_of
 from benchmarks.stage import Stage
 from socialpub.base.runtime import iso
 
@@ -75,7 +75,7 @@ def _wave(stage: Stage, wave: Wave) -> Seen:
     lead = _lead(stage, wave.count)
     at = time.time_ns() // 1_000_000 + int(lead * 1000)
     accepted = client.post_all(side.port, side.crowd, _bodies(stage, label, wave.count, iso(at)), CONNECTIONS)
-    reading = load.beside(load.get([LIST], side.people.key), side.url, stage.folder, int(PATIENCE_SECONDS))
+    reading = load.beside(load.get(pages_of(side), side.people.key), side.url, stage.folder, int(PATIENCE_SECONDS))
     with reading if wave.listing else contextlib.nullcontext():
         out = _out(stage, label, wave.count, at / 1000 + PATIENCE_SECONDS)
     stage.simulator.configure(latencyMs=0)

@@ -8,12 +8,14 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
 from benchmarks.goals import Result
 from benchmarks.stage import ROOT
 
+BESIDE = "## Beside other checkouts"
 PAGE = ROOT / "benchmarks" / "results.md"
 WIDTH, LABEL, VALUE, LINE = 960, 480, 90, 26  # pixels
 COLOURS = {"goal": "#2a9d8f", "must": "#8ab17d", "MISSED": "#e76f51"}
@@ -43,7 +45,40 @@ def write(results: Sequence[Result], rows: int) -> Path:
     limits = [result for result in results if not result.goal.at_least]
     (PAGE.parent / "shares.svg").write_text(_plot(shares, "At least the must (line), and better the goal (mark)", 3))
     (PAGE.parent / "limits.svg").write_text(_plot(limits, "At most the must (line)", 1.5))
-    PAGE.write_text(_page(results, rows))
+    _, found, beside = PAGE.read_text().partition(BESIDE) if PAGE.exists() else ("", "", "")
+    PAGE.write_text(_page(results, rows) + (f"\n{found}{beside}" if found else ""))
+    return PAGE
+
+
+@dataclass
+class Beside:
+    """A table of several checkouts, measured by turns in one run: (name, lines of the program) of each."""
+
+    sides: list[tuple[str, int]]
+    rows: list[tuple[str, list[str]]] = field(default_factory=list)
+
+    def add(self, title: str, values: list[str]) -> None:
+        self.rows.append((title, values))
+
+
+def write_beside(table: Beside, rows: int) -> Path:
+    """The page's part that has this table; the rest of the page stays."""
+    names = ["as it is", *(name for name, _ in table.sides[1:])]
+    lines = [
+        BESIDE,
+        "",
+        f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC, commit {_commit()}, {rows:,} posts with history,",
+        "by turns in one run: the share of a bare Sanic handler, requests (or rows) a second, and the server's CPU for",
+        "each request.",
+        "",
+        "| | " + " | ".join(names) + " |",
+        "|---|" + "---|" * len(names),
+        *(f"| {title} | " + " | ".join(values) + " |" for title, values in table.rows),
+        "| Lines of the program without its simulator | " + " | ".join(f"{count:,}" for _, count in table.sides) + " |",
+        "",
+    ]
+    page = PAGE.read_text().partition(BESIDE)[0].rstrip("\n")
+    PAGE.write_text(page + "\n\n" + "\n".join(lines))
     return PAGE
 
 

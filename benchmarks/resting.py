@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import dataset
-from benchmarks.goals import BINARY, IDLE, SIZE, START, Result
+from benchmarks.goals import BINARY, IDLE, LINES, SIZE, START, Result
 from benchmarks.machine import Process, free_ports
 from benchmarks.stage import Side, Stage
 
@@ -25,6 +25,21 @@ def size(rows: int, home: Path) -> Iterator[Result]:
     """Of the database as it was filled, before anything was measured."""
     taken, posts = (home / "socialpub.db").stat().st_size, dataset.total(rows)
     yield Result(SIZE, taken / posts, f"{taken / 1e6:,.0f} MB for {posts:,} posts")
+
+
+def lines(checkout: Path) -> Iterator[Result]:
+    """Of every Python file of the program, without the simulator; with comments and empty lines, as `wc -l` counts."""
+    yield Result(
+        LINES, lines_of(checkout), f"migrations: {_lines(checkout / 'migrations')}; tests: {_lines(checkout / 'tests')}"
+    )
+
+
+def lines_of(checkout: Path) -> int:
+    return _lines(checkout / "socialpub") - _lines(checkout / "socialpub" / "simulator")
+
+
+def _lines(folder: Path) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in folder.rglob("*.py"))
 
 
 def starts(stage: Stage) -> Iterator[Result]:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import statistics
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
 
 from benchmarks import load, raw
-from benchmarks.goals import LOSSES, SHARES, Goal, Result
+from benchmarks.goals import GOALS, LOSSES, Goal, Result
 from benchmarks.load import Loaded, Script
+from benchmarks.machine import BenchError
 from benchmarks.stage import ACCOUNTS, Side, Stage
 from socialpub.base.runtime import iso
 
 AHEAD_MS = 30 * 86_400_000  # scheduled posts are due after the run
 IMMEDIATE_ACCOUNTS = 16
-LISTED = 50
+LISTED, PAGES, READ = 50, 65, 500  # posts of a page, pages by turns, posts by turns
+WRITES_A_SECOND = 10
+_ordinals = itertools.count(1)
 WRITTEN = ("post_scheduled", "post_scheduled_25")
 
 
@@ -27,6 +36,7 @@ class Work:
     script: Callable[[Side], Script]
     twin: Callable[[Side], Script]
     rows: int = 1  # that one request makes
+    beside_writes: bool = False  # while posts are written to the side, WRITES_A_SECOND
 
 
 @dataclass
@@ -79,13 +89,13 @@ class Shared:
         p50, p99 = (self.middle(side, of) for of in (lambda load: load.p50, lambda load: load.p99))
         cpu, switches = (self.middle(side, of) for of in (lambda load: load.cpu_ms, lambda load: load.switches))
         return (
-            f"{self.work.goal.name:<18}{side:<10}{rate:>9.0f}{self.share(side):>9.2%}{self.like(side):>9.2%}"
+            f"{self.work.goal.name:<18}{side[:15]:<16}{rate:>9.0f}{self.share(side):>9.2%}{self.like(side):>9.2%}"
             f"{p50:>9.1f}{p99:>9.1f}{cpu:>9.2f}{switches:>9.1f}"
         )
 
 
 HEAD = (
-    f"{'row':<18}{'side':<10}{'a second':>9}{'of bare':>9}{'of same':>9}{'p50 ms':>9}{'p99 ms':>9}"
+    f"{'row':<18}{'side':<16}{'a second':>9}{'of bare':>9}{'of same':>9}{'p50 ms':>9}{'p99 ms':>9}"
     f"{'CPU ms':>9}{'switches':>9}"
 )
 
@@ -115,27 +125,53 @@ def _ready(path: str) -> Callable[[Side], Script]:
     return lambda side: load.get([f"/bytes/{len(side.get(path).content)}"])
 
 
+def pages_of(side: Side) -> list[str]:
+    """The paths of PAGES pages one after another, the newest first; fewer where there are fewer posts."""
+    return [path for path, _ in itertools.islice(_walk(side, LISTED), PAGES)]
+
+
 def _some(side: Side) -> list[str]:
-    """The paths of the newest posts; as many as a page has, and at least one is there."""
-    if not (found := side.get("/v1/posts", limit=200).json()["data"]):
+    """The paths of the newest READ posts; fewer where there are fewer, and LookupError where there are none."""
+    posts = itertools.chain.from_iterable(posts for _, posts in _walk(side, 200))
+    if not (found := [f"/v1/posts/{post['id']}" for post in itertools.islice(posts, READ)]):
         raise LookupError("there are no posts to read")
-    return [f"/v1/posts/{post['id']}" for post in found]
+    return found
 
 
-LIST = f"/v1/posts?limit={LISTED}"
-_WORK = {
-    "post_scheduled": (_posts(1, scheduled=True), _parsed(1, scheduled=True), 1),
-    "post_scheduled_25": (_posts(25, scheduled=True), _parsed(25, scheduled=True), 25),
-    "post_immediate": (
-        _posts(1, IMMEDIATE_ACCOUNTS, scheduled=False),
-        _parsed(1, IMMEDIATE_ACCOUNTS, scheduled=False),
-        1,
-    ),
-    "list": (lambda side: load.get([LIST], side.people.key), _ready(LIST), 1),
-    "one": (lambda side: load.get(_some(side), side.people.key), lambda side: _ready(_some(side)[0])(side), 1),
-    "health": (lambda side: load.get(["/healthz"]), _ready("/healthz"), 1),
+def _walk(side: Side, limit: int) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Path and posts of each page of the list."""
+    path: str | None = f"/v1/posts?limit={limit}"
+    while path:
+        page = side.get(path).json()
+        yield path, page["data"]
+        path = f"/v1/posts?limit={limit}&cursor={page['nextCursor']}" if page["nextCursor"] else None
+
+
+WORK = {
+    work.goal.name: work
+    for work in (
+        Work(GOALS["post_scheduled"], _posts(1, scheduled=True), _parsed(1, scheduled=True)),
+        Work(GOALS["post_scheduled_25"], _posts(25, scheduled=True), _parsed(25, scheduled=True), rows=25),
+        Work(
+            GOALS["post_immediate"],
+            _posts(1, IMMEDIATE_ACCOUNTS, scheduled=False),
+            _parsed(1, IMMEDIATE_ACCOUNTS, scheduled=False),
+        ),
+        Work(
+            GOALS["list"],
+            lambda side: load.get(pages_of(side), side.people.key),
+            _ready(f"/v1/posts?limit={LISTED}"),
+            beside_writes=True,
+        ),
+        Work(
+            GOALS["one"],
+            lambda side: load.get(_some(side), side.people.key),
+            lambda side: _ready(_some(side)[0])(side),
+            beside_writes=True,
+        ),
+        Work(GOALS["health"], lambda side: load.get(["/healthz"]), _ready("/healthz")),
+    )
 }
-WORK = {goal.name: Work(goal, *_WORK[goal.name]) for goal in SHARES}
 
 
 def fill(side: Side) -> None:
@@ -143,6 +179,32 @@ def fill(side: Side) -> None:
     for number in range(8):
         targets = [{"accountId": account} for account in side.people.accounts]
         side.post({"text": f"There is something to read, {number}.", "targets": targets, "scheduledAt": later()})
+
+
+@contextlib.contextmanager
+def writing(side: Side) -> Iterator[None]:
+    """Schedule WRITES_A_SECOND posts while the block runs; BenchError where one was not accepted."""
+    ended, wrong, ordinal = threading.Event(), list[httpx.Response](), next(_ordinals)
+
+    def write() -> None:
+        with httpx.Client(base_url=side.url, headers=side.people.headers, trust_env=False, timeout=60) as client:
+            number = 0
+            while not ended.wait(1 / WRITES_A_SECOND):
+                target = {"accountId": side.people.accounts[number % ACCOUNTS]}
+                body = {"text": f"Beside {ordinal}: {number}", "targets": [target], "scheduledAt": later()}
+                answer = client.post("/v1/posts", json=body)
+                wrong.extend([answer] if answer.status_code != httpx.codes.ACCEPTED else [])
+                number += 1
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    if wrong:
+        raise BenchError(f"Of the posts beside the load {len(wrong)} were refused: {wrong[0].text[:300]}")
 
 
 def measure(stage: Stage, work: Work) -> Shared:
@@ -158,7 +220,8 @@ def measure(stage: Stage, work: Work) -> Shared:
         if work.goal.name in WRITTEN and stage.empty is not None:
             found.raw.append(raw.rate(stage.empty, stage.folder, stage.seconds, targets=work.rows))
         for side in stage.sides:
-            done = load.run(scripts[side.name], side.url, side.running, stage.folder, stage.seconds)
+            with writing(side) if work.beside_writes else contextlib.nullcontext():
+                done = load.run(scripts[side.name], side.url, side.running, stage.folder, stage.seconds)
             found.loads[side.name].append(done)
             found.shares[side.name].append(done.rate * work.rows / most)
             found.likes[side.name].append(done.rate / same)

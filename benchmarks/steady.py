@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from benchmarks import load
 from benchmarks.goals import LOADED, STEADY, Result
 from benchmarks.machine import Held
-from benchmarks.shares import LIST, later
+from benchmarks.shares import later, pages_of
 from benchmarks.stage import Stage
 
 BETWEEN_SECONDS = 1.0
@@ -20,7 +20,7 @@ def measure(stage: Stage) -> Iterator[Result]:
     side, seconds = stage.first, stage.steady_seconds
     key, accounts = side.people.key, side.people.accounts
     loads = (
-        (load.get([LIST], key), 4),
+        (load.get(pages_of(side), key), 4),
         (load.post("/v1/posts", key, accounts), 4),
         (load.post("/v1/posts", key, accounts, at=later()), 4),
     )
