@@ -14,12 +14,12 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import httpx
 
 from socialpub.base.crew import Crew
-from socialpub.store.connections import Coming, _Mail
 from socialpub.store.writer import Writer
 
 SEAMS: tuple[tuple[type, str], ...] = (
@@ -27,11 +27,9 @@ SEAMS: tuple[tuple[type, str], ...] = (
     (threading.Event, "wait"),
     (threading.Condition, "notify"),
     (threading.Thread, "run"),
-    (Coming, "_end"),
-    (_Mail, "put"),
+    (Future, "set_result"),
     (Writer, "_place"),
     (Writer, "_commit"),
-    (Writer, "_tell"),
     (Crew, "_given"),
     (httpx.Client, "send"),
 )

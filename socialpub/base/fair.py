@@ -116,7 +116,8 @@ class Pool(concurrent.futures.Executor):
     """Takes waiting work in turn from each share, within its places; threads of a crew do it.
 
     `waiting` bounds what may be asked of it (`admit`, `of`); `submit_for` takes whatever was accepted. `crew`: whose
-    threads; else it has its own, each of which ends with `ended`. `busy` tells whether something is under way: the
+    threads; else it has its own, each of which ends with `ended`. `future`: the class of what `submit_for` returns.
+    `busy` tells whether something is under way: the
     interpreter would wait for it.
     """
 
@@ -127,8 +128,9 @@ class Pool(concurrent.futures.Executor):
         waiting: Waiting | None = None,
         ended: Callable[[], object] = lambda: None,
         crew: Crew | None = None,
+        future: type[concurrent.futures.Future[Any]] = concurrent.futures.Future,
     ) -> None:
-        self._shares, self._most = Shares(places), waiting
+        self._shares, self._most, self._future = Shares(places), waiting, future
         self._crew, self._is_mine = crew or Crew(name, ended), crew is None
         self._changed = threading.Condition()
         self._waiting: OrderedDict[Share, deque[_Work]] = OrderedDict()
@@ -147,7 +149,7 @@ class Pool(concurrent.futures.Executor):
         self, share: Share, run: Callable[..., T], /, *arguments: Any, **named: Any
     ) -> concurrent.futures.Future[T]:
         """RuntimeError when the pool is closed, or has no thread and cannot start one."""
-        work = _Work(concurrent.futures.Future(), functools.partial(run, *arguments, **named))
+        work = _Work(self._future(), functools.partial(run, *arguments, **named))
         with self._changed:
             if self._closed:
                 raise RuntimeError("the pool is closed")

@@ -22,7 +22,7 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.people import audit, limits, tenancy
 from socialpub.domain.people.actor import Actor, Body, Done, Verb
 from socialpub.domain.people.tenancy import Scope
-from socialpub.store.db import Promise, Tx
+from socialpub.store.db import DbFuture, Tx
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -108,7 +108,7 @@ def _id_of(body: Body) -> str | None:
 # --- Who may -----------------------------------------------------------------------------------------------------
 
 
-def write(service: Service, scope: Scope, run: Callable[[Tx], T]) -> Promise[T]:
+def write(service: Service, scope: Scope, run: Callable[[Tx], T]) -> DbFuture[T]:
     """What `run` returns, from one transaction in which `scope` may still do it; else ApiError, and nothing written.
 
     `unauthenticated` once the key was revoked or the session is over, `unauthorized` once the role is not enough.
@@ -121,7 +121,7 @@ def write(service: Service, scope: Scope, run: Callable[[Tx], T]) -> Promise[T]:
     return service.write(act)
 
 
-def write_together(service: Service, scope: Scope, verb: Together[W, T], what: W) -> Promise[T]:
+def write_together(service: Service, scope: Scope, verb: Together[W, T], what: W) -> DbFuture[T]:
     """The same of a verb that can do several at once: what comes together is done in one go.
 
     `verb` is given each `what`, and answers for each in their order. Where one of them may not be done, or fails, each

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +15,7 @@ from socialpub.base.fair import NOBODY, Waiting, working_for
 from socialpub.base.runtime import Clock, SystemClock
 from socialpub.store.connections import STORAGE_RETRY_SECONDS as STORAGE_RETRY_SECONDS
 from socialpub.store.connections import BaseModel as BaseModel
-from socialpub.store.connections import Promise as Promise
+from socialpub.store.connections import DbFuture as DbFuture
 from socialpub.store.connections import failed, unavailable
 from socialpub.store.connections import proxy as proxy
 from socialpub.store.glance import Glance
@@ -72,15 +71,6 @@ class Database:
     def guard(self, guard: Callable[[], None]) -> None:
         self._writer.guard = guard
 
-    @property
-    def is_more_owed(self) -> Callable[[], bool]:
-        """Whether something is under way that ends with a write: those that come one by one may wait for each other."""
-        return self._writer.is_more_owed
-
-    @is_more_owed.setter
-    def is_more_owed(self, is_more_owed: Callable[[], bool]) -> None:
-        self._writer.is_more_owed = is_more_owed
-
     def open(self) -> Database:
         """Connect and start the writer; StartError when the file cannot be used."""
         self._writer.open()
@@ -102,7 +92,7 @@ class Database:
         """ApiError `storage.unavailable` unless a transaction can begin on the files in their places."""
         self.write(lambda tx: None).result()
 
-    def write(self, run: Callable[[Tx], T]) -> Promise[T]:
+    def write(self, run: Callable[[Tx], T]) -> DbFuture[T]:
         """Run a function in the next transaction; its result comes after the commit is on the disk.
 
         An exception undoes this function's changes only. ApiError `storage.unavailable` when nothing can be written.
@@ -111,7 +101,7 @@ class Database:
         """
         return self._writer.write(run, (asker.get() or working_for.get()).owner)
 
-    def write_together(self, kind: Together, what: Any) -> Promise[Any]:
+    def write_together(self, kind: Together, what: Any) -> DbFuture[Any]:
         """The same for one of a kind: `kind` is called with all that come together, and answers for each.
 
         Where it fails with several, nothing of it stands, and it is called for each by itself. Whose transaction it is
@@ -119,7 +109,7 @@ class Database:
         """
         return self._writer.write_together(kind, what, (asker.get() or working_for.get()).owner)
 
-    def read(self, run: Callable[[], T]) -> Promise[T]:
+    def read(self, run: Callable[[], T]) -> DbFuture[T]:
         """Run a function on one consistent snapshot; ApiError `storage.unavailable` when nothing can be read.
 
         For a request (`asker`): ApiError `http.busy` when too many wait, `http.deadline` when it takes too long. The
@@ -137,13 +127,13 @@ class Database:
         share = asker.get()
         return self._glance.look(share.owner if share else "", run)
 
-    def look_up(self, run: Callable[[], T]) -> Promise[T]:
+    def look_up(self, run: Callable[[], T]) -> DbFuture[T]:
         """The same for what every request needs to know who asks: one row by its index, behind nobody's list."""
         return self._asked(lambda: self._who.read_in_time(NOBODY, run))
 
-    def _asked(self, ask: Callable[[], Future[T]]) -> Promise[T]:
+    def _asked(self, ask: Callable[[], DbFuture[T]]) -> DbFuture[T]:
         try:
             with self._closing:
-                return failed(unavailable()) if self._closed else Promise(ask())
+                return failed(unavailable()) if self._closed else ask()
         except ApiError as error:
             return failed(error)

@@ -7,19 +7,18 @@ waiting too, so whoever is before another in the queue is done before the other'
 
 from __future__ import annotations
 
-import concurrent.futures
 import logging
 import sqlite3
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import peewee
 
 from socialpub.base import troubles
 from socialpub.base.errors import refuse
 from socialpub.base.fair import BUSY_RETRY_SECONDS, Pool, Share, Waiting
-from socialpub.store.connections import is_storage, limits, proxy, unavailable
+from socialpub.store.connections import DbFuture, is_storage, limits, proxy, unavailable
 from socialpub.store.place import LOST, LostError, Place
 
 log = logging.getLogger("socialpub.store")
@@ -53,18 +52,18 @@ class Readers:
     """A number of them. `waiting`: how many reads may wait for one."""
 
     def __init__(self, threads: int, name: str, place: Place, monotonic: Monotonic, waiting: Waiting | None = None):
-        self._pool = Pool(threads, name, waiting, ended=_disconnect)
+        self._pool = Pool(threads, name, waiting, ended=_disconnect, future=DbFuture)
         self._place, self._monotonic = place, monotonic
 
-    def read(self, share: Share, run: Callable[[], T]) -> concurrent.futures.Future[T]:
+    def read(self, share: Share, run: Callable[[], T]) -> DbFuture[T]:
         """Run a function on one consistent snapshot, however long it takes."""
-        return self._pool.submit_for(share, self._in_snapshot, run, None)
+        return cast("DbFuture[T]", self._pool.submit_for(share, self._in_snapshot, run, None))
 
-    def read_in_time(self, share: Share, run: Callable[[], T]) -> concurrent.futures.Future[T]:
+    def read_in_time(self, share: Share, run: Callable[[], T]) -> DbFuture[T]:
         """The same within READ_SECONDS from now; ApiError `http.busy` when too many wait, `http.deadline` after it."""
         self._pool.admit(share)
         limit = Limit(self._monotonic, self._monotonic() + READ_SECONDS)
-        return self._pool.submit_for(share, self._in_snapshot, run, limit)
+        return cast("DbFuture[T]", self._pool.submit_for(share, self._in_snapshot, run, limit))
 
     def close(self) -> None:
         """Finish what was asked for, then close the connections."""

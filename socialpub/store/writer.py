@@ -1,13 +1,13 @@
-"""The one thread that writes: group commit, each function in a savepoint, told of once it is on the disk.
+"""The one thread that writes: group commit, each function in a savepoint, answered once it is on the disk.
 
-Whoever asks for many writes fills no group alone: each owner has a line, and a group takes from all of them in turn.
+What is asked for during a commit is the next transaction. An owner that asks for many writes does not fill it: each
+owner has a queue, and a group takes from all of them in turn.
 """
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
-import functools
+import contextlib
 import itertools
 import logging
 import queue
@@ -22,18 +22,15 @@ import peewee
 
 from socialpub.base import faults, metrics, troubles
 from socialpub.base.errors import ApiError
-from socialpub.store.connections import Coming, OfLoop, Promise, is_storage, peewee_database, proxy, unavailable
+from socialpub.store.connections import DbFuture, failed, is_storage, peewee_database, proxy, unavailable
 from socialpub.store.locks import StartError, held, open_lock, unusable, write_lock_path
 from socialpub.store.place import LOST, LostError, Place
 
 log = logging.getLogger("socialpub.store")
 
 T = TypeVar("T")
-QUIET = 3  # rounds of a loop, of some millionths of a second: a request takes as many from its arrival to its write
 GROUP_MAX = 256
-OWNER_MAX = 32  # writes of one owner in a group: whoever comes after waits for no more
-QUICK_MAX = 32  # writes of a group that whoever asked for those before it is told behind
-LINGER_SECONDS = 0.0005  # for more of a group, of those that come one by one
+OWNER_MAX = 32  # writes of one owner in a group, so that others wait for no more
 
 _abandoned: list[sqlite3.Connection] = []  # kept open until the process ends
 
@@ -73,39 +70,14 @@ class _Write(Generic[T]):
     def __init__(self, run: Callable[[Tx], T], owner: str, kind: Together | None = None, what: Any = None) -> None:
         self.run, self.owner, self.tx = run, owner, Tx()
         self.kind, self.what = kind, what
-        self.future: Coming[T] = Coming()
+        self.future = DbFuture[T]()
+        self.future.set_running_or_notify_cancel()  # a client that goes away does not undo it
         self.value: T | None = None
-        self.is_single = False  # a thread asked for it, with which hardly another comes
 
     def succeed(self) -> None:
+        """It is on the disk."""
         self.tx.committed()
         self.future.set_result(self.value)  # type: ignore[arg-type]
-
-
-class _Crossing:
-    """Writes that a loop asks for, handed over together: once it has gone round QUIET times without another.
-
-    Whoever comes in one burst is then in one transaction, instead of one for the first and one for those after it.
-    """
-
-    def __init__(self, hand_over: Callable[[Sequence[_Write[Any]]], None], loop: asyncio.AbstractEventLoop) -> None:
-        self._hand_over, self.loop = hand_over, loop
-        self._items: list[_Write[Any]] = []
-
-    def put(self, item: _Write[Any]) -> None:
-        self._items.append(item)
-        if len(self._items) == 1:
-            self.loop.call_soon(self._wait, 1, QUIET)
-
-    def _wait(self, before: int, rounds: int) -> None:
-        there = len(self._items)
-        if before < there < OWNER_MAX:
-            self.loop.call_soon(self._wait, there, QUIET)
-        elif rounds > 1 and there < OWNER_MAX:
-            self.loop.call_soon(self._wait, there, rounds - 1)
-        else:
-            items, self._items = self._items, []
-            self._hand_over(items)
 
 
 class Writer:
@@ -117,13 +89,8 @@ class Writer:
         self.failing = ""  # why the last change could not be written
         self.fenced = threading.Event()  # set once another server has taken over: nothing is written any more
         self._inbox: queue.SimpleQueue[_Write[Any] | None] = queue.SimpleQueue()
-        self._crossings = OfLoop(functools.partial(_Crossing, self._put))
-        self._lines: dict[str, deque[_Write[Any]]] = {}  # what came of each owner; the thread's own
+        self._lines: dict[str, deque[_Write[Any]]] = {}  # what waits of each owner; the thread's own
         self._ends = False  # nothing comes any more
-        self.is_more_owed: Callable[[], bool] = lambda: False  # whether something is under way that ends with a write
-        self._lingering = threading.Event()  # which nobody sets: to wait by
-        self._done: list[_Write[Any]] = []  # what is written, and nobody has been told so
-        self._were_several = False  # in the last group, of those that come one by one
         self.pause, self._pauses = 0, itertools.count(1)  # what a lock or the disk is waited for: a number each, or 0
         self._thread = threading.Thread(target=self._write_loop, name="db-writer", daemon=True)
         self._lock_file = open_lock(write_lock_path(path))
@@ -148,29 +115,20 @@ class Writer:
         self.place.close()
         self._lock_file.close()
 
-    def write(self, run: Callable[[Tx], T], owner: str) -> Promise[T]:
+    def write(self, run: Callable[[Tx], T], owner: str) -> DbFuture[T]:
         """Run a function in the next transaction that has room for its owner's: in the order in which they came."""
-        item = _Write(run, owner)
-        self._put((item,))
-        return Promise(item.future)
+        return self._put(_Write(run, owner))
 
-    def write_together(self, kind: Together, what: Any, owner: str) -> Promise[Any]:
-        """The same for one of a kind, with others of it in one go where they come together; where that fails, alone."""
-        item: _Write[Any] = _Write(lambda tx: kind(tx, (what,))[0], owner, kind, what)
-        try:
-            self._crossings.get(asyncio.get_running_loop()).put(item)
-        except RuntimeError:  # no loop runs in this thread, so nobody else comes with it
-            item.is_single = True
-            self._put((item,))
-        return Promise(item.future)
+    def write_together(self, kind: Together, what: Any, owner: str) -> DbFuture[Any]:
+        """Run one of a kind, in one call with others of it that wait; where that fails, alone."""
+        return self._put(_Write(lambda tx: kind(tx, (what,))[0], owner, kind, what))
 
-    def _put(self, items: Sequence[_Write[Any]]) -> None:
-        with self._putting:  # nothing may be put behind the last of the inbox: nobody would answer it
+    def _put(self, item: _Write[T]) -> DbFuture[T]:
+        with self._putting:  # nothing may be put behind the last of the inbox: it would never be answered
             if not self._closed:
-                for item in items:
-                    self._inbox.put(item)
-                return
-        _fail(items, unavailable())
+                self._inbox.put(item)
+                return item.future
+        return failed(unavailable())
 
     def _write_loop(self) -> None:
         try:
@@ -181,7 +139,6 @@ class Writer:
         self._opened.set_result(None)
         while group := self._gather():
             self._commit(group)
-        self._tell()
         with held(self._lock_file):
             if self.place.is_overwritten:
                 _abandoned.append(proxy.connection())  # to close it would bring the log into what is there now
@@ -198,28 +155,13 @@ class Writer:
     def _gather(self) -> list[_Write[Any]]:
         """The next group, from all lines in turn; none once there will be no more."""
         if not self._lines and not self._ends:
-            if self._inbox.empty():
-                self._tell()
             self._place(self._inbox.get())
-            self._linger()
-        with self._putting:  # whoever is about to put several in has put all of them
-            while not self._inbox.empty():
-                self._place(self._inbox.get())
+        while not self._inbox.empty():
+            self._place(self._inbox.get())
         group: list[_Write[Any]] = []
         for _ in range(OWNER_MAX):
             group += self._one_of_each(GROUP_MAX - len(group))
-        self._were_several = sum(item.is_single for item in group) > 1
         return group
-
-    def _linger(self) -> None:
-        """Wait for those that come with the first of a group: as long as several came so, and more are to come.
-
-        What the loop of requests asks for comes together by itself (`_Crossing`); results of sends would be a
-        transaction for one or two of them. Whoever comes alone finds nobody who came before, and does not wait.
-        """
-        if self._were_several and self.is_more_owed():
-            self._tell()
-            self._lingering.wait(LINGER_SECONDS)
 
     def _place(self, item: _Write[Any] | None) -> None:
         if item is None:
@@ -238,10 +180,7 @@ class Writer:
         return taken
 
     def _commit(self, group: list[_Write[Any]]) -> None:
-        """Run a group in one transaction; whoever asked for it is told at its end, or while the next one syncs."""
-        may_wait = _is_quick(group)
-        if not may_wait:
-            self._tell()
+        """Run a group in one transaction, then answer each."""
         self.pause = next(self._pauses)
         try:
             with held(self._lock_file):
@@ -251,31 +190,18 @@ class Writer:
             log.critical("%s", error)
             self.fenced.set()
             _fail(group, unavailable())
-        except LostError:  # the log has it from whoever saw it first
+        except LostError:  # it was logged where it was first seen
             _fail(group, unavailable(LOST))
         except (peewee.PeeweeException, sqlite3.Error, OSError) as error:
             _fail(group, self._refused(error))
-        except Exception:  # noqa: BLE001 - whatever it was, the writer thread must live on and every caller be told
+        except Exception:  # noqa: BLE001 - the writer thread must live on, and every caller be answered
             log.exception("a transaction on %s stopped", self.path)
             _fail(group, unavailable())
         else:
-            self._tell()  # where there was nothing to commit
-            self._done = done
-            if may_wait:
-                return
+            for item in done:
+                item.succeed()
         finally:
             self.pause = 0
-        self._tell()
-
-    def _tell(self) -> None:
-        """Answer whoever asked for what the last transaction wrote.
-
-        What follows from an answer wants the interpreter, as does the next transaction, which may be waited for too. So
-        where one comes right after it, it is told when that goes to the disk: the processor has nothing to do then.
-        """
-        done, self._done = self._done, []
-        for item in done:
-            item.succeed()
 
     def _refused(self, error: BaseException) -> ApiError:
         why = troubles.why_at(self.path, error)
@@ -293,12 +219,12 @@ class Writer:
             if self.guard is not None:
                 self.guard()
             done = self._run_all(connection, group)
-            if not connection.in_transaction:  # nobody was in it but the one that was undone
+            if not done:
+                connection.execute("ROLLBACK")
                 return done
             self.pause = next(self._pauses)
             faults.hit("db.commit")
             self.place.look()
-            self._tell()
             connection.execute("COMMIT")
             self.pause = 0
         except BaseException:
@@ -312,8 +238,6 @@ class Writer:
 
     def _run_all(self, connection: sqlite3.Connection, group: list[_Write[Any]]) -> list[_Write[Any]]:
         """Those that were done, in the order of the group."""
-        if len(group) == 1:
-            return [item for item in group if self._run_alone(connection, item)]
         done: list[_Write[Any]] = []
         for kind, some in _alike(group):
             if kind is None or len(some) == 1 or not self._run_together(connection, kind, some):
@@ -322,51 +246,49 @@ class Writer:
         return done
 
     def _run_together(self, connection: sqlite3.Connection, kind: Together, items: list[_Write[Any]]) -> bool:
-        """Several of a kind in one go; where it fails, nothing is done, and each is to be done by itself."""
-        connection.execute("SAVEPOINT one")
+        """Several of a kind in one call; where it fails, nothing is done, and each is to be done by itself."""
         tx = Tx()
         try:
-            values = kind(tx, [item.what for item in items])
+            with _savepoint(connection):
+                values = kind(tx, [item.what for item in items])
         except Exception as error:  # noqa: BLE001 - whose it is shows when each is done by itself
-            if not connection.in_transaction:
-                raise peewee.OperationalError(str(error)) from error
-            connection.execute("ROLLBACK TO one")
-            connection.execute("RELEASE one")
+            _check_open(connection, error)
             return False
-        connection.execute("RELEASE one")
         for item, value in zip(items, values, strict=True):
             item.value = value
         items[0].tx = tx
         return True
 
-    def _run_alone(self, connection: sqlite3.Connection, item: _Write[Any]) -> bool:
-        return self._run(connection, item, ("ROLLBACK",))
-
     def _run_one(self, connection: sqlite3.Connection, item: _Write[Any]) -> bool:
-        """One of several: what it did can be undone by itself."""
-        connection.execute("SAVEPOINT one")
-        done = self._run(connection, item, ("ROLLBACK TO one", "RELEASE one"))
-        if done:
-            connection.execute("RELEASE one")
-        return done
-
-    def _run(self, connection: sqlite3.Connection, item: _Write[Any], undo: Sequence[str]) -> bool:
         try:
-            item.value = item.run(item.tx)
-        except Exception as error:  # noqa: BLE001 - handed to whoever asked for the write
-            # A full disk makes SQLite roll the whole transaction back by itself.
-            if not connection.in_transaction:
-                raise peewee.OperationalError(str(error)) from error
-            for statement in undo:
-                connection.execute(statement)
+            with _savepoint(connection):
+                item.value = item.run(item.tx)
+        except Exception as error:  # noqa: BLE001 - the future of the write has it
+            _check_open(connection, error)
             item.future.set_exception(self._refused(error) if is_storage(error) else error)
             return False
         return True
 
 
-def _is_quick(group: Sequence[_Write[Any]]) -> bool:
-    """Whether it takes a moment: a write of no kind may do anything."""
-    return len(group) <= QUICK_MAX and all(item.kind is not None for item in group)
+@contextlib.contextmanager
+def _savepoint(connection: sqlite3.Connection) -> Iterator[None]:
+    """Undo what the block did, and nothing else of the transaction, where it fails."""
+    connection.execute("SAVEPOINT one")
+    try:
+        yield
+    except Exception:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO one")
+        raise
+    finally:
+        if connection.in_transaction:
+            connection.execute("RELEASE one")
+
+
+def _check_open(connection: sqlite3.Connection, error: Exception) -> None:
+    """OperationalError where SQLite has rolled back the whole transaction by itself, as a full disk makes it."""
+    if not connection.in_transaction:
+        raise peewee.OperationalError(str(error)) from error
 
 
 def _alike(group: Sequence[_Write[Any]]) -> Iterator[tuple[Together | None, list[_Write[Any]]]]:

@@ -61,8 +61,8 @@ def count_commits(database: Database, run: Callable[[], Any]) -> int:
 # --- Group commit --------------------------------------------------------------------------------------------------
 
 
-def asked_by(owner: str, ask: Callable[[], db.Promise[str]]) -> db.Promise[str]:
-    def run() -> db.Promise[str]:
+def asked_by(owner: str, ask: Callable[[], db.DbFuture[str]]) -> db.DbFuture[str]:
+    def run() -> db.DbFuture[str]:
         db.asker.set(Share(owner=owner))
         return ask()
 
@@ -92,7 +92,7 @@ def test_a_group_has_at_most_32_writes_of_an_owner(database: Database, waiting: 
 
 @pytest.mark.parametrize("waiting, groups", [(255, 1), (256, 1), (257, 2), (600, 3)])
 def test_a_group_has_at_most_256_writes(database: Database, waiting: int, groups: int) -> None:
-    def ask(number: int) -> db.Promise[str]:
+    def ask(number: int) -> db.DbFuture[str]:
         return asked_by(f"owner {number}", lambda: database.write(insert(f"org {number}")))
 
     def run() -> None:
@@ -108,7 +108,7 @@ def test_who_asks_for_many_writes_keeps_nobody_else_waiting(database: Database) 
     """The one is in the next group, right behind the first of the many; the writes of each keep their order."""
     order: list[str] = []
 
-    def ask(name: str) -> db.Promise[str]:
+    def ask(name: str) -> db.DbFuture[str]:
         return asked_by(name.split()[0], lambda: database.write(lambda tx: order.append(name) or name))
 
     with busy_writer(database):

@@ -12,7 +12,7 @@ import pytest
 
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import BUSY_RETRY_SECONDS, Share
-from socialpub.store.connections import Promise
+from socialpub.store.connections import DbFuture
 from socialpub.store.db import READERS, WAITING, Database, asker, proxy
 from socialpub.store.readers import READ_SECONDS, STEPS
 from tests.kit import Clock
@@ -35,10 +35,10 @@ def database(path: Path, clock: Clock) -> Iterator[Database]:
     database.close()
 
 
-def asks(database: Database, owner: str, run: Callable[[], T]) -> Promise[T]:
+def asks(database: Database, owner: str, run: Callable[[], T]) -> DbFuture[T]:
     """A read of a request."""
 
-    def ask() -> Promise[T]:
+    def ask() -> DbFuture[T]:
         asker.set(Share(owner=owner))
         return database.read(run)
 
@@ -49,7 +49,7 @@ def first(statement: str) -> Any:
     return proxy.execute_sql(statement).fetchone()[0]
 
 
-def refusal(promise: Promise[Any]) -> str:
+def refusal(promise: DbFuture[Any]) -> str:
     with pytest.raises(ApiError) as refused:
         promise.result(30)
     assert (refused.value.status, refused.value.retry_after) == (503, BUSY_RETRY_SECONDS)

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from socialpub.base.errors import ApiError
 from socialpub.store import db, sql
-from socialpub.store.db import Database, Promise, Tx
-from socialpub.store.place import LostError
+from socialpub.store.db import Database, Tx
 from socialpub.store.statements.rows import MOST, Changes, Rows
-from socialpub.store.writer import _Write
 from tests.kit import busy_writer
-from tests.soak.world import wait_for
 
 ONES = Rows("INSERT INTO one (name, other, kind)", own=2, shared=1)
 TURNED = Rows(
@@ -70,127 +64,6 @@ def together(database: Database, kind: Kind, names: Sequence[str]) -> list[str |
         except sqlite3.IntegrityError as error:
             answers.append(error)
     return answers
-
-
-class Naps:
-    """How often the thread that writes has waited for more of a group, and what is done in the next such time."""
-
-    def __init__(self) -> None:
-        self.count, self.then = 0, list[Callable[[], object]]()
-
-    def wait(self, seconds: float) -> None:
-        self.count += 1
-        if self.then:
-            self.then.pop(0)()
-
-
-@pytest.fixture
-def naps(database: Database, monkeypatch: pytest.MonkeyPatch) -> Naps:
-    naps = Naps()
-    monkeypatch.setattr(database._writer, "_lingering", naps)
-    return naps
-
-
-def test_those_that_come_one_by_one_are_waited_for_once_several_did_and_while_more_are_owed(
-    database: Database, naps: Naps
-) -> None:
-    kind, late = Kind(), list[Promise[str]]()
-    database.is_more_owed = lambda: True
-    assert together(database, kind, ["a", "b"]) == ["A", "B"]
-    naps.then.append(lambda: late.append(database.write_together(kind, "d")))
-    assert database.write_together(kind, "c").result() == "C"
-    assert late[0].result() == "D"
-    assert kind.calls == [["a", "b"], ["c", "d"]]
-    assert naps.count == 1
-    assert [database.write_together(kind, name).result() for name in ("e", "f")] == ["E", "F"]
-    assert (kind.calls[2:], naps.count) == ([["e"], ["f"]], 2)  # two came again, so that the next is waited with
-
-
-def test_nobody_is_waited_for_where_nothing_is_owed(database: Database, naps: Naps) -> None:
-    kind = Kind()
-    for number in range(3):
-        assert len(together(database, kind, [f"a{number}", f"b{number}"])) == 2
-        assert database.write_together(kind, f"c{number}").result() == f"C{number}"
-    assert naps.count == 0
-
-
-def test_whoever_comes_alone_waits_for_nobody(database: Database, naps: Naps) -> None:
-    kind = Kind()
-    database.is_more_owed = lambda: True
-    for number in range(3):
-        assert database.write_together(kind, f"a{number}").result() == f"A{number}"
-    assert naps.count == 0
-
-
-def test_what_a_loop_asks_for_is_not_waited_with(database: Database, naps: Naps) -> None:
-    """It comes together by itself."""
-    kind = Kind()
-    database.is_more_owed = lambda: True
-
-    async def ask() -> None:
-        for number in range(3):
-            asked = [database.write_together(kind, f"{name}{number}") for name in "abc"]
-            assert [await each for each in asked] == [f"A{number}", f"B{number}", f"C{number}"]
-
-    asyncio.run(ask())
-    assert (len(kind.calls), naps.count) == (3, 0)
-
-
-# --- When who asked is told ------------------------------------------------------------------------------------------
-
-
-def told_in_order(database: Database, ask: Callable[[Callable[..., list[None]]], Promise[object]]) -> list[str]:
-    """What happens when another write comes while the first one is written, and is asked for by `ask`."""
-    gate, order, over, second = threading.Event(), list[str](), threading.Event(), list[Promise[object]]()
-
-    def written(tx: Tx, given: object = None) -> list[None]:
-        order.append("second written")
-        sql.execute("INSERT INTO one (name) VALUES ('second')")
-        return [None]
-
-    def first(tx: Tx, given: Sequence[object]) -> list[None]:
-        gate.wait(20)
-        second.append(ask(written))
-        sql.execute("INSERT INTO one (name) VALUES ('first')")
-        return [None]
-
-    promise = database.write_together(first, None)
-    promise.when_over(lambda error: order.append("first told" if error is None else "first failed"))
-    gate.set()
-    promise.result(20)
-    assert wait_for(lambda: "first told" in order or "first failed" in order, 20)  # who waits may be ahead of it
-    second[0].when_over(lambda error: order.append("second told" if error is None else "second failed"))
-    second[0].when_over(lambda error: over.set())
-    assert over.wait(20)
-    return order
-
-
-def test_who_waits_is_told_while_the_next_ones_go_to_the_disk(database: Database) -> None:
-    """What follows from being told would keep them from it."""
-    order = told_in_order(database, lambda written: database.write_together(written, None))
-    assert order == ["second written", "first told", "second told"]
-
-
-def test_who_waits_is_told_before_a_write_that_may_take_its_time(database: Database) -> None:
-    assert told_in_order(database, database.write) == ["first told", "second written", "second told"]
-
-
-def test_who_waits_is_told_though_the_next_ones_cannot_be_written(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks = iter([None, LostError()])
-
-    def look() -> None:
-        if (trouble := next(looks, None)) is not None:
-            raise trouble
-
-    def ask(written: Callable[..., list[None]]) -> Promise[object]:
-        return database.write_together(written, None)
-
-    monkeypatch.setattr(database.place, "look", look)
-    monkeypatch.setattr(database.place, "look_lately", lambda: None)  # which looks as well, now and then
-    assert told_in_order(database, ask) == ["second written", "first told", "second failed"]
-    assert [name for name, *_ in rows(database)] == ["first"]
 
 
 def test_many_are_one_call_and_each_has_its_answer(database: Database) -> None:
@@ -247,33 +120,18 @@ def test_a_statement_has_few_texts(database: Database) -> None:
 
 
 def test_an_awaited_write_that_nobody_waits_for_any_more_is_done(database: Database) -> None:
-    """And the loop is told of many in one call."""
     kind = Kind()
 
-    async def main() -> tuple[list[str], int]:
-        loop, calls = asyncio.get_running_loop(), 0
-        real = loop.call_soon_threadsafe
-
-        def counted(*given: object, **named: object) -> object:
-            nonlocal calls
-            calls += 1
-            return real(*given, **named)  # type: ignore[arg-type]
-
+    async def main() -> list[str]:
         with busy_writer(database):
             lost = asyncio.ensure_future(_awaited(database, kind, "lost"))
             tasks = [asyncio.ensure_future(_awaited(database, kind, f"n{number}")) for number in range(20)]
             await asyncio.sleep(0)
             lost.cancel()
-            for _ in range(100):  # the loop goes round a few times before it hands them over
-                await asyncio.sleep(0)
-            assert database._writer._inbox.qsize() == len(tasks) + 1
-            loop.call_soon_threadsafe = counted  # type: ignore[assignment, method-assign]
-        database.write(lambda tx: None).result()  # all are written and told before the loop goes on
-        return await asyncio.gather(*tasks), calls
+            await asyncio.sleep(0)
+        return await asyncio.gather(*tasks)
 
-    answers, calls = asyncio.run(main())
-    assert answers == [f"N{number}" for number in range(20)]
-    assert calls == 1
+    assert asyncio.run(main()) == [f"N{number}" for number in range(20)]
     assert ("lost", None, "kind") in rows(database)
 
 
@@ -290,57 +148,10 @@ def test_whoever_asks_from_many_threads_is_answered(database: Database) -> None:
     assert len(rows(database)) == 200
 
 
-def test_what_is_asked_while_a_loop_goes_round_is_one_transaction(database: Database) -> None:
-    kind = Kind()
-    asyncio.run(_burst(database, kind))
-    assert [len(names) for names in kind.calls] == [20]
-
-
-async def _burst(database: Database, kind: Kind) -> list[str]:
-    return await asyncio.gather(*(_asked(database, kind, str(number)) for number in range(20)))
-
-
-def test_what_is_handed_over_at_once_is_one_transaction_however_early_its_first_is_seen(
-    database: Database,
-) -> None:
-    class Seen(queue.SimpleQueue[Any]):
-        """Whoever puts something in goes on when it has been taken out, or nobody comes for it."""
-
-        def __init__(self) -> None:
-            self.taken = threading.Semaphore(0)
-
-        def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-            super().put(item)
-            self.taken.acquire(timeout=0.01)
-
-        def get(self, block: bool = True, timeout: float | None = None) -> Any:
-            item = super().get()
-            self.taken.release()
-            return item
-
-    kind, writer = Kind(), database._writer
-    before, writer._inbox = writer._inbox, Seen()
-    before.put(_nothing())  # the thread waits at the one that it had
-    asyncio.run(_burst(database, kind))
-    assert [len(names) for names in kind.calls] == [20]
-
-
-def _nothing() -> Any:
-    return _Write(lambda tx: None, "")
-
-
-async def _asked(database: Database, kind: Kind, name: str) -> str:
-    return str(await database.write_together(kind, name))
-
-
 def test_what_is_asked_when_the_database_is_being_closed_is_refused(database: Database) -> None:
-    async def late() -> None:
-        promise = database.write_together(Kind(), "late")
-        database.close()
-        await promise
-
+    database.close()
     with pytest.raises(ApiError) as refused:
-        asyncio.run(late())
+        database.write_together(Kind(), "late").result()
     assert refused.value.rule == "storage.unavailable"
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from socialpub.base.fair import BUSY_RETRY_SECONDS, Share
-from socialpub.store.connections import Promise
+from socialpub.store.connections import DbFuture
 from socialpub.store.db import READERS, WAITING, asker, proxy
 from socialpub.store.models import ApiKey
 from socialpub.store.readers import READ_SECONDS
@@ -31,7 +31,7 @@ def over() -> Iterator[threading.Event]:
     over.set()
 
 
-def hold_readers(server: Server, over: threading.Event) -> list[Promise[bool]]:
+def hold_readers(server: Server, over: threading.Event) -> list[DbFuture[bool]]:
     """As many long reads as there are readers for requests, each of another organization; they are under way."""
     running = threading.Semaphore(0)
 
@@ -39,7 +39,7 @@ def hold_readers(server: Server, over: threading.Event) -> list[Promise[bool]]:
         running.release()
         return over.wait(60)
 
-    def ask(owner: str) -> Promise[bool]:
+    def ask(owner: str) -> DbFuture[bool]:
         asker.set(Share(owner=owner))
         return server.service.read(hold)
 
@@ -74,7 +74,7 @@ def test_posts_go_out_while_every_reader_of_requests_is_kept(world: World, over:
     held = hold_readers(world.server, over)
     world.server.skip(3601)
     assert wait_for(lambda: len(world.server.lab.lab.ledger.entries("bluesky")) == 1, 30)
-    assert not any(each._future.done() for each in held)
+    assert not any(each.done() for each in held)
 
 
 def test_one_organizations_reads_leave_a_reader_for_others(world: World, over: threading.Event) -> None:
@@ -85,7 +85,7 @@ def test_one_organizations_reads_leave_a_reader_for_others(world: World, over: t
         running.release()
         return over.wait(60)
 
-    def ask() -> Promise[bool]:
+    def ask() -> DbFuture[bool]:
         asker.set(Share(owner=world.alice.organization))
         return world.server.service.read(hold)
 
@@ -127,7 +127,7 @@ def test_who_has_too_many_reads_waiting_is_told_to_come_back(world: World, over:
     alice = world.alice
     held = hold_readers(world.server, over)
 
-    def ask() -> Promise[int]:
+    def ask() -> DbFuture[int]:
         asker.set(Share(owner=alice.organization))
         return world.server.service.read(lambda: 1)
 

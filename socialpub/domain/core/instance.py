@@ -15,7 +15,7 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.health import PausedReason
 from socialpub.store import snapshot, sql
 from socialpub.store.connections import proxy
-from socialpub.store.db import FencedError, Promise, Tx
+from socialpub.store.db import DbFuture, FencedError, Tx
 from socialpub.store.locks import damaged
 from socialpub.store.models import Account, Instance, the_row
 from socialpub.store.rows import InstanceRow
@@ -157,7 +157,7 @@ def take_back(tx: Tx) -> bool:
     return bool(Instance.update(moved=None).where(Instance.id == 1, Instance.moved.is_null(False)).execute())
 
 
-def try_to_write(service: Service, doubtful: bool) -> Promise[None]:
+def try_to_write(service: Service, doubtful: bool) -> DbFuture[None]:
     """Whether a transaction can be written: an empty one, or where that is doubtful one with the smallest change."""
     return service.write(lambda tx: _touch(tx) if doubtful else None)
 

@@ -7,6 +7,7 @@ import itertools
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -22,8 +23,7 @@ from socialpub.domain.core.copies import Owed
 from socialpub.domain.core.lately import Lately
 from socialpub.domain.core.sites import Sites, typed_in
 from socialpub.platforms.contract import Notes, Tokens
-from socialpub.store.connections import Coming
-from socialpub.store.db import Database, LongError, Promise, Tx
+from socialpub.store.db import Database, DbFuture, LongError, Tx
 from socialpub.store.models import Intent
 from socialpub.store.queue import Jobs
 from socialpub.store.rows import PostRow
@@ -54,7 +54,7 @@ class Hub:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: dict[str, set[Coming[None]]] = defaultdict(set)
+        self._waiting: dict[str, set[Future[None]]] = defaultdict(set)
         self._witnesses: dict[str, list[Witness]] = {}
         self._closed = False
 
@@ -63,14 +63,15 @@ class Hub:
         """Whether nobody will be told of anything any more: the server stops."""
         return self._closed
 
-    def expect(self, name: str) -> Coming[None]:
+    def expect(self, name: str) -> Future[None]:
         """What ends when `name` is rung; take it before looking, so that nothing is missed."""
-        rung: Coming[None] = Coming()
+        rung: Future[None] = Future()
+        rung.set_running_or_notify_cancel()  # a client that goes away does not end it
         with self._lock:
             self._waiting[name].add(rung)
         return rung
 
-    def forget(self, name: str, rung: Coming[None]) -> None:
+    def forget(self, name: str, rung: Future[None]) -> None:
         with self._lock:
             waiting = self._waiting.get(name)
             if waiting is not None:
@@ -108,7 +109,7 @@ class Hub:
         for name in list(self._waiting):
             self.ring(name)
 
-    async def until(self, name: str, ready: Callable[[], Promise[T | None]], seconds: float) -> T | None:
+    async def until(self, name: str, ready: Callable[[], DbFuture[T | None]], seconds: float) -> T | None:
         """What `ready` reads once it is not None, asked again at each ring; None after `seconds`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -123,21 +124,9 @@ class Hub:
                 self.forget(name, rung)
 
 
-async def rung_within(rung: Coming[None], seconds: float) -> None:
-    """Wait for what another thread ends, and no longer than so: `asyncio.wait` takes twice the time for it."""
-    loop = asyncio.get_running_loop()
-    over: asyncio.Future[None] = loop.create_future()
-    Promise(rung).tell(over)
-    timer = loop.call_later(seconds, _end, over)
-    try:
-        await over
-    finally:
-        timer.cancel()
-
-
-def _end(over: asyncio.Future[None]) -> None:
-    if not over.done():
-        over.set_result(None)
+async def rung_within(rung: Future[None], seconds: float) -> None:
+    """Wait for a future of the hub, at most so many seconds."""
+    await asyncio.wait([asyncio.wrap_future(rung)], timeout=seconds)
 
 
 @dataclass
@@ -241,14 +230,14 @@ class Service:
         """Whether upstream calls are still under way; the interpreter would wait for them."""
         return bool(self.jobs.held()) or self.pool.busy or self.steered.busy or self.delivering.busy
 
-    def write(self, run: Callable[[Tx], T]) -> Promise[T]:
+    def write(self, run: Callable[[Tx], T]) -> DbFuture[T]:
         return self.db.write(run)
 
-    def write_together(self, kind: Callable[[Tx, Sequence[W]], Sequence[T]], what: W) -> Promise[T]:
+    def write_together(self, kind: Callable[[Tx, Sequence[W]], Sequence[T]], what: W) -> DbFuture[T]:
         """What `kind` answers for `what`, with others of its kind in one go where they come together."""
         return self.db.write_together(kind, what)
 
-    def read(self, run: Callable[[], T]) -> Promise[T]:
+    def read(self, run: Callable[[], T]) -> DbFuture[T]:
         return self.db.read(run)
 
     async def give_way(self, organization: str) -> None:
@@ -290,7 +279,6 @@ def open_service(runtime: Runtime) -> Service:
     breakers = Breakers(runtime.clock.monotonic)
     jobs = Jobs(db, runtime.clock, Shares(width(publishing.workers), breakers.narrow))
     jobs.next_try = breakers.next_try
-    db.is_more_owed = lambda: jobs.busy
     jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
     crew = Crew("upstream")
     crowd = Crowd(FEW, MANY, THERE_SECONDS, LATELY_SECONDS, lambda: db.pause)

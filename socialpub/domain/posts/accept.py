@@ -312,7 +312,7 @@ async def _written(order: Order, begin: Begin | None) -> BatchBody:
         else:
             written = act.write_together(service, scope, _insert, entry)
         if beginning:
-            written.when_failed(beginning.leave)
+            written.add_done_callback(lambda done: beginning.leave() if done.exception() else None)
         return await written
 
 

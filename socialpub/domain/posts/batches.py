@@ -24,7 +24,7 @@ from socialpub.domain.shapes.errors import WarningBody, warning_body
 from socialpub.domain.shapes.posts import BatchBody, BatchStatus, Result
 from socialpub.platforms.kit.rules import warning
 from socialpub.store import sql
-from socialpub.store.db import Promise, Tx
+from socialpub.store.db import Tx
 from socialpub.store.rows import PostRow, PostStatus
 from socialpub.store.statements import publishing
 
@@ -275,16 +275,12 @@ async def afterwards(
     What it returns; None where it is not known to be done.
     """
     try:
-        return await asyncio.wait_for(_done(service.write(lambda tx: write(tx, *args, **kwargs))), AFTERWARDS_SECONDS)
+        return await asyncio.wait_for(service.write(lambda tx: write(tx, *args, **kwargs)), AFTERWARDS_SECONDS)
     except TimeoutError:
         log.warning("an answer was not kept yet: the database is busy")
     except Exception as error:  # noqa: BLE001 - the answer is about what was accepted, and that stands
         log.error("an answer could not be kept: %s", error, exc_info=not _is_storage(error))
     return None
-
-
-async def _done(promise: Promise[T]) -> T:
-    return await promise
 
 
 def has_ended(batch: str) -> bool:

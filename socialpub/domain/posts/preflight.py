@@ -36,7 +36,6 @@ from socialpub.platforms.contract import Cap, Draft, Facts, Item, Surroundings, 
 from socialpub.platforms.kit.rules import Findings, findings, once, warning
 from socialpub.platforms.kit.rules import count as measured
 from socialpub.store import sql
-from socialpub.store.db import Promise
 from socialpub.store.statements import accepting
 
 T = TypeVar("T")
@@ -433,11 +432,10 @@ async def _deep_results(
 
 async def _ended(service: Service, batch: str, runs: Sequence[asyncio.Future[Checked]]) -> None:
     """Every run is over, or its time is, or the server stops."""
-    stops, stopped = service.hub.expect(batch), asyncio.get_running_loop().create_future()
-    Promise(stops).tell(stopped)
+    stops = service.hub.expect(batch)
     over = asyncio.ensure_future(asyncio.wait(runs, timeout=service.runtime.settings.publishing.immediate_wait))
     try:
-        either: list[asyncio.Future[Any]] = [over, stopped]
+        either: list[asyncio.Future[Any]] = [over, asyncio.wrap_future(stops)]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     finally:
         over.cancel()

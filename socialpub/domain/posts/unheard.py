@@ -16,7 +16,7 @@ from socialpub.base.compact import dumps
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
 from socialpub.store import sql
-from socialpub.store.db import Promise, Tx
+from socialpub.store.db import DbFuture, Tx
 from socialpub.store.statements import accepting, sweeps
 
 WINDOW_MS = 5 * 60 * 1000
@@ -103,7 +103,7 @@ def _soon(service: Service) -> None:
     forget(service)
 
 
-def forget(service: Service) -> Promise[None] | None:
+def forget(service: Service) -> DbFuture[None] | None:
     """Write who was heard, where the rows are there still."""
     return service.write(lambda tx: _forget(service, tx)) if service.heard.ids else None
 

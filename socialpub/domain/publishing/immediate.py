@@ -12,6 +12,7 @@ import functools
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from socialpub.base.fair import Leave, Share
@@ -21,7 +22,7 @@ from socialpub.domain.media import library
 from socialpub.domain.publishing import run, sending
 from socialpub.domain.publishing.intents import Snapshot
 from socialpub.domain.publishing.records import Inserted
-from socialpub.store.db import Promise, Tx
+from socialpub.store.db import Tx
 from socialpub.store.queue import Claim, Work
 
 log = logging.getLogger("socialpub.publish")
@@ -112,12 +113,13 @@ class Targets:
         """It is this target's turn on the account, or has not been for long: then its job rings later."""
         if is_free:
             took = self._service.write_together(run.take_together, (self._service, claim))
-            took.when_over(functools.partial(self._took, claim, took))
+            took.add_done_callback(functools.partial(self._took, claim))
             return
         given = self._service.write(lambda tx: self._service.jobs.again(tx, claim, self._service.now_ms))
-        given.when_over(functools.partial(self._given_back, claim))
+        given.add_done_callback(functools.partial(self._given_back, claim))
 
-    def _took(self, claim: Claim, took: Promise[Snapshot | None], error: BaseException | None) -> None:
+    def _took(self, claim: Claim, took: Future[Snapshot | None]) -> None:
+        error = took.exception()
         if error is None:
             self._go_on(claim, took.result())
         else:  # the lease brings the post back
@@ -137,8 +139,8 @@ class Targets:
         self._service.jobs.drop(claim)
         self._next()
 
-    def _given_back(self, claim: Claim, error: BaseException | None) -> None:
-        if error is not None:  # the lease brings the post back
+    def _given_back(self, claim: Claim, given: Future[None]) -> None:
+        if (error := given.exception()) is not None:  # the lease brings the post back
             log.error("post %s could not be given back: %s", claim.key, error)
         self._service.jobs.drop(claim)
         self._next()

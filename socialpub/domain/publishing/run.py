@@ -16,6 +16,7 @@ import functools
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, assert_never
 
@@ -55,7 +56,7 @@ from socialpub.domain.publishing.intents import LostClaimError, Snapshot, TakenE
 from socialpub.platforms.contract import Absent, Draft, Pending, Published, Ready, Unknown, Warning
 from socialpub.platforms.kit.rules import findings, warning
 from socialpub.store import sql
-from socialpub.store.db import Promise, Tx
+from socialpub.store.db import DbFuture, Tx
 from socialpub.store.queue import Claim
 from socialpub.store.rows import IntentRow, PostRow
 
@@ -367,13 +368,13 @@ class _Run:
             _hit(answered.intent, "after_result")
             return
         answered = replace(answered, over=self.over)
-        promise = self.service.write_together(records.sent, answered)
+        sent = self.service.write_together(records.sent, answered)
         self.over, self.is_left = None, True
-        promise.when_over(functools.partial(self._sent_is_over, answered))
+        sent.add_done_callback(functools.partial(self._sent_is_over, answered))
 
-    def _sent_is_over(self, answered: records.Answered, error: BaseException | None) -> None:
+    def _sent_is_over(self, answered: records.Answered, sent: Future[None]) -> None:
         """In the thread that writes: the result is written, or has to be once more."""
-        if error is None:
+        if sent.exception() is None:
             _hit(answered.intent, "after_result")
             return
         self.over = answered.over  # nothing of the result was written, for whatever reason
@@ -458,7 +459,7 @@ class _Run:
     def _record(self, run: Callable[[Tx], T]) -> T:
         return self._record_by(lambda: self.service.write(run))
 
-    def _record_by(self, ask: Callable[[], Promise[T]]) -> T:
+    def _record_by(self, ask: Callable[[], DbFuture[T]]) -> T:
         """Write what is now known, which nobody else knows: as often as it takes, while this process lives."""
         for number in range(10_000):
             try:
@@ -470,7 +471,7 @@ class _Run:
         raise StorageError("the result could not be written for hours")
 
 
-def _written(ask: Callable[[], Promise[T]]) -> T:
+def _written(ask: Callable[[], DbFuture[T]]) -> T:
     try:
         return ask().result()
     except ApiError as error:
