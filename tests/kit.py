@@ -508,7 +508,7 @@ class Server:
         deadline = time.monotonic() + seconds
         while (status := self.service.read(lambda: _status_of(post)).result()) not in statuses:
             assert time.monotonic() < deadline, f"the post is {status}, not {' or '.join(statuses)}"
-            time.sleep(NAP_SECONDS)
+            breathe()
         (row,) = self.rows(Post, id=post)
         return row
 

@@ -34,6 +34,7 @@ LEFT_OUT = {  # by how a block begins
     "[tracing]": "settings, and no commands",
     "socialpub backups": "needs a bucket; tests/commands/test_s3.py has one",
     "socialpub keys forget": "gives up the accounts; tests/commands/test_keys.py does it",
+    "socialpub export": "tests/commands/test_carrying.py and test_spreadsheets.py run them",
     "[retention]": "settings, and no commands",
 }
 
