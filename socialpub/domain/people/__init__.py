@@ -1,1 +1,1 @@
-"""Organizations and who may do what in them, how often and how much."""
+"""Organizations, members, API keys, sign-in, rate limits and quotas."""

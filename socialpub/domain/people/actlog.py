@@ -1,4 +1,4 @@
-"""The log of acts: who of an organization did what, on what, when and from where, newest first."""
+"""Query the audit log of an organization, newest entries first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NEVER_MS = 1 << 53
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which acts: of a person, of certain verbs, in a span of time (epoch milliseconds); None: whatever it is."""
+    """Filter on user, verbs and time range (epoch milliseconds); None does not restrict."""
 
     person: str | None = None
     verbs: tuple[str, ...] | None = None
@@ -32,7 +32,7 @@ class Wanted:
 
 
 class Row(NamedTuple):
-    """An act, in the order of the statements. `number`: its place among all."""
+    """Audit log row, in the column order of the SQL. `number` is its sequence number."""
 
     number: int
     at: int
@@ -45,16 +45,16 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """Acts, what the ids in them stand for, and the cursor of the next page."""
+    """Page of the audit log: rows, display names by id, and the cursor of the next page."""
 
     acts: Sequence[Row]
     names: dict[str, str]
-    posts: dict[str, str]  # what a batch is seen at, by its id
+    posts: dict[str, str]  # page address by batch id
     cursor: str | None
 
 
 def page(service: Service, scope: Scope, wanted: Wanted) -> Page:
-    """One page of the organization's acts; ApiError `cursor`."""
+    """Load one page of the organization's audit log. Raises ApiError `cursor`."""
     before, number = wanted.before or _NEVER_MS, "0"
     if wanted.cursor:
         before, number = cursors.unseal(service, LISTING, scope.organization, wanted.cursor)
@@ -78,7 +78,7 @@ def _found(wanted: Wanted, given: tuple[object, ...]) -> list[Any]:
 
 
 def people(scope: Scope) -> list[tuple[str, str]]:
-    """(id, e-mail) of members and of those who were, by whom acts can be asked for."""
+    """List (id, e-mail) of current and removed members, as choices for the filter."""
     found = [(row[0], row[1]) for row in _of(User, User.email, scope)]
     return found + [(row[0], f"{row[1]} (removed)") for row in _of(FormerUser, FormerUser.email, scope)]
 
@@ -89,14 +89,14 @@ def _of(table: type[User] | type[FormerUser], name: object, scope: Scope) -> lis
 
 
 def _posts(scope: Scope, rows: Sequence[Row]) -> dict[str, str]:
-    """The address of each batch in these rows: its post's page, or the log of its posts."""
+    """Map each batch id to the address of its post's page, or to the filtered post log."""
     ids = sorted({row.subject for row in rows if row.subject})
     found = sql.every(acts.BATCHES, (json.dumps(ids), scope.organization))
     return {batch: f"/posts/{post}" if count == 1 else f"/posts?batchId={batch}" for batch, post, count in found}
 
 
 def _names(scope: Scope, rows: Sequence[Row]) -> dict[str, str]:
-    """What people call the things whose ids stand in these rows, as far as they have a name."""
+    """Map the ids in these rows to display names; things without a name are left out."""
     ids = sorted({id for row in rows for id in (row.key, row.user, row.subject) if id})
     named = {}
     for table, name in (

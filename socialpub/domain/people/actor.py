@@ -1,4 +1,4 @@
-"""Who acts, and what a verb has done: what every act of the domain is given, and what it gives back."""
+"""The actor of a domain action, and the result the action returns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Body = Mapping[str, object]
 
 
 class Actor(NamedTuple):
-    """Whoever acts: in which scope, what the row beside the act says of them, and the Idempotency-Key they sent."""
+    """Actor of an action: scope, audit context and Idempotency-Key."""
 
     service: Service
     scope: Scope
@@ -27,24 +27,24 @@ class Actor(NamedTuple):
         return self.act.request_id
 
     def within(self, organization: str) -> Actor:
-        """The operator, who belongs to no organization, acting in this one."""
+        """Act as the operator within one organization."""
         act = self.act._replace(organization=organization)
         return self._replace(scope=replace(self.scope, organization=organization), act=act)
 
 
 def operator(service: Service, verb: str, address: str = "") -> Actor:
-    """Whoever has the machine: of no organization, and with no key or session that could end."""
+    """Return the operator as actor: no organization, and no key or session that can expire."""
     return Actor(service, Scope(""), audit.Act(verb, address=address))
 
 
 @dataclass(frozen=True)
 class Done:
-    """What a verb has done, where the body alone does not say it.
+    """Result of an action, where the body alone is not enough.
 
-    `subject`: the id of what it was done to, or what it made; without one the body's own `id`.
-    `secret`: the body shows a secret, so it is kept sealed.
-    `after`: what is left to do once it is committed.
-    `is_act`: it changed something, so the log of acts has it.
+    `subject`: id of the row created or changed; default: the body's `id`.
+    `secret`: the body shows a secret, so the stored response is encrypted.
+    `after`: awaited after the commit.
+    `is_act`: something changed, so the action goes into the audit log.
     """
 
     body: Body
@@ -57,4 +57,4 @@ class Done:
 
 P = ParamSpec("P")
 Verb = Callable[Concatenate[Tx, Actor, P], Done | Body]
-"""What somebody may do: given the transaction, who acts, and what it is about."""
+"""Domain action: called with the transaction, the actor and its own arguments."""

@@ -1,6 +1,6 @@
-"""Who did what, on what, when and from where: a row for each act, written in the act's own transaction.
+"""Write the audit log: one row per action, in the action's own transaction.
 
-Ids and addresses only: never what was sent, never a secret.
+Rows hold ids and addresses only, never request content or secrets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PURGED_AT_ONCE = 500
 
 
 class Act(NamedTuple):
-    """What somebody is about to do. Neither `key` nor `user`: the operator, at the command line, or nobody known."""
+    """Audit context of an action. Without `key` and `user`: the operator, or unauthenticated."""
 
     verb: str
     organization: str | None = None
@@ -29,12 +29,12 @@ class Act(NamedTuple):
 
 
 def record(service: Service, tx: Tx, act: Act, subject: str | None) -> None:
-    """Write the row of an act; `subject`: the id of what it was done to, or what it made."""
+    """Insert the audit row; `subject` is the id of the row created or changed."""
     record_all(service, tx, ((act, subject),))
 
 
 def record_all(service: Service, tx: Tx, acts: Sequence[tuple[Act, str | None]]) -> None:
-    """The same for some at once, each with its subject."""
+    """Insert the audit rows of several actions, each with its subject."""
     rows = [
         (act.verb, act.organization, act.key, act.user, subject, act.address, act.request_id) for act, subject in acts
     ]
@@ -42,7 +42,7 @@ def record_all(service: Service, tx: Tx, acts: Sequence[tuple[Act, str | None]])
 
 
 def purge(service: Service, tx: Tx) -> int:
-    """Forget rows that are past their time, some hundred at once, and the names of who was removed before; how many."""
+    """Delete a batch of expired rows, and expired removed users; return the number of rows."""
     before = service.now_ms - int(service.runtime.settings.retention.audit * 1000)
     FormerUser.delete().where(FormerUser.removed_at < before).execute()
     return sql.change(sweeps.FORGET_AUDIT, (before, PURGED_AT_ONCE))

@@ -1,8 +1,8 @@
-"""Tiers, and what Lemon Squeezy tells of the subscriptions that pay for them.
+"""Tiers, and the Lemon Squeezy webhooks about the subscriptions that pay for them.
 
-A notice is the state of a subscription since a time of theirs. It may come twice, late, or before one that was sent
-earlier: what is older than what is known, or known itself, changes nothing and is told to nobody. An organization has
-the best tier of its subscriptions that have not ended; one that the operator has made `enterprise` keeps that.
+A webhook carries the state of a subscription at a time. Webhooks may be repeated, late or out of order: one that is not
+newer than the stored state changes nothing and emits no event. An organization has the best tier of its live
+subscriptions; `enterprise`, set by the operator, stays.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from socialpub.store.statements import billing as statements
 log = logging.getLogger("socialpub.billing")
 
 TIERS: tuple[Tier, ...] = get_args(Tier)
-PAID: tuple[Tier, ...] = ("free", "pro", "business")  # from the least; what subscriptions are about
+PAID: tuple[Tier, ...] = ("free", "pro", "business")  # lowest first; the tiers a subscription can pay for
 EXPIRED = "expired"
 Kind = Literal["subscription", "invoice"]
 
@@ -47,7 +47,7 @@ Kind = Literal["subscription", "invoice"]
 
 
 def set_tier(tx: Tx, who: Actor, organization: str, tier: Tier) -> Body:
-    """`{id, name, tier}` of an organization in its new tier; ApiError `not_found`."""
+    """Set the tier; return `{id, name, tier}`. Raises ApiError `not_found`."""
     name = sql.value(statements.SET_TIER, (tier, organization))
     if name is None:
         raise ApiError("not_found", "There is no organization with this id.")
@@ -59,7 +59,7 @@ def _tier_of(organization: str) -> Tier:
 
 
 def _settled_tier(tx: Tx, organization: str) -> Tier:
-    """The tier that an organization has by its subscriptions, once it has it."""
+    """Set the best tier of the organization's live subscriptions and return it."""
     now, live = _tier_of(organization), [tier for (tier,) in sql.every(statements.LIVE, (organization,))]
     if now == "enterprise":
         return now
@@ -68,12 +68,12 @@ def _settled_tier(tx: Tx, organization: str) -> Tier:
     return best
 
 
-# --- What is told ------------------------------------------------------------------------------------------------
+# --- Webhooks ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class BillingNotice:
-    """What was told of a subscription. `facts`: of itself, not of a payment for it."""
+    """State of a subscription from a webhook. `facts` is None for a webhook about a payment."""
 
     name: str
     organization: str
@@ -87,13 +87,13 @@ class BillingNotice:
 
 
 def is_signed(secret: str, body: bytes, signature: str) -> bool:
-    """Whether the hex HMAC-SHA256 of the bytes is what came with them; in a time that does not tell how much fits."""
+    """Compare `signature` with the body's hex HMAC-SHA256, in constant time."""
     made = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     return crypto.same(made.encode(), signature.encode("utf-8", "surrogatepass"))
 
 
 def read(body: bytes) -> BillingNotice | None:
-    """A notice that may matter; None for any other. ApiError `validation_failed` for one that is not as it should."""
+    """Parse a webhook; None for other event names. Raises ApiError `validation_failed`."""
     meta = issues.parse_body(Heading, body).meta
     name, organization = meta.event_name, meta.organization
     if organization is None:
@@ -108,18 +108,18 @@ def read(body: bytes) -> BillingNotice | None:
 
 
 def matters(notice: BillingNotice) -> bool:
-    """Whether it tells something new of an organization that there is."""
+    """Return whether the webhook is newer than what is stored of a known organization."""
     if sql.value(accepting.TIER, (notice.organization,)) is None:
         return False
     known = sql.first(statements.KNOWN, (notice.subscription,))
-    if known is not None and known[0] != notice.organization:  # it stays with whom it was first named for
+    if known is not None and known[0] != notice.organization:  # a subscription stays with its first organization
         return False
     asked = (notice.subscription, notice.kind, notice.name, notice.said_at)
     return bool(sql.value(statements.IS_NEW, asked))
 
 
 def take(tx: Tx, who: Actor, notice: BillingNotice) -> Body:
-    """Do what the notice says, and tell of it: `{id}`, the organization's."""
+    """Apply the webhook and emit its events; return `{id}` of the organization."""
     if matters(notice) and _has_tier(who, notice):
         organization = notice.organization
         heard = (organization, notice.subscription, notice.kind, notice.name, notice.said_at)
@@ -138,8 +138,8 @@ _NOTHING: News = {}
 
 
 def _stands(tx: Tx, who: Actor, notice: BillingNotice, facts: SubscriptionFacts) -> News:
-    """It was made, or has changed: whichever is told first begins it."""
-    if facts.status == EXPIRED:  # which has a notice of its own
+    """Apply "created" or "updated"; whichever arrives first starts the subscription."""
+    if facts.status == EXPIRED:  # has its own webhook
         return _NOTHING
     known = sql.first(statements.KNOWN, (notice.subscription,))
     if known is None or known[2]:
@@ -170,7 +170,7 @@ def _begun(tx: Tx, who: Actor, notice: BillingNotice, facts: SubscriptionFacts) 
 
 
 def _cancelled(tx: Tx, who: Actor, notice: BillingNotice, facts: SubscriptionFacts) -> News:
-    _keep(tx, who, notice, facts)  # it goes on to its end, also where nothing was known of it
+    _keep(tx, who, notice, facts)  # stays active until its end date, even if unknown so far
     ends = facts.ends_at or facts.updated_at
     data: SubscriptionCancelled = {
         "tier": _settled_tier(tx, notice.organization),
@@ -182,7 +182,7 @@ def _cancelled(tx: Tx, who: Actor, notice: BillingNotice, facts: SubscriptionFac
 
 
 def _expired(tx: Tx, who: Actor, notice: BillingNotice, facts: SubscriptionFacts) -> News:
-    """Nobody is told where another subscription, or the operator, keeps the organization above free."""
+    """Apply "expired"; emits nothing while the organization keeps a paid tier."""
     _keep(tx, who, notice, facts, ended=True)
     tier = _settled_tier(tx, notice.organization)
     if tier != "free":
@@ -227,7 +227,7 @@ INVOICES: Mapping[str, Callable[[BillingNotice], News]] = {
     "subscription_payment_failed": _payment_failed,
     "subscription_payment_recovered": _recovered,
 }
-"""By the names of notices, what becomes of each. Every other notice is left alone."""
+"""Handlers by webhook name. Other names are ignored."""
 
 
 def _keep(tx: Tx, who: Actor, notice: BillingNotice, facts: SubscriptionFacts, *, ended: bool = False) -> None:
@@ -237,7 +237,7 @@ def _keep(tx: Tx, who: Actor, notice: BillingNotice, facts: SubscriptionFacts, *
 
 
 def _has_tier(who: Actor, notice: BillingNotice) -> bool:
-    """False, and a line in the log, where no tier belongs to what is paid for. What ends needs none."""
+    """Return whether the variant maps to a tier (logged if not); an expiry needs none."""
     facts = notice.facts
     if facts is None or facts.status == EXPIRED or _variant(who, facts):
         return True

@@ -1,4 +1,4 @@
-"""What the dashboard keeps of whoever looks at it: the profile that they are in, and the clock on their wall."""
+"""Dashboard preferences of a signed-in user: selected profile and time zone."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ UTC = "UTC"
 
 @dataclass(frozen=True)
 class Desk:
-    """Of somebody who is signed in. `profile` is the one they are in, None: in all of them at once."""
+    """Dashboard session of a user. `profile` None: all profiles."""
 
-    scope: Scope  # narrowed to that profile: what lists are read in
+    scope: Scope  # narrowed to the selected profile
     organization: str
     email: str
     role: str
-    zone: str  # an IANA name
-    chosen_zone: str | None  # by the person; None: the browser's counts
+    zone: str  # IANA name
+    chosen_zone: str | None  # None: the browser's zone applies
     profile: ProfileBody | None
     profiles: list[ProfileBody]
-    proved_at: int  # when they last gave their password
+    proved_at: int  # last password check, epoch milliseconds
 
 
 def of(scope: Scope) -> Desk | None:
-    """The desk of a session; None when it is over meanwhile."""
+    """Load the dashboard state of a session; None if the session has ended."""
     row = sql.first(keys.DESK, (scope.session, scope.organization))
     if row is None:
         return None
@@ -48,7 +48,7 @@ def of(scope: Scope) -> Desk | None:
 
 
 def kept(scope: Scope, page: str) -> dict[str, str]:
-    """What somebody had typed on this page when the session before this one ended."""
+    """Return the form fields saved on this page when the previous session ended."""
     form = Session.select(Session.kept).where(Session.id == scope.session).scalar()
     found = json.loads(form) if form else {}
     return found["fields"] if found.get("page") == page else {}
@@ -56,17 +56,17 @@ def kept(scope: Scope, page: str) -> dict[str, str]:
 
 @cache
 def zones() -> tuple[str, ...]:
-    """The time zones that there are, by their IANA names."""
+    """List the IANA time zone names."""
     return tuple(sorted(available_timezones()))
 
 
 def known_zone(name: str | None) -> str | None:
-    """The zone that a browser names, where it is one."""
+    """Return the browser's time zone if it is a known one."""
     return name if name in zones() else None
 
 
 def choose_zone(tx: Tx, who: Actor, zone: str | None) -> Done:
-    """From now on times are shown in this zone; None: in the browser's. ApiError for one that does not exist."""
+    """Set the time zone of the user; None: the browser's. Raises ApiError if unknown."""
     if zone is not None and zone not in zones():
         raise ApiError("validation_failed", "There is no such time zone.")
     User.update(zone=zone).where(User.id == who.scope.user, User.organization == who.scope.organization).execute()
@@ -74,7 +74,7 @@ def choose_zone(tx: Tx, who: Actor, zone: str | None) -> Done:
 
 
 def choose_profile(tx: Tx, who: Actor, profile: str | None) -> Done:
-    """From now on this session's pages show what belongs to this profile; None: to all. ApiError `not_found`."""
+    """Select a profile for this session; None: all. Raises ApiError `not_found`."""
     profiles.check(Scope(who.scope.organization), profile)
     Session.update(profile=profile).where(Session.id == who.scope.session).execute()
     return _here(who)

@@ -1,4 +1,4 @@
-"""API keys: minted, listed and revoked. A key itself is shown once and stored nowhere."""
+"""API keys: create, list and revoke. The secret is shown once and stored as a digest."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ from socialpub.store.rows import ApiKeyRow
 
 
 def mint(tx: Tx, who: Actor, request: KeyRequest, label: str = LABELS[0]) -> Done:
-    """The new key's record with `key`, the secret, which is shown this once and stored nowhere.
-
-    `label`: of a key for which no prefix is asked.
-    """
+    """Create a key; the body shows the secret as `key`. `label` picks the default prefix."""
     organization, service = who.scope.organization, who.service
     prefix = _prefix(service, request.prefix, label)
     profiles.check_organization(organization)
@@ -43,7 +40,7 @@ def mint(tx: Tx, who: Actor, request: KeyRequest, label: str = LABELS[0]) -> Don
 
 
 def _prefix(service: Service, wanted: str | None, label: str) -> str:
-    """What the key begins with; ApiError for a prefix that keys of this server do not have."""
+    """Return the key's prefix. Raises ApiError for a prefix this server does not use."""
     known = dict(zip(LABELS, key_prefixes(service), strict=True))
     if wanted is not None and wanted not in known.values():
         raise ApiError("validation_failed", f"A prefix is one of {', '.join(known.values())}.", rule="prefix")
@@ -51,9 +48,9 @@ def _prefix(service: Service, wanted: str | None, label: str) -> str:
 
 
 def revoke(tx: Tx, who: Actor, key: str) -> RevokedKeyBody:
-    """`{id, revokedAt}`; the same again for a key that is revoked already; ApiError `not_found`.
+    """Revoke a key, idempotently; return `{id, revokedAt}`. Raises ApiError `not_found`.
 
-    Without an organization it may be anybody's (the operator's command).
+    Without an organization in scope (the operator's command), any organization's key.
     """
     query = ApiKey.select().where(ApiKey.id == key)
     if who.scope.organization:
@@ -69,7 +66,7 @@ def revoke(tx: Tx, who: Actor, key: str) -> RevokedKeyBody:
 
 
 class KeyPart(TypedDict):
-    """What of a key's row is shown."""
+    """Columns of a key that the API shows."""
 
     id: str
     name: str
@@ -95,7 +92,7 @@ def body(row: KeyPart) -> KeyBody:
 
 
 def one(scope: Scope, key: str) -> KeyBody:
-    """The record of a key of the organization; ApiError `not_found`."""
+    """Load a key of the organization. Raises ApiError `not_found`."""
     row: ApiKeyRow | None = (
         ApiKey.select().where(ApiKey.id == key, ApiKey.organization == scope.organization).dicts().first()
     )
@@ -105,12 +102,12 @@ def one(scope: Scope, key: str) -> KeyBody:
 
 
 def unknown() -> ApiError:
-    """A key was named that the organization does not have."""
+    """Build the error for a key id the organization does not have."""
     return ApiError("not_found", "There is no API key with this id.")
 
 
 def listed(organization: str | None) -> list[KeyBody]:
-    """Key records, newest first; of every organization when none is named (the operator's command)."""
+    """List keys, newest first; of all organizations if None (the operator's command)."""
     query = ApiKey.select()
     if organization:
         query = query.where(ApiKey.organization == organization)

@@ -1,4 +1,4 @@
-"""How much and how often: idempotency records, rate windows, the monthly quota."""
+"""Idempotency records, rate limit windows and monthly quotas."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from socialpub.store.statements.rows import Row
 # --- Idempotency -------------------------------------------------------------------------------------------------
 
 KEY_MAX = 128
-_KEY = re.compile(rf"[ -~]{{1,{KEY_MAX}}}")  # visible ASCII, and spaces
+_KEY = re.compile(rf"[ -~]{{1,{KEY_MAX}}}")  # printable ASCII
 SAME_KEY_WAIT_SECONDS = 60.0
 SAME_KEY_RETRY_SECONDS = 5
 
 
 class Key(NamedTuple):
-    """An Idempotency-Key in its scope, with what it was sent for."""
+    """Idempotency-Key in its scope, with the request's fingerprint."""
 
     id: str
     organization: str
@@ -43,7 +43,7 @@ class Key(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer of a write, as bytes: what the first caller got and every replay gets."""
+    """Stored response of a write, replayed byte for byte."""
 
     status: int
     body: str
@@ -52,16 +52,16 @@ class Answer(NamedTuple):
 
 
 class InUseError(Exception):
-    """Another request with this key got in first; its answer is waited for."""
+    """Another request took this key first; wait for its response."""
 
 
 def fingerprint(query: str) -> Any:
-    """The hash of what a key is sent for, to which the body is still to be added as it comes."""
+    """Start the request fingerprint (SHA-256); the caller adds the body as it arrives."""
     return hashlib.sha256(query.encode("utf-8", "surrogatepass") + b"\0")
 
 
 def key_of(scope: Scope, method: str, path: str, header: str | None, fingerprint: str) -> Key | None:
-    """The request's key, or None when it has none; ApiError `idempotency_key.length` for one that cannot be."""
+    """Parse the Idempotency-Key header, if any. Raises `idempotency_key.length`."""
     if header is None:
         return None
     if not _KEY.fullmatch(header):
@@ -72,10 +72,10 @@ def key_of(scope: Scope, method: str, path: str, header: str | None, fingerprint
 
 
 async def once(service: Service, key: Key | None, run: Callable[[], Awaitable[Answer]]) -> Answer:
-    """The answer of `run`, executed once for a key: the same request again waits for it, a repeat gets the same bytes.
+    """Execute `run` once per key; concurrent duplicates wait, repeats get the same bytes.
 
-    `run` calls `check` in its transaction and then `remember`, so that a crash after it can never execute the key
-    twice. Raises `idempotency_conflict` for another body, or when the first is still running after 60 s.
+    `run` calls `check` and then `remember` in its transaction, so that no crash can lead to a second execution. Raises
+    `idempotency_conflict` for a different body, or if the first request still runs after 60 s.
     """
     if key is None:
         return await run()
@@ -89,9 +89,9 @@ async def once(service: Service, key: Key | None, run: Callable[[], Awaitable[An
 
 
 async def once_found(service: Service, key: Key, run: Callable[[], Awaitable[Answer]]) -> Answer:
-    """The same where `run` looks for the key's record itself, among what else it looks up: InUseError.
+    """Execute `run`, which looks up the key itself (raising InUseError), once per key.
 
-    What it refuses before that, or after, is said only where there is none.
+    An error of `run` is raised only if no record of the key exists.
     """
     try:
         return await run()
@@ -111,7 +111,7 @@ async def _of_another(service: Service, key: Key) -> Answer:
 
 
 async def _replay(service: Service, key: Key, wait: float) -> Answer | None:
-    """The kept answer; None when there is no record (with `wait` 0), or none in time."""
+    """Load the stored response; None if there is no record and `wait` is 0."""
     row = await service.read(lambda: _find(key, service.now_ms))
     if row is None and not wait:
         return None
@@ -127,7 +127,7 @@ async def _replay(service: Service, key: Key, wait: float) -> Answer | None:
 
 
 def _find(key: Key, now: int) -> IdempotencyRow | None:
-    """Its record. One that is still running never lapses: its batch may yet be published."""
+    """Load the record. A running one never expires: its batch may yet be published."""
     values = sql.first(accepting.KEPT, (key.id, now))
     return None if values is None else sql.row(IdempotencyRow, values)
 
@@ -138,7 +138,7 @@ def _finished(key: Key, now: int) -> IdempotencyRow | None:
 
 
 def check(service: Service, key: Key | None) -> None:
-    """In the transaction that executes the write: InUseError when another request has the key."""
+    """Raise InUseError if the key is taken. Call in the write's transaction."""
     if key is not None and _find(key, service.now_ms) is not None:
         raise InUseError
 
@@ -152,10 +152,7 @@ def remember(
     batch: str | None = None,
     secret: bool = False,
 ) -> None:
-    """After `check`: take the key, with its answer where that is known already.
-
-    `secret`: it is sealed, for bodies that show a secret once.
-    """
+    """Insert the key's record after `check`; `secret` encrypts the stored body."""
     if key is not None:
         sql.insert(accepting.REMEMBER, [row_of(service, tx, key, answer, batch=batch, secret=secret)])
 
@@ -163,7 +160,7 @@ def remember(
 def row_of(
     service: Service, tx: Tx, key: Key, answer: Answer | None, *, batch: str | None = None, secret: bool = False
 ) -> Row:
-    """The row with which a key is taken, for `accepting.REMEMBER` in this transaction."""
+    """Build the record for `accepting.REMEMBER`, in this transaction."""
     now, body = service.now_ms, _sealed(service, key.id, answer, secret=secret) if answer else None
     ends = now + int(service.runtime.settings.retention.idempotency * 1000)
     if answer:
@@ -173,7 +170,7 @@ def row_of(
 
 
 def keep(service: Service, tx: Tx, key_id: str, answer: Answer) -> None:
-    """Store the answer of a key that was taken without one."""
+    """Store the response of a key that was inserted without one."""
     sql.execute(accepting.KEEP, (answer.status, answer.body, 0, key_id))
     tx.after_commit(lambda: service.hub.ring(f"key:{key_id}"))
 
@@ -185,7 +182,7 @@ def _sealed(service: Service, key_id: str, answer: Answer, *, secret: bool) -> s
 
 
 def kept(service: Service, key: Key) -> Answer | None:
-    """The stored answer of a key; None while there is none."""
+    """Return the stored response of a key, or None."""
     row = _finished(key, service.now_ms)
     if row is None:
         return None
@@ -204,7 +201,7 @@ PURGED_AT_ONCE = 500
 
 
 def purge(tx: Tx, now: int) -> int:
-    """Forget answers that are past their time, some hundred at once; never a record that is still running."""
+    """Delete a batch of expired records, never a running one; return the number."""
     return sql.change(sweeps.FORGET_ANSWERS, (now, PURGED_AT_ONCE))
 
 
@@ -214,7 +211,7 @@ WINDOW_SECONDS = 60
 
 
 class Rate(NamedTuple):
-    """Where a caller stands in its window after (or, refused, without) this request."""
+    """State of a rate limit window after this request, counted only if allowed."""
 
     limit: int
     remaining: int
@@ -223,7 +220,7 @@ class Rate(NamedTuple):
 
 
 class Windows:
-    """Sliding windows of 60 s, in memory: a durable write for each GET would cost more than the GET."""
+    """In-memory sliding windows of 60 s: a durable write per GET would cost more than the GET."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._lock = clock, threading.Lock()
@@ -231,7 +228,7 @@ class Windows:
         self._swept = clock.monotonic()
 
     def spend(self, name: str, limit: int, *, dry: bool = False) -> Rate:
-        """Count one request of `name`; `dry` only looks."""
+        """Count one request of `name`; `dry` only checks."""
         now = self._clock.monotonic()
         with self._lock:
             if now - self._swept >= WINDOW_SECONDS:
@@ -244,7 +241,7 @@ class Windows:
                 hits.append(now)
             oldest = hits[0] if hits else now
             left = math.ceil(oldest + WINDOW_SECONDS - now)
-            reset = min(max(1, left), WINDOW_SECONDS)  # rounding may make a bit more than the window of it
+            reset = min(max(1, left), WINDOW_SECONDS)  # rounding up may exceed the window
             return Rate(limit, max(0, limit - len(hits)), reset, allowed)
 
     def _sweep(self, now: float) -> None:
@@ -261,14 +258,14 @@ WARN_PERCENT = 80
 
 @dataclass(frozen=True)
 class Crossing:
-    """A quota event to emit: its type and data."""
+    """Quota event to emit."""
 
     type: str
     data: QuotaExceeded
 
 
 class Standing(NamedTuple):
-    """Of an organization: its quota (None: unlimited, and not counted) and how much of it is used in a month."""
+    """Quota (None: unlimited and not counted) and usage of an organization in a month."""
 
     period: str
     quota: int | None
@@ -276,22 +273,22 @@ class Standing(NamedTuple):
 
 
 def quota_of(service: Service, tier: str) -> int | None:
-    """Posts a month that a tier allows; None: unlimited."""
+    """Return the monthly post quota of a tier; None: unlimited."""
     billing = service.runtime.settings.billing
     return {"free": billing.free, "pro": billing.pro, "business": billing.business}.get(tier)
 
 
 def standing(service: Service, organization: str, quota: int | None) -> Standing:
-    """How much of it is used, in a read; what has no end is not counted."""
+    """Read this month's usage; an unlimited quota is not counted."""
     period = month(service.now_ms)
     used = 0 if quota is None else sql.value(accepting.USED_QUOTA, (organization, period)) or 0
     return Standing(period, quota, used)
 
 
 def take_quota(service: Service, tx: Tx, organization: str, quota: int | None, cost: int) -> list[Crossing]:
-    """Spend `cost` posts of this month in the caller's transaction; the thresholds that this crosses.
+    """Spend `cost` posts of this month's quota; return the thresholds crossed.
 
-    One conditional update decides: two requests cannot spend the last slot twice. ApiError `quota_exceeded`.
+    One conditional UPDATE decides, so two requests cannot spend the last post twice. Raises ApiError `quota_exceeded`.
     """
     period = month(service.now_ms)
     taken = sql.first(accepting.TAKE_QUOTA, (organization, period, cost, quota))
@@ -302,7 +299,7 @@ def take_quota(service: Service, tx: Tx, organization: str, quota: int | None, c
 
 
 def check_quota(service: Service, standing: Standing, cost: int) -> None:
-    """The same refusal, from a read, before anything else is done."""
+    """Raise ApiError `quota_exceeded` if `cost` does not fit; a read, before any work."""
     if standing.quota is not None and standing.posts + cost > standing.quota:
         raise _used_up(service, standing, cost)
 
@@ -335,7 +332,7 @@ def _crossings(
 
 
 def month(now_ms: int) -> str:
-    """This month as `YYYY-MM`."""
+    """Return the month as `YYYY-MM`."""
     return _month_of(now_ms // DAY_MS)
 
 
@@ -345,7 +342,7 @@ def _month_of(day: int) -> str:
 
 
 def _next_month(now_ms: int) -> str:
-    """The instant at which the next month begins."""
+    """Return the start of the next month."""
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
     following = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
     return iso(int(following.timestamp() * 1000))

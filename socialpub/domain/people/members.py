@@ -1,6 +1,6 @@
-"""Members of an organization: who they are, inviting and removing them, and what each may do.
+"""Members of an organization: list, invite, change roles, remove.
 
-Somebody is invited by a link that works once. Its token is with whoever has the link; here is its digest.
+An invitation is a single-use link; only the digest of its token is stored.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from socialpub.store.rows import UserRow
 
 INVITED_MS = 7 * DAY_MS
 OPEN_MAX = 20
-A_DAY_MAX = 100  # each may be mailed to somebody who has not asked for it
+A_DAY_MAX = 100  # each may send mail to a stranger
 LISTED_MAX = 500
 
 
 class MemberBody(TypedDict):
-    """A member as the pages show them."""
+    """Member, as the pages show it."""
 
     id: str
     email: str
@@ -37,7 +37,7 @@ class MemberBody(TypedDict):
 
 
 class InvitationBody(TypedDict):
-    """An open invitation as the pages show it."""
+    """Open invitation, as the pages show it."""
 
     id: str
     email: str
@@ -47,7 +47,7 @@ class InvitationBody(TypedDict):
 
 
 class NewInvitationBody(TypedDict):
-    """The same when it is made; with its token, once."""
+    """New invitation with its token, shown once."""
 
     id: str
     email: str
@@ -56,7 +56,7 @@ class NewInvitationBody(TypedDict):
 
 
 class PersonBody(TypedDict):
-    """Whom an act was about."""
+    """Member that an action changed."""
 
     id: str
     email: str
@@ -65,31 +65,31 @@ class PersonBody(TypedDict):
 
 @dataclass(frozen=True)
 class Invited:
-    """What somebody reads who opens the link of an invitation."""
+    """Invitation as its recipient sees it."""
 
     organization: str
     email: str
     role: str
 
 
-# --- Who they are ------------------------------------------------------------------------------------------------
+# --- Members -----------------------------------------------------------------------------------------------------
 
 
 def listed(scope: Scope) -> list[MemberBody]:
-    """The members of the organization, oldest first."""
+    """List the members of the organization, oldest first."""
     query = User.select(User.id, User.email, User.role, User.created_at).where(User.organization == scope.organization)
     rows = query.order_by(User.created_at, User.id).limit(LISTED_MAX).tuples()
     return [{"id": id, "email": email, "role": role, "createdAt": iso(at)} for id, email, role, at in rows]
 
 
 def one(scope: Scope, member: str) -> MemberBody:
-    """A member of the organization; ApiError `not_found`."""
+    """Load a member of the organization. Raises ApiError `not_found`."""
     row = _find(scope, member)
     return {"id": row["id"], "email": row["email"], "role": row["role"], "createdAt": iso(row["created_at"])}
 
 
 def is_last_owner(scope: Scope, member: str) -> bool:
-    """Whether the organization would be without an owner if this member were none."""
+    """Return whether this member is the organization's only owner."""
     query = User.select(User.id).where(User.organization == scope.organization, User.role == "owner").limit(2)
     return [row[0] for row in query.tuples()] == [member]
 
@@ -103,13 +103,13 @@ def _find(scope: Scope, member: str) -> UserRow:
     return row
 
 
-# --- Inviting ----------------------------------------------------------------------------------------------------
+# --- Invitations -------------------------------------------------------------------------------------------------
 
 
 def invite(tx: Tx, who: Actor, email: str, role: str) -> Done:
-    """`{id, email, role, token}` of a new invitation, in place of one for the same address. The token is shown once.
+    """Create an invitation, replacing one to the same address; return it with its token.
 
-    ApiError `validation_failed`: a wrong address or role, a member already (409), too many are open (409).
+    Raises ApiError `validation_failed` for a bad address or role; 409 for a member or too many invitations.
     """
     service, organization, now = who.service, who.scope.organization, who.service.now_ms
     address = users.address_of(email)
@@ -138,13 +138,13 @@ def invite(tx: Tx, who: Actor, email: str, role: str) -> Done:
 
 
 def _made_lately(who: Actor) -> int:
-    """How many invitations of the organization were made within a day, those that are used or withdrawn included."""
+    """Count the invitations of the last day, including used and withdrawn ones."""
     mine = (Audit.organization == who.scope.organization) & (Audit.verb == who.act.verb)
     return int(Audit.select().where(mine, Audit.at > who.service.now_ms - DAY_MS).count())
 
 
 def invitations(scope: Scope, now: int) -> list[InvitationBody]:
-    """The open invitations of the organization, newest first."""
+    """List the open invitations of the organization, newest first."""
     query = (
         Invitation.select(Invitation.id, Invitation.email, Invitation.role, User.email, Invitation.ends_at)
         .join(User, on=(Invitation.invited_by == User.id))
@@ -159,18 +159,18 @@ def invitations(scope: Scope, now: int) -> list[InvitationBody]:
 
 
 def withdraw(tx: Tx, who: Actor, invitation: str) -> Done:
-    """The link works no more; ApiError `not_found`."""
+    """Delete an open invitation. Raises ApiError `not_found`."""
     mine = (Invitation.id == invitation) & (Invitation.organization == who.scope.organization)
     if not Invitation.delete().where(mine).execute():
         raise ApiError("not_found", "There is no open invitation with this id.")
     return Done({}, subject=invitation)
 
 
-# --- Becoming one ------------------------------------------------------------------------------------------------
+# --- Joining -----------------------------------------------------------------------------------------------------
 
 
 def invited(service: Service, token: str) -> Invited:
-    """Where an invitation leads; ApiError `not_found` once it was used, withdrawn or is over."""
+    """Load an invitation by token. Raises ApiError `not_found` if used or expired."""
     query = (
         Invitation.select(Organization.name, Invitation.email, Invitation.role)
         .join(Organization, on=(Invitation.organization == Organization.id))
@@ -183,7 +183,7 @@ def invited(service: Service, token: str) -> Invited:
 
 
 async def accept(who: Actor, token: str, password: str, here: Browser | None = None) -> SignedIn:
-    """Become a member, once, and be signed in; ApiError `not_found`, or `validation_failed` for the password."""
+    """Join by invitation and sign in. Raises ApiError `not_found`, `validation_failed`."""
     service = who.service
     await service.read(lambda: invited(service, token))
     hash_ = await users.hashed_aside(password)
@@ -198,7 +198,7 @@ async def accept(who: Actor, token: str, password: str, here: Browser | None = N
 
 
 def _used(tx: Tx, service: Service, token: str) -> tuple[str, str, str]:
-    """Organization, address and role of an invitation, which is gone now."""
+    """Delete an invitation; return its organization, address and role."""
     mine = (Invitation.digest == crypto.digest(token)) & (Invitation.ends_at > service.now_ms)
     row = Invitation.select(Invitation.organization, Invitation.email, Invitation.role).where(mine).tuples().first()
     if row is None:
@@ -215,11 +215,11 @@ def _over() -> ApiError:
     )
 
 
-# --- What they may do, and their end -------------------------------------------------------------------------------
+# --- Roles and removal -------------------------------------------------------------------------------------------
 
 
 def change_role(tx: Tx, who: Actor, member: str, role: str) -> PersonBody:
-    """The member with another role, from their next request on; ApiError `not_found`, 409 for the last owner."""
+    """Change a role. Raises ApiError `not_found`, 409 for the last owner."""
     row = _find(who.scope, member)
     users.check_role(role)
     if role != "owner":
@@ -230,14 +230,14 @@ def change_role(tx: Tx, who: Actor, member: str, role: str) -> PersonBody:
 
 
 def remove(tx: Tx, who: Actor, member: str) -> PersonBody:
-    """A member is one no longer: their sessions are over at once. ApiError `not_found`, 409 for the last owner."""
+    """Remove a member and end their sessions. Raises `not_found`, 409 for the last owner."""
     row = _find(who.scope, member)
     _check_owner_stays(who.scope, member)
     return _end(tx, who, row)
 
 
 def remove_all(tx: Tx, who: Actor) -> None:
-    """The organization has no members any more, and no open invitations: it is being deleted."""
+    """Remove all members and invitations of an organization that is being deleted."""
     for row in rows_where(User, User.organization == who.scope.organization):
         _end(tx, who, row)
 
@@ -259,5 +259,5 @@ def _check_owner_stays(scope: Scope, member: str) -> None:
 
 
 def _withdraw_all_of(tx: Tx, member: str) -> None:
-    """Whoever may not invite any more has no invitations open either."""
+    """Withdraw the invitations of a member who may no longer invite."""
     Invitation.delete().where(Invitation.invited_by == member).execute()

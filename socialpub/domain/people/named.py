@@ -1,4 +1,4 @@
-"""What the operator calls things: by an id, or by a name. A name that several have is refused with all of them."""
+"""Resolve names and ids typed by an operator. An ambiguous name raises, with the matches."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ SHOWN = 10
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 T = TypeVar("T")
 Known = tuple[T, str, Sequence[str | None]]
-"""Something, its id, and what else it is called."""
+"""Candidate: object, id and further names."""
 
 
 def _of(model: Any, organization: str | None) -> Any:
-    """Of one organization; of all of them where none is named."""
+    """Return the condition that selects one organization, or all if None."""
     return SQL("1") if organization is None else model.organization == organization
 
 
 def the_one(what: str, named: str, there: Iterable[Known[T]]) -> T:
-    """The one thing that is meant; ApiError `not_found`, or `validation_failed` where a name does not say which."""
+    """Resolve an id or name. Raises ApiError `not_found`, or `validation_failed` if ambiguous."""
     known = list(there)
     found = [one for one in known if one[1] == named] or [one for one in known if _is_called(one, named)]
     if len(found) == 1:
@@ -50,7 +50,7 @@ def _words(one: Known[T]) -> str:
 
 
 def organization(named: str | None) -> str:
-    """The id of an organization, or of the only one there is."""
+    """Resolve an organization to its id; None: the only one."""
     there = profiles.list_organizations()
     if named is not None and there:
         return str(the_one("organization", named, ((row["id"], row["id"], (row["name"],)) for row in there)))
@@ -58,18 +58,18 @@ def organization(named: str | None) -> str:
 
 
 def organization_or_all(named: str | None) -> str | None:
-    """The id as it was named; None: all of them."""
+    """Resolve an organization to its id; None stays None (all)."""
     return None if named is None else organization(named)
 
 
 def profile(organization: str | None, named: str) -> ProfileRow:
-    """A profile by its id, name or slug; of any organization where none is named."""
+    """Find a profile by id, name or slug, in one organization or all."""
     there = rows_where(Profile, Profile.deleted_at.is_null(), _of(Profile, organization))
     return the_one("profile", named, ((row, row["id"], (row["name"], row["slug"])) for row in there))
 
 
 def only_profile(organization: str) -> ProfileRow:
-    """The only profile of an organization; ApiError `validation_failed` where there are several."""
+    """Return the only profile. Raises ApiError `validation_failed` if there are several."""
     there = rows_where(Profile, Profile.deleted_at.is_null(), Profile.organization == organization)
     there.sort(key=lambda row: row["created_at"])
     if len(there) > 1:
@@ -81,19 +81,19 @@ def only_profile(organization: str) -> ProfileRow:
 
 
 def key(organization: str | None, named: str) -> ApiKeyRow:
-    """An API key by its id, its name or its last four characters; of any organization where none is named."""
+    """Find an API key by id, name or last four characters, in one organization or all."""
     there = rows_where(ApiKey, _of(ApiKey, organization))
     return the_one("API key", named, ((row, row["id"], (row["name"], row["last4"])) for row in there))
 
 
 def user(organization: str | None, named: str) -> UserRow:
-    """Somebody who can sign in, by their id or e-mail address."""
+    """Find a user by id or e-mail address."""
     there = rows_where(User, _of(User, organization))
     return the_one("user", named, ((row, row["id"], (row["email"],)) for row in there))
 
 
 def account(organization: str | None, named: str) -> AccountRow:
-    """A connected account by its id, what it is called, its handle, or its id at the platform."""
+    """Find a connected account by id, display name, handle or platform id."""
     there = rows_where(Account, Account.disconnected_at.is_null(), _of(Account, organization))
     return the_one("account", named, ((row, row["id"], _names(row)) for row in there))
 

@@ -1,4 +1,4 @@
-"""Organizations, and the profiles that they are divided into."""
+"""Organizations and their profiles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from socialpub.store.statements import reading
 
 
 def create_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dict[str, Any]:
-    """`{id, name}` of a new organization, which starts with a profile `default`."""
+    """Create an organization with a profile `default`; return `{id, name}`."""
     service = who.service
     organization = service.runtime.ids.uuid()
     Organization.insert(id=organization, name=request.name, created_at=service.now_ms).execute()
@@ -33,7 +33,7 @@ def create_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dic
 
 
 def rename_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dict[str, Any]:
-    """`{id, name}` of the organization with its new name; ApiError `not_found`."""
+    """Rename the organization; return `{id, name}`. Raises ApiError `not_found`."""
     organization = who.scope.organization
     check_organization(organization)
     Organization.update(name=request.name).where(Organization.id == organization).execute()
@@ -41,7 +41,7 @@ def rename_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dic
 
 
 def first_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dict[str, Any]:
-    """`{id, name}` of the organization of the first owner: the only one that a command has made, or a new one."""
+    """Rename the only organization or create one, for the first owner; return `{id, name}`."""
     there = list_organizations()
     if len(there) == 1:
         return rename_organization(tx, who.within(there[0]["id"]), request)
@@ -49,13 +49,13 @@ def first_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dict
 
 
 def list_organizations() -> list[dict[str, Any]]:
-    """`{id, name}` of every organization, oldest first."""
+    """List `{id, name}` of all organizations, oldest first."""
     query = Organization.select(Organization.id, Organization.name).where(Organization.deleted_at.is_null())
     return list(query.order_by(Organization.created_at, Organization.id).dicts())
 
 
 def describe(organization: str) -> dict[str, Any]:
-    """`{id, name, tier, createdAt, profiles, users, accounts, keys}` of one that is there."""
+    """Describe an existing organization: name, tier, and counts of what it has."""
     row = the_row(Organization, organization)
     here = Account.organization == organization
     return {
@@ -71,13 +71,13 @@ def describe(organization: str) -> dict[str, Any]:
 
 
 def is_alone(organization: str) -> bool:
-    """Whether this server has no other organization."""
+    """Return whether this server has no other organization."""
     others = (Organization.id != organization) & Organization.deleted_at.is_null()
     return not Organization.select().where(others).exists()
 
 
 def the_organization(named: str | None) -> str:
-    """The organization that the operator named, or the only one there is; ApiError where that does not say which."""
+    """Resolve an organization id, or the only one. Raises ApiError if missing or ambiguous."""
     there = list_organizations()
     if named is not None and named not in [row["id"] for row in there]:
         raise ApiError("not_found", "There is no organization with this id.")
@@ -92,7 +92,7 @@ def the_organization(named: str | None) -> str:
 
 
 def check_organization(organization: str) -> None:
-    """ApiError `not_found` unless there is one with this id."""
+    """Raise ApiError `not_found` unless the organization exists."""
     there = (Organization.id == organization) & Organization.deleted_at.is_null()
     if not Organization.select().where(there).exists():
         raise ApiError("not_found", "There is no organization with this id.")
@@ -102,7 +102,7 @@ def check_organization(organization: str) -> None:
 
 
 def create(tx: Tx, who: Actor, request: ProfileRequest) -> Done:
-    """The new profile as the API shows it; `not_found`: no such organization; `profile.slug.unique`: it is taken."""
+    """Create a profile. Raises ApiError `not_found`, `profile.slug.unique`."""
     organization = who.scope.organization
     check_organization(organization)
     slug, now = _slug(request.name), who.service.now_ms
@@ -120,7 +120,7 @@ def create(tx: Tx, who: Actor, request: ProfileRequest) -> Done:
 
 
 def rename(tx: Tx, who: Actor, profile: str, request: ProfileRequest) -> ProfileBody:
-    """The profile with its new name and slug; `not_found`, `profile.slug.unique`."""
+    """Rename a profile, which changes its slug. Raises `not_found`, `profile.slug.unique`."""
     row = _find(who.scope, profile)
     slug, now = _slug(request.name), who.service.now_ms
     same = (Profile.organization == who.scope.organization) & (Profile.slug == slug) & (Profile.id != profile)
@@ -132,11 +132,11 @@ def rename(tx: Tx, who: Actor, profile: str, request: ProfileRequest) -> Profile
 
 
 def delete(tx: Tx, who: Actor, profile: str) -> DeletedBody:
-    """`{id, deleted}`: the row stays, its keys are revoked; `profile.delete.not_empty` while it owns accounts."""
+    """Soft-delete a profile and revoke its keys. Raises `profile.delete.not_empty`."""
     row, now = _find(who.scope, profile), who.service.now_ms
     if Account.select().where(Account.profile == profile, Account.disconnected_at.is_null()).exists():
         raise refuse("profile.delete.not_empty")
-    # The slug is free again for another profile of this name.
+    # Free the slug for a new profile of this name.
     Profile.update(deleted_at=now, updated_at=now, slug=f"{row['slug']}~{profile}").where(
         Profile.id == profile
     ).execute()
@@ -146,14 +146,14 @@ def delete(tx: Tx, who: Actor, profile: str) -> DeletedBody:
 
 @dataclass(frozen=True)
 class Holdings:
-    """What belongs to a profile: how many accounts, and how many keys that are not revoked."""
+    """Numbers of connected accounts and live keys of a profile."""
 
     accounts: int
     keys: int
 
 
 def holds(scope: Scope, profile: str) -> Holdings:
-    """What belongs to a profile of the scope; ApiError `not_found`."""
+    """Count the accounts and keys of a profile. Raises ApiError `not_found`."""
     _find(scope, profile)
     connected = Account.select().where(Account.profile == profile, Account.disconnected_at.is_null())
     keys = ApiKey.select().where(ApiKey.profile == profile, ApiKey.revoked_at.is_null())
@@ -161,7 +161,7 @@ def holds(scope: Scope, profile: str) -> Holdings:
 
 
 def one(scope: Scope, profile: str) -> ProfileBody:
-    """One profile of the scope; ApiError `not_found`."""
+    """Load a profile of the scope. Raises ApiError `not_found`."""
     return body(_find(scope, profile))
 
 
@@ -180,7 +180,7 @@ def _slug(name: str) -> str:
 
 
 class ProfilePart(TypedDict):
-    """What of a profile's row is shown."""
+    """Columns of a profile that the API shows."""
 
     id: str
     name: str
@@ -200,7 +200,7 @@ def body(row: ProfilePart) -> ProfileBody:
 
 
 def listed(scope: Scope) -> list[ProfileBody]:
-    """The profiles of the scope, oldest first; for a bound key its one profile."""
+    """List the profiles of the scope, oldest first; for a bound key its one profile."""
     query = Profile.select().where(Profile.organization == scope.organization, Profile.deleted_at.is_null())
     if scope.profile:
         query = query.where(Profile.id == scope.profile)
@@ -208,23 +208,23 @@ def listed(scope: Scope) -> list[ProfileBody]:
 
 
 def exists(scope: Scope, profile: str) -> bool:
-    """Whether the organization has this profile."""
+    """Return whether the organization has this profile."""
     return sql.first(reading.PROFILE_EXISTS, (profile, scope.organization)) is not None
 
 
 def check(scope: Scope, profile: str | None) -> None:
-    """ApiError `not_found` for a profile that is named, and that the organization does not have."""
+    """Raise ApiError `not_found` for a profile the organization does not have; None passes."""
     if profile is not None and not exists(scope, profile):
         raise unknown()
 
 
 def unknown() -> ApiError:
-    """A profile was named that the organization does not have."""
+    """Build the error for a profile id the organization does not have."""
     return ApiError("not_found", "The organization has no profile with this id.")
 
 
 def organization_of(profile: str) -> str:
-    """The organization that owns a profile; ApiError `not_found`."""
+    """Return the organization of a profile. Raises ApiError `not_found`."""
     found = Profile.select(Profile.organization).where(Profile.id == profile, Profile.deleted_at.is_null()).scalar()
     if found is None:
         raise ApiError("not_found", "There is no profile with this id.")

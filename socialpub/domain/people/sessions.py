@@ -1,6 +1,6 @@
-"""Sessions of signed-in browsers, and the devices that are known for having signed in before.
+"""Sessions of signed-in browsers, and devices that have signed in before.
 
-Of either the browser alone has the secret, in a cookie; here is its digest.
+The secret of each is in a cookie only; the digest is stored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from socialpub.store.db import Tx
 from socialpub.store.models import Device, Session
 
 DAY_MS = 24 * 3600 * 1000
-COOKIE_MS = 400 * DAY_MS  # the longest that browsers keep one; the server ends an idle session before
+COOKIE_MS = 400 * DAY_MS  # browsers keep no cookie longer; the server ends an idle session earlier
 DEVICE_MS = 365 * DAY_MS
 DEVICES_MAX = 20
 LISTED_MAX = 100
@@ -25,7 +25,7 @@ AGENT_MAX = 300
 
 @dataclass(frozen=True)
 class SignedIn:
-    """A new session: the cookies' values are shown to the browser alone."""
+    """New session with its cookie values."""
 
     cookie: str
     csrf: str
@@ -35,30 +35,28 @@ class SignedIn:
 
 @dataclass(frozen=True)
 class Browser:
-    """What is known of a browser beside who signs in: its time zone, the form that was on its way when a session
-    ended, where it is, and what it calls itself.
-    """
+    """Browser of a session: time zone, saved form, client address and User-Agent."""
 
     zone: str | None = None
-    kept: str | None = None  # JSON
+    kept: str | None = None  # saved form, as JSON
     address: str = ""
     agent: str = ""
 
 
 @dataclass(frozen=True)
 class Open:
-    """A session that is not over, as its owner sees it. `name` stands for it on pages, and opens nothing."""
+    """Live session as its user sees it. `name` identifies it on pages and grants nothing."""
 
     name: str
     address: str
     agent: str
     begun_ms: int
     seen_ms: int
-    here: bool  # it is the one that asks
+    here: bool  # the session of this request
 
 
 def begin(service: Service, tx: Tx, user: str, device: str | None = None, here: Browser | None = None) -> SignedIn:
-    """A session for somebody who has proved who they are. `device`: the device cookie so far; it gets a new value."""
+    """Start a session for an authenticated user; `device` is the old device cookie, replaced."""
     entropy, now = service.runtime.entropy, service.now_ms
     cookie, csrf = entropy(32).hex(), entropy(32).hex()
     Session.delete().where(Session.ends_at <= now).execute()
@@ -70,7 +68,7 @@ def begin(service: Service, tx: Tx, user: str, device: str | None = None, here: 
 
 
 def proved(tx: Tx, who: Actor) -> Done:
-    """The person has just given their password in this session."""
+    """Record that the user has just entered the password in this session."""
     Session.update(proved_at=who.service.now_ms).where(Session.id == who.scope.session).execute()
     return Done({}, subject=who.scope.user)
 
@@ -80,19 +78,19 @@ def end(tx: Tx, session: str | None) -> None:
 
 
 def leave(tx: Tx, who: Actor) -> Done:
-    """The session is over; the device stays known."""
+    """Sign out of this session; the device stays known."""
     end(tx, who.scope.session)
     return Done({}, subject=who.scope.user)
 
 
 def leave_everywhere(tx: Tx, who: Actor) -> Done:
-    """Every session of the person is over, and no browser is known any more."""
+    """End all sessions of the user and forget their devices."""
     end_all(tx, who.scope.user)
     return Done({}, subject=who.scope.user)
 
 
 def listed(who: Actor) -> list[Open]:
-    """The sessions of whoever acts that are not over: this one first, then those that were seen last."""
+    """List the user's live sessions: this one first, then the most recently seen."""
     scope, now = who.scope, who.service.now_ms
     query = (
         Session.select(Session.id, Session.address, Session.agent, Session.created_at, Session.seen_at)
@@ -108,7 +106,7 @@ def listed(who: Actor) -> list[Open]:
 
 
 def end_one(tx: Tx, who: Actor, name: str) -> Done:
-    """One of one's own sessions is over; ApiError `not_found`."""
+    """End one of the user's sessions. Raises ApiError `not_found`."""
     mine = [row[0] for row in Session.select(Session.id).where(Session.user == who.scope.user).tuples()]
     found = next((id for id in mine if _name(id) == name), None)
     if found is None:
@@ -118,7 +116,7 @@ def end_one(tx: Tx, who: Actor, name: str) -> Done:
 
 
 def end_others(tx: Tx, who: Actor) -> None:
-    """Every session of whoever acts but this one is over, and no device of theirs is known any more."""
+    """End the user's other sessions and forget their devices."""
     Session.delete().where(Session.user == who.scope.user, Session.id != who.scope.session).execute()
     Device.delete().where(Device.user == who.scope.user).execute()
 
@@ -128,13 +126,13 @@ def _name(session: str) -> str:
 
 
 def end_all(tx: Tx, user: str | None) -> None:
-    """Every session of somebody is over, and no device of theirs is known any more."""
+    """End all sessions of a user and forget their devices."""
     Session.delete().where(Session.user == user).execute()
     Device.delete().where(Device.user == user).execute()
 
 
 def device_of(service: Service, user: str, cookie: str | None) -> str | None:
-    """The id of the device whose cookie this is, where it has signed in as this user before."""
+    """Return the id of a device cookie that has signed in as this user before."""
     if cookie is None:
         return None
     query = Device.select(Device.id).where(
@@ -144,7 +142,7 @@ def device_of(service: Service, user: str, cookie: str | None) -> str | None:
 
 
 def _remember(service: Service, tx: Tx, user: str, before: str | None) -> str:
-    """The cookie of a device that is known from now on; of a user's devices the newest are kept."""
+    """Register a device, keeping the user's newest; return its cookie."""
     cookie, now = service.runtime.entropy(32).hex(), service.now_ms
     if before is not None:
         Device.delete().where(Device.id == crypto.digest(before), Device.user == user).execute()

@@ -1,8 +1,8 @@
-"""Signing in: who proves an e-mail address by its password gets a session, and who guesses is slowed down.
+"""Sign-in by e-mail address and password, with delays after wrong guesses.
 
-An unknown address and a wrong password get the same answer after the same work. What is slowed down is above all the
-pair of account and address. The account as a whole and the address as a whole wait for a minute and a half at most,
-and a browser that has signed in before answers for itself alone: nobody can lock an owner out from afar.
+An unknown address and a wrong password get the same response after the same work. Delays apply mainly to the pair of
+account and client address. The account alone and the address alone are delayed by 90 s at most, and a known device is
+throttled separately, so no remote client can lock an owner out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FRESH_MS = 10 * 60 * 1000
 
 @dataclass(frozen=True)
 class Brake:
-    """So many guesses are free; then the wait doubles with each, from a second up to `longest`."""
+    """Delay policy: `free` guesses, then a wait that doubles from 1 s up to `longest` s."""
 
     free: int
     longest: float
@@ -42,20 +42,20 @@ BRAKES = {
     "address": Brake(20, 90.0),
     "code": Brake(5, 900.0),
 }
-Name = tuple[str, str]  # one of BRAKES, and whose
+Name = tuple[str, str]  # (key in BRAKES, identifier)
 
 
 @dataclass(frozen=True)
 class Half:
-    """Somebody has proved their password, and a code of their second factor is still wanted."""
+    """Sign-in whose password is verified and whose second factor is pending."""
 
     user: str
-    password: str  # the digest of its hash: another one ends this
+    password: str  # digest of the password hash: changing the password invalidates this
 
 
 @dataclass(frozen=True)
 class _Guesses:
-    """How many there were, and when the last was and the one before it."""
+    """Number of guesses, and the times of the last two."""
 
     count: int
     last: float
@@ -66,7 +66,7 @@ _NONE = _Guesses(0, 0.0, 0.0)
 
 
 class Throttle:
-    """Growing waits after wrong guesses, in memory: the oldest are forgotten where there are too many."""
+    """Growing delays after wrong guesses, in memory; beyond NAMES_MAX the oldest are dropped."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._lock = clock, threading.Lock()
@@ -76,7 +76,7 @@ class Throttle:
         return len(self._guesses)
 
     def guess(self, *names: Name) -> float:
-        """0: look at the guess, which is counted for all of these; else the seconds until one will be looked at."""
+        """Count a guess under all names and return 0, or return the seconds to wait."""
         with self._lock:
             wait = max(self._left(name) for name in names)
             if wait > 0:
@@ -87,7 +87,7 @@ class Throttle:
             return 0.0
 
     def was_right(self, *names: Name) -> None:
-        """It was no guess: the first of these starts anew, for the others it is as if it had not been."""
+        """Reset the first name and take the guess back from the others, after a right password."""
         with self._lock:
             self._guesses.pop(names[0], None)
             for name in names[1:]:
@@ -128,10 +128,9 @@ async def sign_in(
     act: audit.Act | None = None,
     here: Browser | None = None,
 ) -> SignedIn | Half:
-    """A new session, or where there is a second factor the half of one, which `finish` completes.
+    """Verify the password; return a session, or a Half for `finish` if a code is needed.
 
-    ApiError `unauthenticated` in one form for every reason, or `rate_limited` while slowed down.
-    `cookie`: the browser's device cookie. `here`: what else is known of it.
+    Raises ApiError `unauthenticated`, the same for every cause, or `rate_limited`. `cookie` is the device cookie.
     """
     account = email.strip().lower()[:320]
     known = await service.read(lambda: _known(service, account, cookie))
@@ -142,7 +141,7 @@ async def sign_in(
         return half
 
     def begin(tx: Tx) -> SignedIn:
-        if totp.is_wanted(half.user):  # since a moment ago
+        if totp.is_wanted(half.user):  # turned on since the check above
             raise _refused()
         return _begin(service, tx, half, cookie, act, here)
 
@@ -158,9 +157,9 @@ async def finish(
     act: audit.Act | None = None,
     here: Browser | None = None,
 ) -> SignedIn:
-    """A new session for a code of the second factor, or a recovery code; the same ApiErrors.
+    """Verify the second factor or a recovery code and start a session.
 
-    Guesses are slowed down for the person, whatever device they come from: whoever guesses here knows the password.
+    Raises ApiError `unauthenticated`, `rate_limited`. Throttled per user: a guesser here knows the password.
     """
     _count(throttle, ("code", half.user))
 
@@ -177,9 +176,9 @@ async def finish(
 
 
 async def prove(who: Actor, throttle: Throttle, password: str, address: str, cookie: str | None = None) -> bool:
-    """Whether whoever acts gives their password now (`sessions.proved` is to be told); False: they did so lately.
+    """Verify the password unless it was entered recently; return whether it was verified.
 
-    ApiError `session.proof` without one or with a wrong one, `rate_limited` while slowed down.
+    On True, record it with `sessions.proved`. Raises ApiError `session.proof`, `rate_limited`.
     """
     proof = await _proof(who, cookie)
     if is_fresh(proof.proved_at, who.service.now_ms):
@@ -189,12 +188,12 @@ async def prove(who: Actor, throttle: Throttle, password: str, address: str, coo
 
 
 async def give(who: Actor, throttle: Throttle, password: str, address: str, cookie: str | None = None) -> None:
-    """Whoever acts gives their password, be it that they did so a moment ago; the same ApiErrors."""
+    """Verify the password even if it was entered recently. Raises as `prove`."""
     await _give(throttle, await _proof(who, cookie), password, address)
 
 
 async def check_proof(who: Actor) -> None:
-    """ApiError `session.proof` unless whoever acts gave their password lately."""
+    """Raise ApiError `session.proof` unless the password was entered recently."""
     proof = await _proof(who, None)
     if not is_fresh(proof.proved_at, who.service.now_ms):
         raise refuse("session.proof")
@@ -213,13 +212,13 @@ async def _give(throttle: Throttle, proof: _Proof, password: str, address: str) 
 
 
 def is_fresh(proved_at: int, now_ms: int) -> bool:
-    """Whether a password that was given then counts for what destroys something, or makes a secret."""
+    """Return whether a password check still covers destructive actions and new secrets."""
     return now_ms - proved_at <= FRESH_MS
 
 
 @dataclass(frozen=True)
 class _Proof:
-    """Of a session: the person's account, the password's hash, when it was last given, the device where it is known."""
+    """Re-authentication data of a session: account, password hash, last check, known device."""
 
     account: str
     stored: str | None
@@ -248,7 +247,7 @@ def _proof_of(who: Actor, cookie: str | None) -> _Proof:
 
 @dataclass(frozen=True)
 class _Known:
-    """The user of an account, their password's hash, whether they have a second factor, and one of their devices."""
+    """User of an account: password hash, second factor, known device."""
 
     user: str = ""
     stored: str | None = None
@@ -266,7 +265,7 @@ def _known(service: Service, account: str, cookie: str | None) -> _Known:
 
 
 def _names(account: str, address: str, device: str | None) -> tuple[Name, ...]:
-    """Under which names a guess is counted; the first stands for this browser, or where it is not known, its place."""
+    """Return the names under which to count a guess; the first one identifies the client."""
     if device is not None:
         return (("device", device),)
     pair = crypto.digest(f"{len(account)}:{account}{address}")
@@ -274,7 +273,7 @@ def _names(account: str, address: str, device: str | None) -> tuple[Name, ...]:
 
 
 def _prove(throttle: Throttle, names: tuple[Name, ...], stored: str | None, password: str) -> None:
-    """ApiError unless it is the password. Guesses that were sent all at once find the throttle as their turn comes."""
+    """Raise ApiError unless the password matches. Counted here, so a burst is throttled too."""
     _count(throttle, *names)
     right = users.verify(stored, password)
     if stored is None or not right:
@@ -283,7 +282,7 @@ def _prove(throttle: Throttle, names: tuple[Name, ...], stored: str | None, pass
 
 
 def _count(throttle: Throttle, *names: Name) -> None:
-    """ApiError `rate_limited` while guesses under one of these names are slowed down; else one more was made."""
+    """Count a guess. Raises ApiError `rate_limited` while one of the names is throttled."""
     if (wait := throttle.guess(*names)) > 0:
         seconds = int(wait) + 1
         message = f"Too many failed sign-ins. Try again in {_spoken(seconds)}."
@@ -293,7 +292,7 @@ def _count(throttle: Throttle, *names: Name) -> None:
 def _begin(
     service: Service, tx: Tx, half: Half, cookie: str | None, act: audit.Act | None, here: Browser | None
 ) -> SignedIn:
-    """The session and its row, unless the password that was proved is another one by now."""
+    """Start and audit the session, unless the password was changed since it was verified."""
     row = User.select(User.password, User.organization).where(User.id == half.user).tuples().first()
     if row is None or crypto.digest(row[0] or "") != half.password:
         raise _refused()

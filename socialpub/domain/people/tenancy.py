@@ -1,4 +1,4 @@
-"""Who asks: API keys and sessions, and the Scope that every query carries."""
+"""Authentication by API key or session, and the Scope that narrows every query."""
 
 from __future__ import annotations
 
@@ -19,37 +19,34 @@ LABELS = ("live", "test")
 
 @dataclass(frozen=True)
 class Scope:
-    """Who asks: one organization, and one profile where the key is bound to it. Every query is narrowed by it."""
+    """Authorization scope: one organization, and one profile if the key is bound to it."""
 
     organization: str
     profile: str | None = None
-    key: str | None = None  # the API key's id; None for a signed-in user or the operator
+    key: str | None = None  # API key id; None for a user or the operator
     user: str | None = None
     role: str = "owner"
     csrf: str | None = None
-    session: str | None = None  # the session's id; None for a key or the operator
-    needs: tuple[str, ...] = ()  # the roles that may do what is asked; none named: every role
+    session: str | None = None  # session id; None for a key or the operator
+    needs: tuple[str, ...] = ()  # roles allowed; empty: every role
 
     def narrowed(self, profile: str | None) -> str | None:
-        """The profile to look in when the caller names one (None: all of the scope).
-
-        Raises `not_found` when the key is bound to another profile.
-        """
+        """Return the profile to filter by; None: all. Raises `not_found` for another profile's key."""
         if profile is not None and self.profile not in (None, profile):
             raise refuse("api_key.profile_scope")
         return profile or self.profile
 
 
 def key_prefixes(service: Service) -> tuple[str, ...]:
-    """What API keys begin with: `svc_live_`, `svc_test_`, or the configured word in place of `svc`."""
+    """Return the API key prefixes, e.g. `svc_live_`, `svc_test_`; `svc` is configurable."""
     word = service.runtime.settings.security.key_prefix
     return tuple(f"{word}_{label}_" for label in LABELS)
 
 
 async def authenticate_key(service: Service, presented: str) -> Scope:
-    """The scope of an API key; ApiError `unauthenticated` for any other text.
+    """Return the scope of an API key. Raises ApiError `unauthenticated`.
 
-    Its use is noted at most once a minute.
+    The time of its use is stored at most once a minute.
     """
     row = None
     if crypto.key_is_well_formed(presented, key_prefixes(service)):
@@ -65,18 +62,18 @@ async def authenticate_key(service: Service, presented: str) -> Scope:
 
 
 def _find_key(digest: str) -> tuple[str, str, str | None, int | None] | None:
-    """A key's id, organization, profile, and when it was used last."""
+    """Look up a key by digest: id, organization, profile, time of last use."""
     found: tuple[str, str, str | None, int | None] | None = sql.first(keys.KEY_BY_DIGEST, (digest,))
     return found
 
 
 def key_is_valid(key: str) -> bool:
-    """Whether a key, by its id, is there and not revoked; in a transaction."""
+    """Return whether a key id exists and is not revoked. Call in a transaction."""
     return sql.first(keys.KEY_STANDS, (key,)) is not None
 
 
 async def authenticate_session(service: Service, cookie: str) -> Scope:
-    """The scope of a signed-in browser; ApiError `unauthenticated` when the session is unknown, idle or over."""
+    """Return the scope of a session cookie. Raises ApiError `unauthenticated`."""
     now, digest = service.now_ms, crypto.digest(cookie)
     row = await service.look_up(lambda: _find_session(digest, now))
     if row is None:
@@ -98,16 +95,16 @@ def _find_session(digest: str, now: int) -> tuple[str, str, str, str, int] | Non
 
 
 def role_now(session: str, now: int) -> str | None:
-    """The role of the person whose session this is; None when the session is unknown, idle or over."""
+    """Return the role of the session's user; None if the session is unknown or expired."""
     row = _find_session(session, now)
     return row[2] if row is not None else None
 
 
 def csrf_tokens(user: str, now: int) -> list[str]:
-    """The CSRF tokens of somebody's sessions that are not over: a name for each."""
+    """List the CSRF tokens of the user's live sessions, one each."""
     return [row[0] for row in Session.select(Session.csrf).where(Session.user == user, is_open(now)).tuples()]
 
 
 def is_open(now: int) -> Any:
-    """The condition of a session that is not over."""
+    """Return the condition that selects live sessions."""
     return Session.ends_at > now

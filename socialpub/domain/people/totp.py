@@ -1,8 +1,7 @@
-"""The second factor of signing in: the codes that an app shows anew every half minute (TOTP, RFC 6238), and recovery
-codes for whoever has lost it.
+"""Second factor: TOTP (RFC 6238) and recovery codes.
 
-The secret of an app is sealed. Each code is taken once: the step of the last one is kept, and no earlier one counts
-again. Of a recovery code the digest is here, until it was used.
+The secret is encrypted. Each code works once: the last accepted time step is stored, and earlier ones are refused.
+Recovery codes are stored as digests and deleted when used.
 """
 
 from __future__ import annotations
@@ -21,42 +20,42 @@ from socialpub.store.models import RecoveryCode, User
 
 ISSUER = "socialpub"
 STEP_MS = 30_000
-AROUND = 1  # steps that a clock may be off, either way
+AROUND = 1  # time steps of tolerated clock skew, either way
 CODES = 10
 CODE, RECOVERY_CODE = "code", "recovery code"
 _CODE_BYTES = 10
 
 
 class CodesBody(TypedDict):
-    """Recovery codes, shown this once."""
+    """New recovery codes, shown once."""
 
     codes: list[str]
 
 
 class PersonBody(TypedDict):
-    """Whose second factor it was."""
+    """User whose second factor changed."""
 
     id: str
     email: str
 
 
-# --- Setting it up -----------------------------------------------------------------------------------------------
+# --- Setup -------------------------------------------------------------------------------------------------------
 
 
 def new_secret(service: Service) -> str:
-    """160 random bits in base32, as apps take them."""
+    """Generate 160 random bits in base32."""
     return base64.b32encode(service.runtime.entropy(20)).decode()
 
 
 def uri_of(secret: str, email: str) -> str:
-    """What the picture for an app says."""
-    import pyotp  # by whoever has a second factor
+    """Return the otpauth URI for the QR code."""
+    import pyotp  # imported late: only second factors need it
 
     return pyotp.TOTP(secret).provisioning_uri(name=email, issuer_name=ISSUER)
 
 
 def turn_on(tx: Tx, who: Actor, secret: str, code: str) -> Done:
-    """`{codes}`: signing in wants a code from now on. ApiError for a wrong code, 409 where it is on already."""
+    """Turn on the second factor; return `{codes}`. Raises ApiError for a wrong code, 409 if on."""
     if is_on(who.scope):
         raise ApiError("validation_failed", "The second factor is on already.", rule="code", status=409)
     step = _step(who.service, secret, code, 0)
@@ -69,20 +68,20 @@ def turn_on(tx: Tx, who: Actor, secret: str, code: str) -> Done:
 
 
 def renew_codes(tx: Tx, who: Actor) -> Done:
-    """`{codes}`: new recovery codes, in place of all those before."""
+    """Replace the recovery codes; return `{codes}`. Raises ApiError `not_found` if off."""
     if not is_on(who.scope):
         raise ApiError("not_found", "The second factor is off.")
     return _with_new_codes(tx, who)
 
 
 def turn_off(tx: Tx, who: Actor) -> Done:
-    """Signing in wants the password alone again."""
+    """Turn off the second factor of the actor."""
     forget(tx, str(who.scope.user))
     return Done({}, subject=who.scope.user)
 
 
 def reset(tx: Tx, who: Actor, email: str) -> PersonBody:
-    """`{id, email}`: the same for somebody who has lost app and codes, by the operator; ApiError `not_found`."""
+    """Turn off the second factor of a user, by the operator. Raises ApiError `not_found`."""
     row = User.select(User.id, User.email).where(User.email == email.strip().lower()).tuples().first()
     if row is None:
         raise ApiError("not_found", "There is no user with this e-mail address.")
@@ -92,7 +91,7 @@ def reset(tx: Tx, who: Actor, email: str) -> PersonBody:
 
 
 def forget(tx: Tx, user: str) -> None:
-    """Nothing of somebody's second factor is left."""
+    """Delete a user's TOTP secret and recovery codes."""
     User.update(totp=None, totp_step=0).where(User.id == user).execute()
     RecoveryCode.delete().where(RecoveryCode.user == user).execute()
 
@@ -106,31 +105,29 @@ def _with_new_codes(tx: Tx, who: Actor) -> Done:
     return Done(body, subject=user, secret=True)
 
 
-# --- What is so ----------------------------------------------------------------------------------------------------
+# --- State -------------------------------------------------------------------------------------------------------
 
 
 def is_on(scope: Scope) -> bool:
-    """Whether whoever asks signs in with a second factor."""
+    """Return whether the user of this scope has a second factor."""
     return bool(User.select().where(_me(scope), User.totp.is_null(False)).exists())
 
 
 def is_wanted(user: str) -> bool:
-    """The same of somebody who signs in."""
+    """Return whether a user id has a second factor."""
     return bool(User.select().where(User.id == user, User.totp.is_null(False)).exists())
 
 
 def codes_left(scope: Scope) -> int:
-    """How many recovery codes of whoever asks were not used."""
+    """Count the unused recovery codes of the user."""
     return int(RecoveryCode.select().where(RecoveryCode.user == scope.user).count())
 
 
-# --- Signing in ----------------------------------------------------------------------------------------------------
+# --- Sign-in -----------------------------------------------------------------------------------------------------
 
 
 def spend(service: Service, tx: Tx, user: str, given: str) -> str | None:
-    """Take a code that somebody signs in with: CODE or RECOVERY_CODE, which it was; None: it is none of theirs,
-    or was used before.
-    """
+    """Use up a code at sign-in; return CODE, RECOVERY_CODE, or None if wrong or already used."""
     code = "".join(given.split())
     row = User.select(User.totp, User.totp_step).where(User.id == user).tuples().first()
     if row is None or row[0] is None:
@@ -145,7 +142,7 @@ def spend(service: Service, tx: Tx, user: str, given: str) -> str | None:
 
 
 def _step(service: Service, secret: str, given: str, after: int) -> int | None:
-    """The step whose code this is: about now, and later than `after`."""
+    """Find the time step of a code: near now, and later than `after`."""
     import pyotp
 
     code, now = "".join(given.split()).encode(), service.now_ms // STEP_MS
@@ -157,7 +154,7 @@ def _step(service: Service, secret: str, given: str, after: int) -> int | None:
 
 
 def _written(random: bytes) -> str:
-    """A recovery code as it is copied: four groups of four."""
+    """Format a recovery code as four groups of four."""
     text = base64.b32encode(random).decode().lower()
     return "-".join(text[place : place + 4] for place in range(0, len(text), 4))
 

@@ -1,4 +1,4 @@
-"""People: users of an organization, their passwords, and who is the first."""
+"""Users of an organization, their passwords, and setup of the first owner."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ROLES = ("owner", "admin", "member")
 PASSWORD_MIN, PASSWORD_MAX = 10, 1024
 _EMAIL = re.compile(r"[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,255}")
 
-# Of their own: each thread that ever hashed keeps its 19 MiB.
+# Separate pool: each thread that has hashed keeps its 19 MiB.
 hashing = ThreadPoolExecutor(2, "hashing")
 
 
 @cache
 def _hasher() -> PasswordHasher:
-    """By OWASP's first recommendation for argon2id; a start does without."""
+    """Create the argon2id hasher with OWASP's first recommendation, on first use."""
     from argon2 import PasswordHasher
 
     return PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
@@ -43,19 +43,19 @@ def _hasher() -> PasswordHasher:
 
 
 def hashed(password: str) -> str:
-    """The password's argon2id hash; ApiError for one that is too short or too long. Takes a while: not on the loop."""
+    """Hash with argon2id; slow, not for the loop. Raises ApiError for a wrong length."""
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
         raise wrong("password", f"A password has {PASSWORD_MIN} to {PASSWORD_MAX} characters.")
     return _hasher().hash(password)
 
 
 async def hashed_aside(password: str) -> str:
-    """The same, in a thread that is there for it."""
+    """Hash a password in the hashing pool. Raises as `hashed`."""
     return await asyncio.get_running_loop().run_in_executor(hashing, hashed, password)
 
 
 def verify(stored: str | None, password: str) -> bool:
-    """Whether it is the password of this hash. Without one it is not, which takes as long to find out."""
+    """Verify a password. None as hash fails after the same time."""
     from argon2.exceptions import InvalidHashError, VerificationError
 
     try:
@@ -70,7 +70,7 @@ def _nobody() -> str:
 
 
 def create(tx: Tx, who: Actor, email: str, role: str, password_hash: str) -> dict[str, Any]:
-    """`{id, email, role}` of a new user; ApiError `not_found` for the organization, 409 for a taken e-mail address."""
+    """Create a user; return `{id, email, role}`. Raises ApiError `not_found`, 409 if taken."""
     address = address_of(email)
     check_role(role)
     profiles.check_organization(who.scope.organization)
@@ -83,7 +83,7 @@ def create(tx: Tx, who: Actor, email: str, role: str, password_hash: str) -> dic
 
 
 def address_of(email: str) -> str:
-    """The e-mail address as it is stored; ApiError for what is none."""
+    """Normalize an e-mail address. Raises ApiError if invalid."""
     address = email.strip().lower()
     if not _EMAIL.fullmatch(address):
         raise wrong("email", "This is not an e-mail address.")
@@ -91,13 +91,13 @@ def address_of(email: str) -> str:
 
 
 def check_role(role: str) -> None:
-    """ApiError for a role that there is not."""
+    """Raise ApiError for an unknown role."""
     if role not in ROLES:
         raise wrong("role", f"A role is one of {', '.join(ROLES)}.")
 
 
 def list_users(organization: str | None) -> list[dict[str, Any]]:
-    """`{id, email, role}` of the users of an organization, or of all, oldest first."""
+    """List `{id, email, role}` of an organization's users, or of all if None; oldest first."""
     query = User.select(User.id, User.email, User.role)
     if organization is not None:
         query = query.where(User.organization == organization)
@@ -105,7 +105,7 @@ def list_users(organization: str | None) -> list[dict[str, Any]]:
 
 
 def set_password(tx: Tx, who: Actor, email: str, password_hash: str) -> dict[str, Any]:
-    """`{id, email, role}`; every session of the user ends, and no device of theirs is known any more."""
+    """Set a user's password, end all sessions, forget devices. Raises ApiError `not_found`."""
     row = User.select(User.id, User.email, User.role).where(User.email == email.strip().lower()).dicts().first()
     if row is None:
         raise ApiError("not_found", "There is no user with this e-mail address.")
@@ -115,7 +115,7 @@ def set_password(tx: Tx, who: Actor, email: str, password_hash: str) -> dict[str
 
 
 def change_password(tx: Tx, who: Actor, password_hash: str) -> Done:
-    """Whoever acts has a new password; their other sessions end, and no device of theirs is known any more."""
+    """Set the actor's password, end their other sessions and forget their devices."""
     scope = who.scope
     mine = (User.id == scope.user) & (User.organization == scope.organization)
     User.update(password=password_hash).where(mine).execute()
@@ -124,7 +124,7 @@ def change_password(tx: Tx, who: Actor, password_hash: str) -> Done:
 
 
 def wrong(field: str, message: str, status: int = 400) -> ApiError:
-    """What was given for a field of a person cannot be."""
+    """Build the ApiError for an invalid field of a user."""
     return ApiError("validation_failed", message, rule=field, status=status)
 
 
@@ -132,7 +132,7 @@ def wrong(field: str, message: str, status: int = 400) -> ApiError:
 
 
 def offer_setup(service: Service) -> str | None:
-    """A one-time token for the first owner; None when there are users already."""
+    """Create a one-time setup token for the first owner; None if there are users."""
     if service.read(lambda: User.select().exists()).result():
         return None
     token = link_token(service)
@@ -141,12 +141,12 @@ def offer_setup(service: Service) -> str | None:
 
 
 def link_token(service: Service) -> str:
-    """What makes a link that works once: 256 random bits."""
+    """Generate a link token of 256 random bits."""
     return crypto.base62(int.from_bytes(service.runtime.entropy(32), "big"), 43)
 
 
 def setup_is_open(service: Service, token: str) -> bool:
-    """Whether this is the token that was offered and not used."""
+    """Return whether this is the unused setup token."""
     offered = service.setup_digest
     return offered is not None and crypto.same(offered.encode(), crypto.digest(token).encode())
 
@@ -154,9 +154,9 @@ def setup_is_open(service: Service, token: str) -> bool:
 async def set_up(
     who: Actor, token: str, organization: str, email: str, password: str, here: Browser | None = None
 ) -> SignedIn:
-    """Make the first owner, once, and sign them in; `here`: what their browser says.
+    """Create the first owner, once, and sign them in.
 
-    Where a command has made an organization, and only one, it is theirs, under the name that they give; else a new one.
+    If exactly one organization exists (made by a command), it is renamed and theirs; else a new one is created.
     """
     service = who.service
     if not setup_is_open(service, token):
