@@ -23,7 +23,7 @@ import hypothesis
 import pytest
 from httpx._transports import default
 
-from socialpub.base import net
+from socialpub.base import http as outbound
 from socialpub.domain.media import probe
 from socialpub.simulator.server import SimulatorThread
 from tests import jitter, media_kit, plans, routing, schemas
@@ -135,7 +135,7 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Every statement that was run has a plan that does not grow, or the run has failed."""
-    net.close_idle(0)  # connections to servers that tests had; Python would complain of each
+    outbound.close_idle(0)  # connections to servers that tests had; Python would complain of each
     with tempfile.TemporaryDirectory() as folder:
         walks = [walk.told() for walk in plans.judge(asks.seen, Path(folder))]
     if hasattr(session.config, "workeroutput"):

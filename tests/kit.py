@@ -22,7 +22,7 @@ from typing import Any
 
 import httpx
 
-from socialpub.base import net
+from socialpub.base import sockets
 from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.host import Host
@@ -319,7 +319,7 @@ class Server:
 
     def start(self, **config: Any) -> Server:
         """Serve; `config`: settings of Sanic in place of the application's."""
-        sock = net.listen("127.0.0.1", self.at_port)
+        sock = sockets.listen("127.0.0.1", self.at_port)
         settings = self.settings(sock.getsockname()[1])
         if not settings.database_path.exists():
             settings.database_path.write_bytes(_migrated())
@@ -357,7 +357,7 @@ class Server:
     def down(self, *people: Person) -> Iterator[None]:
         """Stopped while the block runs, and started again at its port, which nobody else gets meanwhile."""
         self.stop()
-        with contextlib.closing(net.listen("127.0.0.1", self.port)):
+        with contextlib.closing(sockets.listen("127.0.0.1", self.port)):
             yield
             self.at_port = self.port
             self.start()

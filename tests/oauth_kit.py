@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from socialpub.base.errors import ApiError
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import Account, OAuth, Platform, Site, Tokens, Upstream
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, Manners, OAuthServer
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError

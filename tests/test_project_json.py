@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.base import compact
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 
 PACKAGE = Path(__file__).parents[1] / "socialpub"
 

@@ -28,7 +28,8 @@ from pydantic import (
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
-from socialpub.base import docstrings, guard, private, troubles
+from socialpub.base import docstrings, private, troubles
+from socialpub.base.http import ssrf
 
 CONFIG_FILE = "socialpub.toml"
 _SECRET_WORDS = ("secret", "password", "encryption_keys", "metrics_token")
@@ -172,7 +173,7 @@ class Webhooks(Section):
     @field_validator("allowed_hosts")
     @classmethod
     def _hosts(cls, value: list[str]) -> list[str]:
-        guard.allowed(value)
+        ssrf.allowed(value)
         return value
 
 

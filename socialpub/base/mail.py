@@ -13,7 +13,7 @@ from typing import Any, Literal
 import httpcore
 import httpx
 
-from socialpub.base.sockets import Backend, Deadline, Policy, Resolver
+from socialpub.base.http.network import Backend, Deadline, Policy, Resolver
 
 LINE_MAX = 8 * 1024
 SAID_MAX = 64 * 1024  # of all that a server says
@@ -121,7 +121,7 @@ class _Client(smtplib.SMTP):
     def connect(self, host: str = "", port: int = 0, source_address: Any = None) -> tuple[int, bytes]:
         stream = Backend(Policy(False, self._resolver), self._deadline).connect_tcp(host, port)
         sock = stream.get_extra_info("socket")
-        sock.settimeout(self._deadline.cut(None, TimeoutError))
+        sock.settimeout(self._deadline.remaining(None, TimeoutError))
         secured = self._server.security == "tls"
         self.sock = _context(self._server.ca_file).wrap_socket(sock, server_hostname=host) if secured else sock
         self.file = None
@@ -129,7 +129,7 @@ class _Client(smtplib.SMTP):
 
     def send(self, s: Any) -> None:
         if self.sock:
-            self.sock.settimeout(self._deadline.cut(None, TimeoutError))
+            self.sock.settimeout(self._deadline.remaining(None, TimeoutError))
         super().send(s)
 
     def getreply(self) -> tuple[int, bytes]:
@@ -153,7 +153,7 @@ class _Lines:
     def readline(self, most: int) -> bytes:
         """The next line with its end; an OSError where none comes."""
         while b"\n" not in self._read and len(self._read) < most:
-            self._sock.settimeout(self._deadline.cut(None, TimeoutError))
+            self._sock.settimeout(self._deadline.remaining(None, TimeoutError))
             piece = self._sock.recv(LINE_MAX)
             self._all += len(piece)
             if not piece or self._all > SAID_MAX:

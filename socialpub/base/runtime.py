@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, overload
 
-from socialpub.base import config, crypto, guard, host, keyfile, net, private, troubles
+from socialpub.base import config, crypto, host, keyfile, private, troubles
+from socialpub.base import http as outbound
+from socialpub.base.http import ssrf
 
 
 class Clock(Protocol):
@@ -78,30 +80,30 @@ class Runtime:
     vault: crypto.Vault
     clock: Clock = field(default_factory=SystemClock)
     entropy: crypto.Entropy = SYSTEM_ENTROPY
-    resolver: net.Resolver = net.resolve
-    client: Callable[[net.Policy, Callable[[], int]], net.Http] = net.open_http
+    resolver: outbound.Resolver = outbound.resolve
+    client: Callable[[outbound.Policy, Callable[[], int]], outbound.Http] = outbound.open_http
     host: host.Host = field(default_factory=host.this_host)
     ids: Ids = field(init=False)
-    webhook_policy: net.Policy = field(init=False)
+    webhook_policy: outbound.Policy = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", Ids(self.clock, self.entropy))
-        named = guard.allowed(self.settings.webhooks.allowed_hosts)
+        named = ssrf.allowed(self.settings.webhooks.allowed_hosts)
         object.__setattr__(self, "webhook_policy", replace(self.http_policy(guarded=True), named=named))
 
-    def open_http(self, policy: net.Policy) -> net.Http:
+    def open_http(self, policy: outbound.Policy) -> outbound.Http:
         """A client for one job in one thread; close it (or use `with`)."""
         return self.client(policy, self.clock.now_ms)
 
-    def http_policy(self, *, guarded: bool) -> net.Policy:
+    def http_policy(self, *, guarded: bool) -> outbound.Policy:
         """How outbound calls may go: `guarded` for addresses that users name, else for configured hosts."""
         return _policy(guarded and not self.settings.security.allow_private_networks, self.resolver)
 
 
 @functools.lru_cache(64)
-def _policy(guarded: bool, resolver: net.Resolver) -> net.Policy:
+def _policy(guarded: bool, resolver: outbound.Resolver) -> outbound.Policy:
     """The same one each time: connections are kept by it."""
-    return net.Policy(guarded, resolver)
+    return outbound.Policy(guarded, resolver)
 
 
 def load_vault(

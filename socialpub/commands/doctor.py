@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from socialpub import platforms
-from socialpub.base import net
+from socialpub.base import http as outbound
 from socialpub.base.bucket import Bucket, BucketError
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
@@ -198,7 +198,7 @@ def _load(found: Sites, settings: Settings) -> None:
 
 
 def _outside(settings: Settings, sites: Sites) -> Iterator[Check]:
-    with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http:
+    with outbound.open_http(outbound.Policy(guarded=False, resolver=outbound.resolve)) as http:
         yield from _server(http, settings)
         yield from _public(http, settings)
         if settings.backup.s3_endpoint:
@@ -217,7 +217,7 @@ def _bucket(settings: Settings) -> Check:
     return Check("backups in the bucket", True, f"it can be listed; {len(found)} files are there")
 
 
-def _server(http: net.Http, settings: Settings) -> Iterator[Check]:
+def _server(http: outbound.Http, settings: Settings) -> Iterator[Check]:
     """Whether the server that runs on the database can be reached where these settings say."""
     if not is_served(settings.database_path):
         return
@@ -233,7 +233,7 @@ def _server(http: net.Http, settings: Settings) -> Iterator[Check]:
     yield Check("server address", reply.ok, f"it answers {reply.status} at {url} {said}".strip(), remedy)
 
 
-def _public(http: net.Http, settings: Settings) -> Iterator[Check]:
+def _public(http: outbound.Http, settings: Settings) -> Iterator[Check]:
     if not settings.server.base_url:
         told = "server.base_url is not set: no platform can fetch media from here, and links name this machine"
         yield Check("public address", True, told)
@@ -251,7 +251,7 @@ def _public(http: net.Http, settings: Settings) -> Iterator[Check]:
         yield _proxy(seen)
 
 
-def _proxy(seen: net.Reply) -> Check:
+def _proxy(seen: outbound.Reply) -> Check:
     """Whether the proxy in front says for whom it asks, by how the server refuses its metrics through it."""
     if seen.record().get("error", {}).get("rule") != "metrics.unforwarded":
         return Check("proxy", True, "requests through the public address name their client, or come without a proxy")
@@ -263,7 +263,7 @@ def _proxy(seen: net.Reply) -> Check:
     )
 
 
-def _platform(http: net.Http, platform: Platform, site: Site) -> Iterator[Check]:
+def _platform(http: outbound.Http, platform: Platform, site: Site) -> Iterator[Check]:
     name = platform.name
     if site.client_id and not site.client_secret:
         yield Check(name, False, "client_id is set without client_secret", f"Set both in [platforms.{name}].")
@@ -280,7 +280,7 @@ def _platform(http: net.Http, platform: Platform, site: Site) -> Iterator[Check]
     yield from _clock(name, reply)
 
 
-def _app(http: net.Http, platform: Platform, site: Site) -> Check:
+def _app(http: outbound.Http, platform: Platform, site: Site) -> Check:
     """Whether the platform knows the app; that it does not say is no fault."""
     name = f"{platform.name} app"
     try:
@@ -290,7 +290,7 @@ def _app(http: net.Http, platform: Platform, site: Site) -> Check:
     return Check(name, True, f"{platform.label} knows it")
 
 
-def _clock(name: str, reply: net.Reply) -> Iterator[Check]:
+def _clock(name: str, reply: outbound.Reply) -> Iterator[Check]:
     """This machine's clock beside the upstream's."""
     try:
         there = parsedate_to_datetime(reply.headers["date"]).timestamp()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from socialpub.base import net
+from socialpub.base import http as outbound
 from socialpub.base.compact import dumps
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
@@ -42,7 +42,7 @@ class PublicApi:
 
     def _ask(self, method: str, path: str, **more: Any) -> Json:
         headers = {"Authorization": f"Bearer {self._key}"}
-        with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http:
+        with outbound.open_http(outbound.Policy(guarded=False, resolver=outbound.resolve)) as http:
             reply = http.request(method, self._url + path, headers=headers, **more)
         if not reply.ok:
             raise _refusal(reply)
@@ -53,7 +53,7 @@ class PublicApi:
         return reply.record()
 
 
-def _refusal(reply: net.Reply) -> ApiError:
+def _refusal(reply: outbound.Reply) -> ApiError:
     """What the server said, or that it was no socialpub that answered."""
     told = reply.record().get("error", {})
     code = told.get("code") if told.get("code") in ERRORS else "platform_unavailable"
@@ -167,7 +167,7 @@ class Forward:
             at_seconds=self._clock.now_ms() // 1000,
         )
         try:
-            with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http:
+            with outbound.open_http(outbound.Policy(guarded=False, resolver=outbound.resolve)) as http:
                 reply = http.request(
                     "POST", self._options.forward_to, headers=headers, content=body, deadline=FORWARD_SECONDS
                 )

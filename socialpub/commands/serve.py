@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from socialpub import __version__, platforms
-from socialpub.base import bucket, config, net, private, redact, tracing, troubles
+from socialpub.base import bucket, config, private, redact, sockets, tracing, troubles
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
 from socialpub.base.host import Host, network_trouble, take_descriptors, this_host
@@ -202,10 +202,10 @@ def bind(settings: Settings) -> tuple[socket.socket, Settings]:
     """The listening socket, and the settings with the port that it got."""
     server = settings.server
     try:
-        sock = net.listen(server.host, server.port)
+        sock = sockets.listen(server.host, server.port)
     except OSError as error:
         raise ConfigError(f"server.port: cannot listen on {server.host}:{server.port}: {error.strerror}") from error
-    net.keep_the_silent(sock)
+    sockets.set_defer_accept(sock)
     port = sock.getsockname()[1]
     return sock, settings.model_copy(update={"server": server.model_copy(update={"port": port})})
 

@@ -6,7 +6,7 @@ import asyncio
 import io
 from collections.abc import Iterable, Mapping
 
-from socialpub.base import net
+from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError
 from socialpub.simulator.wire import Pulled
 
@@ -24,7 +24,7 @@ async def pull(urls: Iterable[str]) -> Mapping[str, Pulled]:
 def _pull(url: str) -> Pulled:
     into = io.BytesIO()
     try:
-        with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http:
+        with outbound.open_http(outbound.Policy(guarded=False, resolver=outbound.resolve)) as http:
             reply = http.download(url, into, max_bytes=MAX_BYTES, deadline=SECONDS)
     except ApiError:
         return Pulled(0)

@@ -11,17 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from socialpub.base import connections, net, sockets
+from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.http import network, transport
 
 OK = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(sockets, "_reached", sockets._Reached())
+    monkeypatch.setattr(network, "_reached", network._Reached())
     yield
-    connections.close_idle(0)
+    transport.close_idle(0)
 
 
 class Addresses:
@@ -61,8 +62,8 @@ class Addresses:
                 connection.sendall(OK)
 
     def call(self, *addresses: str, deadline: float = 3.0) -> int:
-        policy = net.Policy(False, lambda host, port: list(addresses))
-        with net.open_http(policy) as http:
+        policy = outbound.Policy(False, lambda host, port: list(addresses))
+        with outbound.open_http(policy) as http:
             return http.request("POST", f"http://many.test:{self.port}/", content=b"{}", deadline=deadline).status
 
     def close(self) -> None:
@@ -83,7 +84,7 @@ def test_the_second_address_is_tried_beside_a_silent_one(here: Addresses, deadli
 
 
 def test_it_is_tried_at_once_after_a_refusal(here: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "STAGGER_SECONDS", 600.0)
+    monkeypatch.setattr(network, "STAGGER_SECONDS", 600.0)
     assert here.call("127.0.0.8", "127.0.0.7", "127.0.0.1") == 204
 
 
@@ -94,7 +95,7 @@ def test_an_address_that_is_slow_has_all_the_time_there_is(here: Addresses) -> N
     def answer_later() -> None:
         here._serve(full, "127.0.0.9")
 
-    threading.Timer(2 * sockets.STAGGER_SECONDS, answer_later).start()
+    threading.Timer(2 * network.STAGGER_SECONDS, answer_later).start()
     assert here.call("127.0.0.9", "127.0.0.8", deadline=20.0) == 204
     assert here.calls == ["127.0.0.9"]
 
@@ -104,7 +105,7 @@ def test_the_address_that_answered_is_tried_first_from_then_on(
 ) -> None:
     here.silent("127.0.0.9")
     here.call("127.0.0.9", "127.0.0.1")
-    monkeypatch.setattr(sockets, "STAGGER_SECONDS", 600.0)  # whoever tries the dead one first waits for ever
+    monkeypatch.setattr(network, "STAGGER_SECONDS", 600.0)  # whoever tries the dead one first waits for ever
     assert here.call("127.0.0.9", "127.0.0.1", deadline=20.0) == 204
 
 
@@ -119,7 +120,7 @@ def test_where_none_answers_nothing_was_sent(here: Addresses) -> None:
 def test_no_descriptor_is_left_open(here: Addresses) -> None:
     here.silent("127.0.0.9")
     made: list[socket.socket] = []
-    begin = sockets._begin
+    begin = network._begin
 
     def kept(waiting: object, address: str, port: int) -> str:
         found = begin(waiting, address, port)  # type: ignore[arg-type]
@@ -127,10 +128,10 @@ def test_no_descriptor_is_left_open(here: Addresses) -> None:
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sockets, "_begin", kept)
+        patch.setattr(network, "_begin", kept)
         assert here.call("127.0.0.9", "127.0.0.1") == 204
     assert len(set(made)) == 2
-    connections.close_idle(0)
+    transport.close_idle(0)
     assert {each.fileno() for each in made} == {-1}
 
 
@@ -143,28 +144,28 @@ ADDRESS = st.one_of(
 
 @given(st.lists(ADDRESS, unique=True, max_size=20), st.data())
 def test_the_order_has_the_known_one_first_and_the_families_by_turns(addresses: list[str], data: st.DataObject) -> None:
-    reached = sockets._Reached()
+    reached = network._Reached()
     known = data.draw(st.sampled_from(addresses)) if addresses else ""
     if known:
         reached.remember("host", 443, addresses, known)
     found = reached.ordered("host", 443, addresses)
     assert found[:1] == ([known] if known else [])
-    assert len(found) == len(set(found)) == min(len(addresses), sockets.ADDRESSES_MAX)
+    assert len(found) == len(set(found)) == min(len(addresses), network.ADDRESSES_MAX)
     assert set(found) <= set(addresses)
     six = sum(":" in address for address in found)
     others = len(found) - six
     rest = [sum((":" in address) == kind for address in addresses) for kind in (True, False)]
-    assert six >= min(rest[0], sockets.ADDRESSES_MAX // 2)
-    assert others >= min(rest[1], sockets.ADDRESSES_MAX // 2)
+    assert six >= min(rest[0], network.ADDRESSES_MAX // 2)
+    assert others >= min(rest[1], network.ADDRESSES_MAX // 2)
 
 
 def test_so_many_names_are_remembered_and_no_more() -> None:
-    reached = sockets._Reached()
-    for number in range(sockets.REACHED_MAX + 10):
+    reached = network._Reached()
+    for number in range(network.REACHED_MAX + 10):
         reached.remember(f"host{number}", 443, ["192.0.2.1", "192.0.2.2"], "192.0.2.2")
-    assert len(reached._addresses) == sockets.REACHED_MAX
+    assert len(reached._addresses) == network.REACHED_MAX
     assert reached.ordered("host0", 443, ["192.0.2.1", "192.0.2.2"])[0] == "192.0.2.1"
-    newest = f"host{sockets.REACHED_MAX + 9}"
+    newest = f"host{network.REACHED_MAX + 9}"
     assert reached.ordered(newest, 443, ["192.0.2.1", "192.0.2.2"])[0] == "192.0.2.2"
     reached.remember(newest, 443, ["192.0.2.1", "192.0.2.2"], "192.0.2.1")
     assert reached.ordered(newest, 443, ["192.0.2.1", "192.0.2.2"])[0] == "192.0.2.1"

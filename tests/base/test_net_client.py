@@ -22,11 +22,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from socialpub.base import guard, net, sockets
+from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.http import network, ssrf, transport
 
 Answer = Callable[[socket.socket, bytes], None]
-LOOPBACK: net.Resolver = lambda host, port: ["127.0.0.1"]  # noqa: E731
+LOOPBACK: outbound.Resolver = lambda host, port: ["127.0.0.1"]  # noqa: E731
 MIB = 1024 * 1024
 TLS_RECORD = b"\x16"  # with which a client that speaks TLS begins: a server that does not has nothing to wait for
 
@@ -92,8 +93,8 @@ def upstream() -> Iterator[Callable[..., Upstream]]:
 
 
 @pytest.fixture
-def client() -> Iterator[net.Http]:
-    with net.open_http(net.Policy(guarded=False, resolver=LOOPBACK)) as http:
+def client() -> Iterator[outbound.Http]:
+    with outbound.open_http(outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
         yield http
 
 
@@ -112,12 +113,12 @@ def refused(run: Callable[[], Any]) -> ApiError:
 
 
 def test_a_call_sends_what_was_asked_and_nothing_of_the_environment(
-    upstream: Callable[..., Upstream], client: net.Http, monkeypatch: pytest.MonkeyPatch
+    upstream: Callable[..., Upstream], client: outbound.Http, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9/")
     server = upstream(ok(b'{"a":1}', "Date: Fri, 20 Nov 2026 12:00:00 GMT", "Retry-After: 7"))
-    with net.open_http(net.Policy(guarded=False, resolver=LOOPBACK)) as http:
+    with outbound.open_http(outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
         reply = http.request("POST", f"http://api.test:{server.port}/x?y=1", json={"b": 2}, headers={"X-One": "1"})
     assert (reply.status, reply.json(), reply.retry_after) == (200, {"a": 1}, 7)
     assert reply.headers["date"] == "Fri, 20 Nov 2026 12:00:00 GMT"
@@ -129,7 +130,7 @@ def test_a_call_sends_what_was_asked_and_nothing_of_the_environment(
         "Accept": "*/*",
         "Accept-Encoding": "identity",
         "Connection": "keep-alive",
-        "User-Agent": net.USER_AGENT,
+        "User-Agent": outbound.USER_AGENT,
         "X-One": "1",
         "Content-Length": "7",
         "Content-Type": "application/json",
@@ -137,69 +138,14 @@ def test_a_call_sends_what_was_asked_and_nothing_of_the_environment(
     assert body == b'{"b":2}'
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://example.com/hooks",
-        "https://example.com",
-        "http://127.0.0.1:8080/a/b?c=d&e=%20f#g",
-        "https://EXAMPLE.com:443/ä ö?q=ü",
-        "http://[::1]:99/x",
-        "https://bücher.example/",
-    ],
-)
-@pytest.mark.parametrize("headers", [{}, {"X-One": "1", "Content-Type": "application/json"}, {"accept": "a/b"}])
-def test_bytes_are_sent_as_httpx_would_send_them(url: str, headers: dict[str, str]) -> None:
-    given = net._headers(headers)
-    for method in ("POST", "put"):
-        quick = net._plain(method, url, given, b"some bytes")
-        usual = net._made(httpx.Request(method, url, headers=given, content=b"some bytes"))
-        assert quick is not None
-        assert quick._replace(content=b"".join(quick.content)) == usual._replace(content=b"".join(usual.content))
-        assert b"".join(quick.content) == b"some bytes"
-
-
-@pytest.mark.parametrize(
-    "value", [{"text": 'Zoë \U0001f600 " \\ \u2028', "n": [1, 2.5, None, True]}, [], {}, "", 0, False]
-)
-@pytest.mark.parametrize("headers", [{}, {"content-type": "application/json; charset=UTF-8"}])
-def test_json_is_sent_as_httpx_would_send_it(value: Any, headers: dict[str, str]) -> None:
-    given = net._headers(headers)
-    quick = net._plain("POST", "https://example.com/2/tweets", given, None, value)
-    usual = net._made(httpx.Request("POST", "https://example.com/2/tweets", headers=given, json=value))
-    assert quick is not None
-    assert quick._replace(content=b"".join(quick.content)) == usual._replace(content=b"".join(usual.content))
-
-
-def test_what_json_has_no_word_for_is_not_sent() -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        net._plain("POST", "https://example.com/", {}, None, {"n": float("nan")})
-
-
-@pytest.mark.parametrize(
-    ("url", "headers", "content"),
-    [
-        ("https://ann:secret@example.com/", {}, b"x"),
-        ("https://example.com/", {"host": "elsewhere"}, b"x"),
-        ("https://example.com/", {"Content-Length": "1"}, b"x"),
-        ("https://example.com/", {"Transfer-Encoding": "chunked"}, b"x"),
-        ("https://example.com/", {}, b""),
-        ("https://example.com/", {}, None),
-        ("https://example.com/", {}, [b"x"]),
-    ],
-)
-def test_what_is_more_than_bytes_is_left_to_httpx(url: str, headers: dict[str, str], content: Any) -> None:
-    assert net._plain("POST", url, headers, content) is None
-
-
-def test_cookies_of_an_answer_are_not_sent_back(upstream: Callable[..., Upstream], client: net.Http) -> None:
+def test_cookies_of_an_answer_are_not_sent_back(upstream: Callable[..., Upstream], client: outbound.Http) -> None:
     server = upstream(ok(b"{}", "Set-Cookie: session=other; Path=/"))
     for _ in range(2):
         client.request("GET", f"http://api.test:{server.port}/")
     assert not any(b"ookie" in request for request in server.requests)
 
 
-def test_redirects_of_a_call_are_not_followed(upstream: Callable[..., Upstream], client: net.Http) -> None:
+def test_redirects_of_a_call_are_not_followed(upstream: Callable[..., Upstream], client: outbound.Http) -> None:
     other = upstream(ok())
     server = upstream(
         f"HTTP/1.1 302 Found\r\nLocation: http://api.test:{other.port}/\r\nContent-Length: 0\r\n\r\n".encode()
@@ -225,7 +171,7 @@ def trickle(part: bytes, every: float = 0.02) -> Answer:
 
 @pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nX-Long: "])
 def test_a_byte_at_a_time_does_not_outlive_the_deadline(
-    upstream: Callable[..., Upstream], client: net.Http, start: bytes
+    upstream: Callable[..., Upstream], client: outbound.Http, start: bytes
 ) -> None:
     server = upstream(trickle(start))  # it never ends by itself
     error = refused(lambda: client.request("GET", f"http://api.test:{server.port}/", deadline=0.3))
@@ -233,15 +179,15 @@ def test_a_byte_at_a_time_does_not_outlive_the_deadline(
 
 
 def test_a_body_that_comes_a_byte_at_a_time_does_not_outlive_the_deadline(
-    upstream: Callable[..., Upstream], client: net.Http
+    upstream: Callable[..., Upstream], client: outbound.Http
 ) -> None:
     server = upstream(trickle(b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n"))
     reply = client.request("GET", f"http://api.test:{server.port}/", deadline=0.3)
-    assert (reply.status, reply.unread) == (200, net.Unread.LATE)
+    assert (reply.status, reply.unread) == (200, outbound.Unread.LATE)
 
 
 def test_a_receiver_that_reads_slowly_does_not_outlive_the_deadline(
-    upstream: Callable[..., Upstream], client: net.Http
+    upstream: Callable[..., Upstream], client: outbound.Http
 ) -> None:
     def sip(connection: socket.socket, _: bytes) -> None:
         stop = threading.Event()
@@ -265,14 +211,14 @@ def test_a_resolver_that_does_not_answer_does_not_outlive_the_deadline() -> None
         woken.set()
         return []
 
-    with net.open_http(net.Policy(guarded=False, resolver=asleep)) as http:
+    with outbound.open_http(outbound.Policy(guarded=False, resolver=asleep)) as http:
         error = refused(lambda: http.request("GET", "http://api.test/", deadline=0.2))
     assert not woken.is_set()
     gate.set()
     assert error.outcome == Outcome.NOT_SENT
 
 
-def test_the_deadline_covers_all_hops_of_a_download(upstream: Callable[..., Upstream], client: net.Http) -> None:
+def test_the_deadline_covers_all_hops_of_a_download(upstream: Callable[..., Upstream], client: outbound.Http) -> None:
     def later(connection: socket.socket, _: bytes) -> None:
         threading.Event().wait(0.2)
         connection.sendall(b"HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
@@ -314,14 +260,14 @@ TOO_LARGE: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("kind", TOO_LARGE)
 def test_an_answer_is_read_to_its_cap_and_no_further(
-    upstream: Callable[..., Upstream], client: net.Http, kind: str
+    upstream: Callable[..., Upstream], client: outbound.Http, kind: str
 ) -> None:
     server = upstream(TOO_LARGE[kind]())
     tracemalloc.start()
     reply = client.request("GET", f"http://a.test:{server.port}/", max_bytes=MIB)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert (reply.unread, len(reply.content)) == (net.Unread.TOO_LARGE, MIB)
+    assert (reply.unread, len(reply.content)) == (outbound.Unread.TOO_LARGE, MIB)
     assert peak < 8 * MIB
 
 
@@ -333,29 +279,29 @@ TOO_LONG: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("kind", TOO_LONG)
-def test_a_download_ends_at_its_cap(upstream: Callable[..., Upstream], client: net.Http, kind: str) -> None:
+def test_a_download_ends_at_its_cap(upstream: Callable[..., Upstream], client: outbound.Http, kind: str) -> None:
     server, into = upstream(TOO_LONG[kind]()), io.BytesIO()
     reply = client.download(f"http://a.test:{server.port}/", into, max_bytes=MIB, deadline=10)
-    assert reply.unread is net.Unread.TOO_LARGE
+    assert reply.unread is outbound.Unread.TOO_LARGE
     assert len(into.getvalue()) == (0 if kind == "ok" else MIB)  # what announces more is not read
 
 
 def test_the_beginning_of_a_download_is_had_where_it_is_of_use(
-    upstream: Callable[..., Upstream], client: net.Http
+    upstream: Callable[..., Upstream], client: outbound.Http
 ) -> None:
     server, into = upstream(ok(bytes(2 * MIB))), io.BytesIO()
     reply = client.download(f"http://a.test:{server.port}/", into, max_bytes=MIB, deadline=10, whole=False)
-    assert (reply.unread, len(into.getvalue())) == (net.Unread.TOO_LARGE, MIB)
+    assert (reply.unread, len(into.getvalue())) == (outbound.Unread.TOO_LARGE, MIB)
 
 
-def test_a_download_of_exactly_the_cap_is_taken(upstream: Callable[..., Upstream], client: net.Http) -> None:
+def test_a_download_of_exactly_the_cap_is_taken(upstream: Callable[..., Upstream], client: outbound.Http) -> None:
     server, into = upstream(ok(b"m" * MIB)), io.BytesIO()
     reply = client.download(f"http://a.test:{server.port}/", into, max_bytes=MIB, deadline=10)
     assert (reply.status, into.getvalue()) == (200, b"m" * MIB)
 
 
 def test_packed_answers_are_unpacked_though_plain_ones_were_asked_for(
-    upstream: Callable[..., Upstream], client: net.Http
+    upstream: Callable[..., Upstream], client: outbound.Http
 ) -> None:
     server = upstream(ok(gzip.compress(b'{"a":1}'), "Content-Encoding: gzip"))
     assert client.request("GET", f"http://a.test:{server.port}/").json() == {"a": 1}
@@ -370,7 +316,7 @@ def test_packed_answers_are_unpacked_though_plain_ones_were_asked_for(
     ],
 )
 def test_an_answer_without_a_head_is_an_ambiguous_end(
-    upstream: Callable[..., Upstream], client: net.Http, answer: bytes
+    upstream: Callable[..., Upstream], client: outbound.Http, answer: bytes
 ) -> None:
     server = upstream(answer)
     error = refused(lambda: client.request("POST", f"http://a.test:{server.port}/", content=b"1"))
@@ -379,7 +325,7 @@ def test_an_answer_without_a_head_is_an_ambiguous_end(
 
 
 def test_a_redirect_without_an_address_is_an_answer_like_another(
-    upstream: Callable[..., Upstream], client: net.Http
+    upstream: Callable[..., Upstream], client: outbound.Http
 ) -> None:
     server, into = upstream(b"HTTP/1.1 302 Found\r\nContent-Length: 1\r\n\r\nx"), io.BytesIO()
     assert client.download(f"http://a.test:{server.port}/", into, max_bytes=9, deadline=5).status == 302
@@ -398,12 +344,12 @@ def dialled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(address)
         return "not in tests"
 
-    monkeypatch.setattr(sockets, "_begin", begin)
+    monkeypatch.setattr(network, "_begin", begin)
     return seen
 
 
-def guarded(resolver: net.Resolver) -> net.Http:
-    return net.open_http(net.Policy(guarded=True, resolver=resolver))
+def guarded(resolver: outbound.Resolver) -> outbound.Http:
+    return outbound.open_http(outbound.Policy(guarded=True, resolver=resolver))
 
 
 def test_a_rebinding_name_never_gets_an_inner_connection(dialled: list[str]) -> None:
@@ -508,7 +454,7 @@ def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
         + certificate.public_bytes(serialization.Encoding.PEM)
     )
     trusting = ssl.create_default_context(cafile=str(path))
-    monkeypatch.setattr(net, "_shared_ssl", lambda: trusting)
+    monkeypatch.setattr(transport, "shared_ssl_context", lambda: trusting)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path)
     return context
@@ -517,7 +463,7 @@ def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
 def public(monkeypatch: pytest.MonkeyPatch, *servers: Upstream) -> None:
     """Only these servers' ports count as public."""
     ports = {server.port for server in servers}
-    monkeypatch.setattr(guard, "may_connect", lambda address, port: address == "127.0.0.1" and port in ports)
+    monkeypatch.setattr(ssrf, "may_connect", lambda address, port: address == "127.0.0.1" and port in ports)
 
 
 def to(location: str) -> bytes:
@@ -586,7 +532,7 @@ def test_the_certificate_must_be_that_of_the_name(
 
 
 def test_certificates_are_loaded_once_however_many_calls_are_the_first(
-    upstream: Callable[..., Upstream], client: net.Http, monkeypatch: pytest.MonkeyPatch
+    upstream: Callable[..., Upstream], client: outbound.Http, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, loaded, asking = httpx.create_ssl_context, [], threading.Barrier(8)
     server = upstream(ok())
@@ -600,7 +546,7 @@ def test_certificates_are_loaded_once_however_many_calls_are_the_first(
         refused(lambda: client.request("GET", f"https://api.test:{server.port}/"))  # it knows no TLS
 
     monkeypatch.setattr(httpx, "create_ssl_context", load)
-    monkeypatch.setattr(net, "_ssl_context", None)
+    monkeypatch.setattr(transport, "_ssl_context", None)
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
         thread.start()

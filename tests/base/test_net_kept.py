@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from socialpub.base import connections, net, sockets
+from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.http import network, transport
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 Act = Callable[[socket.socket], bool]
-LOOPBACK: net.Resolver = lambda host, port: ["127.0.0.1"]  # noqa: E731
+LOOPBACK: outbound.Resolver = lambda host, port: ["127.0.0.1"]  # noqa: E731
 
 
 def says(answer: bytes) -> Act:
@@ -99,8 +100,8 @@ class Keeper:
 
 @pytest.fixture
 def keeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Keeper]]:
-    monkeypatch.setattr(connections, "FRESH_SECONDS", 600.0)  # however busy the machine is
-    monkeypatch.setattr(connections, "IDLE_SECONDS", 600.0)
+    monkeypatch.setattr(transport, "FRESH_SECONDS", 600.0)  # however busy the machine is
+    monkeypatch.setattr(transport, "IDLE_SECONDS", 600.0)
     made: list[Keeper] = []
 
     def make(*acts: Act) -> Keeper:
@@ -108,16 +109,16 @@ def keeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Keeper]]:
         return made[-1]
 
     yield make
-    connections.close_idle(0)
+    transport.close_idle(0)
     for server in made:
         server.close()
 
 
 def call(
-    server: Keeper, method: str = "POST", *, deadline: float = 30.0, policy: net.Policy | None = None
-) -> net.Reply:
+    server: Keeper, method: str = "POST", *, deadline: float = 30.0, policy: outbound.Policy | None = None
+) -> outbound.Reply:
     """One call of one client, as each step of a post is one."""
-    with net.open_http(policy or net.Policy(guarded=False, resolver=LOOPBACK)) as http:
+    with outbound.open_http(policy or outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
         return http.request(method, server.url, deadline=deadline)
 
 
@@ -139,15 +140,15 @@ def test_the_head_of_a_request_goes_out_with_what_follows_it(
     keeper: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch, content: bytes | list[bytes]
 ) -> None:
     sent: list[bytes] = []
-    send = sockets.Stream._send
+    send = network.Stream._send
 
-    def seen(stream: sockets.Stream, buffer: bytes, timeout: float | None) -> None:
-        sent.append((stream._head or b"") + buffer)
+    def seen(stream: network.Stream, buffer: bytes, timeout: float | None) -> None:
+        sent.append(stream._pending + buffer)
         send(stream, buffer, timeout)
 
-    monkeypatch.setattr(sockets.Stream, "_send", seen)
+    monkeypatch.setattr(network.Stream, "_send", seen)
     server = keeper(*4 * [says(OK)])
-    with net.open_http(net.Policy(False, LOOPBACK)) as http:
+    with outbound.open_http(outbound.Policy(False, LOOPBACK)) as http:
         for _ in range(2 if isinstance(content, bytes) else 1):  # what comes in pieces, this server answers twice
             http.request("POST", server.url, content=content)
             first, *rest = [each for each in sent if each]
@@ -207,15 +208,15 @@ def test_after_an_error_a_connection_is_not_used_again(keeper: Callable[..., Kee
 )
 def test_after_a_broken_body_a_connection_is_not_used_again(keeper: Callable[..., Keeper], broken: bytes) -> None:
     server = keeper(says(OK), leaves(broken), says(OK))
-    assert [call(server).unread for _ in range(3)] == [None, net.Unread.BROKEN, None]
+    assert [call(server).unread for _ in range(3)] == [None, outbound.Unread.BROKEN, None]
     assert (server.connections, len(server.requests)) == (2, 3)
 
 
 def test_an_answer_that_was_not_read_to_its_end_ends_the_connection(keeper: Callable[..., Keeper]) -> None:
     large = b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n" + b"x" * 200_000  # more than is read at once
     server = keeper(says(large), says(OK))
-    with net.open_http(net.Policy(guarded=False, resolver=LOOPBACK)) as http:
-        assert http.request("POST", server.url, max_bytes=4).unread is net.Unread.TOO_LARGE
+    with outbound.open_http(outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
+        assert http.request("POST", server.url, max_bytes=4).unread is outbound.Unread.TOO_LARGE
     assert call(server).ok
     assert server.connections == 2
 
@@ -267,7 +268,7 @@ def test_a_send_takes_a_connection_only_that_was_used_a_moment_ago(
     keeper: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = keeper(*[says(OK)] * 3)
-    monkeypatch.setattr(connections, "FRESH_SECONDS", -1.0)
+    monkeypatch.setattr(transport, "FRESH_SECONDS", -1.0)
     assert call(server).ok
     assert call(server, "GET").ok
     assert server.connections == 1
@@ -293,47 +294,6 @@ def test_the_deadline_is_that_of_the_call_and_not_of_the_connection(keeper: Call
     assert server.connections == 1
 
 
-def test_a_socket_that_waits_for_a_part_of_the_deadline_is_asked_again(
-    keeper: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is told how long to wait by the first of many calls, and none of them may end sooner by that."""
-    hurried: list[float] = []
-
-    def brief(stream: sockets.Stream, timeout: float | None, error: type[Exception]) -> None:
-        hurried.append(stream._deadline.cut(timeout, error))
-        stream._socket.settimeout(0.02)
-
-    def later(connection: socket.socket) -> bool:
-        threading.Event().wait(0.2)
-        return says(OK)(connection)
-
-    monkeypatch.setattr(sockets.Stream, "_hurry", brief)
-    server = keeper(later)
-    assert call(server, deadline=30).ok
-    assert len(hurried) > 3  # once for the write, and again and again for the read
-
-
-def test_a_socket_is_told_once_how_long_to_wait(keeper: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[float] = []
-    hurry = sockets.Stream._hurry
-
-    def seen(stream: sockets.Stream, timeout: float | None, error: type[Exception]) -> None:
-        before = stream._seconds
-        hurry(stream, timeout, error)
-        if stream._seconds != before:
-            told.append(stream._seconds)
-        assert stream._socket.gettimeout() == pytest.approx(stream._seconds)
-        assert stream._seconds <= stream._deadline.cut(timeout, error) + 1
-
-    monkeypatch.setattr(sockets.Stream, "_hurry", seen)
-    server = keeper(*[says(OK)] * 5)
-    for _ in range(4):
-        assert call(server, deadline=3600).ok
-    assert call(server, deadline=600).ok
-    assert told == [pytest.approx(2700, abs=100), pytest.approx(450, abs=20)]
-    assert server.connections == 1
-
-
 def test_no_cookie_goes_from_one_call_to_the_next(keeper: Callable[..., Keeper]) -> None:
     server = keeper(says(OK.replace(b"\r\n\r\n", b"\r\nSet-Cookie: who=alice; Path=/\r\n\r\n")), says(OK))
     assert call(server).ok
@@ -345,27 +305,27 @@ def test_no_cookie_goes_from_one_call_to_the_next(keeper: Callable[..., Keeper])
 def test_what_one_policy_has_connected_serves_no_other(keeper: Callable[..., Keeper]) -> None:
     server = keeper(says(OK), says(OK))
     assert call(server).ok
-    assert call(server, policy=net.Policy(guarded=False, resolver=lambda host, port: ["127.0.0.1"])).ok
+    assert call(server, policy=outbound.Policy(guarded=False, resolver=lambda host, port: ["127.0.0.1"])).ok
     assert server.connections == 2
 
 
 def test_few_are_kept_and_what_is_idle_is_closed(
     keeper: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "IDLE_MAX", 2)
+    monkeypatch.setattr(transport, "IDLE_MAX", 2)
     servers = [keeper(says(OK)) for _ in range(3)]
     for server in servers:
         assert call(server).ok
     assert servers[0].ended.acquire(timeout=30)
     assert not servers[1].ended.acquire(blocking=False)
-    net.close_idle(0)
+    outbound.close_idle(0)
     assert all(server.ended.acquire(timeout=30) for server in servers[1:])
 
 
 def test_the_hops_of_a_download_keep_their_connection_too(keeper: Callable[..., Keeper]) -> None:
     away = b"HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n"
     server, into = keeper(says(away), says(OK), says(OK)), io.BytesIO()
-    with net.open_http(net.Policy(guarded=False, resolver=LOOPBACK)) as http:
+    with outbound.open_http(outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
         assert http.download(server.url, into, max_bytes=9, deadline=30).ok
     assert into.getvalue() == b"{}"
     assert call(server).ok

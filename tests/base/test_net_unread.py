@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from socialpub.base import connections, net
+from socialpub.base import http as outbound
+from socialpub.base.http import transport
 from tests.odd_answers import ODD, Odd, OddServer
 
 BODY = json.dumps({"id": "1234567890", "more": "x" * 60}).encode()
-POLICY = net.Policy(guarded=False, resolver=lambda host, port: ["127.0.0.1"])
+POLICY = outbound.Policy(guarded=False, resolver=lambda host, port: ["127.0.0.1"])
 
 
 @pytest.fixture(scope="module")
@@ -19,12 +20,12 @@ def server() -> Iterator[OddServer]:
     server = OddServer(lambda _: (201, {"X-RestLi-Id": "urn:li:share:1", "Retry-After": "7"}, BODY))
     yield server
     server.close()
-    connections.close_idle(0)
+    transport.close_idle(0)
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: odd.name)
 def test_status_and_headers_stay_whatever_becomes_of_the_body(server: OddServer, odd: Odd) -> None:
-    with net.open_http(POLICY, lambda: 5000) as http:
+    with outbound.open_http(POLICY, lambda: 5000) as http:
         reply = http.request("POST", server.url(odd), content=b"{}", deadline=0.4 if odd.end == "hang" else 20.0)
     assert (reply.status, reply.ok) == (odd.status or 201, True)
     assert (reply.headers["x-restli-id"], reply.retry_after, reply.received_ms) == ("urn:li:share:1", 7, 5000)
@@ -33,7 +34,7 @@ def test_status_and_headers_stay_whatever_becomes_of_the_body(server: OddServer,
         assert (reply.unread, reply.content.rstrip()) == (None, BODY)
     if odd.delivers == "json":
         assert (reply.unread is not None, reply.lacks_record) == (True, False)
-    assert len(reply.content) <= net.BODY_MAX
+    assert len(reply.content) <= outbound.BODY_MAX
 
 
 def test_there_are_fifty_of_them_and_no_two_are_named_alike() -> None:
@@ -41,15 +42,15 @@ def test_there_are_fifty_of_them_and_no_two_are_named_alike() -> None:
 
 
 WHY = {
-    "labelled br, packed": net.Unread.UNDECODABLE,
-    "labelled gzip, plain": net.Unread.UNDECODABLE,
-    "gzip cut short": net.Unread.UNDECODABLE,
-    "2 MB": net.Unread.TOO_LARGE,
-    "without an end": net.Unread.TOO_LARGE,
-    "half of its length": net.Unread.BROKEN,
-    "reset within the body": net.Unread.BROKEN,
-    "a chunk without a size": net.Unread.BROKEN,
-    "silent after the head": net.Unread.LATE,
+    "labelled br, packed": outbound.Unread.UNDECODABLE,
+    "labelled gzip, plain": outbound.Unread.UNDECODABLE,
+    "gzip cut short": outbound.Unread.UNDECODABLE,
+    "2 MB": outbound.Unread.TOO_LARGE,
+    "without an end": outbound.Unread.TOO_LARGE,
+    "half of its length": outbound.Unread.BROKEN,
+    "reset within the body": outbound.Unread.BROKEN,
+    "a chunk without a size": outbound.Unread.BROKEN,
+    "silent after the head": outbound.Unread.LATE,
     "labelled gzip, empty": None,
     "labelled br, empty": None,
     "204 with a body": None,
@@ -59,7 +60,7 @@ WHY = {
 @pytest.mark.parametrize("name", WHY)
 def test_it_says_why_the_body_is_missing(server: OddServer, name: str) -> None:
     odd = next(odd for odd in ODD if odd.name == name)
-    with net.open_http(POLICY) as http:
+    with outbound.open_http(POLICY) as http:
         reply = http.request("POST", server.url(odd), content=b"{}", deadline=0.4 if odd.end == "hang" else 20.0)
     assert reply.unread == WHY[name]
 
@@ -67,6 +68,6 @@ def test_it_says_why_the_body_is_missing(server: OddServer, name: str) -> None:
 @pytest.mark.parametrize("name", ["100 KB", "2 MB in chunks", "without an end", "4 MB packed into 4 KB"])
 def test_no_more_is_kept_of_a_body_than_was_asked_for(server: OddServer, name: str) -> None:
     odd = next(odd for odd in ODD if odd.name == name)
-    with net.open_http(POLICY) as http:
+    with outbound.open_http(POLICY) as http:
         reply = http.request("POST", server.url(odd), content=b"{}", max_bytes=16)
-    assert (reply.status, reply.content, reply.unread) == (201, BODY[:16], net.Unread.TOO_LARGE)
+    assert (reply.status, reply.content, reply.unread) == (201, BODY[:16], outbound.Unread.TOO_LARGE)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.base import retry_after
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 
 NOW = datetime(2026, 11, 26, 8, 0, 0, tzinfo=UTC)
 NOW_MS = int(NOW.timestamp() * 1000)

@@ -20,7 +20,7 @@ import pytest
 
 from socialpub.base import config
 from socialpub.base.config import Settings
-from socialpub.base.net import listen
+from socialpub.base.sockets import listen
 from socialpub.commands import serve
 from socialpub.platforms import CONNECTORS, PLATFORMS
 from socialpub.simulator.catalogue import FAKES

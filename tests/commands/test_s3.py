@@ -15,7 +15,7 @@ import pytest
 from socialpub.base import bucket
 from socialpub.base.bucket import Bucket, BucketError
 from socialpub.base.config import Backup, ConfigError, Settings
-from socialpub.base.net import listen
+from socialpub.base.sockets import listen
 from tests.commands.conftest import Ended, execute
 from tests.commands.test_backup import _post as later
 from tests.commands.test_backup import _upload as upload

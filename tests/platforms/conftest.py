@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from socialpub.base import net
+from socialpub.base import http as outbound
 from socialpub.simulator.server import SimulatorThread
 from tests.oauth_kit import SetClock
 
@@ -23,6 +23,6 @@ def simulator(clock: SetClock) -> Iterator[SimulatorThread]:
 
 
 @pytest.fixture
-def client() -> Iterator[net.Http]:
-    with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http_client:
+def client() -> Iterator[outbound.Http]:
+    with outbound.open_http(outbound.Policy(guarded=False, resolver=outbound.resolve)) as http_client:
         yield http_client

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import net
+from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms import CONNECTORS
 from socialpub.platforms.contract import (
@@ -90,7 +90,7 @@ class Line:
         assert len(self.posted()) == effect
 
 
-def alices(name: str, simulator: SimulatorThread, client: net.Http) -> Upstream:
+def alices(name: str, simulator: SimulatorThread, client: outbound.Http) -> Upstream:
     """A line to a new account."""
     made = simulator.lab.add_account(name, handle="alice", displayName="Alice")
     account = Account(made["platformAccountId"], made["displayName"], made["extra"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply, Unread
+from socialpub.base.http import Reply, Unread
 from socialpub.platforms import CONNECTORS
 from socialpub.platforms.contract import Account, Tokens, Unknown, Upstream
 from tests.platforms.upstream_kit import NOW, Line

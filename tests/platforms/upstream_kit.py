@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Self
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import BODY_MAX, CALL_SECONDS, Reply
+from socialpub.base.http import BODY_MAX, CALL_SECONDS, Reply
 from socialpub.platforms.contract import Upstream
 
 NOW = 1_795_165_809_123  # 2026-11-20T09:10:09.123Z

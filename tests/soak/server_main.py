@@ -22,7 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from socialpub.base import faults, net
+from socialpub.base import faults
+from socialpub.base import http as outbound
 from socialpub.commands import cli
 from socialpub.domain.core.service import Service
 from socialpub.domain.publishing import records
@@ -93,12 +94,12 @@ def _serve(asked: dict[str, Any]) -> None:
 
 def _cut_off(seconds: float) -> None:
     """No upstream call takes longer, whatever it is allowed."""
-    request: Callable[..., net.Reply] = net._Client.request
+    request: Callable[..., outbound.Reply] = outbound.Client.request
 
-    def shorter(client: net._Client, *args: Any, deadline: float = seconds, **more: Any) -> net.Reply:
+    def shorter(client: outbound.Client, *args: Any, deadline: float = seconds, **more: Any) -> outbound.Reply:
         return request(client, *args, deadline=min(deadline, seconds), **more)
 
-    net._Client.request = shorter
+    outbound.Client.request = shorter
 
 
 def _hurry(factor: float) -> None:

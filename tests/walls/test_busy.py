@@ -12,9 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.base import net, sockets
+from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import BUSY_RETRY_SECONDS, NOBODY, Pool, Share
+from socialpub.base.http import network
 from socialpub.domain.posts.preflight import LIGHT
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Post
@@ -108,7 +109,7 @@ def test_a_name_whose_server_is_silent_does_not_keep_others_from_resolving(world
         if host.endswith(".hangs.example"):
             hanging.add(host)
             over.wait(60)
-        return net.resolve(host, port)
+        return outbound.resolve(host, port)
 
     service.runtime = replace(service.runtime, resolver=resolver)
     with ThreadPoolExecutor(2) as clients:
@@ -123,7 +124,7 @@ def test_a_name_whose_server_is_silent_does_not_keep_others_from_resolving(world
         assert len(hanging) == 28  # six for each of the four that are free
         over.set()
         assert [answer.result(60).status_code for answer in answers] == [200, 200]
-    assert wait_for(lambda: not sockets.resolvers.busy and not sockets.resolvers.waits, 30)
+    assert wait_for(lambda: not network.resolvers.busy and not network.resolvers.waits, 30)
 
 
 def test_connecting_to_a_server_that_a_user_names_does_not_run_among_the_calls_to_platforms(

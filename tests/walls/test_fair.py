@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import net
-from socialpub.base.breakers import ENOUGH, FIRST_WAIT, FREE, LONGEST_WAIT, Breakers
+from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import BUSY_RETRY_SECONDS, Pool, Share, Shares, Waiting, working_for
+from socialpub.base.http.circuit_breakers import ENOUGH, FIRST_WAIT, FREE, LONGEST_WAIT, Breakers
 from socialpub.domain.engine import keeper
 from socialpub.platforms.contract import Identity, Tokens, Upstream
 from socialpub.simulator.server import SimulatorThread
@@ -493,7 +493,7 @@ def test_what_a_silent_platform_holds_back_is_told_once_it_is_too_late(
     server: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.2)
-    monkeypatch.setattr(net._Client.request, "__kwdefaults__", short_deadline(10))
+    monkeypatch.setattr(outbound.Client.request, "__kwdefaults__", short_deadline(10))
     waiting = silenced(server, schedule(server, "plain", 30))
     trying = one_tries(server)
     calls = len(server.lab.lab.calls)
@@ -510,7 +510,7 @@ def test_what_a_silent_platform_holds_back_is_told_once_it_is_too_late(
 def test_who_is_refused_while_another_tries_is_to_come_again_soon(
     server: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(net._Client.request, "__kwdefaults__", short_deadline(5))
+    monkeypatch.setattr(outbound.Client.request, "__kwdefaults__", short_deadline(5))
     silenced(server, schedule(server, "plain", 30))
     one_tries(server)
     refused = server.publish("plain", "at once")["error"]

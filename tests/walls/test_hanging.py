@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.base.breakers import ENOUGH
 from socialpub.base.fair import HOST_PARTS
+from socialpub.base.http.circuit_breakers import ENOUGH
 from socialpub.domain.engine.kinds import LATE_MS as OVERDUE_MS
 from tests.conftest import Tell
 from tests.kit import iso

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 import pytest
 import regex
 
-from socialpub.base import guard, retry_after
+from socialpub.base import retry_after
 from socialpub.base.errors import ApiError
+from socialpub.base.http import ssrf
 from socialpub.commands import spreadsheets
 from socialpub.domain.shapes import hints
 from socialpub.domain.shapes.posts import PublishRequest
@@ -32,7 +33,7 @@ from tests.walls.steps import Counted, Tally, Unicode, counted, pattern_of
 TIMES, STEEP = 8, 28  # between eight times and 64 times
 SIZES = (12, 200)  # of the shorter text
 MODULES = (
-    *(text, twitter_text, bluesky_text, charset, linkcard, prefer, guard, scan, hints, folding),
+    *(text, twitter_text, bluesky_text, charset, linkcard, prefer, ssrf, scan, hints, folding),
     *(parts, shelf, retry_after, spreadsheets),
     *(difflib, urllib.parse),
 )
@@ -112,7 +113,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "a JSON body in pieces": lambda value: scanned(value.encode("utf-8", "surrogatepass"), piece=3),
     "an unknown field": lambda value: hints.advice(PublishRequest, (value,)),
     "a text for the search": folding.fold_of,
-    "an address": lambda value: guard.check_url(f"https://{value}"),
+    "an address": lambda value: ssrf.check_url(f"https://{value}"),
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sanic.config import Config
 
-from socialpub.base import net
+from socialpub.base import sockets
 from socialpub.web import bodies, server
 from socialpub.web.http import Arrival
 from socialpub.web.router import Router
@@ -103,7 +103,7 @@ def keeping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     app.ctx.frame, app.ctx.by_port = Around(), {}
     app.exception(Exception)(refuse)
     app.add_route(keep, "/", ["GET"])  # Sanic does not start without a route
-    sock = net.listen("127.0.0.1", 0)
+    sock = sockets.listen("127.0.0.1", 0)
     with server.in_thread(server.running(app, sock)):
         yield Client(sock.getsockname(), app.ctx.by_port)
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import httpx
 import pytest
 
-from socialpub.base import net
+from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.accounts import tokens
 from socialpub.platforms.bluesky import connector as bluesky
@@ -71,7 +71,7 @@ def posts(office: Office) -> list[str]:
 @contextlib.contextmanager
 def line(office: Office, who: Who, held: Tokens) -> Iterator[Upstream]:
     """A line to the fake that is not our server's."""
-    with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http:
+    with outbound.open_http(outbound.Policy(guarded=False, resolver=outbound.resolve)) as http:
         mint = Mint(office.server.clock.now_ms, secrets.token_bytes)
         yield Upstream(http, http, office.server.service.sites["bluesky"], who, held, mint=mint)
 

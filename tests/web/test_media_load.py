@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.base import net
+from socialpub.base import sockets
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands.serve import both
@@ -36,7 +36,7 @@ MIB = 1024 * 1024
 
 def run(home: str, told: Any) -> None:
     """A server in a process of its own, which tells its address, a key and its process id."""
-    sock = net.listen("127.0.0.1", 0)
+    sock = sockets.listen("127.0.0.1", 0)
     settings = Settings(
         server={"port": sock.getsockname()[1]},  # type: ignore[arg-type]
         database={"url": f"{home}/socialpub.db"},  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit
 import httpx
 import pytest
 
-from socialpub.base import net
+from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.accounts import tokens
 from socialpub.platforms.bluesky import connector as bluesky
@@ -192,7 +192,7 @@ def test_the_session_that_a_reconnect_replaces_is_ended(
 @pytest.fixture
 def line(pds: Pds) -> Iterator[Lines]:
     """A line to an account, or to nobody's."""
-    with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http:
+    with outbound.open_http(outbound.Policy(guarded=False, resolver=outbound.resolve)) as http:
 
         def line(connected: Connected | None = None) -> Upstream:
             who = connected.identity if connected else Identity("")

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.base import loops, net
+from socialpub.base import loops, sockets
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands.serve import bind, both
 from socialpub.domain.core.service import open_service
@@ -43,7 +43,7 @@ class Watched(Engine):
 
 
 def test_the_port_opens_when_the_engine_has_started(tmp_path: Path, lab: SimulatorThread, wall: Clock) -> None:
-    sock = net.listen("127.0.0.1", 0)
+    sock = sockets.listen("127.0.0.1", 0)
     settings = Server(tmp_path, lab, wall).settings(sock.getsockname()[1])
     db.migrate(settings.database_path)
     service = open_service(Runtime(settings, load_vault(settings), clock=wall))
@@ -73,7 +73,7 @@ def test_connections_are_accepted_ahead_of_what_those_before_them_ask_for(
 
     monkeypatch.setattr(server.Protocol, "connection_made", seen)
     with contextlib.ExitStack() as clients:
-        sock = net.listen("127.0.0.1", 0)
+        sock = sockets.listen("127.0.0.1", 0)
         sock.listen(2 * MANY)
         address = sock.getsockname()
         for _ in range(MANY):  # they are there before anybody looks

@@ -12,7 +12,7 @@ import threading
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.base.runtime import DAY_MS
 from socialpub.domain.accounts import accounts, versions
 from socialpub.domain.accounts.tokens import open_tokens, open_upstream

@@ -11,11 +11,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from socialpub.base import host, net
-from socialpub.base.breakers import Breakers
+from socialpub.base import host
+from socialpub.base import http as outbound
 from socialpub.base.crew import Crew
 from socialpub.base.crowd import Crowd
 from socialpub.base.fair import Pool, Shares, Waiting
+from socialpub.base.http.circuit_breakers import Breakers
 from socialpub.base.paces import Paces
 from socialpub.base.runtime import Runtime
 from socialpub.base.turns import Turns
@@ -300,5 +301,5 @@ def close_service(service: Service) -> None:
     service.reading.shutdown(wait=False, cancel_futures=True)
     service.delivering.shutdown(wait=False, cancel_futures=True)
     service.crew.close(wait=False)
-    net.close_idle(0)
+    outbound.close_idle(0)
     service.db.close()

@@ -15,7 +15,7 @@ from socialpub import platforms
 from socialpub.base import metrics
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.fair import Pool, Share
-from socialpub.base.net import Http, Reply, Sink, Unread
+from socialpub.base.http import Http, Reply, Sink, Unread
 from socialpub.domain.core.service import Service
 from socialpub.platforms.contract import Account as Who
 from socialpub.store.models import Account, the_row

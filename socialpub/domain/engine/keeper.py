@@ -8,7 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from socialpub.base import memory, net
+from socialpub.base import http as outbound
+from socialpub.base import memory
 from socialpub.base.errors import ApiError
 from socialpub.domain.accounts import canary, connect, renewal, tokens, versions
 from socialpub.domain.core import instance
@@ -126,7 +127,7 @@ class Keeper:
 
     def _tend(self) -> None:
         """Renew tokens ahead of time (not while paused: a copy must not use up the original's); tidy up."""
-        net.close_idle()
+        outbound.close_idle()
         memory.give_back()
         connect.purge(self.service)
         if not self.pauses.reason:

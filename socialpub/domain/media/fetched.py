@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from socialpub.base import private
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.fair import Share
-from socialpub.base.net import Unread
+from socialpub.base.http import Unread
 from socialpub.domain.core import disk
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import files, probe, responses

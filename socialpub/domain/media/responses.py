@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from socialpub.base import compact
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 
 HEAD_BYTES = 64 * 1024  # of a page, in which its form for a password stands
 _NAME_MAX = 80

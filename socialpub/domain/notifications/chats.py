@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from socialpub.base import net, redact, retry_after
+from socialpub.base import http as outbound
+from socialpub.base import redact, retry_after
 from socialpub.base.compact import dumps
 from socialpub.domain.core.service import Service
 from socialpub.domain.notifications.words import Message
@@ -58,7 +59,7 @@ def send(service: Service, asked: Request) -> End:
     return replace(end, response=shown, final=end.final and not busy, wait=_wait(reply) if busy else end.wait)
 
 
-def _wait(reply: net.Reply) -> int:
+def _wait(reply: outbound.Reply) -> int:
     """The seconds that the receiver asks for: in a header, or (Discord, Telegram) in its JSON."""
     said = reply.record()
     inside = said.get("parameters") if isinstance(said.get("parameters"), dict) else said

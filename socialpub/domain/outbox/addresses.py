@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import urlsplit
 
-from socialpub.base import guard
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
-from socialpub.base.sockets import resolvers
+from socialpub.base.http import ssrf
+from socialpub.base.http.network import resolvers
 from socialpub.domain.core.service import Service
 
 LOOK_UP_SECONDS = 3.0
@@ -17,8 +17,8 @@ LOOK_UP_SECONDS = 3.0
 def check_url(service: Service, url: str) -> None:
     """ApiError `webhook.url.scheme` or `webhook.url.address` for a URL that nothing is sent to, by its text."""
     security, named = service.runtime.settings.security, service.runtime.webhook_policy.named
-    reason = guard.check_url(url, allow_private=security.allow_private_networks, named=named)
-    if reason == guard.NOT_HTTPS:
+    reason = ssrf.check_url(url, allow_private=security.allow_private_networks, named=named)
+    if reason == ssrf.NOT_HTTPS:
         raise refuse("webhook.url.scheme")
     if reason is not None:
         raise _disallowed(reason)
@@ -26,8 +26,8 @@ def check_url(service: Service, url: str) -> None:
 
 def check_webhook(service: Service, url: str) -> None:
     """Raise as `check_url`, and for an address with a user name, which answers, events and logs would show."""
-    if guard.has_credentials(url):
-        raise _disallowed(guard.CREDENTIALS)
+    if ssrf.has_credentials(url):
+        raise _disallowed(ssrf.CREDENTIALS)
     check_url(service, url)
 
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from socialpub.base import net
+from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.runtime import iso
 from socialpub.domain.core.service import Service
@@ -90,7 +90,7 @@ def tell(kind: str, id_: str, type_: str, to: str, attempt: Attempt, next_at: in
 _NAMES = {"names": ("kind", "delivery", "type", "receiver", "outcome", "status", "ms", "again")}
 
 
-def answered(reply: net.Reply) -> End:
+def answered(reply: outbound.Reply) -> End:
     """How a call ended, by the status of the response, whether or not its body could be read.
 
     2xx is delivered; 5xx and 429 are tried again, no sooner than `Retry-After` says; every other status is final.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 from socialpub import platforms
-from socialpub.base import net
+from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
 from socialpub.base.runtime import DAY_MS
@@ -128,7 +128,7 @@ def _media_errors(service: Service, aim: Aim) -> list[ApiError]:
 
 def _media_error(service: Service, aim: Aim, index: int, ref: Ref) -> ApiError | None:
     private = service.runtime.settings.security.allow_private_networks
-    if "url" in ref and (reason := net.check_url(ref["url"], allow_private=private)):
+    if "url" in ref and (reason := outbound.check_url(ref["url"], allow_private=private)):
         return refuse("media.url.disallowed", f"Media item {index + 1} cannot be fetched: {reason}.")
     asset = aim.assets.get(ref.get("mediaId", ""))
     if asset and asset["kind"] != ref["kind"]:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from socialpub import platforms
-from socialpub.base.net import Reply, Sink
+from socialpub.base.http import Reply, Sink
 from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.tokens import MARGIN_MS
 from socialpub.domain.core.service import Service

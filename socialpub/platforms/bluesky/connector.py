@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.base.runtime import iso
 from socialpub.platforms.bluesky import oauth, video
 from socialpub.platforms.bluesky import reply as bluesky_reply

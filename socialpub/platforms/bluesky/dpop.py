@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from socialpub.base.net import Http, Reply
+from socialpub.base.http import Http, Reply
 from socialpub.platforms.contract import Json, Mint, Upstream
 
 KEY = "dpopKey"  # in Tokens.private: the session's key; tokens without it are of an app password

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from urllib.parse import urlencode, urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.bluesky.dpop import KEY, b64, digest, minted, new_key, public_jwk, request, signed, thumbprint
 from socialpub.platforms.bluesky.identity import Home, find
 from socialpub.platforms.bluesky.xrpc import door, error_name, fault, origin, refused, sorted_by, unusable

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.bluesky.xrpc import LOOK_SECONDS, NO_PARENT, call, fault, home, origin, unusable, worded
 from socialpub.platforms.contract import Json, Upstream, Verdict
 

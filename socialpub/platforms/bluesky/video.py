@@ -7,7 +7,7 @@ answers with the blob that is there, so every step may be repeated.
 from __future__ import annotations
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Reply
 from socialpub.platforms.bluesky.blobs import upload
 from socialpub.platforms.bluesky.xrpc import blob_of, call, claims, door, home, origin, refused, ruled, unusable
 from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream

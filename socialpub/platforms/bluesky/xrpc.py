@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from socialpub.base import compact
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Http, Reply
+from socialpub.base.http import Http, Reply
 from socialpub.platforms.bluesky import dpop
 from socialpub.platforms.bluesky.declaration import HOSTS, PLATFORM
 from socialpub.platforms.bluesky.rules import BY_ID

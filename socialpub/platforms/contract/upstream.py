@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from socialpub.base.net import Http
+from socialpub.base.http import Http
 from socialpub.platforms.contract.content import Account
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 
 from socialpub.base.errors import ApiError
-from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Reply
 from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
 from socialpub.platforms.facebook import resumable
 from socialpub.platforms.facebook.declaration import GRAPH

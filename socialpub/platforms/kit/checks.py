@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from socialpub.base import net
+from socialpub.base import http as outbound
 from socialpub.platforms.contract import Check, Hit, Item, Kind, Rule, Subject, Surroundings
 from socialpub.platforms.kit.text import graphemes, is_blank, utf8_bytes, utf16_units
 
@@ -213,7 +213,7 @@ def pulled_url(item: Item, around: Surroundings) -> str:
 
 def own_url_public(around: Surroundings) -> bool:
     """Whether a platform can fetch from this server; taken for granted in a lab (`allow_private_networks`)."""
-    return around.allow_private_networks or net.check_url(around.base_url) is None
+    return around.allow_private_networks or outbound.check_url(around.base_url) is None
 
 
 def url_public(rule: Rule, subject: Subject) -> Iterable[Hit]:

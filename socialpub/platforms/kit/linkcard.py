@@ -13,7 +13,7 @@ from io import BytesIO
 from urllib.parse import urljoin
 
 from socialpub.base.errors import ApiError
-from socialpub.base.net import Http, Reply
+from socialpub.base.http import Http, Reply
 from socialpub.platforms.kit import charset, images, markup
 
 PAGE_SECONDS = 3.0

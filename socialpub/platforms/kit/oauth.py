@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 
 from socialpub.base import redact
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Http, Reply
+from socialpub.base.http import Http, Reply
 from socialpub.platforms.contract import ConfiguredSite, Json, OAuth, Platform, ScopedSite, Site, Tokens, Upstream
 
 _SCOPE_FIELDS = ("scope", "scopes", "permissions")

@@ -8,7 +8,7 @@ from typing import Any
 
 from socialpub.base import redact
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import NO_BODY, Platform, Replies, Rule, Upstream, Verdict, refusal
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from socialpub.base.errors import ApiError
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import Json, Upstream, verdict
 from socialpub.platforms.kit.refusals import Refusals, clean, text_of
 from socialpub.platforms.linkedin.declaration import PHRASES, PLATFORM, REPLIES, STEPS

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from socialpub.base.errors import ApiError
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import (
     Absent,
     Connected,

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Reply
 from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
 from socialpub.platforms.kit.refusals import text_of
 from socialpub.platforms.kit.uploads import Part, whole

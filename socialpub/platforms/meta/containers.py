@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import Absent, Json, Pending, Published, Ready, Unknown, Upstream, Verdict
 from socialpub.platforms.kit.refusals import text_of
 from socialpub.platforms.kit.rules import warning

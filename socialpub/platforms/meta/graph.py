@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from socialpub.base import compact
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import Json, Replies, ScopedSite, Site, Tokens, Upstream, Verdict, verdict
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.kit.refusals import Refusals, clean, secrets_of, text_of

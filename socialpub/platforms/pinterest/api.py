@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from socialpub.base import retry_after
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import Json, Upstream, Verdict, verdict
 from socialpub.platforms.kit.refusals import Refusals, clean, text_of
 from socialpub.platforms.pinterest.declaration import PHRASES, PLATFORM, REPLIES, STEPS

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import CALL_SECONDS, UPLOAD_SECONDS
+from socialpub.base.http import CALL_SECONDS, UPLOAD_SECONDS
 from socialpub.platforms.contract import (
     Absent,
     Board,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import Json, Upstream, Verdict, verdict
 from socialpub.platforms.kit.refusals import Refusals, clean, text_of
 from socialpub.platforms.tiktok.declaration import PLATFORM, REPLIES, STEPS

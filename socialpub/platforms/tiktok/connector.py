@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import (
     Connected,
     Draft,

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Reply
 from socialpub.platforms.contract import Item, Pending, Upstream
 from socialpub.platforms.kit.uploads import Part, whole
 from socialpub.platforms.tiktok.api import ask, data_of, refused, ruled, unusable

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from socialpub.base import retry_after
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, verdict
 from socialpub.platforms.kit.refusals import Refusals, clean
 from socialpub.platforms.twitter.declaration import PLATFORM

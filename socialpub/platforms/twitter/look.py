@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from socialpub.base.errors import ApiError
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import Json, Upstream
 from socialpub.platforms.kit.text import composed
 from socialpub.platforms.twitter.api import call, id_of, unusable

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Reply
 from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
 from socialpub.platforms.kit.uploads import Part, form, whole
 from socialpub.platforms.twitter.api import Step, call, data_of, id_of, ruled, unusable

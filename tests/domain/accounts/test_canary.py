@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from socialpub import platforms
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.domain.accounts import canary, versions
 from socialpub.platforms.contract import Canary, Site
 from socialpub.simulator.server import SimulatorThread

@@ -17,7 +17,7 @@ import pytest
 from socialpub.base import faults
 from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply, Unread
+from socialpub.base.http import Reply, Unread
 from socialpub.domain import act
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core.service import close_service

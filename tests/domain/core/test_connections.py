@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from socialpub.base import connections, net
+from socialpub.base import http as outbound
+from socialpub.base.http import transport
 from socialpub.simulator.server import SimulatorThread
 from tests.domain.accounts.refresh_kit import Holder, at_the_lab
 from tests.kit import Server
@@ -20,10 +21,10 @@ def holder(
     lab: SimulatorThread,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Holder]:
-    monkeypatch.setattr(connections, "FRESH_SECONDS", 600.0)  # however busy the machine is
-    monkeypatch.setattr(connections, "IDLE_SECONDS", 600.0)
+    monkeypatch.setattr(transport, "FRESH_SECONDS", 600.0)  # however busy the machine is
+    monkeypatch.setattr(transport, "IDLE_SECONDS", 600.0)
     yield at_the_lab(make_server, lab, monkeypatch, request.param)
-    net.close_idle(0)
+    outbound.close_idle(0)
 
 
 def test_twenty_posts_of_an_account_need_a_few_connections(holder: Holder) -> None:
@@ -32,7 +33,7 @@ def test_twenty_posts_of_an_account_need_a_few_connections(holder: Holder) -> No
     def resolver(host: str, port: int) -> list[str]:
         """Asked once for each connection."""
         made.append((host, port))
-        return net.resolve(host, port)
+        return outbound.resolve(host, port)
 
     object.__setattr__(holder.server.service.runtime, "resolver", resolver)
     before = len(holder.server.lab.lab.calls)

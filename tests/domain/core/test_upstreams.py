@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from socialpub.base.breakers import ENOUGH
-from socialpub.base.net import Reply, Unread
+from socialpub.base.http import Reply, Unread
+from socialpub.base.http.circuit_breakers import ENOUGH
 from socialpub.domain.core import upstreams
 from tests.kit import Server
 from tests.platforms.upstream_kit import Line

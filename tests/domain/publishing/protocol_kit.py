@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any
 
-from socialpub.base import net
+from socialpub.base import http as outbound
 from socialpub.base.config import Settings
 from socialpub.domain.publishing import run
 from socialpub.domain.publishing.intents import Snapshot
@@ -100,7 +100,7 @@ def taken_by_hand(server: Server, person: Person, seconds: float = 3600) -> Snap
 
 def short_deadline(seconds: float) -> dict[str, Any]:
     """The arguments to patch, so that a call without an answer is over soon."""
-    return dict(net._Client.request.__kwdefaults__ or {}) | {"deadline": seconds}
+    return dict(outbound.Client.request.__kwdefaults__ or {}) | {"deadline": seconds}
 
 
 __all__ = ["CLASSES", "SEND", "Person", "Protocol", "short_deadline", "taken_by_hand"]

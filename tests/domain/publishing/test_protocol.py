@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import faults, net
+from socialpub.base import faults
+from socialpub.base import http as outbound
 from socialpub.domain.publishing import run as publish
 from socialpub.domain.publishing.intents import LostClaimError
 from socialpub.simulator.faults import KINDS
@@ -34,7 +35,7 @@ def three() -> Iterator[SimulatorThread]:
 
 @pytest.fixture
 def server(tmp_path: Path, three: SimulatorThread, wall: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Protocol]:
-    monkeypatch.setattr(net._Client.request, "__kwdefaults__", short_deadline(2.5))
+    monkeypatch.setattr(outbound.Client.request, "__kwdefaults__", short_deadline(2.5))
     three.lab.reset()
     overrides = {"publishing": {"settle_horizon": 4, "retry_waits": [0.2, 0.4]}, "scheduling": {"overdue_spacing": 0}}
     server = Protocol(tmp_path, three, wall, overrides)

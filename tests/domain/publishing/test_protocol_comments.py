@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from socialpub.base import faults, net
+from socialpub.base import faults
+from socialpub.base import http as outbound
 from socialpub.domain.publishing import intents
 from socialpub.simulator.faults import KINDS
 from socialpub.store.models import Intent
@@ -25,7 +26,7 @@ DETAILS = {"delay": ":0.1", "status": ":500", "late_effect": ":0.2"}
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(net._Client.request, "__kwdefaults__", short_deadline(1.0))
+    monkeypatch.setattr(outbound.Client.request, "__kwdefaults__", short_deadline(1.0))
     yield
     faults.plan("")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from socialpub.base.errors import ApiError
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import Account, Tokens, Upstream
 from tests.platforms import upstream_kit

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from socialpub.base.net import BODY_MAX, CALL_SECONDS, Reply
+from socialpub.base.http import BODY_MAX, CALL_SECONDS, Reply
 from tests.platforms.bluesky.bluesky_kit import CID, DID, PDS, PLC, PUBLIC
 from tests.platforms.upstream_kit import NOW, Line, answer
 

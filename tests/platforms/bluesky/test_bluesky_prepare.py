@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply, Unread
+from socialpub.base.http import Reply, Unread
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import Draft, Facts, Item, Published, Ready, Warning
 from socialpub.platforms.kit.images import cleaned

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import Draft, Ready
 from tests.platforms.bluesky.bluesky_kit import BOB, CID, PDS, PUBLIC, Call, look, refusal, upstream

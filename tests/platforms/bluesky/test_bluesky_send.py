@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.domain.shapes.errors import error_body
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import Absent, Draft, Published, Unknown

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from socialpub.base import net
+from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import (
@@ -42,8 +42,11 @@ def simulator() -> Iterator[SimulatorThread]:
 def stranger(simulator: SimulatorThread) -> Iterator[Upstream]:
     """A line to the fake network before anybody logged in."""
     site = bluesky.PLATFORM.site(api_base=simulator.origin("bluesky"), video_service="")
-    policy = net.Policy(guarded=False, resolver=net.resolve)
-    with net.open_http(policy) as http, net.open_http(net.Policy(guarded=True, resolver=net.resolve)) as guarded:
+    policy = outbound.Policy(guarded=False, resolver=outbound.resolve)
+    with (
+        outbound.open_http(policy) as http,
+        outbound.open_http(outbound.Policy(guarded=True, resolver=outbound.resolve)) as guarded,
+    ):
         yield Upstream(http, guarded, site, Account(""), Tokens(""))
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.bluesky.rules import BY_ID
 from socialpub.platforms.bluesky.xrpc import error_name

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Reply
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import Draft, Facts, Item, Pending, Ready
 from tests.platforms.bluesky.bluesky_kit import AUTH, DID, VIDEO, Call, jwt, look, refusal, upstream, xrpc

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Reply
 from socialpub.platforms.contract import (
     Absent,
     Connected,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from socialpub.base.errors import ApiError
-from socialpub.base.net import Reply, Unread
+from socialpub.base.http import Reply, Unread
 from tests.platforms.upstream_kit import Download, Script
 
 URL = "https://example.com/a"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply, Unread
+from socialpub.base.http import Reply, Unread
 from socialpub.platforms.kit.linkcard import Card, Picture, fetch, pictures
 from tests.platforms.kit.cards import PAGE_BYTES, URL, page
 from tests.platforms.upstream_kit import Download, Script, answer

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import Account, Draft, Facts, Item, Tokens, Upstream
 from socialpub.platforms.linkedin import connector as linkedin
 from tests.platforms import upstream_kit

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Reply
 from socialpub.platforms.contract import Absent, Draft, Pending, Published, Ready, Tokens, Unknown, Upstream
 from socialpub.platforms.linkedin import connector as linkedin
 from tests.platforms.linkedin.linkedin_kit import (

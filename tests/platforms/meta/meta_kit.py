@@ -12,7 +12,7 @@ from typing import Any
 
 from PIL import Image
 
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import Account, Facts, Item, Platform, Tokens, Upstream
 from tests.platforms.upstream_kit import SITE, Call, Script, answer
 

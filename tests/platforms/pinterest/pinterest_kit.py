@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import Account, Tokens, Upstream
 from socialpub.platforms.pinterest.connector import PLATFORM
 from tests.platforms.upstream_kit import SITE, Call, Script, answer

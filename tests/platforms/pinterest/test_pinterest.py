@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import CALL_SECONDS, UPLOAD_SECONDS, Reply
+from socialpub.base.http import CALL_SECONDS, UPLOAD_SECONDS, Reply
 from socialpub.platforms.contract import (
     Absent,
     Board,

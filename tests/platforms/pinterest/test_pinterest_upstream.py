@@ -14,9 +14,9 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from jsonschema import Draft202012Validator
 
-from socialpub.base import net
+from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError
-from socialpub.base.net import BODY_MAX, CALL_SECONDS, Http, Reply
+from socialpub.base.http import BODY_MAX, CALL_SECONDS, Http, Reply
 from socialpub.platforms.contract import Account, Draft, Facts, Item, Pending, Published, Ready, Tokens, Upstream
 from socialpub.platforms.pinterest import connector as pinterest
 from socialpub.platforms.pinterest.declaration import PLATFORM, SCOPES
@@ -124,7 +124,7 @@ def up(lab: SimulatorThread) -> Iterator[Upstream]:
     origin = lab.origin("pinterest")
     site = PLATFORM.site(api_base=origin, client_id=CLIENT_ID, client_secret=CLIENT_SECRET)
     who = Account(made["platformAccountId"], "Alice", made["extra"])
-    with net.open_http(net.Policy(guarded=False, resolver=net.resolve)) as http:
+    with outbound.open_http(outbound.Policy(guarded=False, resolver=outbound.resolve)) as http:
         checked = Checked(http, f"{origin}/v5")
         yield Upstream(checked, checked, site, who, Tokens(made["accessToken"], made["refreshToken"]))
 

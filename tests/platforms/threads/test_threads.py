@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import (
     Absent,
     Connected,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Reply
 from socialpub.platforms import CATALOGUE
 from socialpub.platforms.contract import (
     CONTAINER,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.net import Reply
+from socialpub.base.http import Reply
 from socialpub.platforms.contract import (
     Absent,
     Connected,

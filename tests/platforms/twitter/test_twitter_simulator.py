@@ -15,7 +15,7 @@ import httpx
 import jsonschema
 import pytest
 
-from socialpub.base import net
+from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.contract import Absent, Account, Item, Pending, Ready, Tokens
 from socialpub.platforms.kit import oauth
@@ -51,7 +51,7 @@ class Line(line_kit.Line):
 
 
 @pytest.fixture
-def line(simulator: SimulatorThread, clock: SetClock, client: net.Http, tmp_path: Path) -> Line:
+def line(simulator: SimulatorThread, clock: SetClock, client: outbound.Http, tmp_path: Path) -> Line:
     return Line("twitter", simulator, clock, alices("twitter", simulator, client), tmp_path)
 
 

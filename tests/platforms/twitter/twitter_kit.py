@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from socialpub.base.errors import ApiError
-from socialpub.base.net import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Reply
 from socialpub.platforms.contract import Account, Draft, Facts, Item, Tokens, Upstream
 from socialpub.platforms.twitter import connector as twitter
 from tests.platforms.upstream_kit import AUTH, BOUNDARY, NONCE, NOW, SITE, Call, Script, answer

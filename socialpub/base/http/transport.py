@@ -1,0 +1,281 @@
+"""The transport of every outbound call: httpx above, httpcore's connections below, idle ones kept between calls.
+
+httpcore's own pool is not for many threads: it looks through every connection at each call, and can close one that it
+has just handed out (encode/httpcore#1110). Here a call takes a connection out and puts it back after a whole response,
+never after an error. A server closes what is idle whenever it likes, so a connection is looked at before it is used,
+and a call that must not be made twice takes only one that was used a moment ago; when one dies all the same, only a
+call that changes nothing is made again.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import httpcore
+import httpx
+
+from socialpub.base.http.network import CONNECT_SECONDS, Backend, Deadline, Policy, Stream
+
+IDLE_SECONDS = 30.0  # idle for longer, a connection is closed
+FRESH_SECONDS = 2.0  # idle for longer, it is for calls only that may be made twice (gunicorn closes after as much)
+IDLE_MAX = 256
+SHY_SECONDS = 600.0  # for so long an origin is not trusted whose connection died before it answered
+_PORTS = {"http": 80, "https": 443}
+_HARMLESS = ("GET", "HEAD")
+_STALE = (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError)
+
+Key = tuple[Policy, str, str, int]
+"""A policy, and the scheme, host and port of an origin."""
+
+
+@dataclass(eq=False)
+class _Connection:
+    """A connection to an origin, whose address was checked by the policy when it was made."""
+
+    key: Key
+    http: httpcore.HTTPConnection
+    deadline: Deadline
+    stream: Stream | None = None
+    idle_since: float = 0.0
+    ends_at: float = float("inf")
+
+    @property
+    def may_be_kept(self) -> bool:
+        """Whether nothing that is known here speaks against another call."""
+        stream = self.stream
+        if stream is None or stream.is_broken or stream.has_surplus:
+            return False
+        return self.http.is_idle() and time.monotonic() < self.ends_at
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it may be kept, and the other side has neither sent anything meanwhile nor hung up."""
+        return self.may_be_kept and not self.http.has_expired()
+
+
+@dataclass
+class _IdleConnections:
+    """The idle connections of this process, the one used last at the end."""
+
+    _idle: list[_Connection] = field(default_factory=list)
+    _shy: dict[Key, float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, key: Key, *, harmless: bool) -> _Connection | None:
+        """A usable connection, for the caller alone; None when a new one has to be made."""
+        while (found := self._taken(key, IDLE_SECONDS if harmless else FRESH_SECONDS, harmless)) is not None:
+            if found.is_usable:
+                return found
+            found.http.close()
+        return None
+
+    def _taken(self, key: Key, seconds: float, harmless: bool) -> _Connection | None:
+        now = time.monotonic()
+        with self._lock:
+            if not harmless and self._shy and self._shy.get(key, 0.0) > now:
+                return None
+            found = next((each for each in reversed(self._idle) if each.key == key), None)
+            if found is None or found.idle_since < now - seconds:
+                return None
+            self._idle.remove(found)
+            return found
+
+    def put(self, connection: _Connection) -> None:
+        """Keep a connection whose response has been read, or close it."""
+        if not connection.may_be_kept:
+            connection.http.close()
+            return
+        connection.idle_since = time.monotonic()
+        with self._lock:
+            self._idle.append(connection)
+            over = self._idle[:-IDLE_MAX]
+            del self._idle[:-IDLE_MAX]
+        _close(over)
+
+    def doubt(self, key: Key) -> None:
+        """Note that a connection to there died before it answered."""
+        now = time.monotonic()
+        with self._lock:
+            self._shy = {each: until for each, until in self._shy.items() if until > now} | {key: now + SHY_SECONDS}
+
+    def close_idle(self, seconds: float) -> None:
+        """Close what has been idle for longer."""
+        oldest = time.monotonic() - seconds
+        with self._lock:
+            over = [each for each in self._idle if each.idle_since <= oldest]
+            self._idle = [each for each in self._idle if each.idle_since > oldest]
+        _close(over)
+
+
+def _close(connections: list[_Connection]) -> None:
+    for each in connections:
+        each.http.close()
+
+
+_idle = _IdleConnections()
+
+
+def close_idle(seconds: float = IDLE_SECONDS) -> None:
+    """Close every connection that has not been used for so long."""
+    _idle.close_idle(seconds)
+
+
+_ssl_context: ssl.SSLContext | None = None
+_ssl_making = threading.Lock()
+
+
+def shared_ssl_context() -> ssl.SSLContext:
+    """The context of every connection: loading the certificates takes 25 ms."""
+    global _ssl_context
+    if _ssl_context is None:
+        with _ssl_making:
+            if _ssl_context is None:
+                _ssl_context = httpx.create_ssl_context(trust_env=False)
+    return _ssl_context
+
+
+class Response(httpx.Response):
+    """A response as it was received: a redirect is one like any other, even where its Location is no URL.
+
+    httpx builds the next request for each redirect, also where it is not to follow it, and raises when it cannot.
+    """
+
+    @property
+    def has_redirect_location(self) -> bool:
+        return False
+
+
+class Transport(httpx.BaseTransport):
+    """Calls by a policy; may be used by many threads. Raises httpx's exceptions, and PrivateAddressError.
+
+    The `read` timeout of a request is the deadline of the whole call, from looking up the name to the end of the body.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        ends_at = time.monotonic() + request.extensions["timeout"]["read"]
+        with _httpx_errors():
+            return self._sent(request, self._key(request.url), ends_at)
+
+    def _key(self, url: httpx.URL) -> Key:
+        if url.scheme not in _PORTS:
+            raise httpx.UnsupportedProtocol(f"{url.scheme} is not called")
+        return self._policy, url.scheme, url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme]
+
+    def _sent(self, request: httpx.Request, key: Key, ends_at: float) -> httpx.Response:
+        harmless = request.method in _HARMLESS
+        kept = _idle.take(key, harmless=harmless)
+        if kept is None:
+            return _over(_made(key, ends_at), request, ends_at)
+        try:
+            return _over(kept, request, ends_at)
+        except _STALE:
+            _idle.doubt(key)
+            if not harmless:
+                raise
+        return _over(_made(key, ends_at), request, ends_at)
+
+
+def _made(key: Key, ends_at: float) -> _Connection:
+    """A connection that is opened by its first request."""
+    policy, scheme, host, port = key
+    deadline = Deadline(ends_at)
+    http = httpcore.HTTPConnection(
+        httpcore.Origin(scheme.encode(), host.encode(), port),
+        ssl_context=shared_ssl_context() if scheme == "https" else None,
+        network_backend=Backend(policy, deadline),
+    )
+    return _Connection(key, http, deadline)
+
+
+def _over(connection: _Connection, request: httpx.Request, ends_at: float) -> httpx.Response:
+    connection.deadline.at = ends_at
+    try:
+        response = connection.http.handle_request(_request(connection.key, request))
+        connection.stream = stream = response.extensions["network_stream"]
+        if not stream.has_head:
+            raise httpcore.RemoteProtocolError("the response was there before the request")
+    except BaseException:
+        connection.http.close()
+        raise
+    made = Response(response.status, headers=response.headers, stream=_Body(connection, response))
+    length, chunked = made.headers.get("content-length"), "transfer-encoding" in made.headers
+    stream.begin_body(None if length is None or chunked else int(length), chunked=chunked)
+    connection.ends_at = _ends_at(made.headers)
+    return made
+
+
+def _request(key: Key, request: httpx.Request) -> httpcore.Request:
+    _, scheme, host, port = key
+    assert isinstance(request.stream, Iterable), "nothing here is asynchronous"
+    length = request.headers.get("content-length")
+    return httpcore.Request(
+        request.method,
+        httpcore.URL(scheme=scheme, host=host, port=port, target=request.url.raw_path),
+        headers=request.headers.raw,
+        content=request.stream if length is None else _counted(request.stream, int(length)),
+        extensions={"timeout": {"connect": CONNECT_SECONDS}},
+    )
+
+
+def _counted(content: Iterable[bytes], length: int) -> Iterator[bytes]:
+    """The content of a request; LocalProtocolError where it is not as long as was said (httpcore lets h11's pass)."""
+    left = length
+    for piece in content:
+        left -= len(piece)
+        if left < 0:
+            break
+        yield piece
+    if left:
+        raise httpcore.LocalProtocolError("the content is not as long as was said")
+
+
+@dataclass
+class _Body(httpx.SyncByteStream):
+    """The body of a response. Closing it keeps the connection, or closes that when the rest was not read."""
+
+    connection: _Connection
+    response: httpcore.Response
+    is_closed: bool = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        stream = self.connection.stream
+        with _httpx_errors():
+            for piece in self.response.iter_stream():
+                if stream is not None:
+                    stream.count_content()
+                yield piece
+
+    def close(self) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            self.response.close()
+            _idle.put(self.connection)
+
+
+@contextmanager
+def _httpx_errors() -> Iterator[None]:
+    """Raise httpcore's exceptions as those of httpx, which have the same names."""
+    try:
+        yield
+    except _HTTPCORE as error:
+        kind: Callable[[str], Exception] = getattr(httpx, type(error).__name__)
+        raise kind(str(error)) from error
+
+
+_HTTPCORE = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol)
+
+
+def _ends_at(headers: httpx.Headers) -> float:
+    """When the other side will close the connection, as far as it says so, a second early."""
+    said = headers.get("keep-alive")
+    seconds = re.search(r"timeout=(\d{1,6})", said) if said else None
+    return time.monotonic() + int(seconds[1]) - 1 if seconds else float("inf")
