@@ -63,6 +63,7 @@ ALLOWED_CALLS = {
     ("store/locks.py", "time.sleep"),
     ("simulator/server.py", "socket.create_server"),
 }
+HTTP_LIBRARIES = {"httpx", "httpcore", "h11"}  # of outbound HTTP: a successor is one folder away
 ALLOWED_IMPORTS = {("commands/demo.py", "httpx"), ("commands/lived.py", "httpx")}  # the demo is its own server's client
 
 
@@ -163,6 +164,25 @@ def test_only_base_makes_http_calls_or_draws_random_numbers() -> None:
         assert found == []
 
     all_hold(OUTSIDE_BASE, check)
+
+
+def test_one_folder_knows_the_libraries_of_outbound_http() -> None:
+    def check(module: str) -> None:
+        assert {name for _, name in _imports(parsed(module))} & HTTP_LIBRARIES == set()
+
+    others = {"base/mail.py", "commands/demo.py", "commands/lived.py"}
+    all_hold([name for name in MODULES if not name.startswith("base/http/") and name not in others], check)
+
+
+def test_nothing_private_of_them_is_touched() -> None:
+    def check(module: str) -> None:
+        imported = {name for _, name in _imports(parsed(module))}
+        assert "h11" not in imported
+        assert not any(name.partition(".")[0] in HTTP_LIBRARIES and "._" in name for name in imported)
+        owners = [ast.unparse(node) for node in ast.walk(parsed(module)) if isinstance(node, ast.Attribute)]
+        assert not [owner for owner in owners if re.match(r"(httpx|httpcore)\..*\b_", owner)]
+
+    all_hold([name for name in MODULES if name.startswith("base/http/")], check)
 
 
 def test_clocks_are_not_imported_under_a_bare_name() -> None:

@@ -69,7 +69,7 @@ def test_a_pattern_goes_over_a_whole_answer_at_once(found: Found) -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        re.compile(rb"([a-z]+):[ \t]*([^\x00\r]*?)[ \t]*"),  # of base/http1.py until November 2026
+        re.compile(rb"([a-z]+):[ \t]*([^\x00\r]*?)[ \t]*"),  # of a parser of responses until November 2026
         re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?"),  # of base/redact.py
         re.compile(r"(?:a|b|ab)*c"),
         re.compile(r"\s+$"),
@@ -91,7 +91,7 @@ def test_one_that_is_not_is_seen(pattern: object) -> None:
 
 def test_every_pattern_is_found() -> None:
     ids = {found.id for found in FOUND}
-    assert {"base/http1.py:_HEADER", "web/scan.py:_SHORT", "platforms/bluesky/text.py:_LINK"} <= ids
+    assert {"base/http/network.py:_BLANK_LINE", "web/scan.py:_SHORT", "platforms/bluesky/text.py:_LINK"} <= ids
     assert BOUNDED.keys() <= ids
     assert len(FOUND) > 120
 
