@@ -1,1 +1,1 @@
-"""Connected accounts: how they come, how their tokens stay good, how they go."""
+"""Connected accounts: connect, refresh tokens, disconnect."""

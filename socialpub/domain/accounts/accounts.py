@@ -1,4 +1,4 @@
-"""Connected accounts: who they are, how they come and how they go. (Their tokens are in `tokens`.)"""
+"""Connected accounts: read, connect and disconnect. (For tokens see `tokens`.)"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from socialpub.store.statements import sweeps
 
 log = logging.getLogger("socialpub.jobs")
 
-SLICE = 100  # posts canceled in one transaction: other writers wait for it
+SLICE = 100  # posts canceled per transaction: other writers wait for it
 TOLD_EVERY = 5000
 
 
@@ -39,7 +39,7 @@ TOLD_EVERY = 5000
 
 
 def in_scope(scope: Scope, profile: str | None = None) -> list[AccountRow]:
-    """The connected accounts of the scope (and profile), oldest first."""
+    """List the connected accounts of the scope (and profile), oldest first."""
     return _connected(scope.organization, scope.profile if profile is None else profile)
 
 
@@ -53,7 +53,10 @@ def _connected(organization: str | None, profile: str | None) -> list[AccountRow
 
 
 def list_bodies(scope: Scope, query: AccountsQuery | None = None) -> list[AccountBody]:
-    """GET /v1/accounts: an unknown, malformed or empty profile matches nothing; a bound key sees its own only."""
+    """List the accounts for GET /v1/accounts; a bound key sees its own only.
+
+    An unknown, malformed or empty profile matches nothing.
+    """
     query = query or AccountsQuery()
     profile = query.profile_id
     if profile is not None and scope.profile not in (None, profile):
@@ -62,7 +65,7 @@ def list_bodies(scope: Scope, query: AccountsQuery | None = None) -> list[Accoun
 
 
 def list_everywhere(organization: str | None, query: AccountsQuery) -> list[AccountBody]:
-    """The accounts of an organization, or of all (the operator's command)."""
+    """List the accounts of an organization, or of all if None (the operator's command)."""
     return [body(row) for row in _connected(organization, query.profile_id) if _is_wanted(row, query)]
 
 
@@ -72,12 +75,12 @@ def _is_wanted(row: AccountRow, query: AccountsQuery) -> bool:
 
 
 def get_body(scope: Scope, account: str) -> AccountBody:
-    """One account of the scope; ApiError `not_found`."""
+    """Load an account of the scope. Raises ApiError `not_found`."""
     return body(find(scope, account))
 
 
 def find(scope: Scope, account: str) -> AccountRow:
-    """The row of a connected account of the scope, with its sealed secret; ApiError `not_found`."""
+    """Load a connected account's row, secret encrypted. Raises ApiError `not_found`."""
     row = find_ever(scope, account)
     if row["disconnected_at"] is not None:
         raise _unknown()
@@ -85,7 +88,7 @@ def find(scope: Scope, account: str) -> AccountRow:
 
 
 def find_ever(scope: Scope, account: str) -> AccountRow:
-    """The row of an account of the scope, also of one that was disconnected; ApiError `not_found`."""
+    """Load an account's row, even if disconnected. Raises ApiError `not_found`."""
     query = Account.select().where(Account.id == account, Account.organization == scope.organization)
     if scope.profile:
         query = query.where(Account.profile == scope.profile)
@@ -100,7 +103,7 @@ def _unknown() -> ApiError:
 
 
 def body(row: AccountRow) -> AccountBody:
-    """An account as the API shows it; never a secret."""
+    """Build the API's account body, without secrets."""
     shown: AccountBody = {
         "id": row["id"],
         "profileId": row["profile"],
@@ -122,16 +125,16 @@ def body(row: AccountRow) -> AccountBody:
 
 
 class Standing(TypedDict):
-    """What of an account people are told beside its body."""
+    """Account details beside the API body."""
 
     reason: str | None
-    """Why its authorization is over."""
+    """Reason of the revocation."""
     renewed_at: int | None
     ends_at: int | None
-    """By then its owner has to connect it again, unless a renewal moves it; None: its access renews itself."""
+    """Deadline for reconnecting, unless a refresh moves it; None: tokens refresh themselves."""
     renews: bool
     missing: list[str]
-    """The scopes that its owner was asked for and did not allow, as far as the platform tells."""
+    """Requested scopes that the owner did not grant, where the platform reports them."""
 
 
 def standing(service: Service, row: AccountRow) -> Standing:
@@ -146,18 +149,18 @@ def standing(service: Service, row: AccountRow) -> Standing:
 
 def _missing(service: Service, row: AccountRow) -> list[str]:
     oauth_row, site = platforms.platform(row["platform"]).oauth, service.sites[row["platform"]]
-    is_put_together = isinstance(site, ConfiguredSite) and bool(site.config_id)  # at the platform: we do not know how
+    is_put_together = isinstance(site, ConfiguredSite) and bool(site.config_id)  # set at the platform, unknown here
     if oauth_row is None or row["secret"] is None or is_put_together:
         return []
     try:
         granted = open_tokens(service, row["id"], row["secret"]).private.get("scopes")
     except ApiError:
-        return []  # which its state tells, and what to do
+        return []  # the account's status reports it
     return [scope for scope in oauth.asked(oauth_row, site) if scope not in granted] if granted else []
 
 
 class Named(TypedDict):
-    """What of an account's row a post needs before it is published: never its secret."""
+    """Columns of an account that a post needs before publishing; never the secret."""
 
     id: str
     organization: str
@@ -170,18 +173,18 @@ class Named(TypedDict):
 
 
 class Numbered(Named):
-    """The same, and the numbers of its organization, its profile and its own: by these a post's row calls them."""
+    """Adds the surrogate keys of organization, profile and account, as post rows use them."""
 
     numbers: tuple[int, int, int]
 
 
 def who(row: Named) -> Who:
-    """The account as connectors and rules may know it."""
+    """Build the account as connectors and rules see it."""
     return Who(row["platform_account_id"], row["display_name"], sql.loads(row["extra"]))
 
 
 def ends_before(row: Named, at_ms: int) -> bool:
-    """Whether the account's authorization ends before an instant and cannot be renewed by itself."""
+    """Return whether the authorization ends before `at_ms` and cannot be refreshed."""
     return row["ends_at"] is not None and row["ends_at"] < at_ms
 
 
@@ -191,10 +194,10 @@ def ends_before(row: Named, at_ms: int) -> bool:
 def connect(
     service: Service, tx: Tx, organization: str, profile: str, platform: str, identity: Identity, tokens: Tokens
 ) -> tuple[AccountBody, bool]:
-    """The connected account and whether it is new; the same account in the same profile keeps its id.
+    """Insert or update an account; return it and whether it is new.
 
-    What its owner had chosen for it (a default board) stays, the session that it had is ended upstream. Another
-    profile's row of the same account is not touched.
+    The same account in the same profile keeps its id and its owner's choices (a default board); its previous session is
+    ended upstream. Rows of other profiles are not touched.
     """
     same = (
         (Account.profile == profile)
@@ -228,7 +231,7 @@ def connect(
 
 
 def login(service: Service, platform: str, fields: Mapping[str, str]) -> tuple[Identity, Tokens]:
-    """Who these credentials belong to, as the platform says; ApiError `platform_not_enabled` where there is no way."""
+    """Log in with credentials at the platform. Raises ApiError `platform_not_enabled`."""
     connector = platforms.CONNECTORS.get(platform)
     enabled(service, platforms.platform(platform))
     log_in: Login | None = getattr(connector, "login", None) and connector  # type: ignore[assignment]
@@ -239,7 +242,7 @@ def login(service: Service, platform: str, fields: Mapping[str, str]) -> tuple[I
 
 
 def enabled(service: Service, platform: Platform) -> None:
-    """ApiError `platform_not_enabled` unless this server publishes to the platform."""
+    """Raise ApiError `platform_not_enabled` unless this server publishes to the platform."""
     if platform.name not in platforms.CONNECTORS:
         raise ApiError(
             "platform_not_enabled", f"This version cannot publish to {platform.label}.", platform=platform.name
@@ -254,7 +257,7 @@ def enabled(service: Service, platform: Platform) -> None:
 
 
 def is_revoked(account: str) -> bool:
-    """Whether the platform takes the account's authorization no more."""
+    """Return whether the account is marked revoked."""
     return Account.select().where(Account.id == account, Account.status == "revoked").exists()  # type: ignore[no-any-return]
 
 
@@ -264,13 +267,11 @@ def is_revoked(account: str) -> bool:
 def disconnect(
     service: Service, tx: Tx, scope: Scope, account: str, request_id: str, *, keep: bool = False
 ) -> AccountRow:
-    """Erase an account's secrets and begin to cancel its waiting posts; the row as it was (for revoking upstream).
+    """Erase an account's secrets, start canceling its queued posts; return the old row.
 
-    `keep`: its waiting posts stay, and go out where the account is connected again before their time.
-
-    The first slice is canceled here, the rest by a job, so that others can write in between: nothing of them is sent
-    meanwhile, since a post of a disconnected account ends at its claim. The row itself stays for the post log;
-    connecting the same account again revives its id.
+    `keep`: queued posts stay, and are published if the account is reconnected in time. The first slice is canceled
+    here, the rest by a job, so that other writes get in between. Nothing is sent meanwhile: a post of a disconnected
+    account fails when claimed. The row stays for the post log; reconnecting revives its id.
     """
     row, now = find(scope, account), service.now_ms
     gone = {"secret": None, "token_expires_at": None, "ends_at": None, "renewed_at": None, "renewal_at": None}
@@ -281,10 +282,7 @@ def disconnect(
 
 
 def cancel(service: Service, tx: Tx, account: str, request_id: str, at_once: int | None = None) -> int:
-    """Cancel what waits for a disconnected account: at most `at_once` posts (SLICE) here, the rest by a job.
-
-    The number of posts that were canceled here.
-    """
+    """Cancel up to `at_once` (SLICE) queued posts, leave the rest to a job; return the number."""
     now, at_once = service.now_ms, SLICE if at_once is None else at_once
     first = _waiting(account, now, at_once + 1)
     _cancel(service, tx, _ours(first[:at_once]), now, request_id)
@@ -294,14 +292,14 @@ def cancel(service: Service, tx: Tx, account: str, request_id: str, at_once: int
 
 
 def waiting(service: Service, scope: Scope, account: str) -> int:
-    """How many posts wait for an account of the scope; ApiError `not_found`."""
+    """Count the queued posts of an account. Raises ApiError `not_found`."""
     find(scope, account)
     found: int = sql.value(sweeps.WAITING_COUNT, (account, service.now_ms))
     return found
 
 
 def cancel_waiting(service: Service, claim: Claim, stopping: Callable[[], bool]) -> None:
-    """Cancel what waited for an account when it was disconnected, slice by slice; goes on after a stop or a kill."""
+    """Run the cancel job slice by slice; a stopped or killed run is resumed."""
     _, account, at, request_id = claim.key.split(":", 3)
     posts = service.read(lambda: _ours(_waiting(account, int(at)))).result()
     for start in range(0, len(posts), SLICE):
@@ -317,28 +315,26 @@ def cancel_waiting(service: Service, claim: Claim, stopping: Callable[[], bool])
 
 
 def to_cancel() -> int:
-    """How many posts of disconnected accounts still wait to be canceled."""
+    """Count the posts of disconnected accounts that are still to be canceled."""
     jobs = Job.select(Job.key).where(Job.key >= "cancel:", Job.key < "cancel;").tuples()
     asked = (key.split(":", 3) for (key,) in jobs)
     return sum(sql.value(sweeps.WAITING_COUNT, (account, int(at))) for _, account, at, _ in asked)
 
 
 class Waiting(moves.Prepared):
-    """What of a waiting post's row tells whether it can be canceled."""
+    """Columns that tell whether a queued post can be canceled."""
 
     id: str
 
 
 def _waiting(account: str, at_ms: int, limit: int | None = None) -> list[Waiting]:
-    """The waiting posts of an account as it was at a moment: it may have been connected again since."""
+    """Select the posts queued at `at_ms`: the account may have been reconnected since."""
     found = sql.every(sweeps.WAITING_OF_ACCOUNT, (account, at_ms, -1 if limit is None else limit))
     return [{"id": post, "platform": platform, "saved": saved} for post, platform, saved in found]
 
 
 def _ours(posts: Sequence[Waiting]) -> list[str]:
-    """Without those that go on by themselves at the platform and cannot be called canceled: their next attempt ends
-    them.
-    """
+    """Exclude posts that the platform completes by itself; their next attempt ends them."""
     return [post["id"] for post in posts if not moves.goes_on(post)]
 
 

@@ -1,6 +1,6 @@
-"""The apps that this server is registered as at the platforms: those of the settings, and those that an owner types in.
+"""Platform apps (OAuth clients): from the settings, or entered by an owner.
 
-They are the whole server's, not an organization's: only the owner of the one organization that is here may change them.
+They belong to the whole server: only an owner of its only organization may change them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from socialpub.store.models import Account, PlatformApp, row_of
 
 @dataclass(frozen=True)
 class App:
-    """What is known of one; never its secret. `lost`: it was typed in, and cannot be opened with this master key."""
+    """Registered app without its secret. `lost`: the stored secret cannot be decrypted."""
 
     platform: Platform
     client_id: str
     in_settings: bool = False
     lost: bool = False
-    known_at: int | None = None  # when the platform last said that it knows the app
+    known_at: int | None = None  # time of the platform's last confirmation
     typed_at: int | None = None
 
     @property
@@ -43,22 +43,22 @@ class App:
 
 @dataclass(frozen=True)
 class Checked:
-    """What the platform said of an app, as a sentence."""
+    """Platform's verdict on an app, with a sentence for the owner."""
 
     is_known: bool
     said: str
 
 
-# --- Who and which -------------------------------------------------------------------------------------------------
+# --- Reading -------------------------------------------------------------------------------------------------------
 
 
 def may_manage(scope: Scope) -> bool:
-    """Whether this person may speak for the whole server."""
+    """Return whether this user may change apps of the whole server."""
     return act.owns(scope) and profiles.is_alone(scope.organization)
 
 
 def check_may(scope: Scope) -> None:
-    """ApiError `unauthorized` unless they may."""
+    """Raise ApiError `unauthorized` unless `may_manage`."""
     if not may_manage(scope):
         raise ApiError(
             "unauthorized",
@@ -68,12 +68,12 @@ def check_may(scope: Scope) -> None:
 
 
 def wanting() -> list[Platform]:
-    """The platforms at which an app is registered."""
+    """List the platforms that need a registered app."""
     return [platform for platform in platforms.PLATFORMS.values() if platform.console]
 
 
 def the_platform(name: str) -> Platform:
-    """One of them; ApiError `not_found`."""
+    """Return a platform that needs an app. Raises ApiError `not_found`."""
     found = platforms.PLATFORMS.get(name)
     if found is None or found.console is None:
         raise ApiError("not_found", "There is no platform of this name at which an app is registered.")
@@ -81,12 +81,12 @@ def the_platform(name: str) -> Platform:
 
 
 def listed(service: Service) -> list[App]:
-    """The app at each platform, also where there is none."""
+    """List the app of each platform, including missing ones."""
     return [one(service, platform) for platform in wanting()]
 
 
 def one(service: Service, platform: Platform) -> App:
-    """The app at a platform."""
+    """Describe the app of a platform."""
     site, row = service.sites[platform.name], row_of(PlatformApp, platform.name)
     if service.sites.is_set(platform.name):
         return App(platform, site.client_id, in_settings=True, lost=not (site.client_id and site.client_secret))
@@ -97,19 +97,19 @@ def one(service: Service, platform: Platform) -> App:
 
 
 def connected(scope: Scope, platform: Platform) -> int:
-    """How many accounts are connected through the app."""
+    """Count the accounts connected through the app."""
     mine = (Account.organization == scope.organization) & (Account.platform == platform.name)
     found: int = Account.select().where(mine, Account.disconnected_at.is_null()).count()
     return found
 
 
-# --- Is it right ---------------------------------------------------------------------------------------------------
+# --- Check ---------------------------------------------------------------------------------------------------------
 
 
 async def check(service: Service, scope: Scope, platform: Platform, app: AppRequest | None = None) -> Checked:
-    """What the platform says of an app that is about to be used (without one: of the one that is).
+    """Check an app at its platform before it is saved; None: the app in use.
 
-    ApiError `platform_not_enabled` where it refuses it.
+    Raises ApiError `platform_not_enabled` if the platform refuses it.
     """
     if platform.oauth is None or platform.oauth.app_check is None:
         said = f"{platform.label} cannot be asked about an app: connecting an account shows whether it is right."
@@ -131,7 +131,7 @@ def _ask(service: Service, platform: Platform, site: Site) -> None:
 
 
 def refused(platform: Platform, error: ApiError) -> ApiError:
-    """The platform does not know an app by this id and secret."""
+    """Build the error for an app that the platform does not know."""
     console = platform.console
     assert console is not None, "an app is registered there"
     return ApiError(
@@ -142,11 +142,11 @@ def refused(platform: Platform, error: ApiError) -> ApiError:
     )
 
 
-# --- Typing in -----------------------------------------------------------------------------------------------------
+# --- Changes -------------------------------------------------------------------------------------------------------
 
 
 def save(tx: Tx, who: Actor, name: str, app: AppRequest, *, is_known: bool) -> Done:
-    """Use this app from the commit on, also for renewals that were refused before it, or are under way."""
+    """Save an app; it is used from the commit on, also for pending token refreshes."""
     service, now = who.service, who.service.now_ms
     platform = check_change(who, name)
     values = {
@@ -159,7 +159,7 @@ def save(tx: Tx, who: Actor, name: str, app: AppRequest, *, is_known: bool) -> D
         PlatformApp.insert(id=name, created_at=now, **values).execute()
     else:
         PlatformApp.update(**values).where(PlatformApp.id == name).execute()
-    # What was refused was the app before: nobody is asked too often, and no account is in doubt, because of it.
+    # Clear refusals of the previous app: they count neither against the limit nor the account.
     Account.update(renewals=None, renewal_refused_at=None).where(
         Account.organization == who.scope.organization, Account.platform == name
     ).execute()
@@ -168,7 +168,7 @@ def save(tx: Tx, who: Actor, name: str, app: AppRequest, *, is_known: bool) -> D
 
 
 def note_known(tx: Tx, who: Actor, name: str, client_id: str) -> Done:
-    """The platform has just said that it knows the app."""
+    """Record that the platform has confirmed the app."""
     check_change(who, name)
     PlatformApp.update(known_at=who.service.now_ms).where(
         PlatformApp.id == name, PlatformApp.client_id == client_id
@@ -177,7 +177,7 @@ def note_known(tx: Tx, who: Actor, name: str, client_id: str) -> Done:
 
 
 def remove(tx: Tx, who: Actor, name: str) -> Done:
-    """Forget the app that was typed in."""
+    """Delete the app that was entered."""
     check_change(who, name)
     if not PlatformApp.delete().where(PlatformApp.id == name).execute():
         raise ApiError("not_found", "No app has been entered for this platform.")
@@ -186,7 +186,7 @@ def remove(tx: Tx, who: Actor, name: str) -> Done:
 
 
 def check_change(who: Actor, name: str) -> Platform:
-    """The platform, where what is typed in for it would count; else ApiError."""
+    """Return the platform if an app may be entered for it. Raises ApiError otherwise."""
     check_may(who.scope)
     platform = the_platform(name)
     if who.service.sites.is_set(name):

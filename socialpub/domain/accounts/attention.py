@@ -1,4 +1,4 @@
-"""What a platform refuses an account although its token is good: kept with the account until a post succeeds."""
+"""Refusals despite a valid token, shown on the account until a post succeeds."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from socialpub.store.statements import publishing
 
 
 def is_meant(error: ApiError) -> bool:
-    """Whether an error refuses the account something that its owner can put right without a new token."""
+    """Return whether the owner can fix this refusal without a new token."""
     return error.code == "platform_auth_failed" and not (error.rule or "").startswith("account.")
 
 
 def remember(service: Service, tx: Tx, account: str, error: ApiError) -> None:
-    """Remember a refusal on the account, in place of an earlier one."""
+    """Store a refusal on the account, replacing an earlier one."""
     now = service.now_ms
     kept = json.dumps({"code": error.code, "message": error.message, "at": now}, ensure_ascii=False)
     Account.update(attention=kept, updated_at=now).where(Account.id == account).execute()
 
 
 def clear(service: Service, tx: Tx, accounts: Sequence[str]) -> None:
-    """A post went out to each: whatever was refused before is allowed again."""
+    """Clear the refusals of accounts that have just published."""
     sql.execute(publishing.CLEAR_ATTENTION, (service.now_ms, sql.json_of(list(accounts))))
 
 
 def body(row: AccountRow) -> Attention | None:
-    """What an account shows of it: nothing when all is well."""
+    """Build the `attention` of an account; None if there is none."""
     if row["attention"] is None:
         return None
     kept = json.loads(row["attention"])

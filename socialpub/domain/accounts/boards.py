@@ -1,4 +1,4 @@
-"""The boards of an account, as its platform lists them, and the one that its owner has made the default."""
+"""Boards of an account, and its default board."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from socialpub.store.rows import AccountRow
 
 
 def of_account(row: AccountRow) -> Boards:
-    """What lists the boards of an account; ApiError `account.platform` where there are none."""
+    """Return the connector that lists boards. Raises ApiError `account.platform`."""
     connector = platforms.CONNECTORS.get(row["platform"])
     if not has_boards(row["platform"]):
         raise refuse("account.platform")
@@ -27,19 +27,19 @@ def of_account(row: AccountRow) -> Boards:
 
 
 def has_boards(platform: str) -> bool:
-    """Whether accounts of the platform keep what they publish on boards."""
+    """Return whether the platform has boards."""
     return hasattr(platforms.CONNECTORS.get(platform), "boards")
 
 
 def default_name(row: AccountRow) -> str | None:
-    """The name of the board that posts go to which name none; None where none is chosen."""
+    """Return the name of the default board, or its id, or None."""
     extra = json.loads(row["extra"])
     name: str | None = extra.get("defaultBoardName") or extra.get("defaultBoardId")
     return name
 
 
 def listing(service: Service, row: AccountRow) -> tuple[Board, ...]:
-    """The boards, asked for at the platform; blocks. ApiError as the platform's answer means."""
+    """List the boards from the platform; blocks. Raises ApiError from the platform's response."""
     platform_boards = of_account(row)
     accounts.enabled(service, platforms.platform(row["platform"]))
     if row["status"] == "revoked":
@@ -56,13 +56,13 @@ def listing(service: Service, row: AccountRow) -> tuple[Board, ...]:
 
 
 def body(row: AccountRow, boards: tuple[Board, ...]) -> BoardList:
-    """GET …/boards."""
+    """Build the body of GET …/boards."""
     shown: list[BoardBody] = [{"id": board.id, "name": board.name, "privacy": board.privacy} for board in boards]
     return {"data": shown, "defaultBoardId": json.loads(row["extra"]).get("defaultBoardId")}
 
 
 def chosen(boards: tuple[Board, ...], board: str) -> Board:
-    """The board with this id, when it can be the default one; ApiError `pinterest.board.unknown`."""
+    """Find a board to publish on by id. Raises ApiError `pinterest.board.unknown`."""
     found = next((one for one in boards if one.id == board), None)
     if found is None:
         raise refuse("pinterest.board.unknown")
@@ -72,7 +72,7 @@ def chosen(boards: tuple[Board, ...], board: str) -> Board:
 
 
 def choose(tx: Tx, who: Actor, account: str, board: Board) -> DefaultBoardBody:
-    """Make it the default board; `{id, defaultBoardId, defaultBoardName}`."""
+    """Make a board the default; return `{id, defaultBoardId, defaultBoardName}`."""
     row = accounts.find(who.scope, account)
     picked = {"defaultBoardId": board.id, "defaultBoardName": board.name}
     Account.update(extra=json.dumps(json.loads(row["extra"]) | picked), updated_at=who.service.now_ms).where(

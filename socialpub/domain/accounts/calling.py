@@ -1,4 +1,4 @@
-"""One run's calls to its platform: the connector's functions over a fresh line, with tokens that are kept fresh."""
+"""Connector calls of one run, with token refresh."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ T = TypeVar("T")
 
 
 class StorageError(Exception):
-    """Something could not be written; the post is taken up again when its lease has run out."""
+    """A write failed; the post is resumed when its lease expires."""
 
 
 @dataclass
 class Caller:
-    """Who calls for one account. Tokens are opened by the first call."""
+    """Connector calls for one account. The first call decrypts the tokens."""
 
     service: Service
     account: AccountRow
-    just_seen: bool = False  # the account, by the transaction that wrote down what is about to be sent
+    just_seen: bool = False  # revocation was checked by the transaction that recorded the send
     tokens: Tokens | None = None
 
     @property
@@ -40,15 +40,15 @@ class Caller:
 
     @property
     def connector(self) -> Connector:
-        """ApiError `platform_not_enabled` when this server does not publish to the platform."""
+        """Return the connector. Raises ApiError `platform_not_enabled`."""
         accounts.enabled(self.service, self.platform)
         return platforms.CONNECTORS[self.platform.name]
 
     def call(self, step: Callable[[Upstream], T], *, looking: bool = False, bound: Container[str] = frozenset()) -> T:
-        """One connector function over a fresh line; an expired access token is refreshed once, and the step repeated.
+        """Run one connector step; refresh an expired access token once and repeat the step.
 
-        `looking`: goes on with a token that cannot be refreshed; for a revoked account without one, where the platform
-        lets anybody look.
+        `looking` (a lookup) continues with a token that cannot be refreshed, and without a token for a revoked account
+        where the platform allows anonymous reads.
         """
         if looking and self.is_revoked():
             return self._with_upstream(step, self._unsent(self._nobodys), bound)
@@ -64,11 +64,11 @@ class Caller:
         return self._with_upstream(step, self.tokens, bound)
 
     def is_revoked(self) -> bool:
-        """Whether the account's authorization is over by now: its platform is not called with it any more."""
+        """Read whether the account is revoked; its tokens are not used any more then."""
         return self.service.read(lambda: accounts.is_revoked(self.account["id"])).result()
 
     def _was_revoked(self) -> bool:
-        """The same, and read only where the row or this process knows of an end: nobody else writes one."""
+        """Read the revocation only where this process, its only writer, may know of one."""
         known = self.account["status"] == "revoked" or self.account["id"] in self.service.revoked
         return known and self.is_revoked()
 
@@ -76,7 +76,7 @@ class Caller:
         return scrub(response, self.tokens or Tokens(""))
 
     def _unsent(self, run: Callable[[], Tokens]) -> Tokens:
-        """Whatever happens while getting tokens, nothing of the post was sent by it."""
+        """Run a token step; mark its errors as NOT_SENT, since no part of the post was sent."""
         try:
             return run()
         except ApiError as error:

@@ -1,8 +1,8 @@
-"""Whether the platforms still answer the versions of their APIs that this server calls, and already the next ones.
+"""Daily check whether platforms still serve the pinned API version, and already the next.
 
-Once a day each platform with a connected account gets one harmless call with the pinned version, and one with the next
-that is known. What came of it is a row for each platform, for metrics, `doctor` and the page about the server; that the
-pinned version has ended is told as `version.deprecated`. A call that is refused for any other reason was answered.
+Each platform with a connected account gets one harmless call per version. The result is one row per platform, for
+metrics, `doctor` and the server page; the end of the pinned version emits `version.deprecated`. A call refused for any
+other reason counts as served.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from socialpub.store.rows import AccountRow
 
 log = logging.getLogger("socialpub.versions")
 
-FIRST_SECONDS = 600.0  # after a start: one that is started again and again does not ask each time
+FIRST_SECONDS = 600.0  # after a start, so that restarts do not repeat the check
 LOOK_SECONDS = 3600.0
 JOIN_SECONDS = 5.0
 ENDED = (410, 426)
 
 
 class Canary:
-    """`look` from the keeper; the calls are made in a thread of their own."""
+    """Version check, driven by the maintenance thread; calls run in a thread of their own."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -40,7 +40,7 @@ class Canary:
         self._not_before = service.runtime.clock.monotonic() + FIRST_SECONDS
 
     def look(self) -> None:
-        """Begin to ask, when some platform may be due."""
+        """Start the check if a platform may be due."""
         now = self._service.runtime.clock.monotonic()
         if now < self._not_before or not self._service.runtime.settings.publishing.version_checks:
             return
@@ -50,7 +50,7 @@ class Canary:
             self._thread.start()
 
     def stop(self) -> None:
-        """Wait for the call that is under way."""
+        """Wait for the call in progress."""
         if self._thread is not None:
             self._thread.join(JOIN_SECONDS)
 
@@ -64,7 +64,7 @@ class Canary:
 
 
 def ask(service: Service, platform: Platform) -> None:
-    """Ask a platform that is due, and write down what it answers."""
+    """Check a platform that is due, and store the result."""
     site, call = service.sites[platform.name], platform.canary
     account = service.read(lambda: _somebody(platform.name)).result() if call and site.enabled else None
     if call is None or account is None or not _is_due(service, platform):
@@ -82,7 +82,7 @@ def ask(service: Service, platform: Platform) -> None:
 
 
 def _somebody(platform: str) -> AccountRow | None:
-    """An account whose token may make the call; its answer is about nobody."""
+    """Pick an account whose token may make the call; the response is not about the account."""
     connected = Account.disconnected_at.is_null() & Account.secret.is_null(False) & (Account.status != "revoked")
     found: AccountRow | None = row_where(Account, (Account.platform == platform) & connected)
     return found
@@ -96,7 +96,7 @@ def _is_due(service: Service, platform: Platform) -> bool:
 
 
 def _ask_for(service: Service, account: AccountRow, call: Call, version: str) -> tuple[Heard, str]:
-    """What a platform says to a version, and how."""
+    """Call one version; return the verdict and its reason."""
     platform = account["platform"]
     try:
         tokens = open_tokens(service, account["id"], account["secret"] or "")
@@ -110,7 +110,7 @@ def _ask_for(service: Service, account: AccountRow, call: Call, version: str) ->
 
 
 def heard_in(call: Call, version: str, reply: Reply) -> tuple[Heard, str]:
-    """What an answer says about the version: one that is refused for another reason was answered."""
+    """Judge a response: a version refused for another reason counts as served."""
     served = reply.headers.get(call.served, version) if call.served else version
     if served != version:
         return "ended", f"it answered with {served}"

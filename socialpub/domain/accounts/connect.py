@@ -1,8 +1,8 @@
-"""Connecting accounts: the attempt that a browser carries to the platform and back, and the choice it may come to.
+"""Connecting accounts: login attempts through the browser, and the choice between accounts.
 
-An attempt belongs to one session, organization, profile and platform, works once, and lives ten minutes. A session that
-ends meanwhile leaves it to the next one of the same person, who signs in on the way back. Its state is known to the
-browser and the platform alone: here is only its digest, which also says that the request is our own.
+An attempt belongs to one session, organization, profile and platform, works once and expires after ten minutes. If the
+session ends, the same user's next session may finish it. The state is stored as a digest only, which also protects
+against CSRF.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ LIFE_MS = 10 * 60 * 1000
 
 @dataclass(frozen=True)
 class Offer:
-    """What a finished login offers: exactly one account to connect, or several to choose from."""
+    """Result of a login: one account to connect, or several to choose from."""
 
     profile: str
     connected: tuple[Connected, ...]
-    attempt: str | None = None  # whose choices these are
-    is_choice: bool = False  # one of several; the others may be connected too
+    attempt: str | None = None  # id of the attempt with these choices
+    is_choice: bool = False  # one account of several; the others can be connected too
 
 
-# --- Where ---------------------------------------------------------------------------------------------------------
+# --- Preconditions -------------------------------------------------------------------------------------------------
 
 
 def is_ready(service: Service, name: str) -> bool:
-    """Whether accounts can be connected to the platform on this server."""
+    """Return whether accounts of the platform can be connected on this server."""
     try:
         return bool(ready(service, name))
     except ApiError:
@@ -73,7 +73,7 @@ def is_ready(service: Service, name: str) -> bool:
 
 
 def ready(service: Service, name: str) -> Platform:
-    """The platform, when accounts can be connected to it; `not_found` or `platform_not_enabled`, whoever asks."""
+    """Return the platform if it can be connected. Raises `not_found`, `platform_not_enabled`."""
     if name not in platforms.PLATFORMS:
         raise ApiError("not_found", "There is no platform of this name.")
     platform, site = platforms.platform(name), service.sites[name]
@@ -95,12 +95,12 @@ def ready(service: Service, name: str) -> Platform:
 
 
 def redirect_uri(service: Service, platform: Platform) -> str:
-    """Where the platform sends the browser back to; registered there exactly so."""
+    """Return the redirect URI, as registered at the platform."""
     return f"{service.base_url}/connect/{platform.name}/callback"
 
 
 def profile_of(scope: Scope, wanted: str | None) -> str:
-    """The profile to connect in: the one that is named, else the organization's first; ApiError `not_found`."""
+    """Return the profile to connect in; None: the first one. Raises ApiError `not_found`."""
     if wanted is None:
         return str(profiles.listed(scope)[0]["id"])
     if not profiles.exists(scope, wanted):
@@ -108,19 +108,19 @@ def profile_of(scope: Scope, wanted: str | None) -> str:
     return wanted
 
 
-# --- Out -----------------------------------------------------------------------------------------------------------
+# --- Start ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Invited:
-    """A login that has begun upstream, by the account's name."""
+    """Login started upstream by account name (pushed authorization request)."""
 
     state: str
     invitation: Invitation
 
 
 async def invite(service: Service, scope: Scope, name: str, handle: str | None, wanted: str | None) -> Invited | None:
-    """Begin the login of a named account, where the platform has that; else None, and `start` knows how to go on."""
+    """Push the login of a named account upstream; None where unsupported, then use `start`."""
     platform = ready(service, name)
     await service.read(lambda: profile_of(scope, wanted))
     share = upstreams.typed(name, scope.organization)
@@ -131,7 +131,7 @@ async def invite(service: Service, scope: Scope, name: str, handle: str | None, 
 
 
 def start(tx: Tx, who: Actor, name: str, wanted: str | None, invited: Invited | None) -> Done:
-    """How to connect: `{platform, state, descriptor}`, an address to send the browser to or fields to fill in."""
+    """Start a login; return `{platform, state, descriptor}`: a URL or fields to fill in."""
     service, scope, platform = who.service, who.scope, ready(who.service, name)
     profile = profile_of(scope, wanted)
     if invited is not None:
@@ -146,7 +146,7 @@ def start(tx: Tx, who: Actor, name: str, wanted: str | None, invited: Invited | 
 
 
 def asked_for(platform: Platform) -> CredentialsDescriptor:
-    """The fields that somebody fills in, where an account connects by its credentials."""
+    """Describe the credential fields of the platform."""
     return {"type": "credentials", "fields": [_field(field) for field in platform.credentials]}
 
 
@@ -177,7 +177,7 @@ def _begin(
 
 
 def _random(service: Service) -> str:
-    """256 bits, in 43 characters that need no escaping (also a PKCE verifier, RFC 7636, 4.1)."""
+    """Generate 256 random bits as 43 URL-safe characters (also a PKCE verifier, RFC 7636, 4.1)."""
     return base64.urlsafe_b64encode(service.runtime.entropy(32)).rstrip(b"=").decode()
 
 
@@ -198,11 +198,11 @@ def _open(service: Service, row: ConnectAttemptRow, column: Literal["secret", "c
         raise refuse("connect.state") from error
 
 
-# --- Back ----------------------------------------------------------------------------------------------------------
+# --- Completion ----------------------------------------------------------------------------------------------------
 
 
 async def offer(who: Actor, name: str, request: Completing) -> Offer:
-    """What a login came to, in whichever way its platform has."""
+    """Complete a login by the platform's method: fields, code or choice."""
     service, scope, platform = who.service, who.scope, ready(who.service, name)
     if platform.oauth is None and not (request.state or request.code or request.choice_id):
         return await by_fields(service, scope, name, fields_given(platform, request), request.profile_id)
@@ -213,12 +213,12 @@ async def offer(who: Actor, name: str, request: Completing) -> Offer:
 
 
 async def by_code(service: Service, scope: Scope, name: str, state: str, code: str, iss: str | None = None) -> Offer:
-    """The accounts that a code stands for. The state is spent, whatever comes of it.
+    """Exchange the code for accounts. The state is used up in any case.
 
-    `iss`: who issued the code, where the platform tells.
+    `iss` is the issuer of the code, if given (RFC 9207).
     """
     platform, typed = ready(service, name), upstreams.typed(name, scope.organization)
-    for share in (typed, Share(name, scope.organization)):  # the state is spent only where there is room for the rest
+    for share in (typed, Share(name, scope.organization)):  # use the state up only if the pool has room
         upstreams.threads(service, share).admit(share)
     row = await act.write(service, scope, lambda tx: _take(service, tx, scope, name, state))
     secret = _open(service, row, "secret")
@@ -233,7 +233,7 @@ async def by_code(service: Service, scope: Scope, name: str, state: str, code: s
 
 
 async def declined(service: Service, scope: Scope, name: str, state: str, said: str) -> ApiError:
-    """The account's owner, or the platform, said no: the state is spent."""
+    """Build the error for a declined login, and use the state up."""
     platform = ready(service, name)
     await act.write(service, scope, lambda tx: _take(service, tx, scope, name, state))
     return ApiError(
@@ -246,7 +246,7 @@ async def declined(service: Service, scope: Scope, name: str, state: str, said: 
 
 
 async def offered(service: Service, scope: Scope, name: str, state: str) -> Offer | None:
-    """The accounts that a login has left to choose from; None when it has left none."""
+    """Load the accounts that a login left to choose from; None if there are none."""
     row = await service.read(lambda: _attempt(service, scope, name, state))
     if row is None or row["choices"] is None:
         return None
@@ -255,7 +255,7 @@ async def offered(service: Service, scope: Scope, name: str, state: str) -> Offe
 
 
 async def by_choice(service: Service, scope: Scope, name: str, state: str, choice: str) -> Offer:
-    """One of the accounts that a login offered; as often as wanted, for ten minutes."""
+    """Take one of the offered accounts; repeatable for ten minutes."""
     ready(service, name)
     offer = await offered(service, scope, name, state)
     if offer is None:
@@ -267,7 +267,7 @@ async def by_choice(service: Service, scope: Scope, name: str, state: str, choic
 
 
 async def by_fields(service: Service, scope: Scope, name: str, fields: Mapping[str, str], wanted: str | None) -> Offer:
-    """The account that these credentials belong to."""
+    """Log in with credentials and offer the account."""
     ready(service, name)
     profile = await service.read(lambda: profile_of(scope, wanted))
     share = upstreams.typed(name, scope.organization)
@@ -287,7 +287,7 @@ def _attempt(service: Service, scope: Scope, name: str, state: str) -> ConnectAt
 
 
 def _is_of(service: Service, scope: Scope, row: ConnectAttemptRow) -> bool:
-    """Whether an attempt is this session's: it began here, or in one of the same person that is over."""
+    """Return whether the attempt began in this session, or in an ended one of the same user."""
     if row["session"] == _session(scope):
         return True
     if scope.user is None or _open(service, row, "secret")["user"] != scope.user:
@@ -341,12 +341,12 @@ def _unpack(packed: dict[str, Any]) -> Connected:
 
 
 def choice_id(one: Connected) -> str:
-    """A choice's id: the same account always has the same."""
+    """Derive a choice's id from the account; it is stable."""
     return crypto.digest(one.identity.platform_account_id)[:20]
 
 
 def choice_bodies(offer: Offer) -> list[ChoiceBody]:
-    """The choices as the API shows them."""
+    """Build the choices for the API."""
     return [
         {
             "id": choice_id(one),
@@ -359,7 +359,7 @@ def choice_bodies(offer: Offer) -> list[ChoiceBody]:
 
 
 def store(tx: Tx, who: Actor, name: str, offer: Offer) -> Done:
-    """Connect what was offered: the account, 201 where it is new; or the choices, where there are several."""
+    """Connect the offered account (201 if new), or return the choices if there are several."""
     if offer.attempt is not None:
         return Done(ChoicesBody(choices=choice_bodies(offer)), subject=name)
     profile_of(who.scope, offer.profile)
@@ -370,19 +370,19 @@ def store(tx: Tx, who: Actor, name: str, offer: Offer) -> Done:
 
 
 def purge(service: Service) -> None:
-    """Forget attempts that are over, with what they have sealed."""
+    """Delete expired attempts with their encrypted secrets."""
     over = ConnectAttempt.ends_at <= service.now_ms
     if service.read(lambda: ConnectAttempt.select().where(over).exists()).result():
         service.write(lambda tx: ConnectAttempt.delete().where(over).execute()).result()
 
 
-# --- Gone ----------------------------------------------------------------------------------------------------------
+# --- Disconnection -------------------------------------------------------------------------------------------------
 
 
 def disconnect(tx: Tx, who: Actor, account: str, *, keep: bool = False) -> Done:
-    """`{id, deleted}`; once that is committed, its authorization ends at the platform too, where that is possible.
+    """Disconnect an account; return `{id, deleted}`. Revoked upstream after the commit.
 
-    `keep`: its waiting posts stay, and go out where it is connected again before their time; else they are canceled.
+    `keep`: queued posts stay, and are published if the account is reconnected in time; default: canceled.
     """
     service = who.service
     row = accounts.disconnect(service, tx, who.scope, account, who.request_id, keep=keep)
@@ -390,10 +390,9 @@ def disconnect(tx: Tx, who: Actor, account: str, *, keep: bool = False) -> Done:
 
 
 async def revoke(service: Service, row: AccountRow) -> bool:
-    """End a disconnected account's authorization at its platform, where that is possible; whether it was.
+    """Revoke a disconnected account's authorization upstream; return whether that was done.
 
-    Left alone while another connected account acts by the same authorization. A failure is logged: here, the account
-    is gone already.
+    Skipped while another connected account uses the same authorization. A failure is only logged.
     """
     return await _in(service, upstreams.share_of(service, row), lambda: _revoke(service, row))
 
@@ -412,7 +411,7 @@ def _revoke(service: Service, row: AccountRow) -> bool:
 
 
 def _is_shared(service: Service, row: AccountRow, held: Tokens) -> bool:
-    """Whether another connected account is the same one elsewhere, or acts by the same login."""
+    """Return whether another connected account uses the same account or login."""
     others = rows_where(
         Account, Account.platform == row["platform"], Account.id != row["id"], Account.secret.is_null(False)
     )
@@ -429,7 +428,7 @@ def _same_grant(service: Service, row: AccountRow, held: Tokens, other: AccountR
 
 
 async def aside(service: Service, share: Share, work: Callable[[], T]) -> T:
-    """A call upstream, in a thread, so that the loop goes on; ApiError `http.busy` where too many wait for one."""
+    """Run an upstream call in a thread. Raises ApiError `http.busy` if its queue is full."""
     upstreams.threads(service, share).admit(share)
     return await _in(service, share, work)
 

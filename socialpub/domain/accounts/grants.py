@@ -1,6 +1,6 @@
-"""What accounts were allowed upstream, once nobody needs it: ended there, where the platform can.
+"""Revocation of unused authorizations upstream, where the platform supports it.
 
-Best effort: here the account or its old tokens are gone already, so a failure is only logged.
+Best effort: the account or its old tokens are already gone here, so a failure is only logged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def can_end(platform: str) -> bool:
 
 
 def end(service: Service, row: AccountRow, held: Tokens) -> bool:
-    """End at the platform what these tokens of an account may do; whether that was possible. Blocks."""
+    """Revoke tokens at the platform; return whether that succeeded. Blocks."""
     connector = cast(Revokes, platforms.CONNECTORS[row["platform"]])
     who = Who(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
     try:
@@ -41,9 +41,9 @@ def end(service: Service, row: AccountRow, held: Tokens) -> bool:
 
 
 def replaced(service: Service, tx: Tx, row: AccountRow, fresh: Tokens) -> None:
-    """New tokens are about to take the place of the row's: the session of the old ones is ended, once that is stored.
+    """Revoke the row's old session upstream once its new tokens are committed.
 
-    Only where each login is a session of its own, nobody else here acts by it, and no restored copy asks.
+    Only where each login is a session, no other account here uses it, and this is no restored copy.
     """
     own = platforms.platform(row["platform"]).own_sessions and can_end(row["platform"])
     if row["secret"] is None or not own or instance.paused() == instance.RESTORED:
@@ -65,7 +65,7 @@ def replaced(service: Service, tx: Tx, row: AccountRow, fresh: Tokens) -> None:
 
 
 def _is_used(service: Service, row: AccountRow, held: Tokens, fresh: Tokens) -> bool:
-    """Whether the new tokens, or another row of the same account, are of the same session."""
+    """Return whether the new tokens or another row of the account share the old session."""
     others = rows_where(
         Account,
         Account.platform == row["platform"],
@@ -79,5 +79,5 @@ def _is_used(service: Service, row: AccountRow, held: Tokens, fresh: Tokens) -> 
 
 
 def _session(held: Tokens) -> str:
-    """What tells sessions apart: two that began in the same second may have the same access token (PDS 0.5.35)."""
+    """Identify a session; two of the same second may share an access token (PDS 0.5.35)."""
     return held.refresh or held.access

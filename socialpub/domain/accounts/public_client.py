@@ -1,6 +1,6 @@
-"""OAuth without registration: this server as a client that is known by its public documents, and the first step out.
+"""OAuth without registration: this server as a client known by its public metadata.
 
-The client's key is made once and sealed in the database. Sessions upstream are bound to it, so it is never replaced.
+The client's key is created once and stored encrypted. Upstream sessions are bound to it, so it is never replaced.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NOT_PUBLIC = ("alt", "arpa", "example", "internal", "invalid", "local", "localh
 
 
 def is_public(base_url: str) -> bool:
-    """Whether authorization servers may read our documents there: https, a public name, and no port of its own."""
+    """Return whether authorization servers can read our metadata: https, public name, no port."""
     try:
         parts = urlsplit(base_url)
         host, port = parts.hostname or "", parts.port
@@ -44,7 +44,7 @@ def _is_address(host: str) -> bool:
 
 
 def can_invite(service: Service, platform: Platform) -> bool:
-    """Whether accounts of the platform can be connected by their name alone, from where this server stands."""
+    """Return whether accounts can be connected by handle on this server."""
     return hasattr(platforms.CONNECTORS.get(platform.name), "invite") and is_public(service.base_url)
 
 
@@ -52,11 +52,11 @@ def _connector(platform: str) -> Invites:
     return cast(Invites, platforms.CONNECTORS[platform])
 
 
-# --- Who we are ----------------------------------------------------------------------------------------------------
+# --- Client metadata -----------------------------------------------------------------------------------------------
 
 
 def document(service: Service, name: str) -> Mapping[str, Any]:
-    """One of the documents under /oauth/; ApiError `not_found` where there is none, or nobody could read it."""
+    """Return a document below /oauth/. Raises ApiError `not_found` if it would not be public."""
     for platform in platforms.PLATFORMS.values():
         if can_invite(service, platform):
             documents = _connector(platform.name).client_documents(service.base_url, client(service, platform.name))
@@ -66,7 +66,7 @@ def document(service: Service, name: str) -> Mapping[str, Any]:
 
 
 def client(service: Service, platform: str) -> AppClient:
-    """This server as the platform's authorization servers know it. Blocks: not for the event loop."""
+    """Return this server's OAuth client for the platform. Blocks: not for the event loop."""
     sealed = service.read(_sealed).result()
     if sealed is None:
         fresh = _connector(platform).client_key(service.runtime.entropy)
@@ -84,7 +84,7 @@ def _sealed() -> str | None:
 
 
 def _first_key(service: Service, tx: Tx, fresh: str) -> str:
-    """The sealed key: of whoever was first."""
+    """Return the encrypted key; store `fresh` if there is none yet."""
     held = _sealed()
     if held is None:
         held = service.runtime.vault.seal(fresh.encode("ascii"), _PLACE)
@@ -92,16 +92,16 @@ def _first_key(service: Service, tx: Tx, fresh: str) -> str:
     return held
 
 
-# --- Out and back --------------------------------------------------------------------------------------------------
+# --- Login ---------------------------------------------------------------------------------------------------------
 
 
 def invite(service: Service, platform: str, handle: str, state: str) -> Invitation:
-    """Push the request for an account upstream. Blocks."""
+    """Push the authorization request upstream. Blocks."""
     with tokens.open_upstream(service, platform, Who(""), Tokens("")) as up:
         return _connector(platform).invite(up, client(service, platform), handle, state)
 
 
 def accept(service: Service, platform: str, kept: Mapping[str, Any], code: str, iss: str | None) -> Connected:
-    """The account that a code stands for. Blocks."""
+    """Exchange the code for the account. Blocks."""
     with tokens.open_upstream(service, platform, Who(""), Tokens("")) as up:
         return _connector(platform).accept(up, client(service, platform), dict(kept), code, iss)

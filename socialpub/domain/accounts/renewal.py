@@ -1,6 +1,6 @@
-"""Tokens kept alive ahead of time: who is due for a renewal, who has to be warned, and whose time is over.
+"""Background token refresh, warnings before an authorization ends, and its end.
 
-Looked at by the keeper every minute, so that publishing finds tokens that live.
+Run by the maintenance thread every minute, so that publishing finds valid tokens.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from socialpub.store.statements import sweeps
 
 log = logging.getLogger("socialpub.tokens")
 
-AT_ONCE = 64  # renewals begun in one look, accounts warned in one transaction
+AT_ONCE = 64  # refreshes started per run; accounts warned per transaction
 WAIT_SECONDS, WAIT_MAX_SECONDS = 60.0, 3600.0  # after a failure, doubling
 
 
 @dataclass(frozen=True)
 class _Failure:
-    """How many in a row, and not again before (monotonic), unless the app that failed is replaced by another."""
+    """Failures in a row and the earliest next try (monotonic); a new app resets them."""
 
     count: int
     until: float
@@ -43,7 +43,7 @@ class _Failure:
 
 
 class Upkeep:
-    """The renewals of one server. `look` is quick; the renewals run in the service's pool."""
+    """Token refresh of one server. `look` is quick; refreshes run in the service's pool."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -52,7 +52,7 @@ class Upkeep:
         self._failures: dict[str, _Failure] = {}
 
     def look(self) -> None:
-        """One look: warn, end what is over, begin the renewals that are due."""
+        """Warn, end expired authorizations, and start the refreshes that are due."""
         service = self._service
         warn(service)
         busy = self._busy()
@@ -62,7 +62,7 @@ class Upkeep:
                 upstreams.threads(service, share).submit_for(share, self._renew, row)
 
     def _busy(self) -> set[str]:
-        """The accounts that are being renewed, or wait after a failure."""
+        """Return the accounts being refreshed or waiting after a failure."""
         with self._lock:
             return self._running | {account for account, failure in self._failures.items() if self._counts(failure)}
 
@@ -105,7 +105,7 @@ class Upkeep:
 
 
 def due(service: Service, busy: Container[str] = ()) -> list[AccountRow]:
-    """The accounts whose tokens are to be renewed now, the most urgent of each platform; none of the `busy` ones."""
+    """Select the accounts to refresh now, most urgent first per platform, without `busy` ones."""
     found: list[AccountRow] = []
     for name in platforms.CONNECTORS:
         platform = platforms.platform(name)
@@ -120,7 +120,7 @@ def _due(service: Service, platform: Platform) -> Iterable[AccountRow]:
     before = int(upkeep.refresh_before * 1000)
     ends_soon = Account.token_expires_at <= now + before
     if before < DAY_MS:
-        # Tokens of hours are renewed for posts that will want them, not around the clock.
+        # Short-lived tokens are refreshed only for posts that need them, not around the clock.
         ends_soon &= SQL(f'"t1"."id" IN ({sweeps.ACCOUNTS_WANTED})', (now + before,))
     idle = Account.renewed_at <= now - int(upkeep.keep_alive * 1000) if upkeep.keep_alive else None
     query = Account.select().where(
@@ -131,17 +131,17 @@ def _due(service: Service, platform: Platform) -> Iterable[AccountRow]:
         ends_soon | idle if idle is not None else ends_soon,
     )
     if upkeep.rotates:
-        # A lost answer may have used the refresh token up: while the access token lives, nothing is risked.
+        # A lost response may have used up the refresh token: do not risk a valid access token.
         lost = Account.renewal_at.is_null(False)
         query = query.where(~(lost & (Account.token_expires_at > now + tokens.MARGIN_MS)))
     return query.order_by(Account.token_expires_at).dicts().iterator()  # type: ignore[no-any-return]
 
 
-# --- What only the owner can renew -------------------------------------------------------------------------------
+# --- Ends that only the owner can move ---------------------------------------------------------------------------
 
 
 def warn(service: Service) -> None:
-    """`token.expiring` once for each authorization that ends soon; those that have ended are revoked."""
+    """Emit `token.expiring` once per ending authorization; mark ended ones revoked."""
     while service.read(lambda: _ending(service) + _ended(service)).result():
         service.write(lambda tx: _tell_all(service, tx)).result()
 

@@ -1,8 +1,8 @@
-"""The tokens that act for accounts: sealed in their row, renewed one at a time, and lost in no step between.
+"""Account tokens: stored encrypted, refreshed one at a time, never lost in between.
 
-A renewal is written down before it is sent (`renewal_at`), and the old tokens stay in the row until the new ones are
-committed. When the answer is lost, nobody can tell whether the old refresh token still works: where a second use is
-harmless it is used again at once, else only when the access token has ended and there is nothing left to lose.
+A refresh is recorded before it is sent (`renewal_at`), and the old tokens stay until the new ones are committed. After
+a lost response the old refresh token may or may not work: where a second use is harmless it is used again at once,
+otherwise only when the access token has expired and nothing can be lost.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from socialpub.store.rows import AccountRow
 log = logging.getLogger("socialpub.tokens")
 
 HOUR_MS = 3600 * 1000
-RENEWALS_MAX = 2  # of one account within an hour that the platform answered, whatever it said
-RENEWING_MS = 300_000  # longer than all calls of a renewal may take
-OTHERS_SECONDS = 0.2  # between looks whether another process has new tokens
+RENEWALS_MAX = 2  # per account and hour, counting those that the platform answered
+RENEWING_MS = 300_000  # longer than all calls of a refresh may take
+OTHERS_SECONDS = 0.2  # polling interval for another process's refresh
 REASON_MAX = 500
-MARGIN_MS = 60_000  # an access token that ends sooner is not used any more
+MARGIN_MS = 60_000  # an access token that expires sooner is not used
 
 
-# --- Sealed ------------------------------------------------------------------------------------------------------
+# --- Encryption --------------------------------------------------------------------------------------------------
 
 
 def pack(tokens: Tokens) -> dict[str, Any]:
-    """Tokens as JSON, for sealing only."""
+    """Encode tokens as JSON, for encryption only."""
     return {
         "access": tokens.access,
         "refresh": tokens.refresh,
@@ -59,12 +59,12 @@ def unpack(packed: dict[str, Any]) -> Tokens:
 
 
 def sealed(service: Service, account: str, tokens: Tokens) -> str:
-    """Tokens as the account's row keeps them."""
+    """Encrypt tokens for the account's row."""
     return service.runtime.vault.seal(json.dumps(pack(tokens)).encode(), _place(account))
 
 
 def open_tokens(service: Service, account: str, sealed: str) -> Tokens:
-    """The tokens of an account; ApiError `account.reconnect_required` when they cannot be opened any more."""
+    """Decrypt an account's tokens. Raises ApiError `account.reconnect_required` if impossible."""
     try:
         return unpack(json.loads(service.runtime.vault.open(sealed, _place(account))))
     except crypto.SealError as error:
@@ -76,12 +76,12 @@ def _place(account: str) -> tuple[str, str, str]:
 
 
 def _same(one: str | None, other: str | None) -> bool:
-    """Whether both are the same sealed tokens, whatever master key they are under (`keys rotate` runs beside us)."""
+    """Compare encrypted tokens under any master key (`keys rotate` may run beside us)."""
     return crypto.nonce_of(one or "") == crypto.nonce_of(other or "")
 
 
 def _holds_still(sealed: str | None) -> Any:
-    """The same, of the row that is looked at."""
+    """Build the SQL condition that the row still has these encrypted tokens."""
     nonce = fn.SUBSTR(Account.secret, crypto.NONCE_AT, crypto.NONCE_CHARS)
     return nonce == crypto.nonce_of(sealed or "")
 
@@ -89,9 +89,9 @@ def _holds_still(sealed: str | None) -> Any:
 def columns(
     service: Service, account: str, platform: str, tokens: Tokens, before: AccountRow | None = None
 ) -> dict[str, Any]:
-    """What a row has of new tokens. `before`: the row whose tokens they renew; without it they are of a new consent."""
+    """Build the columns for new tokens; `before` is the refreshed row, None for a new consent."""
     now, ends = service.now_ms, _ends_at(platforms.platform(platform).upkeep, tokens)
-    # A renewal that moves the end no further is no reason to warn again.
+    # A refresh that does not move the end is no reason to warn again.
     warned = before is not None and before["status"] == "expiring" and _is_near(service, ends)
     return {
         "secret": sealed(service, account, tokens),
@@ -110,7 +110,7 @@ def columns(
 
 
 def _ends_at(upkeep: Upkeep, tokens: Tokens) -> int | None:
-    """When the owner has to connect again at the latest; None when the tokens renew themselves for ever."""
+    """Return when the owner must reconnect at the latest; None: tokens refresh forever."""
     if tokens.refresh is None or not upkeep.renewable:
         return tokens.expires_at_ms
     return tokens.private.get("refreshExpiresAtMs")
@@ -124,14 +124,14 @@ def expiring_ms(service: Service) -> int:
     return int(service.runtime.settings.tokens.expiring * 1000)
 
 
-# --- Renewing ----------------------------------------------------------------------------------------------------
+# --- Refresh -----------------------------------------------------------------------------------------------------
 
 
 def renewed(service: Service, account: str, stale: Tokens) -> Tokens:
-    """New tokens in place of `stale`, stored; one refresh at a time for an account, others take its result.
+    """Refresh and store `stale` tokens; concurrent callers of an account share one refresh.
 
-    A refusal marks the account revoked (event `token.revoked`) and raises rule `account.reconnect_required`; whatever
-    else goes wrong is raised as it is and leaves the account as it was.
+    A refusal marks the account revoked (event `token.revoked`) and raises rule `account.reconnect_required`; any other
+    error is raised as it is and leaves the account unchanged.
     """
     mine = service.renewals.setdefault(account, Renewal())
     seen = _state(_connected(service, account), mine)
@@ -141,7 +141,7 @@ def renewed(service: Service, account: str, stale: Tokens) -> Tokens:
             state, rescued = _state(row, mine), _rescued(service, row, mine)
             assert row["secret"] is not None, "`_connected` has seen it"
             current = rescued or open_tokens(service, account, row["secret"])
-            # New tokens need not look new: some platforms answer an access token that they have given before.
+            # Tokens alone do not tell: some platforms return the same access token again.
             if current != stale or state != seen:
                 return current
             row = _connected(service, account) if rescued else row
@@ -151,7 +151,7 @@ def renewed(service: Service, account: str, stale: Tokens) -> Tokens:
 
 
 def _tell_renewal(service: Service, row: AccountRow, began: float, error: BaseException | None) -> None:
-    """The line of a renewal that was asked for; of a failed one the code, for a platform's words may hold anything."""
+    """Log a refresh; of an error only the code, since a platform's text may contain anything."""
     why = f": {error.code}" if isinstance(error, ApiError) else ": it stopped" if error else ""
     took = (service.runtime.clock.monotonic() - began) * 1000
     known = (row["id"], row["platform"], "not renewed" if error else "renewed", took, why)
@@ -174,12 +174,12 @@ def _row(account: str) -> AccountRow | None:
 
 
 def _state(row: AccountRow, mine: Renewal) -> object:
-    """What changes with every renewal, whoever makes it: the same tokens are never sealed alike."""
+    """Return a value that changes with each refresh, by any process: nonces never repeat."""
     return crypto.nonce_of(row["secret"] or ""), mine.unsaved
 
 
 def _wait_for_others(service: Service) -> None:
-    """A moment, while another process is renewing; ApiError when this one ends."""
+    """Wait while another process refreshes. Raises ApiError when this server stops."""
     if service.stopping.wait(OTHERS_SECONDS):
         said = "The account's authorization is being renewed by another process, and this one ends."
         raise ApiError("platform_unavailable", said, outcome=Outcome.NOT_SENT)
@@ -192,7 +192,7 @@ def _renew(service: Service, row: AccountRow, current: Tokens, mine: Renewal) ->
         fresh = _asked(service, row, current)
     except BaseException as error:
         _tell_renewal(service, row, began, error)
-        with contextlib.suppress(ApiError):  # nothing can be written: the claim ends by itself
+        with contextlib.suppress(ApiError):  # nothing can be written: the claim expires
             service.write(lambda tx: _release(service, tx, row["id"])).result()
         raise
     faults.hit("tok.after_reply")
@@ -211,7 +211,7 @@ def _asked(service: Service, row: AccountRow, current: Tokens) -> Tokens:
     except ApiError as error:
         faults.hit("tok.after_send")
         if error.outcome is Outcome.REJECTED and service.sites[row["platform"]] is not site:
-            return _asked(service, row, current)  # the app that was refused is not ours any more
+            return _asked(service, row, current)  # the refused app has been replaced
         raise _unrenewed(service, row, current, error) from error
     faults.hit("tok.after_send")
     return fresh
@@ -224,38 +224,38 @@ def _release(service: Service, tx: Tx, account: str) -> None:
 
 
 def release_all(tx: Tx) -> None:
-    """Nobody is renewing: only for the process that has just become the one server of the file."""
+    """Release all refresh claims. Only for a process that has just become the only server."""
     Account.update(renewing=None, renewing_until=None).where(Account.renewing.is_null(False)).execute()
 
 
 def rotates(platform: str, tokens: Tokens) -> bool:
-    """Whether the refresh token works once: because all of the platform's do, or because this one does."""
+    """Return whether the refresh token works only once, by platform or by token."""
     return platforms.platform(platform).upkeep.rotates or tokens.private.get("rotates") is True
 
 
 def is_at_risk(service: Service, row: AccountRow) -> bool:
-    """Whether a lost answer may have used the refresh token up, while the access token still lives."""
+    """Return whether a refresh token may be used up while the access token still works."""
     if row["renewal_at"] is None or (row["token_expires_at"] or 0) <= service.now_ms + MARGIN_MS:
         return False
     assert row["secret"] is not None, "a connected account has tokens"
     try:
         return rotates(row["platform"], open_tokens(service, row["id"], row["secret"]))
     except ApiError:
-        return False  # tokens that cannot be read: whoever uses them says so
+        return False  # unreadable tokens are reported when used
 
 
 def _begun(service: Service, row: AccountRow, current: Tokens) -> bool:
-    """Claim the renewal and write down that it is about to be sent; False while another run has claimed it.
+    """Claim and record a refresh about to be sent; False if another run has the claim.
 
-    ApiError when it may not be sent, or the claim cannot be written.
+    Raises ApiError if it must not be sent, or the claim cannot be written.
     """
     now, mine = service.now_ms, Account.renewing.is_null() | (Account.renewing == service.run)
-    # One that ends later than any can was written before the clock was set back.
+    # A claim that ends later than possible was written before the clock was set back.
     over = (Account.renewing_until <= now) | (Account.renewing_until > now + RENEWING_MS)
 
     def begin(tx: Tx) -> bool:
         if rotates(row["platform"], current) and instance.paused() == instance.RESTORED:
-            # The original may live elsewhere and have used this refresh token already; a second use may end it all.
+            # The original may have used this refresh token already; a second use may end the whole session.
             raise ApiError("platform_unavailable", "This is a restored copy: no token is renewed until it is resumed.")
         claimed = Account.update(renewal_at=now, renewing=service.run, renewing_until=now + RENEWING_MS)
         return bool(claimed.where(Account.id == row["id"], _holds_still(row["secret"]), mine | over).execute())
@@ -265,7 +265,7 @@ def _begun(service: Service, row: AccountRow, current: Tokens) -> bool:
 
 
 def _ask(service: Service, row: AccountRow, current: Tokens) -> Tokens:
-    """Ask the platform; a lost answer is asked for once more where a second use of the token is harmless."""
+    """Call the platform; repeat after a lost response where a second use is harmless."""
     try:
         return _ask_once(service, row, current)
     except ApiError as error:
@@ -281,7 +281,7 @@ def _ask_once(service: Service, row: AccountRow, current: Tokens) -> Tokens:
 
 
 def _unrenewed(service: Service, row: AccountRow, current: Tokens, error: ApiError) -> ApiError:
-    """Note what a failed renewal tells, and the error to raise."""
+    """Record the effects of a failed refresh; return the error to raise."""
     error.platform_response = scrub(error.platform_response, current)
     if error.outcome is Outcome.REJECTED:
         service.write(lambda tx: _count(service, tx, row)).result()
@@ -301,9 +301,10 @@ def _unrenewed(service: Service, row: AccountRow, current: Tokens, error: ApiErr
 
 
 def _blamed(service: Service, tx: Tx, row: AccountRow, error: ApiError) -> ApiError:
-    """Whose fault a refusal is that does not say: the app's when the renewals of other accounts are refused too.
+    """Decide whether an unexplained refusal is due to the app or to the account.
 
-    The account's when it is the only one, another was renewed within the hour, or nobody else was refused within it.
+    The app, if refreshes of other accounts are refused too. The account, if it is the only one, another one was
+    refreshed within the hour, or no other one was refused within it.
     """
     now, hour = service.now_ms, service.now_ms - HOUR_MS
     here = (Account.platform == row["platform"]) & Account.disconnected_at.is_null() & (Account.id != row["id"])
@@ -320,7 +321,7 @@ def _blamed(service: Service, tx: Tx, row: AccountRow, error: ApiError) -> ApiEr
 
 
 def _check_often(service: Service, row: AccountRow) -> None:
-    """ApiError when the platform has answered two renewals of the account within the hour."""
+    """Raise ApiError after two answered refreshes of the account within the hour."""
     recent = _recent(service, row)
     if len(recent) >= RENEWALS_MAX:
         wait = (recent[-RENEWALS_MAX] + HOUR_MS - service.now_ms) // 1000 + 1
@@ -329,7 +330,7 @@ def _check_often(service: Service, row: AccountRow) -> None:
 
 
 def _recent(service: Service, row: AccountRow) -> list[int]:
-    """When the platform answered the account's renewals of the last hour."""
+    """List the times of the account's answered refreshes within the hour."""
     return [at for at in json.loads(row["renewals"] or "[]") if at > service.now_ms - HOUR_MS]
 
 
@@ -344,7 +345,7 @@ def _count(service: Service, tx: Tx, row: AccountRow) -> None:
 
 
 def _write_back(service: Service, row: AccountRow) -> None:
-    """The platform cannot have acted: what was known before the renewal is known again."""
+    """Restore `renewal_at`: the platform cannot have acted."""
     service.write(
         lambda tx: (
             Account.update(renewal_at=row["renewal_at"])
@@ -355,7 +356,7 @@ def _write_back(service: Service, row: AccountRow) -> None:
 
 
 def _saved(service: Service, row: AccountRow, mine: Renewal) -> bool:
-    """Write the tokens that are kept in memory; False when that was not possible, and they stay there."""
+    """Store the tokens kept in memory; return False, and keep them, if that fails."""
     assert mine.unsaved is not None, "the caller has just set or seen it"
     old, fresh = mine.unsaved
     try:
@@ -368,14 +369,14 @@ def _saved(service: Service, row: AccountRow, mine: Renewal) -> bool:
 
 
 def _store(service: Service, tx: Tx, row: AccountRow, old: str, fresh: Tokens) -> None:
-    """Only in place of the tokens that were renewed: a new consent or a disconnection has come in between otherwise."""
+    """Store the tokens, unless the account was reconnected or disconnected meanwhile."""
     Account.update(**columns(service, row["id"], row["platform"], fresh, row)).where(
         Account.id == row["id"], _holds_still(old)
     ).execute()
 
 
 def _rescued(service: Service, row: AccountRow, mine: Renewal) -> Tokens | None:
-    """Tokens of an earlier renewal that could not be written then; None when there are none, or newer ones came."""
+    """Return unsaved tokens of an earlier refresh; None without any, or if replaced since."""
     if mine.unsaved is None:
         return None
     old, fresh = mine.unsaved
@@ -387,11 +388,11 @@ def _rescued(service: Service, row: AccountRow, mine: Renewal) -> Tokens | None:
 
 
 def save_unsaved(service: Service) -> int:
-    """Write what could not be written before; how many accounts still wait."""
+    """Retry to store unsaved tokens; return how many accounts remain."""
     waiting = [(account, known) for account, known in list(service.renewals.items()) if known.unsaved]
     for account, known in waiting:
         if not known.lock.acquire(blocking=False):
-            continue  # by whoever renews them again, which begins with writing them
+            continue  # a refresh holds it, and stores them first
         try:
             row = service.read(functools.partial(_row, account)).result()
             if row is not None:
@@ -402,9 +403,9 @@ def save_unsaved(service: Service) -> int:
 
 
 def mark_revoked(service: Service, tx: Tx, account: str, reason: str, *, secret: str | None = None) -> None:
-    """The platform refused the account's authorization: once, with event `token.revoked`.
+    """Mark an account revoked, once, with event `token.revoked`.
 
-    `secret`: only while the account still has these sealed tokens.
+    `secret`: only while the account still has these encrypted tokens.
     """
     now = service.now_ms
     mine = (Account.id == account) & (Account.status != "revoked") & Account.disconnected_at.is_null()
@@ -413,14 +414,14 @@ def mark_revoked(service: Service, tx: Tx, account: str, reason: str, *, secret:
     if Account.update(status="revoked", revoked_reason=reason[:REASON_MAX], updated_at=now).where(mine).execute():
         tx.after_commit(lambda: service.revoked.add(account))
         sent = Intent.select(Intent.post).where(Intent.account == account, Intent.outcome.is_null())
-        service.jobs.hasten(tx, sent, now)  # a later look would show no more than one now
+        service.jobs.hasten(tx, sent, now)  # a later lookup would show no more
         tell_revoked(service, tx, account, now, reason)
 
 
 def refused(service: Service, tx: Tx, before: AccountRow, error: ApiError) -> None:
-    """The platform refused the tokens of a call: the account is over, unless its owner has connected it again since.
+    """Mark the account revoked after its tokens were refused, unless it was reconnected since.
 
-    `before`: its row when the run began, whose tokens are meant where no call was made.
+    `before` is the row from the start of the run; its tokens count where no call was made.
     """
     row = _row(before["id"])
     if row is None or row["secret"] is None:
@@ -433,11 +434,11 @@ def _holds(service: Service, account: str, secret: str, used: str) -> bool:
     try:
         return digest_of(open_tokens(service, account, secret)) == used
     except ApiError:
-        return False  # tokens that cannot be read: whoever uses them says so
+        return False  # unreadable tokens are reported when used
 
 
 def digest_of(tokens: Tokens) -> str:
-    """What tells these tokens from others, whose access token may be the same; "" for nobody's."""
+    """Digest tokens, telling apart those with the same access token; "" for anonymous."""
     return crypto.digest(f"{tokens.access} {tokens.refresh}") if tokens.access else ""
 
 
@@ -475,14 +476,14 @@ def _common(row: AccountRow) -> TokenEvent:
     }
 
 
-# --- Calling -----------------------------------------------------------------------------------------------------
+# --- Calls -------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def open_upstream(
     service: Service, platform: str, account: Who, tokens: Tokens, bound: Container[str] = frozenset()
 ) -> Iterator[Upstream]:
-    """A live connection to a platform for one job in one thread. `bound`: remote ids that belong to other posts."""
+    """Open an upstream connection for one thread. `bound`: remote ids of other posts."""
     runtime = service.runtime
     with (
         runtime.open_http(runtime.http_policy(guarded=False)) as http,
@@ -497,7 +498,7 @@ def open_upstream(
 
 
 def scrub(value: Any, tokens: Tokens) -> Any:
-    """A raw upstream answer without secrets, those of the account among them."""
+    """Redact secrets, including the account's, from an upstream response."""
     return redact.value(value, _secrets(tokens), redact.ANSWER_MAX)
 
 

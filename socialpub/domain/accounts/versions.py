@@ -1,6 +1,6 @@
-"""Versions of the platforms' APIs that come to their end: whoever has an account there is told, once for each version.
+"""Ending API versions of platforms: notify each organization with an account there, once.
 
-The day is known from what the platform declares (`Platform.sunsets`); or the platform refuses the version.
+The end is known from `Platform.sunsets`, or from the platform refusing the version.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ log = logging.getLogger("socialpub.versions")
 
 AHEAD_MS = 90 * 86_400_000
 LOOK_SECONDS = 86_400.0
-AT_ONCE = 100  # organizations told in one transaction
-RETIRED = ".version.retired"  # the end of the rules by which platforms refuse the version
+AT_ONCE = 100  # organizations notified per transaction
+RETIRED = ".version.retired"  # suffix of the rules for a refused version
 
 
 Heard = Literal["good", "ended", "unknown"]
 
 
 class Asked(NamedTuple):
-    """What a platform last said to the version that was pinned then, and to the next one (None: none is known)."""
+    """Last version check: the pinned version and the next one (None: unknown)."""
 
     platform: str
     pin: str
@@ -45,29 +45,29 @@ class Asked(NamedTuple):
 
 
 def keep(tx: Tx, found: Asked) -> None:
-    """In place of what the platform said before."""
+    """Store the check, replacing the previous one."""
     sql.change(statements.KEEP_ASKED, found)
 
 
 def asked(platform: str) -> Asked | None:
-    """Within a read."""
+    """Load the last check of a platform. Call within a read."""
     row = sql.first(statements.ASKED, (platform,))
     return None if row is None else Asked(*row)
 
 
 def all_asked() -> list[Asked]:
-    """Within a read: a row for each platform at most."""
+    """Load the last check of every platform. Call within a read."""
     return [Asked(*row) for row in sql.every(statements.ALL_ASKED)]
 
 
 class Versions:
-    """The daily look of one server."""
+    """Daily notifications of ending API versions."""
 
     def __init__(self, service: Service) -> None:
         self._service, self._rests_until = service, float("-inf")
 
     def look(self) -> None:
-        """Tell whoever has not been told, if the last look was a day ago."""
+        """Send the notifications that are due, at most once a day."""
         now = self._service.runtime.clock.monotonic()
         if now < self._rests_until:
             return
@@ -77,7 +77,7 @@ class Versions:
 
 
 def tell_all(service: Service, platform: Platform) -> None:
-    """Tell every organization with an account there that the pinned version ends, unless it was told."""
+    """Notify every organization with an account there that was not notified yet."""
     wanted = (platform.name, _pin(service, platform), AT_ONCE)
     while untold := service.read(lambda: [row[0] for row in sql.every(statements.UNTOLD, wanted)]).result():
         log.warning("%s ends version %s of its API, which this server calls", platform.label, wanted[1])
@@ -90,13 +90,13 @@ def _tell_these(service: Service, platform: Platform, organizations: Sequence[st
 
 
 def refused(service: Service, tx: Tx, organization: str, platform: str, error: ApiError) -> None:
-    """Tell the organization at once where its call was refused because the version has ended."""
+    """Notify the organization whose call was refused because the version has ended."""
     if error.rule is not None and error.rule.endswith(RETIRED):
         _tell(service, tx, organization, platforms.platform(platform))
 
 
 def _ending(service: Service) -> Iterator[Platform]:
-    """The platforms whose pinned version ends soon, or has ended, by the calendar or by what they said."""
+    """Yield platforms whose pinned version ends soon or has ended, by date or by response."""
     said = {each.platform: each.pin for each in service.read(all_asked).result() if each.heard == "ended"}
     for name, platform in platforms.PLATFORMS.items():
         sunset = platform.sunset_of(service.sites[name])
@@ -119,7 +119,7 @@ def _tell(service: Service, tx: Tx, organization: str, platform: Platform) -> No
 
 
 def _next(platform: Platform, pin: str) -> str | None:
-    """The next version, where the platform has said that it answers it."""
+    """Return the next version if the platform is known to serve it."""
     found = asked(platform.name)
     return found.newer if found and found.pin == pin and found.next_heard == "good" else None
 
