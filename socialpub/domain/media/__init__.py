@@ -1,1 +1,1 @@
-"""Files that are published: kept, fetched, and looked at before anything trusts them."""
+"""Media files: storage, download, probing."""

@@ -1,4 +1,4 @@
-"""Media of running batches that this server does not keep: by URL, or inline in a request that is only validated."""
+"""Media of running batches that this server does not store: by URL or inline."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VALIDATING = "validate-"
 
 @dataclass
 class _Entry:
-    """One file of a batch: made once, while whoever else wants it waits."""
+    """Cached file of a batch: made once while other threads wait."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     facts: Facts | None = None
@@ -43,7 +43,7 @@ class _Entry:
 
 
 class Fetched:
-    """Each URL is fetched and measured once a batch, and kept until the batch's last target settles."""
+    """Cache that fetches and measures each URL once per batch, until its last target settles."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -54,20 +54,20 @@ class Fetched:
         self._tidied: float | None = None
 
     def owned(self, batch: str, organization: str) -> None:
-        """Whose the batch is: its files are read in that organization's share."""
+        """Set the organization whose share the batch's files are read in."""
         self._owners[batch] = organization
 
     def get(self, batch: str, url: str) -> tuple[Path, Facts]:
-        """The file of a URL and what it is.
+        """Return the file of a URL with its facts.
 
-        ApiError from the guarded client, with the upstream's status in `platform_response`, or from measuring.
+        Raises ApiError from the guarded client (upstream status in `platform_response`) or from probing.
         """
         return self._once(batch, _name(url), lambda place: self._fetch(url, place))
 
     def begin(self, batch: str, url: str) -> concurrent.futures.Future[None]:
-        """Have a URL fetched by a thread for what users steer, in its organization's share; done when `get` is quick.
+        """Fetch a URL in the pool for user-chosen addresses, in its organization's share.
 
-        RuntimeError when the server is stopping.
+        Once the future is done, `get` is quick. Raises RuntimeError while the server stops.
         """
         with self._guard:
             entry = self._entries[batch].setdefault(_name(url), _Entry())
@@ -80,7 +80,7 @@ class Fetched:
         try:
             self.get(batch, url)
         except ApiError:
-            """Kept in the entry: `get` raises it for whoever wants the file."""
+            """Stored in the entry; `get` raises it."""
 
     def _is_known(self, entry: _Entry) -> bool:
         return entry.facts is not None or self._has_just_failed(entry)
@@ -89,40 +89,40 @@ class Fetched:
         return entry.error is not None and self._service.runtime.clock.monotonic() - entry.failed_at < FAILED_SECONDS
 
     def bring(self, batch: str, inline: Mapping[str, files.Arriving]) -> None:
-        """Put the files of a request, which go with it, among those of the batch."""
+        """Add the inline files of a request to the batch."""
         for name, arriving in inline.items():
             place = self._make(batch) / name
             try:
                 os.link(arriving.path, place)
-            except OSError:  # the media lie on another disk
+            except OSError:  # the media folder is on another disk
                 private.copy(arriving.path, place)
 
     def brought(self, batch: str, name: str) -> tuple[Path, Facts]:
-        """One of them and what it is; ApiError from measuring."""
+        """Return an added file with its facts. Raises ApiError from probing."""
         return self._once(batch, name, _gone)
 
     def held(self) -> list[str]:
-        """The batches whose files are here, without those that are just being validated."""
+        """List the batches with files here, except those only being validated."""
         return [name for name in self._folder.names() if not (name.startswith(VALIDATING) and name in self._entries)]
 
     def drop(self, batch: str) -> None:
-        """Forget a settled batch's files."""
+        """Delete the files of a settled batch."""
         with self._guard:
             self._entries.pop(batch, None)
             self._owners.pop(batch, None)
         self._folder.drop(batch)
 
     def adopt(self) -> None:
-        """Take over the files of runs that have ended: their batches go on here."""
-        with contextlib.suppress(ApiError), disk.told():  # which the log says; the next sweep tries again
+        """Take over the files of ended runs, whose batches continue here."""
+        with contextlib.suppress(ApiError), disk.told():  # logged; the next sweep retries
             self._folder.adopt()
 
     def close(self) -> None:
-        """This run has ended."""
+        """Release the folder at the end of the run."""
         self._folder.close()
 
     def tidy(self) -> None:
-        """At the first call and then hourly: remove stored bytes that no row needs."""
+        """Remove unreferenced stored files, at the first call and then hourly."""
         now = self._service.runtime.clock.monotonic()
         if self._tidied is None or now - self._tidied >= TIDY_SECONDS:
             self._tidied = now
@@ -146,7 +146,7 @@ class Fetched:
             return place, entry.facts
 
     def _fetch(self, url: str, place: Path) -> str | None:
-        """Write what the address sends to the file; what it is instead of media, None where it is media."""
+        """Download to the file; return a description of non-media content, None for media."""
         runtime = self._service.runtime
         most = runtime.settings.media.max_bytes
         with runtime.open_http(runtime.http_policy(guarded=True)) as http, files.Arriving(place.parent) as arriving:

@@ -1,7 +1,7 @@
-"""Media bytes on the disk: how they arrive, where they are kept under their hash, and when they go.
+"""Media bytes on disk: arrival, storage by SHA-256, removal.
 
-Equal files are kept once. A file is in its place, durably, before a row names it, and goes once no row does; between
-those two it is leased, by each request that brought it, so that whoever removes files leaves it alone.
+Equal files are stored once. A file is durable before a row names it, and is removed once no row does; in between, each
+request that brought it holds a lease that keeps clean-up away.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STEP = 500
 log = logging.getLogger("socialpub.files")
 
 _lock = threading.Lock()
-_leases: dict[Path, list[float]] = {}  # until when, on the monotonic clock: one for each `keep`
+_leases: dict[Path, list[float]] = {}  # expiry times (monotonic), one per `save`
 
 
 def home(service: Service) -> Path:
@@ -45,12 +45,12 @@ def home(service: Service) -> Path:
 
 
 def file_of(service: Service, sha256: str) -> Path:
-    """Where the bytes with this hash are."""
+    """Return the path of the bytes with this hash."""
     return home(service) / sha256[:2] / sha256
 
 
 def trouble(data_dir: Path, named: bool) -> str | None:
-    """What is wrong with the folder of media, in words without its path. `named`: rows name files in it."""
+    """Describe a problem with the media folder, without its path. `named`: rows name files."""
     folder = data_dir / "media"
     if not data_dir.is_dir():
         return "the data folder is gone"
@@ -65,26 +65,26 @@ def trouble(data_dir: Path, named: bool) -> str | None:
 
 
 def are_named() -> bool:
-    """Whether rows name files."""
+    """Return whether rows reference files."""
     return sql.value(sweeps.ANY_MEDIA) is not None
 
 
 def check(service: Service) -> None:
-    """ApiError `storage.unavailable` unless the folder of media can be used; after a file was not found."""
+    """Raise ApiError `storage.unavailable` if the folder is unusable; after a missing file."""
     why = trouble(service.runtime.settings.data_dir, named=True)
     if why:
         raise refuse("storage.unavailable", f"Media cannot be used: {why}.", retry_after=FULL_RETRY_SECONDS)
 
 
 def check_space(folder: Path, coming: int = 0) -> None:
-    """ApiError `storage.unavailable` when writing `coming` bytes would leave the disk less than its reserve."""
+    """Raise ApiError `storage.unavailable` if `coming` bytes would leave less than the reserve."""
     with contextlib.suppress(FileNotFoundError):
         if shutil.disk_usage(folder).free - coming < RESERVE_BYTES:
             raise refuse("storage.unavailable", "There is no room for more media.", retry_after=FULL_RETRY_SECONDS)
 
 
 class Arriving:
-    """A file on its way in: counted and hashed as it is written, and gone again unless it was kept."""
+    """Incoming file: counted and hashed while written, deleted unless moved."""
 
     def __init__(self, folder: Path, max_bytes: int | None = None) -> None:
         with disk.told():
@@ -104,7 +104,7 @@ class Arriving:
         self.close()
 
     def write(self, data: bytes) -> None:
-        """ApiError `media.size_max` above the most that is taken, `storage.unavailable` when the disk is filling up."""
+        """Write a chunk. Raises ApiError `media.size_max`, `storage.unavailable` (disk full)."""
         self.size += len(data)
         if self._max is not None and self.size > self._max:
             raise refuse("media.size_max")
@@ -122,12 +122,12 @@ class Arriving:
         return self._hash.hexdigest()
 
     def rest(self) -> None:
-        """Nothing more comes for now: the file is closed, without waiting for the disk. `finish` is still to come."""
+        """Close the file for now, without fsync; `finish` follows."""
         with disk.told():
             self.file.close()
 
     def finish(self) -> None:
-        """Everything is on the disk, under the name that the file has now."""
+        """Flush the file to disk, under its current name."""
         with disk.told():
             self.file.close()
             with self.path.open("rb") as file:
@@ -142,7 +142,7 @@ class Arriving:
                 folders.sync(folder)
 
     def close(self) -> None:
-        """Drop what was not moved to its place; what a full disk did not take was told before."""
+        """Delete the file unless it was moved; disk errors were reported earlier."""
         with contextlib.suppress(OSError):
             self.file.close()
         with contextlib.suppress(OSError):
@@ -153,7 +153,7 @@ class Arriving:
 
 
 def save(service: Service, arriving: Arriving) -> Path:
-    """The finished file's place under its hash, leased until `release` or `give_up` (or a quarter of an hour)."""
+    """Store the finished file by hash, leased until `release` or `give_up` (or 15 minutes)."""
     place = file_of(service, arriving.sha256)
     with _lock:
         _leases.setdefault(place, []).append(service.runtime.clock.monotonic() + LEASE_SECONDS)
@@ -163,7 +163,7 @@ def save(service: Service, arriving: Arriving) -> Path:
 
 
 def release(service: Service, sha256: str) -> None:
-    """One lease less: a row names the file now."""
+    """End one lease: a row names the file now."""
     place = file_of(service, sha256)
     with _lock:
         if place in _leases:
@@ -172,13 +172,13 @@ def release(service: Service, sha256: str) -> None:
 
 
 def give_up(service: Service, sha256: str) -> None:
-    """One lease less: no row came to name the file, which goes unless something else needs it."""
+    """End one lease without a row; delete the file if unreferenced."""
     release(service, sha256)
     remove_unneeded(service, sha256)
 
 
 def remove_unneeded(service: Service, sha256: str) -> bool:
-    """Remove a file that no row needs; whether it was removed."""
+    """Delete a file unless a row or lease needs it; return whether it was deleted."""
     place = file_of(service, sha256)
     with _lock:
         _forget_ended(place, service.runtime.clock.monotonic())
@@ -200,7 +200,7 @@ def _needed(hashes: Iterable[str]) -> set[str]:
 
 
 def tidy(service: Service) -> int:
-    """Remove what nothing names: files whose row was never written or is gone, and beginnings of uploads; how many."""
+    """Delete unreferenced files and incomplete uploads; return the number."""
     removed = sum(_remove_leftover(service, path) for path in home(service).glob(f"**/{ARRIVING}*"))
     for part in _parts([path.name for path in home(service).glob("??/[0-9a-f]*")]):
         needed = service.read(lambda: _needed(part)).result()  # noqa: B023 - read before the next round

@@ -1,4 +1,4 @@
-"""Media: the records of stored files, their public addresses, and how a post gets its bytes at publishing time."""
+"""Media records, their public URLs, and the bytes of a post's media at publishing."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ EXTENSIONS = {
     "video/webm": "webm",
 }
 LISTING = "media"
-UNUSED_AT_ONCE = 25  # in one transaction: for each, all open posts are looked at
+UNUSED_AT_ONCE = 25  # per transaction: each one scans all open posts
 log = logging.getLogger("socialpub.media")
-InlineFiles = Mapping[str, files.Arriving]  # what a request carries, by the hash that stands in its place
+InlineFiles = Mapping[str, files.Arriving]  # inline files of a request by their hash
 T = TypeVar("T")
 
 
@@ -56,9 +56,9 @@ T = TypeVar("T")
 
 
 def store(service: Service, arriving: files.Arriving, organization: str) -> Facts:
-    """Put an inline file durably in its place under its hash, before any row names it, and measure it.
+    """Store an inline file durably before a row names it, and measure it.
 
-    A file of an unsupported or unreadable kind is kept too: the platform's own rule says no when it is published.
+    Unsupported and unreadable files are stored too: the platform's rule refuses them at publishing.
     """
     arriving.finish()
     kind = probe.sniff(arriving.head) or probe.UNKNOWN
@@ -73,7 +73,7 @@ def store(service: Service, arriving: files.Arriving, organization: str) -> Fact
 
 
 def take(service: Service, arriving: files.Arriving, organization: str) -> Facts:
-    """Keep an uploaded file; ApiError `media.type_unsupported`, `media.unreadable`, `media.pixels_max`."""
+    """Store an upload. Raises `media.type_unsupported`, `media.unreadable`, `media.pixels_max`."""
     arriving.finish()
     facts = probe.measure(arriving.path, arriving.sha256, organization)
     if facts is None:
@@ -83,7 +83,7 @@ def take(service: Service, arriving: files.Arriving, organization: str) -> Facts
 
 
 async def upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> limits.Answer:
-    """Keep an uploaded file and make its record: the answer, once for the key of `who`."""
+    """Store an upload and its record; return the response, once per Idempotency-Key."""
     return await limits.once(who.service, who.key, lambda: _upload(who, arriving, fields))
 
 
@@ -109,7 +109,7 @@ def _record(tx: Tx, who: Actor, facts: Facts, fields: MediaFields) -> Done:
 
 @contextlib.asynccontextmanager
 async def bound(service: Service, kept: Collection[Facts]) -> AsyncIterator[None]:
-    """While rows are made for files that `store` or `take` kept: when there will be none, the files go again."""
+    """Delete the stored files if the block that creates their rows fails."""
     try:
         yield
     except Exception:
@@ -118,19 +118,19 @@ async def bound(service: Service, kept: Collection[Facts]) -> AsyncIterator[None
 
 
 def named(service: Service, tx: Tx, kept: Collection[Facts]) -> None:
-    """In the transaction whose rows name these files: from its commit on it is the rows that keep them."""
+    """Release the leases once this transaction, whose rows name the files, commits."""
     for facts in kept:
         tx.after_commit(functools.partial(files.release, service, facts.sha256))
 
 
 def give_up(service: Service, kept: Collection[Facts]) -> None:
-    """Remove files that were kept for rows that will not be, unless another row or request needs them."""
+    """Delete stored files that got no rows, unless referenced elsewhere."""
     for facts in kept:
         files.give_up(service, facts.sha256)
 
 
 def _check_quota(service: Service, organization: str, coming: int) -> None:
-    """ApiError `media.quota`; in the transaction that makes the row, so that two requests cannot both take the rest."""
+    """Raise ApiError `media.quota`; inside the transaction, so that requests cannot overshoot."""
     most = service.runtime.settings.media.organization_bytes
     if not most:
         return
@@ -156,7 +156,7 @@ def insert(
     media_id: str,
     needed_ms: int | None = None,
 ) -> None:
-    """The row of a stored file; `needed_ms`: when a post will need it. ApiError `media.quota`."""
+    """Insert the row of a stored file; `needed_ms`: when a post needs it. Raises `media.quota`."""
     _check_quota(service, organization, facts.size)
     Media.insert(
         id=media_id,
@@ -184,11 +184,11 @@ FACTS = (
     "audio_codec",
     "has_audio",
 )
-"""Columns that are named like the facts they hold."""
+"""Columns named like the facts they hold."""
 
 
 def facts_of(row: MediaRow) -> Facts:
-    """What is known of an asset without opening its file."""
+    """Read the facts from the row, without opening the file."""
     columns: Mapping[str, Any] = row
     return Facts(row["content_type"], row["size_bytes"], **{column: columns[column] for column in FACTS})
 
@@ -197,7 +197,7 @@ def facts_of(row: MediaRow) -> Facts:
 
 
 def find(scope: Scope, profile: str | None, media_id: str) -> MediaRow:
-    """The row of an asset that the scope (and profile) may use; ApiError `not_found`, rule `media.unknown`."""
+    """Load an asset the scope may use. Raises ApiError `not_found`, rule `media.unknown`."""
     row: MediaRow | None = _usable(scope, profile or scope.profile).where(Media.id == media_id).dicts().first()
     if row is None:
         raise refuse("media.unknown", f"There is no media {media_id} in the scope of this request.")
@@ -205,7 +205,7 @@ def find(scope: Scope, profile: str | None, media_id: str) -> MediaRow:
 
 
 def held(scope: Scope, ids: Collection[str]) -> dict[str, MediaRow]:
-    """The rows of those of these assets that the organization has, in one query."""
+    """Load those of these assets that the organization has, in one query."""
     if not ids:
         return {}
     rows = sql.every(accepting.MEDIA, (sql.json_of(sorted(ids)), scope.organization))
@@ -219,13 +219,13 @@ def _media_row(values: Sequence[Any]) -> MediaRow:
 
 
 def usable(held: Mapping[str, MediaRow], profile: str, media_id: str) -> MediaRow:
-    """The asset, where the profile may use it; ApiError as `find`."""
+    """Return the asset if the profile may use it. Raises as `find`."""
     check_usable({asset: row["profile"] for asset, row in held.items()}, profile, media_id)
     return held[media_id]
 
 
 def check_usable(profiles: Mapping[str, str | None], profile: str, media_id: str) -> None:
-    """ApiError as `find`, unless it is among these assets, by id with the profile of each, and may be used."""
+    """Raise as `find` unless the asset is among these (profile by id) and may be used."""
     if media_id not in profiles or profiles[media_id] not in (None, profile):
         raise refuse("media.unknown", f"There is no media {media_id} in the scope of this request.")
 
@@ -236,7 +236,7 @@ def _usable(scope: Scope, profile: str | None) -> Any:
 
 
 def body(service: Service, row: MediaRow) -> MediaBody:
-    """An asset as the API shows it."""
+    """Build the API body of an asset."""
     return {
         "id": row["id"],
         "url": public_url(service, row["id"], row["content_type"]),
@@ -254,9 +254,9 @@ def body(service: Service, row: MediaRow) -> MediaBody:
 
 
 def page(service: Service, scope: Scope, query: MediaQuery) -> MediaPage:
-    """One page of the media that the scope (and profile) may use, newest first.
+    """Load one page of the media the scope (and profile) may use, newest first.
 
-    ApiError `not_found` for a profile out of scope, `cursor` for a cursor that this list did not make.
+    Raises ApiError `not_found` for a profile out of scope, `cursor` for a foreign cursor.
     """
     profile = scope.narrowed(query.profile_id)
     profiles.check(scope, query.profile_id)
@@ -272,9 +272,9 @@ def page(service: Service, scope: Scope, query: MediaQuery) -> MediaPage:
 
 
 def delete(tx: Tx, who: Actor, media_id: str) -> DeletedBody:
-    """`{id, deleted}`; ApiError `media.in_use` while an open post needs the asset.
+    """Delete an asset; return `{id, deleted}`. Raises ApiError `media.in_use` for an open post.
 
-    A key that is bound to a profile deletes only what belongs to that profile.
+    A key bound to a profile deletes only that profile's assets.
     """
     service, scope = who.service, who.scope
     row = find(scope, None, media_id)
@@ -288,16 +288,16 @@ def delete(tx: Tx, who: Actor, media_id: str) -> DeletedBody:
 
 
 def delete_all(tx: Tx, who: Actor) -> None:
-    """All media of an organization that is being deleted: the rows are marked, and the next clean-up removes the bytes.
+    """Mark all media of an organization in deletion; the next clean-up removes the files.
 
-    Not here, where it may be a command beside the server: only the server knows which files are arriving.
+    Not here: this may be a command beside the server, and only the server knows which files are arriving.
     """
     here = (Media.organization == who.scope.organization) & Media.deleted_at.is_null() & (Media.size_bytes > 0)
     Media.update(deleted_at=who.service.now_ms).where(here).execute()
 
 
 def _forget(service: Service, tx: Tx, media: str, sha256: str) -> None:
-    """The row is marked; its bytes go once that is durable, unless another row has the same."""
+    """Mark the row deleted; remove the file after the commit unless it is still referenced."""
     sql.execute(sweeps.FORGET_MEDIA, (service.now_ms, media))
     tx.after_commit(lambda: _remove(service, sha256))
 
@@ -306,13 +306,13 @@ def _remove(service: Service, sha256: str) -> None:
     service.pool.submit(files.remove_unneeded, service, sha256)
 
 
-# --- What nothing needs any more ---------------------------------------------------------------------------------
+# --- Unused media ------------------------------------------------------------------------------------------------
 
 
 def used(service: Service, tx: Tx, media: Iterable[MediaRow], at_ms: int | None) -> None:
-    """A post needs these media, at a time or at once: they stay that long, and `retention.media` after it.
+    """Extend the retention of media that a post needs, at `at_ms` or now.
 
-    Written only where it is a day later than what is known.
+    Written only if that is a day later than the stored time.
     """
     needed = at_ms or service.now_ms
     stale = [row["id"] for row in media if row["used_at"] < needed - DAY_MS]
@@ -321,7 +321,7 @@ def used(service: Service, tx: Tx, media: Iterable[MediaRow], at_ms: int | None)
 
 
 def forget_unused(service: Service, before_ms: int) -> int:
-    """Delete some of what no post has needed since, and none needs that is still to go out; how many were looked at."""
+    """Delete a batch of media unused since `before_ms`; return the number examined."""
     if service.read(lambda: sql.first(sweeps.UNUSED_MEDIA, (before_ms, 1))).result() is None:
         return 0
     looked, gone = service.write(lambda tx: _forget_unused(service, tx, before_ms)).result()
@@ -343,11 +343,11 @@ def _forget_one(service: Service, tx: Tx, media: str, sha256: str) -> bool:
     return True
 
 
-# --- Public addresses --------------------------------------------------------------------------------------------
+# --- Public URLs -------------------------------------------------------------------------------------------------
 
 
 def public_url(service: Service, media_id: str, content_type: str) -> str:
-    """The public, unguessable address of an asset."""
+    """Return the public, unguessable URL of an asset."""
     return f"{service.base_url}/media/{media_id}/{_file_name(service, media_id, content_type)}"
 
 
@@ -357,7 +357,7 @@ def _file_name(service: Service, media_id: str, content_type: str) -> str:
 
 
 def public(service: Service, media_id: str, name: str) -> MediaRow:
-    """The row behind a public address; ApiError `not_found` for a wrong address and for deleted media."""
+    """Load the row of a public URL. Raises ApiError `not_found` if wrong or deleted."""
     row = row_where(Media, Media.id == media_id, Media.deleted_at.is_null())
     wanted = _file_name(service, media_id, row["content_type"] if row else "")
     if row is None or not crypto.same(wanted.encode(), name.encode("utf-8", "surrogatepass")):
@@ -365,11 +365,11 @@ def public(service: Service, media_id: str, name: str) -> MediaRow:
     return row
 
 
-# --- A post's items ----------------------------------------------------------------------------------------------
+# --- Items of a post ---------------------------------------------------------------------------------------------
 
 
 def assets_of(refs: Sequence[Mapping[str, Any]]) -> dict[str, MediaRow]:
-    """The rows of the assets that a post's media names, deleted ones included (on a read snapshot)."""
+    """Load the assets a post's media names, including deleted ones (on a read snapshot)."""
     ids = [ref["mediaId"] for ref in refs if "mediaId" in ref]
     return {row["id"]: row for row in rows_where(Media, Media.id.in_(ids))} if ids else {}
 
@@ -377,7 +377,7 @@ def assets_of(refs: Sequence[Mapping[str, Any]]) -> dict[str, MediaRow]:
 def draft_items(
     service: Service, refs: Sequence[Mapping[str, Any]], assets: Mapping[str, MediaRow]
 ) -> tuple[Item, ...]:
-    """The items as cheap checks see them: no bytes, no facts."""
+    """Build the items without bytes and facts, for cheap checks."""
     return tuple(_item(service, ref, assets) for ref in refs)
 
 
@@ -393,7 +393,7 @@ def _item(service: Service, ref: Mapping[str, Any], assets: Mapping[str, MediaRo
 def with_bytes(
     service: Service, fetched: Fetched, batch: str, platform: str, refs: str, assets: Mapping[str, MediaRow]
 ) -> tuple[Item, ...]:
-    """The items with their bytes and facts, in an I/O thread; `preflight_failed` for what cannot be had or read."""
+    """Build the items with bytes and facts, in an I/O thread. Raises `preflight_failed`."""
     return tuple(
         resolved(service, fetched, batch, platform, index, ref, assets) for index, ref in enumerate(json.loads(refs))
     )
@@ -408,7 +408,7 @@ def resolved(
     ref: Mapping[str, Any],
     assets: Mapping[str, MediaRow],
 ) -> Item:
-    """One item with its bytes and facts; `preflight_failed` when it cannot be had or read."""
+    """Build one item with bytes and facts. Raises `preflight_failed` if unavailable."""
     item, name = _item(service, ref, assets), f"Media item {index + 1}"
     try:
         path, facts = _bytes_of(service, fetched, batch, ref, assets)
@@ -420,14 +420,14 @@ def resolved(
 
 
 def named_urls(platform: str, refs: str, draft: Draft) -> list[str]:
-    """The addresses that have to be fetched for a draft: of its media, and of images that its options name."""
+    """List the URLs to fetch for a draft: its media, and images named by options."""
     urls = [ref["url"] for ref in json.loads(refs) if "url" in ref]
     images = platforms.platform(platform).option_images.items()
     return urls + [draft.options[option] for option, is_used in images if option in draft.options and is_used(draft)]
 
 
 def option_facts(fetched: Fetched, batch: str, platform: str, draft: Draft) -> dict[str, Facts]:
-    """What the images are that options name, in an I/O thread; `preflight_failed` for what cannot be had or read."""
+    """Measure the images that options name, in an I/O thread. Raises `preflight_failed`."""
     found = {}
     for option, is_used in platforms.platform(platform).option_images.items():
         if option in draft.options and is_used(draft):
@@ -453,13 +453,13 @@ def _stored(service: Service, asset: MediaRow) -> tuple[Path, Facts]:
     if not path.exists():
         files.check(service)
         raise refuse("media.unknown", f"The media {asset['id']} was deleted.")
-    if facts.width is None:  # kept from a request though it could not be read: now it is to be published
+    if facts.width is None:  # stored unreadable with its request; publishing needs the facts
         facts = probe.measure(path, facts.sha256, asset["organization"]) or facts
     return path, facts
 
 
 def _deep_error(platform: str, kind: Kind, name: str, error: ApiError) -> ApiError:
-    """A media failure as the target reports it: the service's own rule, or the platform's `…reachable`."""
+    """Convert a media failure into the target's error: a service rule or the platform's."""
     if error.code == "internal_error":
         return error
     if error.rule:

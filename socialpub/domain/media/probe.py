@@ -1,6 +1,6 @@
-"""What a media file is: its type by its first bytes, and its measures, read by a process of their own.
+"""Probe of media files: type by the first bytes, dimensions by a separate process.
 
-`probe_worker.py` reads one file under limits and ends; what it cannot read within them is refused.
+`probe_worker.py` reads one file under resource limits; a file that exceeds them is refused.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ SNIFF_BYTES = 64
 UNKNOWN = "application/octet-stream"
 WORKER = Path(__file__).with_name("probe_worker.py")
 
-# Major and compatible brands of ISO base media files that players take for MP4 (the registry at mp4ra.org).
+# Major and compatible brands of ISO base media files that players treat as MP4 (registry at mp4ra.org).
 _MP4_BRANDS = {b"isom", b"mp41", b"mp42", b"avc1", b"dash", b"M4V ", b"M4VH", b"M4VP", b"MSNV", b"mmp4", b"NDSH"}
 _MP4_BRANDS |= {b"iso%c" % digit for digit in b"123456789"} | {b"3gp%c" % digit for digit in b"456789"}
 _PICTURE_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1", b"avif", b"avis", b"crx "}
 _OLD_QUICKTIME = {b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot"}
 
-# Nothing of the program's own environment, which may hold secrets.
+# Only these variables: the server's environment may hold secrets.
 _ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
 _ENVIRONMENT |= binary.environment()
 readers = Pool(max(2, os.cpu_count() or 2) + 1, "probing")
 
 
 def sniff(head: bytes) -> str | None:
-    """The content type that a file's first bytes show; None for anything but the seven kinds that are taken."""
+    """Detect the content type from the first bytes; None unless it is an accepted one."""
     if image := image_formats.sniff(head):
         return image
     if head.startswith(b"\x1aE\xdf\xa3") and b"webm" in head[:SNIFF_BYTES]:
@@ -50,7 +50,7 @@ def sniff(head: bytes) -> str | None:
 
 
 def _sniff_boxes(head: bytes) -> str | None:
-    """MP4 and QuickTime; their cousins (HEIC, AVIF, JPEG 2000, raw photographs) are neither."""
+    """Detect MP4 and QuickTime; HEIC, AVIF, JPEG 2000 and raw photographs are neither."""
     if head[4:8] in _OLD_QUICKTIME:
         return "video/quicktime"
     if head[4:8] != b"ftyp":
@@ -65,10 +65,10 @@ def _sniff_boxes(head: bytes) -> str | None:
 
 
 def measure(path: Path, sha256: str = "", owner: str = "") -> Facts | None:
-    """The facts of a file; None for an unsupported type. `owner`: whose share of the readers it takes.
+    """Measure a file; None for an unsupported type. `owner`: organization whose share is used.
 
-    ApiError `media.unreadable` or `media.pixels_max` for one that is refused, `internal_error` when no process can be
-    started. Takes a tenth of a second, and never more than 20 s.
+    Takes about 0.1 s, at most 20 s. Raises ApiError `media.unreadable`, `media.pixels_max`, or `internal_error` if no
+    process can be started.
     """
     with path.open("rb") as file:
         content_type = sniff(file.read(SNIFF_BYTES))
@@ -98,7 +98,7 @@ def _ask(path: Path, content_type: str) -> dict[str, Any]:
 
 
 def _run(command: list[str], file: IO[bytes]) -> tuple[bytes, int]:
-    """What a reader says of a file, and its exit code. Requests go before it: it computes when they leave room."""
+    """Run a reader at low priority; return its output and exit code."""
     with subprocess.Popen(
         command,
         stdin=file,
@@ -108,7 +108,7 @@ def _run(command: list[str], file: IO[bytes]) -> tuple[bytes, int]:
         env=_ENVIRONMENT,
         start_new_session=True,
     ) as reader:
-        with contextlib.suppress(OSError):  # it has ended already
+        with contextlib.suppress(OSError):  # already ended
             os.setpriority(os.PRIO_PROCESS, reader.pid, min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS))
         try:
             said, _ = reader.communicate(timeout=WALL_SECONDS)

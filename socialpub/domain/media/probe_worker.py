@@ -1,9 +1,8 @@
-"""The process that opens media files: `python -I probe_worker.py TYPE PIXELS_MAX < FILE`, one file, one line of JSON.
+"""Media reader process: `python -I probe_worker.py TYPE PIXELS_MAX < FILE`, prints JSON.
 
-Files come from strangers and the libraries that read them are large, so they are read here, under limits of memory,
-processor time, open files and (on Linux) system calls, without the program's environment, and never in the server. Of
-socialpub it imports only the readers of image files. The answer is what was found (a name is missing where it could not
-be read), or `{"rule", "why", "advice"}`.
+Files are untrusted and the decoding libraries are large, so decoding never runs in the server but here: under limits of
+memory, CPU time, open files and (on Linux) system calls, without the server's environment. Only the image readers of
+socialpub are imported. The output holds the facts (unreadable ones are left out), or `{"rule", "why", "advice"}`.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ FRAMES_MAX = 20_000
 SCANS_MAX = 100  # encoders make about ten
 SCANNED_MAX = 600_000_000  # pixels × scans; above it a JPEG is measured by its structure alone
 DECODED_MAX = 16_000_000  # pixels; a larger image is measured by its structure alone
-UNPACKED_MAX = 64 * 1024 * 1024  # bytes of all packed texts and profiles of a PNG; large real ones have two
-BOXES_MAX = 20_000  # of a video's top level; a fragmented hour has about 4,000
+UNPACKED_MAX = 64 * 1024 * 1024  # decompressed bytes of a PNG's texts and profiles; large real ones have two
+BOXES_MAX = 20_000  # top-level boxes of a video; a fragmented hour has about 4,000
 PEEK = 1024
-TAIL = 65_557  # how far from its end a ZIP's directory record may begin
+TAIL = 65_557  # maximal distance of a ZIP's end record from the end
 _MARKUP = re.compile(rb"<(?:script|html|svg|body|iframe)[\s>/]|<!doctype|<\?php", re.IGNORECASE)
 _CODECS = {
     "avc": "h264",
@@ -51,7 +50,7 @@ _CODECS = {
     "e-ac-3": "eac3",
 }
 
-# What Image.open would import when it meets such a file.
+# The plug-ins that Image.open would import for such files.
 PLUGINS = (MpoImagePlugin, WebPImagePlugin)
 
 SAVE_AGAIN = "Open the file in an editor, save it again, and upload that."
@@ -62,7 +61,7 @@ Found = dict[str, Any]
 
 
 class BadFile(Exception):  # noqa: N818 - a verdict on the file, not an error of the program
-    """The file is refused: a rule's id, why, and what to do about it, each of the latter in a sentence."""
+    """Verdict that the file is refused: rule id, reason and advice, a sentence each."""
 
     def __init__(self, why: str, advice: str = SAVE_AGAIN, rule: str = "media.unreadable") -> None:
         super().__init__(why)
@@ -70,7 +69,7 @@ class BadFile(Exception):  # noqa: N818 - a verdict on the file, not an error of
 
 
 def probe(file: BinaryIO, content_type: str, pixels_max: int) -> Found:
-    """What the file is; BadFile when it is refused."""
+    """Measure a file. Raises BadFile."""
     _check_single_nature(file)
     found = _image(file, content_type, pixels_max) if content_type.startswith("image/") else _video(file, content_type)
     _check_pixels(found.get("width") or 0, found.get("height") or 0, pixels_max)
@@ -82,11 +81,11 @@ def _check_pixels(width: int, height: int, pixels_max: int) -> None:
         raise BadFile(f"It has {width:,} × {height:,} pixels.", "Scale it down.", "media.pixels_max")
 
 
-# --- Two things at once ----------------------------------------------------------------------------------------------
+# --- Polyglot files --------------------------------------------------------------------------------------------------
 
 
 def _check_single_nature(file: BinaryIO) -> None:
-    """No file that other programs would take for a PDF, an archive or a script. Words in metadata make it none."""
+    """Refuse a file that is also a PDF, archive or script; words in metadata do not count."""
     size = file.seek(0, 2)
     file.seek(0)
     head = file.read(PEEK)
@@ -102,7 +101,7 @@ def _check_single_nature(file: BinaryIO) -> None:
 
 
 def _begins_as_script(head: bytes) -> bool:
-    """Whether what JavaScript takes for the start of a comment stands in a GIF's width or a JPEG's first length."""
+    """Detect a JavaScript comment start in a GIF's width or a JPEG's first length."""
     return (head[:4] == b"GIF8" and head[6:8] == b"/*") or (head[:3] == b"\xff\xd8\xff" and head[4:6] == b"/*")
 
 
@@ -112,7 +111,7 @@ def _holds(file: BinaryIO, words: bytes) -> bool:
 
 
 def _ends_as_zip(tail: bytes, size: int) -> bool:
-    """Whether a ZIP's end record stands there, with its directory right before it."""
+    """Detect a ZIP end record with its directory right before it."""
     at = tail.rfind(b"PK\x05\x06")
     while at >= 0:
         if len(tail) - at >= 22:
@@ -125,7 +124,7 @@ def _ends_as_zip(tail: bytes, size: int) -> bool:
 
 
 def _check_markup(loose: bytes) -> None:
-    """No markup among bytes that belong to no part of the file, where a picture or film has no reason to hold any."""
+    """Refuse markup in bytes outside the file's parts, where media need none."""
     if _MARKUP.search(loose):
         raise BadFile("It is also a page with markup.", CLEAN)
 
@@ -134,9 +133,9 @@ def _check_markup(loose: bytes) -> None:
 
 
 def _image(file: BinaryIO, content_type: str, pixels_max: int) -> Found:
-    """Measure and decode the parts of the file that hold pixels; the others need not even be well formed."""
+    """Measure and decode the parts with pixels; other parts may be malformed."""
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        if content_type == "image/webp":  # its decoder takes memory for the whole canvas before it tells its size
+        if content_type == "image/webp":  # its decoder allocates the whole canvas before it reports the size
             _check_pixels(*_webp_size(data[12:16], data[20:30]), pixels_max)
         try:
             layout = image_formats.read(data, content_type)
@@ -157,13 +156,13 @@ def _image(file: BinaryIO, content_type: str, pixels_max: int) -> Found:
             _check_chunks(raw, layout)
     except (BadFile, MemoryError):
         raise
-    except Exception as error:  # whatever the decoder makes of it
+    except Exception as error:  # any decoder error
         raise _undecodable(error, layout) from error
     return found
 
 
 def _check_chunks(raw: bytes, layout: Layout) -> None:
-    """Refuse a WebP that is not well formed around its pixels: libwebp, which browsers and platforms use, does too."""
+    """Refuse a WebP with malformed chunks, as libwebp in browsers and platforms does."""
     try:
         _opened(raw, layout).close()
     except Exception as error:
@@ -177,7 +176,7 @@ def _undecodable(error: Exception, layout: Layout) -> BadFile:
 
 
 def _check_counts(data: mmap.mmap, layout: Layout, pixels_max: int) -> None:
-    """Refuse what would take long or much memory to decode, before anything is decoded."""
+    """Refuse what would take long or much memory to decode, before decoding."""
     if layout.content_type == "image/jpeg" and len(_scans(layout)) > SCANS_MAX:
         raise BadFile(f"It has more than {SCANS_MAX} scans.", "Save it again as a baseline JPEG.")
     if layout.content_type == "image/png":
@@ -204,7 +203,7 @@ def _scans(layout: Layout) -> list[Part]:
 
 
 def _check_unpacked(data: mmap.mmap, layout: Layout) -> None:
-    """Refuse a PNG whose packed texts and profile are a bomb for other readers. Damaged ones are not looked at."""
+    """Refuse a PNG whose compressed texts or profile are a bomb; damaged ones are skipped."""
     left = UNPACKED_MAX
     for part in layout.named(b"iCCP", b"zTXt", b"iTXt"):
         inflater, packed = zlib.decompressobj(), _packed(data, part)
@@ -218,7 +217,7 @@ def _check_unpacked(data: mmap.mmap, layout: Layout) -> None:
 
 
 def _check_stream(data: mmap.mmap, layout: Layout, pixels_max: int) -> None:
-    """Refuse a PNG without an end mark that is too large to decode, unless its pixels' stream has an end of its own."""
+    """Refuse a large PNG without an end mark, unless its pixel stream is complete."""
     width, height = struct.unpack_from(">II", data, layout.parts[0].body)
     _check_pixels(width, height, pixels_max)
     if width * height <= DECODED_MAX:
@@ -234,7 +233,7 @@ def _check_stream(data: mmap.mmap, layout: Layout, pixels_max: int) -> None:
 
 
 def _packed(data: mmap.mmap, part: Part) -> bytes:
-    """The zlib stream of a chunk; empty where it has none."""
+    """Return the zlib stream of a chunk, or empty."""
     keyword, found, rest = data[part.body : part.end].partition(b"\0")
     if part.name != b"iTXt":
         return rest[1:] if found else b""
@@ -244,7 +243,7 @@ def _packed(data: mmap.mmap, part: Part) -> bytes:
 
 
 def _webp_size(name: bytes, body: bytes) -> tuple[int, int]:
-    """Width and height, of the first chunk (RFC 9649, sections 2.5 to 2.7); 0 where it has none."""
+    """Read width and height from the first chunk (RFC 9649, 2.5 to 2.7); 0 if missing."""
     if name == b"VP8X":
         return int.from_bytes(body[4:7], "little") + 1, int.from_bytes(body[7:10], "little") + 1
     if name == b"VP8L":
@@ -256,7 +255,7 @@ def _webp_size(name: bytes, body: bytes) -> tuple[int, int]:
 
 
 def _last_frame(data: mmap.mmap, layout: Layout) -> bytes | None:
-    """A GIF of its own made of the last frame, where that frame's data have no end; None otherwise."""
+    """Build a GIF of the last frame if its data have no end; None otherwise."""
     first, last = layout.parts[0], layout.parts[-1]
     if layout.content_type != "image/gif" or not last.is_cut:
         return None
@@ -267,7 +266,7 @@ def _last_frame(data: mmap.mmap, layout: Layout) -> bytes | None:
 
 
 def _decoded(pixels: bytes, layout: Layout, pixels_max: int) -> Found:
-    """The size as it is shown and the number of frames; decoded, so that what is cut short or broken is found."""
+    """Decode, which finds damage; return the displayed size and the number of frames."""
     with _opened(pixels, layout) as image:
         width, height = image.size
         _check_pixels(width, height, pixels_max)
@@ -299,15 +298,15 @@ def _turned(width: int, height: int, on_its_side: bool) -> Found:
     return {"width": height, "height": width} if on_its_side else {"width": width, "height": height}
 
 
-# Read as scan data where pixels are missing: no marker among it, and no plain colour.
+# Decodes as scan data where pixels are missing: contains no marker and no plain color.
 _NOISE = bytes(number * 89 % 255 for number in range(2048))
 
 
 def _decode_jpeg(image: Image.Image, pixels: bytes, layout: Layout) -> None:
-    """Decode a JPEG as far as its size allows, and see to it that one without an end mark misses no pixels.
+    """Decode a JPEG as far as its size allows; refuse one without end mark that lacks pixels.
 
-    The decoder fills up what is missing and says nothing. Whether it had to shows by what stands behind the data: when
-    all pixels are there, bytes put there change none of them.
+    The decoder silently fills in missing pixels. To detect that, other bytes are appended to the data: they change the
+    result only if pixels are missing.
     """
     scans, area = len(_scans(layout)), image.width * image.height
     if area * scans > SCANNED_MAX or (not layout.is_closed and scans > 1 and area > DECODED_MAX):
@@ -324,7 +323,7 @@ def _decode_jpeg(image: Image.Image, pixels: bytes, layout: Layout) -> None:
 
 
 def _shrunk(image: Image.Image, shrink: bool) -> Image.Image:
-    """The loaded image; with `shrink` in an eighth of its size and in grey, which reads all of it with less work."""
+    """Load the image; `shrink` decodes it at 1/8 size in grey, which still reads all data."""
     if shrink:
         image.draft("L", (max(1, image.width // 8), max(1, image.height // 8)))
     image.load()
@@ -337,12 +336,12 @@ def _shrunk(image: Image.Image, shrink: bool) -> Image.Image:
 def _video(file: BinaryIO, content_type: str) -> Found:
     is_boxed = _check_webm(file) if content_type == "video/webm" else _check_boxes(file)
     file.seek(0)
-    if not MediaInfo.can_parse():  # a machine for which the library has no build: nothing can be said
+    if not MediaInfo.can_parse():  # no build of the library for this machine: no facts
         return {}
     tracks = [track.to_data() for track in MediaInfo.parse(file).tracks]
     whole = _first(tracks, "General")
     picture = _first(tracks, "Video")
-    if is_boxed and whole.get("istruncated") == "Yes":  # MediaInfo says so of stray bytes too
+    if is_boxed and whole.get("istruncated") == "Yes":  # MediaInfo also reports it for stray bytes
         raise BadFile("It is cut short.", SEND_WHOLE)
     if not picture:
         raise BadFile("It holds no video.", "Upload a file with a video track.")
@@ -359,22 +358,22 @@ def _video(file: BinaryIO, content_type: str) -> Found:
     }
 
 
-# Top-level boxes (the registry at mp4ra.org). Players read nothing of what is in the latter.
+# Top-level boxes (registry at mp4ra.org). Players read nothing inside the second set.
 _BOXES = {b"moov", b"mdat", b"moof", b"mfra", b"sidx", b"ssix", b"styp", b"emsg", b"meta", b"udta", b"uuid", b"pnot"}
 _FILLING = {b"ftyp", b"free", b"skip", b"wide"}
 
 
 def _boxes(file: BinaryIO) -> Iterator[tuple[int, bytes, int]]:
-    """Start, name and size of the boxes of the top level (ISO/IEC 14496-12), the last one of a cut file as it says.
+    """Yield start, name and size of the top-level boxes (ISO/IEC 14496-12).
 
-    The size of one that is none is below 8.
+    A cut file's last box has its declared size; a size below 8 is not a box.
     """
     size, at = file.seek(0, 2), 0
     for _ in range(BOXES_MAX):
         file.seek(at)
         head = file.read(16)
         length, name = int.from_bytes(head[:4], "big"), head[4:8]
-        if length < 2:  # to the end of the file, or in 64 bits
+        if length < 2:  # up to the end of the file, or 64-bit
             length = int.from_bytes(head[8:16], "big") if length else size - at
         yield at, name, length
         at += length
@@ -383,9 +382,9 @@ def _boxes(file: BinaryIO) -> Iterator[tuple[int, bytes, int]]:
 
 
 def _check_boxes(file: BinaryIO) -> bool:
-    """Whether the boxes go on to the end; False for stray bytes behind the last one, which players leave alone.
+    """Return whether boxes fill the file; False for trailing bytes, which players ignore.
 
-    BadFile for markup in stray bytes and in boxes whose content is not read.
+    Raises BadFile for markup in stray bytes and in boxes that are not read.
     """
     size = file.seek(0, 2)
     for at, name, length in _boxes(file):
@@ -397,7 +396,7 @@ def _check_boxes(file: BinaryIO) -> bool:
 
 
 def _check_webm(file: BinaryIO) -> bool:
-    """As `_check_boxes`: no markup in the header, before the element that holds everything else."""
+    """Check like `_check_boxes`: no markup in the header before the segment element."""
     file.seek(0)
     _check_markup(file.read(PEEK).partition(b"\x18\x53\x80\x67")[0])
     return True
@@ -413,7 +412,7 @@ def _codec(track: Found) -> str | None:
 
 
 def _number(value: Any, kind: Callable[[float], Any]) -> Any:
-    """A positive number of the library's, which gives some as text; None for anything else."""
+    """Convert the library's number or text; None unless positive."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -421,12 +420,12 @@ def _number(value: Any, kind: Callable[[float], Any]) -> Any:
     return kind(number) if 0 < number < 2**53 else None
 
 
-# --- The process -----------------------------------------------------------------------------------------------------
+# --- Process ---------------------------------------------------------------------------------------------------------
 
 
 def limit() -> None:
-    """Give up what reading one file does not need."""
-    # When memory runs out, this process is the one to go (Linux).
+    """Drop privileges and resources not needed to read one file."""
+    # When memory runs out, the kernel kills this process first (Linux).
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
     _prctl(_NO_NEW_PRIVS, 1)
@@ -436,14 +435,14 @@ def limit() -> None:
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
     ):
-        with contextlib.suppress(OSError, ValueError):  # macOS does not know every limit
+        with contextlib.suppress(OSError, ValueError):  # macOS lacks some limits
             resource.setrlimit(what, (most, most))
 
 
 def close_the_door(content_type: str) -> None:
-    """No further file, no connection (a video may name others), and no system call that reading does not need."""
+    """Forbid further files, connections (a video may name some) and unneeded system calls."""
     os.closerange(3, 64)  # the one-file binary leaves its own file open
-    most = 4 if content_type.startswith("image/") else 3  # what is mapped into memory takes a number of its own
+    most = 4 if content_type.startswith("image/") else 3  # each mmap takes a descriptor
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     _filter_calls()
@@ -452,7 +451,7 @@ def close_the_door(content_type: str) -> None:
 _NO_NEW_PRIVS, _SECCOMP, _FILTER = 38, 22, 2  # linux/prctl.h, linux/seccomp.h
 _ALLOWED, _DENIED = 0x7FFF0000, 0x00050000 | errno.EPERM
 _LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06  # linux/bpf_common.h
-# What reading, memory, locks, time and the end of the process need; the kernel's numbers, by machine.
+# System calls for reading, memory, locks, time and exit; kernel numbers by machine.
 _CALLS = {
     "read": (0, 63), "write": (1, 64), "close": (3, 57), "fstat": (5, 80), "lseek": (8, 62), "mmap": (9, 222),
     "mprotect": (10, 226), "munmap": (11, 215), "brk": (12, 214), "rt_sigaction": (13, 134),
@@ -471,7 +470,7 @@ class _Program(ctypes.Structure):
 
 
 def _filter_calls() -> None:
-    """Every other system call fails with EPERM, on Linux kernels that have seccomp."""
+    """Make every other system call fail with EPERM, on Linux kernels with seccomp."""
     machine = _MACHINES.get(os.uname().machine)
     if machine is None:
         return
@@ -486,13 +485,13 @@ def _filter_calls() -> None:
 
 
 def _prctl(*arguments: int) -> None:
-    """Where the system has no such call, the other limits stand alone."""
+    """Call prctl where it exists; elsewhere the other limits stand alone."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(*(ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:5]))
 
 
 def _load(content_type: str) -> None:
-    """Libraries come in before the door is closed."""
+    """Import the libraries before the sandbox is closed."""
     if content_type.startswith("video/"):
         MediaInfo.can_parse()
     else:
@@ -501,21 +500,21 @@ def _load(content_type: str) -> None:
 
 def main(content_type: str, pixels_max: str) -> None:
     limit()
-    Image.MAX_IMAGE_PIXELS = None  # our own limit is looked at before anything is decoded
+    Image.MAX_IMAGE_PIXELS = None  # our own limit is checked before decoding
     _load(content_type)
     close_the_door(content_type)
     try:
         answer = probe(sys.stdin.buffer, content_type, int(pixels_max))
     except BadFile as error:
         answer = {"rule": error.rule, "why": str(error), "advice": error.advice} | _cause(error)
-    except Exception as error:  # noqa: BLE001 - whatever a hostile file brings about: it cannot be read
+    except Exception as error:  # noqa: BLE001 - a hostile file may raise anything: report it as unreadable
         why = "It needs more memory than a file may." if isinstance(error, MemoryError) else "It is damaged."
         answer = {"rule": "media.unreadable", "why": why, "advice": SAVE_AGAIN, "error": repr(error)}
     print(json.dumps(answer))
 
 
 def _cause(error: BadFile) -> Found:
-    """What the decoder said, for the log."""
+    """Return the decoder's error, for the log."""
     return {"error": repr(error.__cause__)} if error.__cause__ and not isinstance(error.__cause__, ImageError) else {}
 
 

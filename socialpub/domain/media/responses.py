@@ -1,4 +1,4 @@
-"""Name what an address sent in place of a media file: a web page, a sign-in page, JSON, nothing."""
+"""Describe responses that are not media: web page, sign-in page, JSON, empty."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from socialpub.base import compact
 from socialpub.base.http import Reply
 
-HEAD_BYTES = 64 * 1024  # of a page, in which its form for a password stands
+HEAD_BYTES = 64 * 1024  # of a page, enough to find its password form
 _NAME_MAX = 80
 _PAGE = re.compile(r"<!doctype html|<html[\s>]|<head[\s>]|<body[\s>]", re.IGNORECASE)
 _SVG = re.compile(r"<svg[\s>]", re.IGNORECASE)
@@ -27,12 +27,12 @@ _STATUSES = {
 
 
 def refused(reply: Reply) -> str:
-    """Say in a sentence or two what a status other than 2xx means."""
+    """Describe a status other than 2xx in a sentence or two."""
     return f"The address answered with status {reply.status}. {_STATUSES.get(reply.status, '')}".rstrip()
 
 
 def described(url: str, reply: Reply, path: Path) -> str:
-    """Return a sentence about a file that is no media: what the address sent, by its bytes before its headers."""
+    """Describe a response that is not media, by its bytes before its headers."""
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
     declared = _declared(reply.headers)
@@ -60,7 +60,7 @@ def _kind(url: str, reply: Reply, head: bytes, declared: str) -> str:
 
 
 def _is_sign_in(url: str, reply: Reply, text: str) -> bool:
-    """Whether the page has a password field, or the request was redirected to an address named like a sign-in."""
+    """Return whether the page has a password field, or was reached by a sign-in redirect."""
     if _SIGN_IN_FORM.search(text):
         return True
     if not reply.url or reply.url == url:
@@ -78,13 +78,13 @@ def _is_json(text: str) -> bool:
 
 
 def _declared(headers: Mapping[str, str]) -> str:
-    """The media type of a Content-Type header; empty where there is none that is well formed."""
+    """Return the media type of a Content-Type header; empty if malformed."""
     found = _TYPE.fullmatch(headers.get("content-type", "").partition(";")[0].strip().lower())
     return found[0] if found else ""
 
 
 def _shown(url: str) -> str:
-    """The end of an address, without its query, which may hold secrets."""
+    """Return the end of a URL without its query, which may hold secrets."""
     parts = urlsplit(url)
     name = unquote(parts.path.rstrip("/").rpartition("/")[2])
     printable = "".join(each for each in name if each.isprintable())[-_NAME_MAX:]

@@ -1,4 +1,4 @@
-"""A folder of this run alone: what it puts there, no other run on the same data directory takes away while it lives."""
+"""Directory of one run; other runs on the data directory leave it alone while it lives."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ RUN = "run-"
 
 
 class RunFolder:
-    """`{root}/run-{name}`, with a folder for each thing that is under way; there only while there is one.
+    """Directory `{root}/run-{name}` with a subdirectory per item; exists only while needed.
 
-    The folder itself is locked for as long as the run lives: a killed one's lock goes with it.
+    It is locked while the run lives; a killed process loses the lock.
     """
 
     def __init__(self, root: Path, name: str) -> None:
         self._root, self._home = root, root / f"{RUN}{name}"
         self._guard = threading.Lock()
-        self._lock: int | None = None  # a descriptor
+        self._lock: int | None = None  # file descriptor
 
     def of(self, name: str) -> Path:
-        """Where the folder of `name` is, or would be."""
+        """Return the path of an item's directory, existing or not."""
         return self._home / name
 
     def make(self, name: str) -> Path:
@@ -49,7 +49,7 @@ class RunFolder:
                 self._release()
 
     def adopt(self) -> None:
-        """Take over what runs that have ended have left, and what lies beside them from before there were folders."""
+        """Take over what ended runs have left, and directories from before there were runs."""
         for name in _folders(self._root):
             if not name.startswith(RUN):
                 self._move(self._root / name)
@@ -58,14 +58,14 @@ class RunFolder:
                     self._inherit(self._root / name)
 
     def close(self) -> None:
-        """The run has ended: whoever comes next may take over what is left."""
+        """Release the lock; the next run may take over the rest."""
         with self._guard:
             self._release()
 
     def _take(self) -> int:
         while True:
             private.make_folder(self._home)
-            with contextlib.suppress(FileNotFoundError):  # taken for the empty folder of a run that has ended
+            with contextlib.suppress(FileNotFoundError):  # removed as the empty directory of an ended run
                 lock = os.open(self._home, os.O_RDONLY)
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if _is_still(self._home, lock):
@@ -100,10 +100,10 @@ def _folders(place: Path) -> list[str]:
 
 
 def _remove(home: Path) -> None:
-    with contextlib.suppress(OSError):  # there is something in it again
+    with contextlib.suppress(OSError):  # not empty again
         home.rmdir()
 
 
 def _is_still(home: Path, lock: int) -> bool:
-    """Whether the folder that was locked is the one that is there: its name may lead to another by now."""
+    """Return whether the path still leads to the locked directory."""
     return home.exists() and os.path.samestat(home.stat(), os.fstat(lock))
