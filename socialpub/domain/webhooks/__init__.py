@@ -1,1 +1,1 @@
-"""What happened, for programs: the log of events, and the endpoints that they are sent to."""
+"""Webhooks: the event log, and the endpoints that events are sent to."""

@@ -1,4 +1,4 @@
-"""The outbox of webhooks: each event that is due of an endpoint, signed and sent, and the answer written down."""
+"""Webhook outbox: sign and send due events of an endpoint, and record the responses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ GONE = 410
 
 
 class Due(NamedTuple):
-    """A delivery that is to be made, with its event."""
+    """Due delivery with its event."""
 
     number: int
     id: str
@@ -48,7 +48,7 @@ class Due(NamedTuple):
     post: str | None
     tries: int
     event_number: int
-    former_id: str  # in hexadecimal digits; empty for none
+    former_id: str  # hex; empty for none
     organization: str
     data: str
     created_at: int
@@ -56,7 +56,7 @@ class Due(NamedTuple):
 
     @property
     def event(self) -> str:
-        """The event's id."""
+        """Id of the event."""
         former = bytes.fromhex(self.former_id) or None
         return eventlog.id_of(self.organization, self.event_number, self.created_at, former)
 
@@ -67,7 +67,7 @@ class Due(NamedTuple):
 
 
 class Called(TypedDict):
-    """What of an endpoint's row a call needs, in the order of `statements.ENDPOINT`."""
+    """Columns of an endpoint that a call needs, in the order of `statements.ENDPOINT`."""
 
     id: str
     organization: str
@@ -79,7 +79,7 @@ class Called(TypedDict):
 
 @dataclass(frozen=True)
 class Receiver:
-    """An endpoint as a call needs it: its secrets in the clear."""
+    """Endpoint with decrypted secrets."""
 
     id: str
     organization: str
@@ -88,7 +88,7 @@ class Receiver:
 
     @property
     def share(self) -> Share:
-        """In whose share it is called."""
+        """Share key of calls to the endpoint."""
         return addresses.share_of(self.url, self.organization)
 
 
@@ -96,7 +96,7 @@ class Receiver:
 
 
 def receiver_now(service: Service, endpoint: str) -> Receiver | None:
-    """An endpoint that is active; None for any other."""
+    """Load an active endpoint; None otherwise."""
     row = sql.first(statements.ENDPOINT, (endpoint,))
     if row is None:
         return None
@@ -104,7 +104,7 @@ def receiver_now(service: Service, endpoint: str) -> Receiver | None:
 
 
 def receiver_of(service: Service, row: Called) -> Receiver:
-    """An endpoint's row with its secrets in the clear."""
+    """Decrypt an endpoint's secrets."""
     secrets = [endpoints.open_secret(service, row["id"], row["secret"])]
     if row["previous_secret"] is not None and (row["previous_until"] or 0) > service.now_ms:
         secrets.append(endpoints.open_secret(service, row["id"], row["previous_secret"]))
@@ -112,10 +112,10 @@ def receiver_of(service: Service, row: Called) -> Receiver:
 
 
 def call(service: Service, to: Receiver, body: bytes, event: str, type_: str, request: str | None) -> Attempt:
-    """Send one event, now; what came of it. It never raises.
+    """Send one event and return the attempt; never raises.
 
-    Between two secrets, a receiver that refuses the signature is called once more at once, with the two exchanged: it
-    may know only the old secret, and only the specified header.
+    During a secret rotation, a receiver that refuses the signature is called again at once with the secrets swapped: it
+    may know only the old secret and only the specified header.
     """
 
     def attempt(secrets: list[str]) -> Attempt:
@@ -154,22 +154,22 @@ def _call(
     return timed(service, delivery, post)
 
 
-# --- All of them -------------------------------------------------------------------------------------------------
+# --- Outbox ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Webhooks:
-    """The outbox of webhooks. Of one post, events go in order."""
+    """Webhook outbox; events of one post are sent in order."""
 
     prefix: str = endpoints.PREFIX
     goes_on: bool = False
 
     def soonest(self, service: Service) -> list[tuple[str, int]]:
-        """As `Outbox`."""
+        """Implement `Outbox`."""
         return sql.every(statements.NEXT)
 
     def look(self, service: Service, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> Found:
-        """As `Outbox`."""
+        """Implement `Outbox`."""
         to, now = receiver_now(service, receiver), service.now_ms
         if to is None:
             return Found()
@@ -183,13 +183,13 @@ class Webhooks:
     def record(
         self, service: Service, tx: Tx, receiver: str, calls: Sequence[tuple[Errand, Attempt]]
     ) -> list[int | None]:
-        """As `Outbox`: three statements, however many calls have ended alike."""
+        """Implement `Outbox` with three statements, independent of the number of calls."""
         now = service.now_ms
         ends = [_ended(service, errand.what, attempt) for errand, attempt in calls]
         sql.change(statements.ENDED, (now, sql.json_of([end.state_row for end in ends])))
         sql.change(statements.ATTEMPTED, (sql.json_of([row for end in ends for row in end.attempt_rows]),))
         for made in (made for end in ends for made in end.attempt.all):
-            if "\0" in (made.response or ""):  # SQLite reads a text in JSON only up to there
+            if "\0" in (made.response or ""):  # SQLite reads JSON text only up to it
                 sql.change(statements.ANSWERED, (made.response, made.id))
         _show(service, tx, receiver, [attempt for _, attempt in calls], now)
         tx.after_commit(lambda: _tell_all(receiver, ends))
@@ -197,7 +197,7 @@ class Webhooks:
 
 
 class _Ended(NamedTuple):
-    """A call that was made, and the state of its delivery after it."""
+    """Finished call with the new state of its delivery."""
 
     due: Due
     attempt: Attempt
@@ -206,13 +206,13 @@ class _Ended(NamedTuple):
 
     @property
     def state_row(self) -> tuple[str | int | None, ...]:
-        """The delivery's row of `statements.ENDED`."""
+        """Row for `statements.ENDED`."""
         made = self.attempt
         return (self.due.number, self.state, self.next_at, made.status, made.error, len(made.all))
 
     @property
     def attempt_rows(self) -> list[tuple[str | int | None, ...]]:
-        """The attempts' rows of `statements.ATTEMPTED`."""
+        """Rows for `statements.ATTEMPTED`."""
         return [
             (made.id, self.due.number, made.started_at, made.duration_ms, made.status, made.error, made.response)
             for made in self.attempt.all
@@ -242,7 +242,7 @@ def _tell_all(endpoint: str, ends: Sequence[_Ended]) -> None:
 
 
 def _show(service: Service, tx: Tx, endpoint: str, attempts: Sequence[Attempt], now: int) -> None:
-    """What the endpoint shows after attempts. Of several in turn that have failed, or have not, the last tells all."""
+    """Update the endpoint after attempts; in a series of failures or successes the last counts."""
     for failed, group in itertools.groupby(attempts, lambda attempt: attempt.error is not None):
         alike = list(group)
         if failed:
@@ -257,9 +257,9 @@ def _show(service: Service, tx: Tx, endpoint: str, attempts: Sequence[Attempt], 
 
 
 def _switch_off(service: Service, tx: Tx, endpoint: str, reason: str, now: int) -> None:
-    """Send nothing more to an endpoint until its owner, who is told by an event, switches it on."""
+    """Disable an endpoint until its owner enables it; emits `webhook.disabled`."""
     row = sql.first(statements.SWITCHED_OFF, (reason, now, endpoint))
-    if row is None:  # it was off already
+    if row is None:  # already disabled
         return
     organization, profile, description = row
     tx.after_commit(lambda: log.warning("webhook endpoint %s is switched off: %s", endpoint, reason))

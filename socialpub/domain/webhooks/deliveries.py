@@ -1,4 +1,4 @@
-"""The log of deliveries, and delivering again."""
+"""Delivery log and redelivery."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from socialpub.store.statements import webhooks as statements
 
 LISTING = "webhook-deliveries"
 LOOKED_AT = 2000
-"""Deliveries of the organization that one page looks at, so that a filter that nothing passes costs no more."""
+"""Deliveries examined per page at most, so that a filter without matches costs no more."""
 
 
 class _Row(NamedTuple):
@@ -47,7 +47,7 @@ class _Row(NamedTuple):
 
 
 def page(service: Service, scope: Scope, query: DeliveriesQuery) -> DeliveryPage:
-    """One page, newest first. ApiError `not_found` for a profile or an endpoint out of scope, `cursor`."""
+    """Load one page, newest first. Raises ApiError `not_found` (profile, endpoint), `cursor`."""
     profile = scope.narrowed(query.profile_id)
     profiles.check(scope, query.profile_id)
     if query.endpoint_id is not None:
@@ -63,14 +63,14 @@ def page(service: Service, scope: Scope, query: DeliveriesQuery) -> DeliveryPage
 
 
 def detail(scope: Scope, delivery: str) -> DeliveryDetail:
-    """A delivery with its event and its attempts; ApiError `not_found`."""
+    """Load a delivery with its event and attempts. Raises ApiError `not_found`."""
     row, told = _one(scope, delivery)
     attempts = [_attempt(*attempt) for attempt in sql.every(statements.ATTEMPTS, (row.number,))]
     return {**_body(row), "event": sql.loads(eventlog.envelope(told)), "attempts": attempts}
 
 
 def redeliver(tx: Tx, who: Actor, delivery: str) -> Done:
-    """The delivery, pending with all its attempts again; it keeps the event's id. ApiError `not_found`."""
+    """Queue a delivery again with all attempts and its event id. Raises ApiError `not_found`."""
     row, _ = _one(who.scope, delivery)
     sql.change(statements.AGAIN, (who.service.now_ms, delivery))
     tx.after_commit(lambda: who.service.ring_receivers([row.endpoint]))
@@ -87,16 +87,16 @@ def _one(scope: Scope, delivery: str) -> tuple[_Row, eventlog.Shown]:
 
 
 def _row(organization: str, number: int, created_at: int, former: bytes | None, *delivery: Any) -> _Row:
-    """Of the columns of `statements.PAGE`: first those of the event that its id is made of."""
+    """Build the row from `statements.PAGE`; the first columns make up the event id."""
     return _Row(eventlog.id_of(organization, number, created_at, former), *delivery)
 
 
 def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest) -> Done:
-    """`{count}` of the deliveries of an endpoint that go out again; ApiError `not_found`."""
+    """Queue an endpoint's deliveries again; return `{count}`. Raises ApiError `not_found`."""
     row = endpoints.find(who.scope, endpoint)
     wanted = request.status or "failed"
     count = 0
-    if wanted != "pending":  # these are on their way
+    if wanted != "pending":  # already queued
         count = sql.change(statements.ALL_AGAIN, (who.service.now_ms, row["id"], wanted, request.since))
     tx.after_commit(lambda: who.service.ring_receivers([row["id"]]))
     answer: RedeliveredBody = {"count": count}

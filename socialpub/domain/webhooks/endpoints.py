@@ -1,4 +1,4 @@
-"""Endpoints: addresses of users that events are sent to, each with a secret of its own."""
+"""Webhook endpoints: user URLs that events are sent to, each with its own secret."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ OVERLAP_MS = 24 * 3600 * 1000
 SECRET_BYTES = 32
 
 
-# --- Looking -----------------------------------------------------------------------------------------------------
+# --- Reading -----------------------------------------------------------------------------------------------------
 
 
 def body(row: WebhookEndpointRow) -> EndpointBody:
-    """An endpoint as the API shows it."""
+    """Build the API body of an endpoint."""
     return {
         "id": row["id"],
         "url": row["url"],
@@ -46,12 +46,12 @@ def body(row: WebhookEndpointRow) -> EndpointBody:
 
 
 def listed(scope: Scope) -> list[EndpointBody]:
-    """The endpoints of the scope, oldest first."""
+    """List the endpoints of the scope, oldest first."""
     return [body(row) for row in rows_where(WebhookEndpoint, _within(scope), order=WebhookEndpoint.id)]
 
 
 def find(scope: Scope, endpoint: str) -> WebhookEndpointRow:
-    """An endpoint of the scope; ApiError `not_found`."""
+    """Load an endpoint of the scope. Raises ApiError `not_found`."""
     row: WebhookEndpointRow | None = row_where(WebhookEndpoint, _within(scope) & (WebhookEndpoint.id == endpoint))
     if row is None:
         raise ApiError("not_found", "There is no webhook endpoint with this id.")
@@ -63,13 +63,13 @@ def _within(scope: Scope) -> Any:
     return here if scope.profile is None else here & (WebhookEndpoint.profile == scope.profile)
 
 
-# --- Changing ----------------------------------------------------------------------------------------------------
+# --- Changes -----------------------------------------------------------------------------------------------------
 
 
 def register(tx: Tx, who: Actor, request: EndpointRequest) -> Done:
-    """The new endpoint with its `signingSecret`, which is shown this once.
+    """Create an endpoint; the body shows its `signingSecret`, this once.
 
-    ApiError `webhook.endpoints.max`, and for an address where events are not sent.
+    Raises ApiError `webhook.endpoints.max`, or for a URL that may not be called.
     """
     service, scope, now = who.service, who.scope, who.service.now_ms
     addresses.check_webhook(service, request.url)
@@ -104,7 +104,7 @@ def register(tx: Tx, who: Actor, request: EndpointRequest) -> Done:
 
 
 def change(tx: Tx, who: Actor, endpoint: str, request: EndpointChange) -> EndpointBody:
-    """The endpoint with what was asked changed; ApiError `not_found`, and for an address where events are not sent."""
+    """Change an endpoint. Raises ApiError `not_found`, or for a URL that may not be called."""
     row = find(who.scope, endpoint)
     changes: dict[str, object] = {"updated_at": who.service.now_ms}
     if request.url is not None:
@@ -117,12 +117,12 @@ def change(tx: Tx, who: Actor, endpoint: str, request: EndpointChange) -> Endpoi
     if request.active is not None:
         changes |= {"active": request.active} | ({"failing_since": None} if request.active else {})
     WebhookEndpoint.update(**changes).where(WebhookEndpoint.id == row["id"]).execute()
-    tx.after_commit(lambda: who.service.ring_receivers([row["id"]]))  # what was pending may go out now
+    tx.after_commit(lambda: who.service.ring_receivers([row["id"]]))  # pending deliveries may be sent now
     return body(find(who.scope, endpoint))
 
 
 def rotate(tx: Tx, who: Actor, endpoint: str) -> Done:
-    """The endpoint with its new `signingSecret`; for a day the one before signs too. ApiError `not_found`."""
+    """Rotate the `signingSecret`; the old one signs too for a day. Raises `not_found`."""
     service, row = who.service, find(who.scope, endpoint)
     secret, now = new_secret(service), service.now_ms
     previous = open_secret(service, row["id"], row["secret"])
@@ -137,7 +137,7 @@ def rotate(tx: Tx, who: Actor, endpoint: str) -> Done:
 
 
 def delete(tx: Tx, who: Actor, endpoint: str) -> DeletedBody:
-    """`{id, deleted}`; what was still to be delivered to it is not. ApiError `not_found`."""
+    """Delete an endpoint; pending deliveries are dropped. Raises ApiError `not_found`."""
     row = find(who.scope, endpoint)
     gone = {"active": False, "deleted_at": who.service.now_ms, "secret": "", "previous_secret": None}
     WebhookEndpoint.update(**gone).where(WebhookEndpoint.id == row["id"]).execute()

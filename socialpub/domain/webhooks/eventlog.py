@@ -1,8 +1,8 @@
-"""The log of events as GET /v1/events shows it, oldest first.
+"""Event log behind GET /v1/events, oldest first.
 
-An event's number is its place. Numbers are given inside the transaction that writes, and SQLite lets one write at a
-time: so whoever has read up to a number has read all below it, also where several processes write. A database that
-lets several write at once has to hold one lock from the giving of a number to the commit.
+The event number is its position. Numbers are assigned inside the write transaction, and SQLite allows one writer at a
+time: a reader at number N has seen all below N, even with several processes. A database with concurrent writers would
+need one lock from assigning the number to the commit.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from socialpub.store.statements import events as statements
 LISTING = "events"
 PREFIX, WIDTH = "evt_", 22
 _BYTES = 16  # of an id
-END = "end"  # the cursor of what happens from now on
+END = "end"  # cursor for future events only
 LOOKED_AT = 2000
-"""Events of the organization that one page looks at, so that a filter that nothing passes costs no more."""
+"""Events examined per page at most, so that a filter without matches costs no more."""
 
 
 class Place(NamedTuple):
-    """What an event's id is made of."""
+    """Number and time that an event id encodes."""
 
     number: int
     created_at: int
 
 
 def id_of(organization: str, number: int, created_at: int, former: bytes | None = None) -> str:
-    """The id of an event: a UUIDv7 of its time whose random bits are its number and a part of its organization's id.
+    """Compute the event id: a UUIDv7 of its time, number, and a CRC of its organization's id.
 
-    So no row and no index has to keep it. Of one time and organization, no two have the same number; and databases that
-    know nothing of each other have other organizations. `former`: what a row from before was given.
+    So no row or index stores it. Within one time and organization the number is unique, and unrelated databases have
+    other organizations. `former`: the stored id of a row from an earlier version.
     """
     if former is not None:
         return _former_id(former)
@@ -51,24 +51,24 @@ def id_of(organization: str, number: int, created_at: int, former: bytes | None 
 
 
 def _former_id(kept: bytes) -> str:
-    """What is no UUID, as no version has given any, is kept as it was."""
+    """Decode a stored id; one that is not a UUID (never assigned by any version) is text."""
     return PREFIX + crypto.base62(int.from_bytes(kept, "big"), WIDTH) if len(kept) == _BYTES else kept.decode()
 
 
 def _value_of(id: str) -> int | None:
-    """What the characters of an id stand for; None where they can be no event's."""
+    """Decode an id to its number; None for malformed ids."""
     value = crypto.of_base62(id.removeprefix(PREFIX)) if len(id) == len(PREFIX) + WIDTH else None
     return None if value is None or value >> 8 * _BYTES else value
 
 
 def _place_of(organization: str, id: str, value: int) -> Place | None:
-    """The number and the time that an id is made of; None where it was not made so."""
+    """Extract number and time from an id; None if it was not computed by `id_of`."""
     place = Place(value & (1 << 42) - 1, value >> 80)
     return place if id_of(organization, *place) == id else None
 
 
 class Shown(NamedTuple):
-    """What of an event's row is shown."""
+    """Columns of an event that are shown."""
 
     number: int
     id: str
@@ -79,13 +79,13 @@ class Shown(NamedTuple):
 
 
 def _shown(organization: str, number: int, former: bytes | None, type_: int, data: str, created_at: int) -> Shown:
-    """Of the columns of `statements.PAGE`."""
+    """Build it from the columns of `statements.PAGE`."""
     id = id_of(organization, number, created_at, former)
     return Shown(number, id, statements.TYPE_OF[type_], organization, data, created_at)
 
 
 def envelope(event: Shown) -> str:
-    """An event as it is shown and delivered: the same event is always the same text."""
+    """Build an event's JSON as shown and delivered; always the same text."""
     head = {
         "id": event.id,
         "type": event.type,
@@ -96,9 +96,9 @@ def envelope(event: Shown) -> str:
 
 
 def page(service: Service, scope: Scope, query: EventsQuery) -> str:
-    """One page as JSON (`EventPage`): what passes the filters among the next events after the cursor.
+    """Build one page as JSON (`EventPage`): the matching events after the cursor.
 
-    ApiError `not_found` for a profile out of scope, `cursor` for a cursor that this list did not make.
+    Raises ApiError `not_found` for a profile out of scope, `cursor` for a foreign cursor.
     """
     profile = scope.narrowed(query.profile_id)
     profiles.check(scope, query.profile_id)
@@ -117,7 +117,7 @@ def page(service: Service, scope: Scope, query: EventsQuery) -> str:
 
 
 def _after(service: Service, scope: Scope, cursor: str) -> int:
-    """The number to go on after: of a page's end, of the newest event, or of the event whose id it is."""
+    """Return the number to continue after: from a page cursor, END, or an event id."""
     if cursor == END:
         return sql.value(statements.NEWEST, (scope.organization,)) or 0
     if not cursor.startswith(PREFIX):

@@ -1,4 +1,4 @@
-"""Samples: an event that never happened, sent to an endpoint now, so that its owner sees what it does with one."""
+"""Test events: sample events sent to an endpoint on request."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ log = logging.getLogger("socialpub.webhooks")
 
 @dataclass(frozen=True)
 class Tried:
-    """A sample and what came of it."""
+    """Test event with its attempt."""
 
     event: SampleEvent
     attempt: Attempt
 
 
 def receiver(scope: Scope, service: Service, endpoint: str) -> deliver.Receiver:
-    """An endpoint of the scope, switched on or off; ApiError `not_found`."""
+    """Load an endpoint of the scope, active or not. Raises ApiError `not_found`."""
     row = endpoints.find(scope, endpoint)
     return deliver.receiver_of(service, row)
 
 
 def send(service: Service, to: deliver.Receiver, type_: str, data: Mapping[str, Any], request: str) -> Tried:
-    """Send a sample; what came of it. It waits for the answer."""
+    """Send a test event, wait for the response and return the attempt."""
     new = service.runtime.ids.prefixed("evt_")
     made = eventlog.Shown(0, new, type_, to.organization, dumps(dict(data)), service.now_ms)
     text = eventlog.envelope(made)
@@ -45,7 +45,7 @@ def send(service: Service, to: deliver.Receiver, type_: str, data: Mapping[str, 
 
 
 def tried(tx: Tx, who: Actor, to: deliver.Receiver, tried: Tried) -> Done:
-    """What the endpoint did with the sample, as the API shows it."""
+    """Build the API body of a test result."""
     attempt = tried.attempt
     tx.after_commit(lambda: log.info("a sample was sent to endpoint %s: %s", to.id, attempt.error or "delivered"))
     answer: TestBody = {

@@ -1,8 +1,8 @@
-"""What a delivery's headers carry: the event, the call, and signatures over exactly the bytes that are sent.
+"""Headers of a delivery: event, call, and signatures over exactly the bytes sent.
 
-Two schemes side by side. The service's own: hex HMAC-SHA256 of the body, keyed with the whole secret as text. And
-Standard Webhooks (github.com/standard-webhooks): HMAC-SHA256 of `id.timestamp.body`, keyed with the bytes that the
-secret's part after `whsec_` encodes; a receiver that wants a replay window has its time there.
+Two schemes side by side. Our own: hex HMAC-SHA256 of the body, keyed with the whole secret as text. Standard Webhooks
+(github.com/standard-webhooks): HMAC-SHA256 of `id.timestamp.body`, keyed with the base64-decoded secret after `whsec_`;
+its timestamp serves receivers with a replay window.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def headers(
     request: str | None,
     at_seconds: int,
 ) -> dict[str, str]:
-    """The headers of one call. `secrets`: the endpoint's, and the one before it while that signs too."""
+    """Build the headers of one call. `secrets`: the current one, and during rotation the old."""
     own = [f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}" for secret in secrets]
     signed = f"{event}.{at_seconds}.".encode() + body
     made = {
