@@ -1,1 +1,1 @@
-"""What people are told of what happened, and where: mail, ntfy, Slack, Discord, Telegram."""
+"""Notifications to people: e-mail, ntfy, Slack, Discord, Telegram."""

@@ -1,4 +1,4 @@
-"""Channels: where people of an organization are told. Where one leads is sealed whole; a part of it may be shown."""
+"""Notification channels of an organization. The target is encrypted; parts of it are shown."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ PREFIX = "nch_"
 PER_ORGANIZATION = 50
 NTFY = "https://ntfy.sh"
 SHOWN_AS_IT_IS = ("kind", "address", "chatId")
-TAIL = 4  # characters that are shown of a secret, where it is much longer
+TAIL = 4  # characters shown of a much longer secret
 
 
-# --- Looking -----------------------------------------------------------------------------------------------------
+# --- Reading -----------------------------------------------------------------------------------------------------
 
 
 def body(row: NotificationChannelRow) -> ChannelBody:
-    """A channel as the API shows it."""
+    """Build the API body of a channel."""
     return {
         "id": row["id"],
         "to": json.loads(row["shown"]),
@@ -52,12 +52,12 @@ def body(row: NotificationChannelRow) -> ChannelBody:
 
 
 def listed(scope: Scope) -> list[ChannelBody]:
-    """The channels of the scope, oldest first."""
+    """List the channels of the scope, oldest first."""
     return [body(row) for row in rows_where(NotificationChannel, _within(scope), order=NotificationChannel.id)]
 
 
 def find(scope: Scope, channel: str) -> NotificationChannelRow:
-    """A channel of the scope; ApiError `not_found`."""
+    """Load a channel of the scope. Raises ApiError `not_found`."""
     row: NotificationChannelRow | None = row_where(
         NotificationChannel, _within(scope) & (NotificationChannel.id == channel)
     )
@@ -71,11 +71,11 @@ def _within(scope: Scope) -> Any:
     return here if scope.profile is None else here & (NotificationChannel.profile == scope.profile)
 
 
-# --- Changing ----------------------------------------------------------------------------------------------------
+# --- Changes -----------------------------------------------------------------------------------------------------
 
 
 async def check(service: Service, organization: str, to: ChannelTarget) -> None:
-    """ApiError for a target where nothing is sent: a private address, or e-mail without a mail server."""
+    """Raise ApiError for a private address, or for e-mail without a mail server."""
     if isinstance(to, EmailTarget):
         email.check(service)
     elif url := _secret(to).get("url"):
@@ -83,7 +83,7 @@ async def check(service: Service, organization: str, to: ChannelTarget) -> None:
 
 
 def create(tx: Tx, who: Actor, request: ChannelRequest) -> Done:
-    """The new channel; ApiError `notification.channels.max`."""
+    """Create a channel. Raises ApiError `notification.channels.max`."""
     service, scope, now = who.service, who.scope, who.service.now_ms
     here = (NotificationChannel.organization == scope.organization) & NotificationChannel.deleted_at.is_null()
     if NotificationChannel.select().where(here).count() >= PER_ORGANIZATION:
@@ -114,7 +114,7 @@ def create(tx: Tx, who: Actor, request: ChannelRequest) -> Done:
 
 
 def change(tx: Tx, who: Actor, channel: str, request: ChannelChange) -> ChannelBody:
-    """The channel with what was asked changed; ApiError `not_found`."""
+    """Change a channel. Raises ApiError `not_found`."""
     service, row = who.service, find(who.scope, channel)
     changes: dict[str, object] = {"updated_at": service.now_ms}
     if request.to is not None:
@@ -127,12 +127,12 @@ def change(tx: Tx, who: Actor, channel: str, request: ChannelChange) -> ChannelB
     if request.active is not None:
         changes |= {"active": request.active} | ({"failing_since": None} if request.active else {})
     NotificationChannel.update(**changes).where(NotificationChannel.id == row["id"]).execute()
-    tx.after_commit(lambda: service.ring_receivers([row["id"]]))  # what was pending may go out now
+    tx.after_commit(lambda: service.ring_receivers([row["id"]]))  # pending messages may be sent now
     return body(find(who.scope, channel))
 
 
 def delete(tx: Tx, who: Actor, channel: str) -> DeletedBody:
-    """`{id, deleted}`; what was still to be told there is not. ApiError `not_found`."""
+    """Delete a channel; pending messages are dropped. Raises ApiError `not_found`."""
     row = find(who.scope, channel)
     gone = {"active": False, "deleted_at": who.service.now_ms, "secret": "", "shown": "{}"}
     NotificationChannel.update(**gone).where(NotificationChannel.id == row["id"]).execute()
@@ -147,7 +147,7 @@ def _types(wanted: list[str] | None) -> str:
 
 
 def open_secret(service: Service, channel: str, sealed: str) -> dict[str, Any]:
-    """Where a channel leads, in the clear."""
+    """Decrypt the target of a channel."""
     secret: dict[str, Any] = json.loads(service.runtime.vault.open(sealed, _place(channel)))
     return secret
 
@@ -166,7 +166,7 @@ def _secret(to: ChannelTarget) -> dict[str, Any]:
 
 
 def _shown(to: ChannelTarget) -> str:
-    """What may be seen of a target, as JSON."""
+    """Return the visible part of a target, as JSON."""
     shown = {name: _seen(to.kind, name, value) for name, value in _secret(to).items()}
     target: ShownTarget = {"kind": to.kind, **shown}  # type: ignore[typeddict-item]
     return json.dumps(target)
@@ -179,7 +179,7 @@ def _seen(kind: str, name: str, value: str) -> str:
         return _tail(value)
     scheme, _, rest = value.partition("://")
     authority, _, path = rest.partition("/")
-    host = authority.rpartition("@")[2]  # after a name and a password, where the URL has them
+    host = authority.rpartition("@")[2]  # after user name and password in the URL
     return f"{scheme}://{host}/{_tail(path)}"
 
 

@@ -1,6 +1,6 @@
-"""Chats and push services: each takes JSON in a form of its own, in which no name of a user is a command or a mention.
+"""Chat and push services: JSON payloads in which user names cannot be commands or mentions.
 
-The forms are documented: ntfy at docs.ntfy.sh/publish (publish as JSON), Slack at docs.slack.dev (incoming webhooks,
+Upstream documentation: ntfy at docs.ntfy.sh/publish (publish as JSON), Slack at docs.slack.dev (incoming webhooks,
 formatting text), Discord at docs.discord.com (execute webhook), Telegram at core.telegram.org/bots/api (sendMessage).
 """
 
@@ -20,7 +20,7 @@ from socialpub.domain.notifications.words import Message
 from socialpub.domain.outbox.calls import KEPT_MAX, WAIT_MAX, End, answered
 
 Secret = Mapping[str, Any]
-NTFY_MAX = 4096  # bytes; what is longer becomes a file
+NTFY_MAX = 4096  # bytes; longer messages become a file
 SLACK_MAX = 4000
 DISCORD_MAX = 2000
 TELEGRAM_MAX = 4096
@@ -30,18 +30,18 @@ HIGH, USUAL = 4, 3  # ntfy's priorities
 
 @dataclass(frozen=True)
 class Request:
-    """One call: what is sent, and where. `guarded`: a user named the address."""
+    """HTTP call with its payload. `guarded`: the URL was chosen by a user."""
 
     url: str
     body: Mapping[str, Any]
     hidden: tuple[str, ...]
-    """What of it must not come back in what is shown of the answer."""
+    """Secrets to redact from the response."""
     headers: Mapping[str, str]
     guarded: bool = True
 
 
 def send(service: Service, asked: Request) -> End:
-    """Make a call; how it ended. ApiError where no answer came."""
+    """Send a request and return its result. Raises ApiError without a response."""
     runtime = service.runtime
     policy = runtime.webhook_policy if asked.guarded else runtime.http_policy(guarded=False)
     with runtime.open_http(policy) as http:
@@ -60,7 +60,7 @@ def send(service: Service, asked: Request) -> End:
 
 
 def _wait(reply: outbound.Reply) -> int:
-    """The seconds that the receiver asks for: in a header, or (Discord, Telegram) in its JSON."""
+    """Return the requested delay in seconds: from the header or (Discord, Telegram) the JSON."""
     said = reply.record()
     inside = said.get("parameters") if isinstance(said.get("parameters"), dict) else said
     asked = inside.get("retry_after") if isinstance(inside, dict) else None
@@ -69,11 +69,11 @@ def _wait(reply: outbound.Reply) -> int:
     return min(seconds + 1, WAIT_MAX) if seconds else 0
 
 
-# --- The forms -----------------------------------------------------------------------------------------------------
+# --- Payloads ------------------------------------------------------------------------------------------------------
 
 
 def ntfy(service: Service, secret: Secret, message: Message) -> Request:
-    """Plain text, a title, a priority, and what a tap opens."""
+    """Build a plain text message with title, priority and click target."""
     topic, token = secret["topic"], secret.get("token")
     body = {
         "topic": topic,
@@ -88,7 +88,7 @@ def ntfy(service: Service, secret: Secret, message: Message) -> Request:
 
 
 def slack(service: Service, secret: Secret, message: Message) -> Request:
-    """Text without Slack's marks; `&`, `<` and `>` are escaped, since `<!channel>` would call everybody."""
+    """Build Slack text without markup; escapes `&`, `<`, `>`: `<!channel>` would notify all."""
     links = "\n".join(_slack_escaped(link) for link in message.links)
     text = _fitted(f"{message.title}\n{message.text}", SLACK_MAX - len(links), lambda text: _slack_escaped(_calm(text)))
     body = {"text": f"{text}\n{links}", "mrkdwn": False, "unfurl_links": False, "unfurl_media": False}
@@ -96,7 +96,7 @@ def slack(service: Service, secret: Secret, message: Message) -> Request:
 
 
 def discord(service: Service, secret: Secret, message: Message) -> Request:
-    """Text whose marks are escaped, that may mention nobody and shows no previews."""
+    """Build Discord text with escaped markup, no mentions and no previews."""
     links = "\n".join(f"<{link}>" for link in message.links)
     room = DISCORD_MAX - len(links) - 1
     text = _fitted(f"{message.title}\n{message.text}", room, lambda text: _discord_escaped(_calm(text)))
@@ -105,7 +105,7 @@ def discord(service: Service, secret: Secret, message: Message) -> Request:
 
 
 def telegram(service: Service, secret: Secret, message: Message) -> Request:
-    """Plain text: without a mode of parsing nothing in it is a mark."""
+    """Build plain Telegram text: without a parse mode there is no markup."""
     links = "\n".join(message.links)
     text = _fitted(f"{message.title}\n{message.text}", TELEGRAM_MAX - len(links) - 1, _calm)
     token = secret["botToken"]
@@ -128,7 +128,7 @@ _DISCORD_MARKS = re.compile(r"([\\*_~`|>#\[\]()<:-])")
 
 
 def _calm(text: str) -> str:
-    """A name after an `@` calls nobody: something without width stands between them."""
+    """Defuse mentions with a zero-width space after each `@`."""
     return text.replace("@", "@\u200b")
 
 
@@ -141,13 +141,13 @@ def _discord_escaped(text: str) -> str:
 
 
 def _fitted(text: str, most: int, escape: Callable[[str], str], measure: Callable[[str], int] = len) -> str:
-    """As much of a text as fits once it is escaped; the end of a longer one is cut off."""
+    """Escape a text, shortened so that the result fits."""
     while measure(escape(text)) > most:
         text = text[: len(text) * 9 // 10]
     return escape(text)
 
 
 def _path(url: str) -> tuple[str, ...]:
-    """What of an address is as good as a password: its path, in parts."""
+    """Return the secret parts of a URL: its path, and each segment."""
     path = urlsplit(url).path
     return (path, *path.split("/"))

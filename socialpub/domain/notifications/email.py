@@ -1,6 +1,6 @@
-"""Notifications by e-mail: short plain text, handed to the mail server of the settings.
+"""Notifications by e-mail: plain text, sent through the configured mail server.
 
-What Python has for e-mail is large, and many servers never send one: it is imported with the first.
+Python's e-mail package is large and many servers never send mail: it is imported on first use.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ NAME = "socialpub"
 
 
 def check(service: Service) -> None:
-    """ApiError `notification.email.off` where the settings name no mail server."""
+    """Raise ApiError `notification.email.off` if no mail server is configured."""
     if not service.runtime.settings.smtp.host:
         raise refuse("notification.email.off")
 
 
 def send(service: Service, to: str, message: Message, reference: str) -> End:
-    """Hand a message to the mail server; how that ended. `reference`: the same for every attempt at it."""
+    """Submit a message and return the result. `reference` is the same for every attempt."""
     from socialpub.base import mail
 
     runtime, settings = service.runtime, service.runtime.settings
@@ -48,7 +48,7 @@ def send(service: Service, to: str, message: Message, reference: str) -> End:
 
 
 def written(service: Service, to: str, message: Message, reference: str) -> bytes:
-    """The whole message. Every value of a header is checked or encoded by the library, so none can begin another."""
+    """Build the message. The library checks header values, so none can inject a header."""
     from email.headerregistry import Address
     from email.message import EmailMessage
     from email.policy import SMTP
@@ -59,7 +59,7 @@ def written(service: Service, to: str, message: Message, reference: str) -> byte
     mailed["To"] = Address(addr_spec=to)
     mailed["Date"] = formatdate(service.now_ms / 1000)
     mailed["Message-ID"] = f"<{reference}@{smtp.sender.partition('@')[2]}>"
-    mailed["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's holiday answers it
+    mailed["Auto-Submitted"] = "auto-generated"  # RFC 3834: suppresses automatic replies
     mailed.set_content("\n\n".join((message.text, "\n".join(message.links))) + "\n", cte="quoted-printable")
     return mailed.as_bytes()
 
@@ -73,7 +73,7 @@ def _server(service: Service) -> MailServer:
 
 
 def _name(base_url: str) -> str:
-    """What this server calls itself before a mail server: its name, or its address as a literal (RFC 5321)."""
+    """Return this server's EHLO name: host name, or address literal (RFC 5321)."""
     host = urlsplit(base_url).hostname or "localhost"
     try:
         address = ipaddress.ip_address(host)

@@ -1,4 +1,4 @@
-"""The log of what people were told."""
+"""Log of sent notifications."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from socialpub.store.statements import notifications as statements
 
 LISTING = "notifications"
 LOOKED_AT = 2000
-"""Messages of the organization that one page looks at, so that a filter that nothing passes costs no more."""
+"""Messages examined per page at most, so that a filter without matches costs no more."""
 
 
 class _Row(NamedTuple):
-    """A message, in the order of `statements.PAGE`."""
+    """Message, in the column order of `statements.PAGE`."""
 
     number: int
     id: str
@@ -41,7 +41,7 @@ class _Row(NamedTuple):
 
 
 def page(service: Service, scope: Scope, query: NotificationsQuery) -> NotificationPage:
-    """One page, newest first. ApiError `not_found` for a profile or a channel out of scope, `cursor`."""
+    """Load one page, newest first. Raises ApiError `not_found` (profile, channel), `cursor`."""
     profile = scope.narrowed(query.profile_id)
     profiles.check(scope, query.profile_id)
     if query.channel_id is not None:

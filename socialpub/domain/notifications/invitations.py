@@ -1,4 +1,4 @@
-"""An invitation by e-mail, where the settings name a mail server. Whoever invites has the link in any case."""
+"""Invitations by e-mail, if a mail server is configured. The inviter gets the link anyway."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _TEXT = "{by} invites you to {house}. The link works once, within a week: you ch
 
 
 def share_of(service: Service, organization: str) -> Share | None:
-    """In whose share the mail server is called; None where there is none."""
+    """Return the share key of the mail server; None without one."""
     host = service.runtime.settings.smtp.host
     return Share(host, organization) if host else None
 
 
 def send(service: Service, to: str, by: str, organization: str, link: str) -> str | None:
-    """Mail an invitation, now: None where the mail server has taken it, else what was wrong. It never raises."""
+    """Mail an invitation; return None on success, else the error text. Never raises."""
     if not re.fullmatch(MAILBOX, to):
         return "No mail can be sent to such an address."
     house = one_line(organization)[:NAME_MAX]

@@ -1,4 +1,4 @@
-"""The outbox of notifications: each message that is due on a channel, put into words, sent and written down."""
+"""Notification outbox: compose, send and record the due messages of a channel."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from socialpub.store.statements import notifications as statements
 
 log = logging.getLogger("socialpub.notifications")
 
-ORDER = "channel"  # on one channel, one message after another
+ORDER = "channel"  # one message after another per channel
 
 
 class Due(NamedTuple):
-    """A message that is to be sent, in the order of `statements.DUE`."""
+    """Due message, in the column order of `statements.DUE`."""
 
     number: int
     id: str
@@ -39,7 +39,7 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True)
 class Receiver:
-    """A channel as a call needs it: where it leads, in the clear."""
+    """Channel with its decrypted target."""
 
     id: str
     organization: str
@@ -48,12 +48,12 @@ class Receiver:
 
 
 def receiver_of(service: Service, channel: str, organization: str, kind: str, sealed: str) -> Receiver:
-    """A channel's row with its secret in the clear."""
+    """Decrypt the target of a channel's row."""
     return Receiver(channel, organization, kind, channels.open_secret(service, channel, sealed))
 
 
 def share_of(service: Service, to: Receiver) -> Share:
-    """In whose share a channel is called."""
+    """Return the share key of calls to a channel."""
     settings = service.runtime.settings
     if to.kind == "email":
         return Share(settings.smtp.host, to.organization)
@@ -61,7 +61,7 @@ def share_of(service: Service, to: Receiver) -> Share:
 
 
 def send(service: Service, to: Receiver, message: words.Message, reference: str) -> Attempt:
-    """Send a message, now; what came of it. It never raises. `reference`: the same for every attempt at it."""
+    """Send a message and return the attempt; never raises. `reference`: same for every attempt."""
 
     def run() -> End:
         if to.kind == "email":
@@ -73,17 +73,17 @@ def send(service: Service, to: Receiver, message: words.Message, reference: str)
 
 @dataclass(frozen=True)
 class Notifications:
-    """The outbox of notifications. That publishing is paused is told while it is."""
+    """Notification outbox; it stays open during a pause, to report the pause."""
 
     prefix: str = channels.PREFIX
     goes_on: bool = True
 
     def soonest(self, service: Service) -> list[tuple[str, int]]:
-        """As `Outbox`."""
+        """Implement `Outbox`."""
         return sql.every(statements.NEXT)
 
     def look(self, service: Service, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> Found:
-        """As `Outbox`."""
+        """Implement `Outbox`."""
         row, now = sql.first(statements.CHANNEL, (receiver,)), service.now_ms
         if row is None:
             return Found()
@@ -96,7 +96,7 @@ class Notifications:
     def record(
         self, service: Service, tx: Tx, receiver: str, calls: Sequence[tuple[Errand, Attempt]]
     ) -> list[int | None]:
-        """As `Outbox`."""
+        """Implement `Outbox`."""
         return [_record(service, tx, receiver, errand.what, attempt) for errand, attempt in calls]
 
 
@@ -112,7 +112,7 @@ def _errand(service: Service, to: Receiver, due: Due) -> Errand:
 
 
 def _record(service: Service, tx: Tx, to: str, due: Due, attempt: Attempt) -> int | None:
-    """Write down what became of an attempt: the message's state, and what the channel shows; when it is made again."""
+    """Record an attempt on message and channel; return the time of the next one."""
     now, next_at = service.now_ms, again_at(service, due.attempts, attempt)
     state = status_of(attempt, next_at)
     tx.after_commit(lambda: tell("notification", due.id, due.type, to, attempt, next_at))

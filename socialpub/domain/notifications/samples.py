@@ -1,4 +1,4 @@
-"""Tests: a message that tells of nothing, sent now, so that somebody sees whether a channel works."""
+"""Test messages, sent on request to check a channel."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ log = logging.getLogger("socialpub.notifications")
 
 
 def receiver(scope: Scope, service: Service, channel: str) -> outbox.Receiver:
-    """A channel of the scope, switched on or off; ApiError `not_found`."""
+    """Load a channel of the scope, active or not. Raises ApiError `not_found`."""
     row = channels.find(scope, channel)
     return outbox.receiver_of(service, row["id"], row["organization"], row["kind"], row["secret"])
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A test and what came of it."""
+    """Test message with its attempt."""
 
     message: words.Message
     attempt: Attempt
 
 
 def send(service: Service, to: outbox.Receiver, type_: str | None, data: Mapping[str, Any]) -> Tried:
-    """Send a test; what came of it. It waits for the answer. `type_`: tell of such an event with this data."""
+    """Send a test message and wait; `type_` and `data` imitate an event."""
     told = words.Told(type_, data, None, 1, False, service.now_ms) if type_ else None
     message = words.sample(service.base_url, told)
     return Tried(message, outbox.send(service, to, message, service.runtime.ids.prefixed("ntf_")))
 
 
 def tried(tx: Tx, who: Actor, to: outbox.Receiver, tried: Tried) -> Done:
-    """What the receiver did with the test, as the API shows it."""
+    """Build the API body of a test result."""
     attempt, message = tried.attempt, tried.message
     tx.after_commit(lambda: log.info("a test was sent on channel %s: %s", to.id, attempt.error or "delivered"))
     answer: ChannelTestBody = {

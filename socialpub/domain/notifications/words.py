@@ -1,4 +1,4 @@
-"""The words for people: one table by type of event. Plain text, each value on one line and cut to a length."""
+"""Message texts by event type: plain text, each value on one line and shortened."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHY_MAX = 400
 
 @dataclass(frozen=True)
 class Message:
-    """What somebody is told. `links`: where more stands, the closest first. `urgent`: it needs somebody."""
+    """Message to people. `links`: closest page first. `urgent`: action is required."""
 
     title: str
     text: str
@@ -31,7 +31,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Words:
-    """A type of event in words; the names in braces are values of the event (`_values`)."""
+    """Text of one event type; names in braces are event values (`_values`)."""
 
     title: str
     what: str
@@ -41,9 +41,9 @@ class Words:
 
 @dataclass(frozen=True)
 class Told:
-    """What a message is about. `name`: of the account. `count`: how often it happened. `follows`: it was told before.
+    """Event of a message.
 
-    `since`: when the first of them happened.
+    `name`: account name. `count`: number of occurrences. `follows`: notified before. `since`: first occurrence.
     """
 
     type: str
@@ -58,7 +58,7 @@ _RECONNECT = "Connect the account again."
 _PAY = "Look at the payment method of the subscription."
 _HERE = "{account} on {platform}"
 
-# By the rule of the failure, else by its code, else by the type of the event.
+# Looked up by the error's rule, then its code, then the event type.
 WORDS: dict[str, Words] = {
     "post.queued": Words("A post is scheduled", f"A post to {_HERE} goes out at {{scheduledAt}}."),
     "post.validated": Words("A post was accepted", f"A post to {_HERE} passed all checks."),
@@ -150,7 +150,7 @@ SAMPLE = Words(
 
 
 def message(told: Told, base_url: str) -> Message:
-    """What somebody is told of it."""
+    """Compose the message of an event."""
     words, values = _words(told), _values(told)
     title = words.title.format_map(values)
     lines = [words.what.format_map(values).strip()]
@@ -163,7 +163,7 @@ def message(told: Told, base_url: str) -> Message:
 
 
 def sample(base_url: str, told: Told | None) -> Message:
-    """What a test says: that it is one, or what would be told of this."""
+    """Compose a test message; with an event, that event's message."""
     if told is None:
         return Message(SAMPLE.title, SAMPLE.what, (f"{base_url}{HOME_PAGE}",))
     shown = message(told, base_url)
@@ -190,7 +190,7 @@ def _error(told: Told) -> Mapping[str, Any]:
 
 
 def _links(told: Told, base_url: str) -> tuple[str, ...]:
-    """This server's page of it, the post where it is public, and the page of what went wrong."""
+    """List our page, the public post, and the error's documentation."""
     error = _error(told)
     named = (f"{base_url}{_page(told)}", told.data.get("url"), error.get("ruleUrl") or error.get("docUrl"))
     return tuple(link for link in named if isinstance(link, str) and _LINK.fullmatch(link))
@@ -233,11 +233,11 @@ def _shown(name: str, value: object) -> str:
 
 
 def _moment(text: str) -> str:
-    """A date-time for people: `2026-05-04 15:30 UTC`."""
+    """Format a date-time for people: `2026-05-04 15:30 UTC`."""
     return f"{text[:10]} {text[11:16]} UTC"
 
 
 def _cut(value: object, most: int = NAME_MAX) -> str:
-    """On one line, without a secret, and no longer than that."""
+    """Redact a value, put it on one line and shorten it."""
     text = redact.one_line(redact.text(" ".join(str(value).split())))
     return text if len(text) <= most else text[: most - 1] + "…"
