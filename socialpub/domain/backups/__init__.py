@@ -1,1 +1,1 @@
-"""Backups: one file with everything that a server needs to go on, made while it runs, looked through, and put back."""
+"""Backups: one file with all data of a server; create, verify, restore."""

@@ -1,7 +1,7 @@
-"""The file of a backup: a ZIP archive, so that anything can open it.
+"""Backup file: a ZIP archive that any tool can open.
 
-`manifest.json` says what is inside; `socialpub.db` is the database, `media/HASH` the files of posts, and `master.key`
-is there if it was asked for. A file that was cut short has no directory at its end, and is no archive.
+`manifest.json` describes the content; `socialpub.db` is the database, `media/HASH` are the media files, `master.key` is
+optional. A truncated file lacks its directory and is not an archive.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ KEY_MAX = 4096
 _MEDIA_NAME = re.compile(r"media/[0-9a-f]{64}")
 
 Moved = Callable[[int], None]
-"""Told how many bytes more have been read or written."""
+"""Callback with the number of bytes just read or written."""
 
 Told = Callable[[str, int, int], None]
-"""What is being done, and how much of how much."""
+"""Progress callback: activity, done, total."""
 
 
 class BackupError(Exception):
-    """A backup cannot be made, read or put back; the message says why and what to do."""
+    """Backup cannot be created, read or restored; the message gives reason and remedy."""
 
 
 class Manifest(BaseModel):
-    """What a backup says of itself."""
+    """Manifest of a backup."""
 
     model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
@@ -57,7 +57,7 @@ class Manifest(BaseModel):
 
 
 class Writer:
-    """A new archive; whoever writes it names and syncs the file."""
+    """Archive writer; the caller names and syncs the file."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
@@ -72,7 +72,7 @@ class Writer:
         self._add(DATABASE, path, moved)
 
     def add_media(self, sha256: str, path: Path, moved: Moved) -> bool:
-        """Whether its bytes are those that it is named after. Pictures and films do not get smaller: stored as is."""
+        """Add a media file, uncompressed; return whether its bytes match its name."""
         return self._add(zipfile.ZipInfo(MEDIA + sha256), path, moved) == sha256
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class Writer:
 
 
 def pour(source: IO[bytes], into: IO[bytes] | None, moved: Moved) -> str:
-    """Copy everything (into None: only look); the SHA-256 of what came."""
+    """Copy everything (None: only read); return its SHA-256."""
     digest = hashlib.sha256()
     while chunk := source.read(CHUNK):
         digest.update(chunk)
@@ -95,7 +95,7 @@ def pour(source: IO[bytes], into: IO[bytes] | None, moved: Moved) -> str:
 
 
 def counted(what: str, total: int, told: Told) -> Moved:
-    """Tells how much has moved so far, of so much."""
+    """Wrap a progress callback to count the bytes done of `total`."""
     done = 0
 
     def moved(count: int) -> None:
@@ -115,7 +115,7 @@ def sha256_of(path: Path) -> str:
 
 
 class Reader:
-    """An archive that is there. BackupError for a file that is none, or has in it what no backup has."""
+    """Archive reader. Raises BackupError for a file that is not a backup."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -137,25 +137,25 @@ class Reader:
 
     @property
     def media(self) -> Iterator[str]:
-        """The hashes of the files inside."""
+        """Hashes of the media files inside."""
         return (name.removeprefix(MEDIA) for name in self._members if name.startswith(MEDIA))
 
     @property
     def size(self) -> int:
-        """Bytes of everything inside."""
+        """Uncompressed size in bytes."""
         return sum(member.file_size for member in self._members.values())
 
     def key(self) -> bytes | None:
-        """The master key's file, where it is inside."""
+        """Return the master key file, or None."""
         return self._small(KEY, KEY_MAX) if KEY in self._members else None
 
     def pour_database(self, into: IO[bytes], moved: Moved) -> None:
-        """BackupError unless it is what was put in."""
+        """Extract the database. Raises BackupError if its hash differs."""
         if self._pour(DATABASE, into, moved) != self.manifest.database_sha256:
             raise BackupError(f"{self.path} is damaged: the database in it is not what was put in.")
 
     def pour_media(self, sha256: str, into: IO[bytes] | None, moved: Moved) -> bool:
-        """Whether its bytes are those that it is named after."""
+        """Extract a media file; return whether its bytes match its name."""
         return self._pour(MEDIA + sha256, into, moved) == sha256
 
     def _pour(self, name: str, into: IO[bytes] | None, moved: Moved) -> str:

@@ -1,4 +1,4 @@
-"""Looking through a backup, as a restore would, without putting anything in its place."""
+"""Verification of a backup: read it as a restore would, without restoring."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from socialpub.store.locks import StartError
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found. `problems`: none in a backup that is whole."""
+    """Result of a verification. `problems` is empty for an intact backup."""
 
     size: int
     sha256: str
@@ -27,7 +27,7 @@ class Checked:
 
 
 def check(path: Path, told: Told) -> Checked:
-    """Read everything. BackupError for a file that is no backup; what is wrong inside one is told as problems."""
+    """Read the whole backup and list its problems. Raises BackupError if it is not a backup."""
     with contextlib.closing(archive.Reader(path)) as reader:
         return Checked(path.stat().st_size, archive.sha256_of(path), reader.manifest, tuple(_problems(reader, told)))
 
@@ -46,7 +46,7 @@ def _problems(reader: archive.Reader, told: Told) -> list[str]:
 
 
 def _database_of(reader: archive.Reader, moved: archive.Moved) -> set[str]:
-    """The hashes that the database inside names; StartError or BackupError for one that is damaged."""
+    """List the media hashes in the database. Raises StartError or BackupError if damaged."""
     with working_folder(Path(tempfile.gettempdir()), BESIDE) as folder:
         found = folder / archive.DATABASE
         with found.open("wb") as into:

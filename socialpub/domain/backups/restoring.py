@@ -1,7 +1,7 @@
-"""Putting a backup in its place. It can be killed anywhere, and done again.
+"""Restore of a backup; it can be killed at any point and repeated.
 
-Files of media go to their places by their hashes, where they hurt nobody. The database is the last: it gets its name
-when everything else is on the disk. It starts paused, since it calls posts queued that may be out by now.
+Media files go to their places by hash, without conflicts. The database comes last: it is renamed when everything else
+is on disk. It starts paused, because posts it calls queued may have been published since.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from socialpub.store.locks import all_files, remove_all, write_lock_path
 
 @dataclass(frozen=True)
 class Restored:
-    """What is in its place now. `key`: whether the master key came from the backup."""
+    """Result of a restore. `key`: the master key came from the backup."""
 
     database: Path
     manifest: Manifest
@@ -34,12 +34,12 @@ class Restored:
 
 
 def in_the_way(settings: Settings) -> Path | None:
-    """What a restore would have to write over, which it never does."""
+    """Return an existing database file, which a restore never overwrites."""
     return next((path for path in all_files(settings.database_path)[:2] if path.exists()), None)
 
 
 def restore(settings: Settings, file: Path, told: Told) -> Restored:
-    """Put a backup in its place, where there is nothing yet. BackupError or StartError says why that cannot be done."""
+    """Restore a backup where no data exist yet. Raises BackupError or StartError."""
     try:
         with contextlib.closing(archive.Reader(file)) as reader:
             private.make_folder(settings.data_dir)
@@ -49,7 +49,7 @@ def restore(settings: Settings, file: Path, told: Told) -> Restored:
                 with working_folder(settings.key_file.parent, RESTORING) as desk:
                     _put(settings.key_file, desk, lambda into: into.write(key))
             faults.hit("restore.mid")
-            copies.state_file(settings).unlink(missing_ok=True)  # of the database that is gone
+            copies.state_file(settings).unlink(missing_ok=True)  # belongs to the old database
             os.replace(fresh, settings.database_path)
             folders.sync(settings.database_path.parent)
             return Restored(settings.database_path, reader.manifest, key is not None)
@@ -58,7 +58,7 @@ def restore(settings: Settings, file: Path, told: Told) -> Restored:
 
 
 def _key_to_write(settings: Settings, reader: archive.Reader) -> bytes | None:
-    """The master key of the backup, where it is not in its place already; BackupError where another one is."""
+    """Return the backup's master key if it must be written. Raises BackupError on conflict."""
     key = reader.key()
     if key is None or settings.security.encryption_keys:
         return None
@@ -70,7 +70,7 @@ def _key_to_write(settings: Settings, reader: archive.Reader) -> bytes | None:
 
 
 def _database(settings: Settings, reader: archive.Reader, moved: archive.Moved) -> Path:
-    """The database, whole and of the newest schema, beside its place; the files of media are in theirs."""
+    """Extract media and database; migrate and check it under a temporary name."""
     fresh = copies.restoring_file(settings.database_path)
     private.make_folder(fresh.parent)
     remove_all(fresh)
@@ -97,7 +97,7 @@ def _all_media(home: Path, reader: archive.Reader, moved: archive.Moved) -> None
 
 
 def _media(place: Path, desk: Path, reader: archive.Reader, moved: archive.Moved) -> None:
-    """A file that is there with the right bytes stays; BackupError for one that is damaged inside the backup."""
+    """Extract a media file unless already present. Raises BackupError if damaged."""
     if place.exists() and archive.sha256_of(place) == place.name:
         moved(place.stat().st_size)
         return
@@ -110,7 +110,7 @@ def _media(place: Path, desk: Path, reader: archive.Reader, moved: archive.Moved
 
 
 def _put(place: Path, desk: Path, fill: Callable[[IO[bytes]], object]) -> None:
-    """A file in its place, whole and on the disk, or not at all; it is written on `desk` first."""
+    """Write a file in `desk`, sync it and rename it to its place."""
     private.make_folder(place.parent)
     handle, part = private.create_temporary(desk, "")
     with os.fdopen(handle, "wb") as into:

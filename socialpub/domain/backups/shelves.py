@@ -1,4 +1,4 @@
-"""Where the server's own backups are: a folder, a bucket, or both. When each was made is what its name says."""
+"""Backup destinations: a directory, a bucket, or both. File names hold the creation time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME = "socialpub-%Y%m%dT%H%M%SZ.zip"
 
 @dataclass(frozen=True, order=True)
 class Kept:
-    """A backup on a shelf. `made`: when, in ms."""
+    """Stored backup. `made`: creation time in ms."""
 
     made: int
     name: str
@@ -29,7 +29,7 @@ class Folder:
         self.directory = directory
 
     def kept(self) -> list[Kept]:
-        """Those that are there, the newest first; what somebody else put there is not looked at."""
+        """List the backups, newest first; other files are ignored."""
         return _sorted((path.name, path.stat().st_size) for path in self.directory.glob("socialpub-*.zip"))
 
     def remove(self, name: str) -> None:
@@ -40,13 +40,13 @@ class Folder:
 
 
 class Store:
-    """Backups in a bucket. BucketError for whatever goes wrong."""
+    """Backups in a bucket. Raises BucketError on any failure."""
 
     def __init__(self, bucket: Bucket) -> None:
         self.bucket = bucket
 
     def kept(self) -> list[Kept]:
-        """As `Folder`."""
+        """List the backups, newest first; other objects are ignored."""
         return _sorted((each.name, each.size) for each in self.bucket.listed())
 
     def remove(self, name: str) -> None:
@@ -57,7 +57,7 @@ class Store:
 
 
 def shelves(settings: Backup) -> list[Folder | Store]:
-    """Those that the settings name."""
+    """Create the configured destinations."""
     named: list[Folder | Store] = []
     if settings.directory:
         named.append(Folder(Path(settings.directory)))
@@ -67,12 +67,12 @@ def shelves(settings: Backup) -> list[Folder | Store]:
 
 
 def name_at(now_ms: int) -> str:
-    """The name of a backup that is made now."""
+    """Return the file name of a backup made now."""
     return datetime.fromtimestamp(now_ms / 1000, UTC).strftime(NAME)
 
 
 def thin_out(shelf: Folder | Store, most: int) -> list[str]:
-    """Remove all but the newest; the names of those that went."""
+    """Delete all but the newest `most` backups; return the deleted names."""
     old = [each.name for each in shelf.kept()[most:]]
     for name in old:
         shelf.remove(name)
@@ -88,4 +88,4 @@ def _made(name: str) -> int | None:
     try:
         return int(datetime.strptime(name, NAME).replace(tzinfo=UTC).timestamp() * 1000)
     except ValueError:
-        return None  # somebody else's
+        return None  # not a backup

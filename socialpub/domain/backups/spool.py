@@ -1,6 +1,6 @@
-"""Folders for what is on its way; what a killed process left is removed by the next, whatever it works on.
+"""Temporary directories for files in progress; leftovers of killed processes are removed.
 
-Each lies beside what it becomes, so that a rename is enough, and is locked for as long as its process lives.
+Each is on the same file system as its destination, so a rename is enough, and locked while its process lives.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pathlib import Path
 
 from socialpub.base import private
 
-BESIDE = ".socialpub-part-"  # beside a file that a user named
-SPOOL = ".s3-"  # in the data folder: a file on its way to a bucket or from one
-PINS = ".backup-"  # beside the folders of media, which have two letters
+BESIDE = ".socialpub-part-"  # beside a file named by a user
+SPOOL = ".s3-"  # in the data directory: transfers to and from a bucket
+PINS = ".backup-"  # beside the media directories, which have two letters
 RESTORING = ".restoring-"  # beside the media and the master key
-_RANDOM = re.compile("[a-z0-9_]{8}")  # what `make_temporary_folder` adds
+_RANDOM = re.compile("[a-z0-9_]{8}")  # suffix added by `make_temporary_folder`
 
 
 @contextlib.contextmanager
 def working_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """An empty folder in `parent`, gone afterwards; those that killed processes left there are removed."""
+    """Create a temporary directory in `parent`, after removing leftovers there."""
     private.make_folder(parent)
     sweep(parent)
     folder, held = _made(parent, prefix)
@@ -36,7 +36,7 @@ def working_folder(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the working folders in `parent` whose processes have gone."""
+    """Remove the temporary directories in `parent` whose processes have ended."""
     for prefix in (BESIDE, SPOOL, PINS, RESTORING):
         for left in parent.glob(f"{prefix}*"):
             if _RANDOM.fullmatch(left.name.removeprefix(prefix)):
@@ -44,7 +44,7 @@ def sweep(parent: Path) -> None:
 
 
 def _made(parent: Path, prefix: str) -> tuple[Path, int]:
-    """A new folder and the descriptor that locks it; again where another process swept it before it was locked."""
+    """Create and lock a directory; retry if another process swept it before the lock."""
     while True:
         folder = private.make_temporary_folder(parent, prefix)
         with contextlib.suppress(OSError):
@@ -57,7 +57,7 @@ def _made(parent: Path, prefix: str) -> tuple[Path, int]:
 
 
 def _locked(folder: Path) -> int:
-    """A descriptor that says, as long as this process lives, that the folder is in use; OSError when another has it."""
+    """Lock a directory for the life of this process. Raises OSError if it is locked."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -68,7 +68,7 @@ def _locked(folder: Path) -> int:
 
 
 def _remove_left(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # it is in use, gone, or another user's
+    with contextlib.suppress(OSError):  # in use, gone, or another user's
         held = _locked(folder)
         shutil.rmtree(folder, ignore_errors=True)
         os.close(held)

@@ -1,7 +1,7 @@
-"""Making a backup beside a running server: a snapshot of the database, and every file that it names.
+"""Create a backup beside a running server: a database snapshot, and all its media files.
 
-The files are pinned first (a second name for each, which costs nothing), so that none is missing that the snapshot
-names, whatever is deleted while the archive is written. The archive has its name only once it is whole.
+The files are pinned first by hard links, so that none the snapshot names can disappear while the archive is written.
+The archive gets its name once it is complete.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from socialpub.store.snapshot import Source
 
 @dataclass(frozen=True)
 class Taken:
-    """A backup that was made. `problems`: what of it is not as it should be, though all that there is, is inside."""
+    """New backup. `problems`: defects of the data, although everything available is inside."""
 
     file: Path
     size: int
@@ -38,7 +38,7 @@ class Taken:
 
 
 def take(source: Source, settings: Settings, file: Path, now_ms: int, told: Told, *, with_key: bool) -> Taken:
-    """Write a backup to a new file. BackupError, and nothing is left, when that cannot be done."""
+    """Write a backup to a new file. Raises BackupError and leaves nothing on failure."""
     if file.exists():
         raise BackupError(f"{file} is there already. Name another file, or move it away.")
     key = _key(settings) if with_key else None
@@ -72,12 +72,12 @@ def _key(settings: Settings) -> bytes:
 
 
 def _put(part: Path, file: Path) -> None:
-    """Give the archive its name, unless something has that name by now."""
+    """Give the archive its name. Raises BackupError if the name exists by now."""
     try:
         os.link(part, file)
     except FileExistsError as error:
         raise BackupError(f"{file} is there already: it was made meanwhile.") from error
-    except OSError:  # a file system without hard links
+    except OSError:  # file system without hard links
         os.replace(part, file)
     folders.sync(file.parent)
 
@@ -87,7 +87,7 @@ def _put(part: Path, file: Path) -> None:
 
 @contextlib.contextmanager
 def _pins(media: Path) -> Iterator[Path]:
-    """A folder with second names for the files of media; those that killed backups left are removed."""
+    """Create a directory with hard links to all media files."""
     if not media.is_dir():
         yield media
         return
@@ -98,22 +98,22 @@ def _pins(media: Path) -> Iterator[Path]:
 
 
 def _pin(path: Path, folder: Path) -> bool:
-    """Whether the file is there."""
+    """Link a file; return whether it exists."""
     pin = folder / path.name
     try:
         os.link(path, pin)
     except (FileExistsError, FileNotFoundError):
         return pin.exists()
-    except OSError:  # a file system without hard links
+    except OSError:  # file system without hard links
         private.copy(path, pin)
     return True
 
 
-# --- What goes in --------------------------------------------------------------------------------------------------
+# --- Content -------------------------------------------------------------------------------------------------------
 
 
 def _snapshot(source: Source, settings: Settings, copy: Path, pins: Path, told: Told) -> list[str]:
-    """The snapshot, whole or BackupError; the problems of what it names."""
+    """Take a checked snapshot. Raises BackupError; returns problems of its media."""
     media = settings.data_dir / "media"
 
     def see(connection: sqlite3.Connection) -> list[str]:
@@ -150,9 +150,9 @@ def _pinned(pins: Path) -> list[Path]:
 
 
 def _write(into: IO[bytes], manifest: Manifest, copy: Path, pins: Path, key: bytes | None, told: Told) -> list[str]:
-    """The problems of files whose bytes are not those that they are named after."""
+    """Write the archive; return the problems of changed media files."""
     moved = archive.counted("writing", manifest.database_bytes + manifest.media_bytes, told)
-    with contextlib.closing(archive.Writer(into)) as writer:  # also where it is given up: its file is closed then
+    with contextlib.closing(archive.Writer(into)) as writer:  # also closes an unfinished one
         writer.add_manifest(manifest)
         if key is not None:
             writer.add_key(key)
