@@ -1,1 +1,1 @@
-"""Batches and posts as users see them: accepted, listed, moved, canceled, settled."""
+"""Batches and posts as users see them: accept, list, reschedule, cancel, settle."""

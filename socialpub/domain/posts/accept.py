@@ -1,8 +1,8 @@
-"""Accepting a batch. `prepare` reads top to bottom: the batch's rules, targets, preflight, quota; `commit` is the one
-transaction that holds the rows, their events, their jobs and the idempotency record.
+"""Acceptance of a batch: `prepare` checks it, `commit` writes it in one transaction.
 
-Whatever can be made before the transaction is: everybody else's waits for it. What is accepted at the same time is
-written together, each statement for all of it.
+`prepare` reads top to bottom: batch rules, targets, preflight, quota. The transaction holds the posts, their events and
+jobs, and the idempotency record. As much as possible is computed before it, since it blocks all other writers. Batches
+accepted at the same time are written together, with each statement for all of them.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from socialpub.store.rows import AccountRow, MediaRow, PostRow
 from socialpub.store.statements import accepting
 from socialpub.store.statements.rows import Row
 
-Inline = tuple[str, str, str | None]  # inline media: its hash, its target's profile, its alt text
+Inline = tuple[str, str, str | None]  # inline media: hash, profile of the target, alt text
 _Seen = tuple[lookup.LookedUp, list[Aim], preflight.Logged]
-_Repeat = tuple[limits.Key | None, unheard.Ear | None]  # by what a request shows that came before
+_Repeat = tuple[limits.Key | None, unheard.Ear | None]  # identifies a repeated request
 PAUSED_RETRY_SECONDS = 60
-_STATUS = 7  # where it is in a post's row
+_STATUS = 7  # index in a post's row
 
 
 class _Target(NamedTuple):
-    """A target that passed preflight: its row's id, what it warns of, and whose share its call takes."""
+    """Target that passed preflight: post id, share key of its call, warnings."""
 
     aim: Aim
     post: str
@@ -57,16 +57,16 @@ class _Target(NamedTuple):
 
 
 class Order(NamedTuple):
-    """Everything that one transaction needs to write the batch."""
+    """All that the transaction needs to write the batch."""
 
     who: Actor
     request: PublishRequest
     ear: unheard.Ear | None
     batch: str
     targets: Sequence[_Target]
-    stored: Mapping[str, Facts]  # inline media, kept, by its hash
-    inline: Mapping[Inline, str]  # the ids of the rows that it gets: targets of one profile share them
-    rows: Sequence[Row]  # of each post what is its own
+    stored: Mapping[str, Facts]  # stored inline media by hash
+    inline: Mapping[Inline, str]  # ids of their rows, shared by targets of one profile
+    rows: Sequence[Row]  # columns of each post that differ
     jobs: Sequence[Work]
     results: list[Result]
 
@@ -76,19 +76,19 @@ class Order(NamedTuple):
 
     @property
     def name(self) -> str | None:
-        """What the same request would have too: its key, or what is known of its bytes."""
+        """Identity of the request: its key, or the prefix of its pending response."""
         if self.who.key:
             return self.who.key.id
         return self.ear.prefix if self.ear else None
 
     @property
     def organization(self) -> int:
-        """Its number."""
+        """Surrogate key of the organization."""
         return self.targets[0].aim.account["numbers"][0]
 
     @property
     def assets(self) -> dict[str, MediaRow]:
-        """The stored media that its targets name, by their ids."""
+        """Stored media of the targets, by id."""
         return {asset: row for target in self.targets for asset, row in target.aim.assets.items()}
 
 
@@ -96,10 +96,10 @@ class Order(NamedTuple):
 
 
 async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, inline: library.InlineFiles) -> Order:
-    """Check a publish request; ApiError, and nothing written, when any check says no.
+    """Check a publish request. Raises ApiError, with nothing written, if any check fails.
 
-    Whether the request came before, the transaction says; here only where its files would be stored again:
-    InUseError for a key that was used, and JoinError for an `ear` whose work is done or being done already.
+    Repeats are detected in the transaction; here only if inline files would be stored again: InUseError for a used key,
+    JoinError for an `ear` whose batch exists or is being accepted.
     """
     service, scope = who.service, who.scope
     check_batch(service, request, scope, inline)
@@ -125,7 +125,7 @@ async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, 
 
 
 def _looked(who: Actor, request: PublishRequest, repeats: Sequence[_Repeat]) -> _Seen:
-    """What there is of what the request names, its targets, and what the log says of them; in a read."""
+    """Read the rows that the request names, its targets, and the post history of each."""
     _check_new(who.service, repeats)
     looked = lookup.look_up(who.service, who.scope, request)
     aims = _aims(who, request, looked)
@@ -139,7 +139,7 @@ def _aims(who: Actor, request: PublishRequest, looked: lookup.LookedUp) -> list[
 
 
 def _check_new(service: Service, repeats: Sequence[_Repeat]) -> None:
-    """InUseError or JoinError for a request that came before."""
+    """Raise InUseError or JoinError for a repeated request."""
     if not repeats:
         return
     asked = sql.json_of([[key and key.id, *(ear.bounds if ear else ())] for key, ear in repeats])
@@ -153,7 +153,7 @@ def _check_new(service: Service, repeats: Sequence[_Repeat]) -> None:
 
 
 def _admit(service: Service, shares: Sequence[Share]) -> None:
-    """ApiError `http.busy` when too much waits to be published now. What is accepted is never refused after this."""
+    """Raise ApiError `http.busy` if the queue is full; accepted posts are never refused later."""
     wanted: dict[Pool, int] = {}
     for share in shares:
         threads = upstreams.threads(service, share)
@@ -165,7 +165,7 @@ def _admit(service: Service, shares: Sequence[Share]) -> None:
 async def _store_inline(
     service: Service, organization: str, aims: Sequence[Aim], files: library.InlineFiles
 ) -> dict[str, Facts]:
-    """Inline bytes, durably in their place before any row names them; equal ones once."""
+    """Store inline media durably before any row names them, equal files once."""
     inline = {ref["bytesBase64"] for aim in aims for ref in aim.refs if "bytesBase64" in ref}
     if not inline:
         return {}
@@ -187,7 +187,7 @@ async def _store_inline(
 def _warnings(
     service: Service, request: PublishRequest, aim: Aim, stored: Mapping[str, Facts], found: Sequence[Warning]
 ) -> tuple[Warning, ...]:
-    """What a target warns of; scheduled, also what its stored media will be refused for."""
+    """Merge a target's warnings; if scheduled, with rules that its stored media will break."""
     known = preflight.known_breaches(service, aim, stored) if request.scheduled_at is not None and aim.refs else ()
     if len(found) + len(known) < 2:
         return (*found, *known)
@@ -208,7 +208,7 @@ def _order(
     for target in targets:
         account, notes = target.aim.account["id"], [warning_body(note) for note in target.warnings]
         text = target.aim.draft.text
-        if text not in folds:  # most targets of a batch share it
+        if text not in folds:  # shared by most targets of a batch
             folds[text] = folding.fold_of(text)
         rows.append(_row(target, batch, at_ms, media, folds[text], dumps(notes) if notes else "[]"))
         jobs.append(Work(target.post, account, *target.share))
@@ -217,7 +217,7 @@ def _order(
 
 
 def _inlines(targets: Sequence[_Target]) -> list[Inline]:
-    """Each once."""
+    """List the distinct inline media of the targets."""
     inlines = (_inline(ref, target.aim.account["profile"]) for target in targets for ref in target.aim.refs)
     return list(dict.fromkeys(inline for inline in inlines if inline is not None))
 
@@ -227,7 +227,7 @@ def _inline(ref: Ref, profile: str) -> Inline | None:
 
 
 def _row(target: _Target, batch: str, at_ms: int | None, media: Mapping[Inline, str], fold: str, warnings: str) -> Row:
-    """What is its own of a post's row, in the order of `accepting.POSTS`."""
+    """Build a post's own columns, in the order of `accepting.POSTS`."""
     aim, account = target.aim, target.aim.account
     return (
         target.post,
@@ -248,7 +248,7 @@ def _row(target: _Target, batch: str, at_ms: int | None, media: Mapping[Inline, 
 
 
 def _begun(row: Row, nonce: int | None) -> Row:
-    """The row of a post whose first attempt begins with its acceptance, where there is a nonce."""
+    """Mark the row as publishing, if its first attempt starts with acceptance (nonce given)."""
     return row if nonce is None else (*row[:_STATUS], "publishing", *row[_STATUS + 1 : -1], nonce)
 
 
@@ -257,7 +257,7 @@ def _json(value: Sequence[object] | Mapping[str, object]) -> str:
 
 
 def _saved_ref(ref: Ref, profile: str, media: Mapping[Inline, str]) -> Ref:
-    """A mediaRef as it is kept and shown: inline bytes have become an asset."""
+    """Build the mediaRef to store and show; inline bytes have become an asset."""
     inline = _inline(ref, profile)
     if inline is None:
         return ref
@@ -270,14 +270,14 @@ def _saved_ref(ref: Ref, profile: str, media: Mapping[Inline, str]) -> Ref:
 
 @dataclass(frozen=True)
 class _Entry:
-    """What is to be written of one request. `beginning`: who publishes it, where it is an immediate one."""
+    """Batch to write. `beginning`: the publisher, for an immediate batch."""
 
     order: Order
     beginning: Beginning | None
 
     @property
     def rows(self) -> Sequence[Row]:
-        """The posts' rows."""
+        """Rows of the posts."""
         if self.beginning is None:
             return self.order.rows
         nonces = self.beginning.nonces
@@ -286,9 +286,10 @@ class _Entry:
 
 
 async def commit(order: Order, begin: Begin | None = None) -> BatchBody:
-    """Write the batch; ApiError, and nothing written, when what `prepare` saw is so no longer, or as `prepare`.
+    """Write the batch and return it as accepted.
 
-    The batch as it was accepted. `begin`: whoever publishes it, where it is an immediate one.
+    Raises ApiError, with nothing written, if the facts that `prepare` checked have changed. `begin`: publishes an
+    immediate batch.
     """
     service = order.who.service
     if order.stored:
@@ -307,7 +308,7 @@ async def _written(order: Order, begin: Begin | None) -> BatchBody:
     async with service.writing.of(scope.organization):
         if beginning:
             beginning.hold(order.jobs)
-        if preflight.refuses_duplicates(service, order.request):  # it depends on what is written before it
+        if preflight.refuses_duplicates(service, order.request):  # depends on earlier writes
             written = act.write(service, scope, lambda tx: _insert(tx, (entry,))[0])
         else:
             written = act.write_together(service, scope, _insert, entry)
@@ -317,20 +318,20 @@ async def _written(order: Order, begin: Begin | None) -> BatchBody:
 
 
 class ApartError(Exception):
-    """Whether one of these requests is accepted depends on another of them."""
+    """Requests of the group depend on each other: write each alone."""
 
 
 def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:
-    """Write what some requests ask for, each of which may come from somebody else, and no two of which are the same.
+    """Write a group of distinct requests, possibly of several organizations.
 
-    With each statement for all of them: while they are written, everybody else waits. An exception is the answer to a
-    request that came alone.
+    Each statement covers all of them, to keep the transaction short. An exception is the response of a request written
+    alone.
     """
     orders = [entry.order for entry in entries]
     service = orders[0].who.service
     accounts, owners = _look_again(service, orders)
     _take_quota(service, tx, owners)
-    now = service.now_ms  # of the batches and everything in them
+    now = service.now_ms  # timestamp of the batches and all their rows
     bodies = [batches.accepted_body(order.batch, now, order.at_ms, order.results) for order in orders]
     _remember(service, tx, orders, bodies, now)
     audit.record_all(service, tx, [(order.who.act, order.batch) for order in orders])
@@ -347,7 +348,7 @@ def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:
 
 @dataclass
 class _Owner:
-    """What some requests of an organization find of it, and what of its quota was crossed by them."""
+    """Requests of one organization in the group, and the quota thresholds they cross."""
 
     id: str
     orders: Sequence[Order]
@@ -356,9 +357,9 @@ class _Owner:
 
 
 def _look_again(service: Service, orders: Sequence[Order]) -> tuple[Mapping[str, AccountRow], list[_Owner]]:
-    """What may have changed since `prepare` looked: the key, the time, the duplicates, the accounts, the media.
+    """Check again what may have changed since `prepare`: key, time, duplicates, rows.
 
-    An exception where it has for one of them; else the accounts by their ids, and the organizations.
+    Raises if any request fails; returns the accounts by id, and the organizations.
     """
     _check_apart(orders)
     _check_new(service, [(order.who.key, order.ear) for order in orders if order.name])
@@ -375,7 +376,7 @@ def _look_again(service: Service, orders: Sequence[Order]) -> tuple[Mapping[str,
 
 
 def _check_apart(orders: Sequence[Order]) -> None:
-    """ApartError where two are the same request, of which only the first may be accepted."""
+    """Raise ApartError if two requests are the same: only the first may be accepted."""
     if len(orders) > 1:
         names = [order.name for order in orders if order.name is not None]
         if len(set(names)) < len(names):
@@ -383,7 +384,7 @@ def _check_apart(orders: Sequence[Order]) -> None:
 
 
 def _check_still(service: Service, order: Order, media: Mapping[str, tuple[str, str | None]]) -> None:
-    """One request, by what the transaction finds of it."""
+    """Check one request against the data of the transaction."""
     check_future(service, order.at_ms)
     aims = [target.aim for target in order.targets]
     if preflight.refuses_duplicates(service, order.request):
@@ -403,7 +404,7 @@ def _take_quota(service: Service, tx: Tx, owners: Sequence[_Owner]) -> None:
 
 
 def _remember(service: Service, tx: Tx, orders: Sequence[Order], bodies: Sequence[BatchBody], now: int) -> None:
-    """That a request was accepted: for its key, with its answer where that is known, or for whoever repeats it."""
+    """Insert idempotency records (with the response if known) and pending responses."""
     if owed := [(order.ear, order.batch) for order in orders if order.ear]:
         unheard.listen_all(tx, owed, now)
     rows = []
@@ -424,7 +425,7 @@ def _keep_media(service: Service, tx: Tx, orders: Sequence[Order]) -> None:
 
 
 def _insert_posts(service: Service, tx: Tx, entries: Sequence[_Entry], now: int) -> dict[str, int]:
-    """The posts' rows, and the numbers that they have got."""
+    """Insert batches and posts; return the surrogate key of each post."""
     orders = [entry.order for entry in entries]
     heads = [(order.batch, order.organization, order.who.request_id, order.at_ms) for order in orders]
     sql.insert(accepting.BATCHES, heads, (now,))
@@ -435,14 +436,14 @@ def _insert_posts(service: Service, tx: Tx, entries: Sequence[_Entry], now: int)
     service.lately.said((aim.account["id"], aim.draft.text) for _, aim in aims)
     posts = [(aim.account["id"], aim.platform, now if at_ms is None else at_ms) for at_ms, aim in aims]
     tx.after_commit(lambda: service.lately.came(posts))
-    first = last - len(rows) + 1  # only one thread writes, so they are numbered one after the other
+    first = last - len(rows) + 1  # consecutive, because there is only one writer
     return {target.post: first + place for place, target in enumerate(_targets(orders))}
 
 
 def _inserted(
     entries: Sequence[_Entry], accounts: Mapping[str, AccountRow], numbers: Mapping[str, int], now: int
 ) -> dict[str, Inserted]:
-    """The posts that were inserted as claimed, by their ids."""
+    """Build the posts that were inserted as claimed, by id."""
     begun = {}
     for entry in entries:
         if entry.beginning and entry.beginning.nonces:
@@ -455,11 +456,11 @@ def _inserted(
     return begun
 
 
-_NOTHING = dict.fromkeys(PostRow.__annotations__)  # in the order of its columns
+_NOTHING = dict.fromkeys(PostRow.__annotations__)  # in column order
 
 
 def _row_of(row: Row, account: AccountRow, number: int, now: int) -> PostRow:
-    """What `accepting.POSTS` makes of a post's own values, where its first attempt begins with it."""
+    """Build the full post row that `accepting.POSTS` creates for a post published at once."""
     own = dict(zip(accepting.POST_OWN, row, strict=True))
     its = {"number": number, "account": account["id"]}
     its |= {"organization": account["organization"], "profile": account["profile"]}
@@ -472,7 +473,7 @@ def _targets(orders: Iterable[Order]) -> Iterator[_Target]:
 
 
 def _put_jobs(service: Service, tx: Tx, entries: Sequence[_Entry]) -> dict[str, Sequence[Claim]]:
-    """The posts' jobs; by its batch the claims of what is published at once: already leased to this process."""
+    """Insert the jobs; return the claims of immediate posts, leased to this process, by batch."""
     due = [
         (work, order.at_ms) for order in (e.order for e in entries) if order.at_ms is not None for work in order.jobs
     ]
@@ -486,7 +487,7 @@ def _put_jobs(service: Service, tx: Tx, entries: Sequence[_Entry]) -> dict[str, 
 
 
 def _tell(service: Service, tx: Tx, owners: Sequence[_Owner], numbers: Mapping[str, int], now: int) -> None:
-    """The events of the posts, organization by organization, and those of quotas that were crossed."""
+    """Emit the post events by organization, and the quota events."""
     told = [
         (
             events.audience(service, owner.id, owner.orders[0].organization),

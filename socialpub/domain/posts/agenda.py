@@ -1,6 +1,6 @@
-"""Posts by the day on which they go out or went out: scheduled ones by their time, others by when they were made.
+"""Posts by day: scheduled ones by their time, immediate ones by creation.
 
-What is read of a day is bounded, however many posts it has.
+The work per day is bounded, however many posts it has.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from socialpub.domain.shapes.posts import PostBody
 from socialpub.store import sql
 from socialpub.store.statements import calendar, reading
 
-LOOKED = 300  # posts made on a day among which those are that were not scheduled
+LOOKED = 300  # posts created on a day that are scanned for immediate ones
 
 
 @dataclass(frozen=True)
 class Day:
-    """The first posts of a day, and how many there are at least; `is_counted`: there are no more than that."""
+    """First posts of a day and a count, exact if `is_counted`, otherwise a lower bound."""
 
     posts: list[PostBody]
     count: int
@@ -30,7 +30,7 @@ class Day:
 
 
 def days(scope: Scope, bounds: Sequence[tuple[int, int]], most: int) -> list[Day]:
-    """For each day, which is from an instant up to another, at most `most` of its posts, the earliest first."""
+    """Load up to `most` posts, earliest first, for each (start, end) day."""
     accounts = postlog_schedule.accounts_of(Filter(scope.organization, scope.profile))
     if scope.profile is None:
         statement, owner = calendar.DAYS_OF_ORGANIZATION, scope.organization
@@ -42,7 +42,7 @@ def days(scope: Scope, bounds: Sequence[tuple[int, int]], most: int) -> list[Day
     return [Day([posts[number] for number in one.numbers], one.total, one.is_counted) for one in found]
 
 
-_Spot = tuple[int, int]  # when, and the post's number
+_Spot = tuple[int, int]  # (time, post number)
 
 
 class _Found(NamedTuple):

@@ -1,4 +1,4 @@
-"""What became of a batch: its answer from the rows as they are, and waiting for its end."""
+"""Batch responses from the current rows, and waiting for a batch to finish."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAYBE = ("uri", "cid", "url", "firstCommentUri", "firstCommentCid", "warnings", 
 
 
 class Shown(TypedDict):
-    """What of a post's row its batch shows."""
+    """Columns of a post that its batch shows."""
 
     id: str
     account: str
@@ -55,7 +55,7 @@ class Shown(TypedDict):
 
 
 class Head(TypedDict):
-    """What of a batch's row it shows."""
+    """Columns of a batch that it shows."""
 
     id: str
     created_at: int
@@ -63,7 +63,7 @@ class Head(TypedDict):
 
 
 def accepted(post: str, account: str, platform: str, at_ms: int | None, warnings: list[WarningBody]) -> Result:
-    """What `_result` tells of a target that has just been accepted."""
+    """Build the result of a target that has just been accepted."""
     result: Result = {
         "accountId": account,
         "platform": platform,
@@ -78,7 +78,7 @@ def accepted(post: str, account: str, platform: str, at_ms: int | None, warnings
 
 
 def accepted_body(batch: str, now: int, at_ms: int | None, results: list[Result]) -> BatchBody:
-    """The batch envelope of one that is being accepted now."""
+    """Build the body of a batch being accepted."""
     body: BatchBody = {"id": batch, "status": "queued", "createdAt": iso(now), "results": results}
     if at_ms is not None:
         body["scheduledAt"] = iso(at_ms)
@@ -86,18 +86,18 @@ def accepted_body(batch: str, now: int, at_ms: int | None, results: list[Result]
 
 
 def batch_body(service: Service, batch: str) -> BatchBody:
-    """The batch envelope, from the rows as they are now."""
+    """Build the batch body from the current rows."""
     return _body(batch, sql.first(publishing.BATCH, (batch,)))
 
 
 def ended_body(service: Service, batch: str) -> BatchBody | None:
-    """The same once every target has come to its end; None before."""
+    """Build the batch body if every target is terminal; None before."""
     found = sql.first(publishing.ENDED, (batch,))
     return None if found is None else _body(batch, found)
 
 
 def _alone(post: PostRow) -> BatchBody:
-    """The same of an immediate batch that has no other post."""
+    """Build the body of an immediate batch with a single post."""
     head: Head = {"id": post["batch"], "created_at": post["created_at"], "scheduled_at": post["scheduled_at"]}
     return body_of(head, [cast(Shown, post)])
 
@@ -109,7 +109,7 @@ def _body(batch: str, found: tuple[int, int | None, str]) -> BatchBody:
 
 
 def body_of(head: Head, rows: Sequence[Shown]) -> BatchBody:
-    """The batch envelope of these rows."""
+    """Build the batch body from rows."""
     body: BatchBody = {
         "id": head["id"],
         "status": _batch_status(head, [row["status"] for row in rows]),
@@ -122,7 +122,7 @@ def body_of(head: Head, rows: Sequence[Shown]) -> BatchBody:
 
 
 def _batch_status(head: Head, statuses: Sequence[str]) -> BatchStatus:
-    """`queued` while nothing has failed and something is not settled: nobody may read that as a failure."""
+    """Return `queued` until something failed or all is settled: never readable as a failure."""
     failed = [status for status in statuses if status in moves.TERMINAL and status != "published"]
     if head["scheduled_at"] is not None or (not failed and not moves.TERMINAL.issuperset(statuses)):
         return "queued"
@@ -140,7 +140,7 @@ def _result(row: Shown) -> Result:
         "accountId": row["account"],
         "platform": row["platform"],
         "postId": row["id"],
-        # Within the answer a target is either done or on its way.
+        # In the response an unsettled target is always `publishing`.
         "status": "publishing" if unsettled else row["status"],
         "uri": some(row["platform_uri"] or None),
         "cid": some(row["platform_cid"] or None),
@@ -154,35 +154,35 @@ def _result(row: Shown) -> Result:
 
 
 def answer_of(body: BatchBody) -> limits.Answer:
-    """A batch as the answer to its request: 202 while it is `queued`, else 200, whatever became of it."""
+    """Build the response: 202 while the batch is `queued`, otherwise 200."""
     return limits.Answer(202 if body["status"] == "queued" else 200, dumps(body), batch=body["id"])
 
 
 def joined(body: BatchBody) -> limits.Answer:
-    """The answer to a request that repeats the one which made the batch: nothing was done for it."""
+    """Build the response to a repeated request, which did nothing."""
     note = warning_body(warning("joined_undelivered_batch"))
     results: list[Result] = [{**one, "warnings": [*one.get("warnings", []), note]} for one in body["results"]]
     return answer_of({**body, "results": results})._replace(replayed=True)
 
 
 def complete(service: Service, tx: Tx, batch: str, key_id: str) -> None:
-    """Keep the batch's answer as of now for its key."""
+    """Store the batch's current body as the response for its key."""
     limits.keep(service, tx, key_id, answer_of(batch_body(service, batch)))
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A batch whose every target has come to its end. `written`: what is owed at the end was written with it."""
+    """Batch with all targets terminal. `written`: the response was stored with the result."""
 
     body: BatchBody
     written: bool
 
 
 class Ending:
-    """The end of a batch, while it is waited for (`with`): seen in the transaction that moves the last of its posts.
+    """Context manager that waits for the end of a batch.
 
-    Its answer is kept for the key there too, with the result that it tells. `targets`: how many it has, where that is
-    known.
+    The end is seen in the transaction that makes the last post terminal, which also stores the response for the key.
+    `targets`: number of targets, if known.
     """
 
     def __init__(self, service: Service, batch: str, key: limits.Key | None, targets: int | None = None) -> None:
@@ -200,7 +200,7 @@ class Ending:
         self._service.hub.forget(self._name, self._told)
 
     def _see(self, tx: Tx, post: PostRow) -> None:
-        """In the transaction in which one of its posts has come to its end, and may be the last."""
+        """Check, in the transaction that ends a post, whether the batch is complete."""
         body = _alone(post) if self._targets == 1 else ended_body(self._service, self._batch)
         if body is not None:
             ended = self._written(tx, body)
@@ -210,9 +210,9 @@ class Ending:
         try:
             if self._key:
                 limits.keep(self._service, tx, self._key.id, answer_of(body))
-        except (sqlite3.Error, peewee.PeeweeException):  # nothing of the transaction may stand
+        except (sqlite3.Error, peewee.PeeweeException):  # the transaction must roll back
             raise
-        except Exception:  # noqa: BLE001 - the result of a send is written whatever becomes of its answer
+        except Exception:  # noqa: BLE001 - the result of a send is written even if its response cannot be
             log.exception("the answer of batch %s could not be kept with its end", self._batch)
             return Ended(body, written=False)
         return Ended(body, written=True)
@@ -222,14 +222,14 @@ class Ending:
         self._service.hub.ring(self._name)
 
     async def within(self, seconds: float) -> Ended | None:
-        """The batch once every post of it has come to its end; None after `seconds`, and when the server stops."""
+        """Wait for the end; None after `seconds` or when the server stops."""
         if seconds > 0 and not self._service.hub.is_closed:
             await rung_within(self._told, seconds)
         return self._ended
 
 
 async def as_known(service: Service, opening: BatchBody, seconds: float) -> BatchBody:
-    """A batch that somebody else has made: once it has ended, or as it is after `seconds`."""
+    """Return another request's batch once it has ended, or its state after `seconds`."""
     with Ending(service, opening["id"], None) as ending:
         body = await as_it_is(service, opening)
         if "scheduledAt" in opening or all(result["status"] in moves.TERMINAL for result in body["results"]):
@@ -239,10 +239,10 @@ async def as_known(service: Service, opening: BatchBody, seconds: float) -> Batc
 
 
 async def as_it_is(service: Service, opening: BatchBody) -> BatchBody:
-    """The batch as it is now. It was accepted, so this never fails: while nothing can be read, it is `opening`."""
+    """Read the batch; never fails, since it was accepted: `opening` if reading is impossible."""
     try:
         return await service.read(lambda: batch_body(service, opening["id"]))
-    except Exception as error:  # noqa: BLE001 - it may be public already: whoever hears of a failure sends it again
+    except Exception as error:  # noqa: BLE001 - it may be public already: after an error the client would send it again
         log.error("batch %s is answered as it was accepted: %s", opening["id"], error, exc_info=not _is_storage(error))
         return opening
 
@@ -252,9 +252,9 @@ def _is_storage(error: Exception) -> bool:
 
 
 async def keep_answer(service: Service, key: limits.Key, answer: limits.Answer) -> limits.Answer:
-    """Keep the answer of an accepted batch for its key: now, or where that is not known to be done, a little later.
+    """Store the response of an accepted batch, now or (if unconfirmed) a little later.
 
-    What is kept: the batch may have come to its end, and have been kept so, while this answer was made.
+    Returns the stored response: the batch may have ended, and been stored so, meanwhile.
     """
 
     def keep(tx: Tx) -> limits.Answer:
@@ -270,10 +270,7 @@ async def keep_answer(service: Service, key: limits.Key, answer: limits.Answer) 
 async def afterwards(
     service: Service, write: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
 ) -> T | None:
-    """Do a write that belongs to an answer: waited for as long as it is quick; the answer cannot fail by it.
-
-    What it returns; None where it is not known to be done.
-    """
+    """Run a write after acceptance, waiting briefly; None if unconfirmed. Never raises."""
     try:
         return await asyncio.wait_for(service.write(lambda tx: write(tx, *args, **kwargs)), AFTERWARDS_SECONDS)
     except TimeoutError:
@@ -284,5 +281,5 @@ async def afterwards(
 
 
 def has_ended(batch: str) -> bool:
-    """Whether every target of a batch has come to its end."""
+    """Return whether every target of the batch is terminal."""
     return bool(sql.value(publishing.HAS_ENDED, (batch,)))

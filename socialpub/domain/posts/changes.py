@@ -1,4 +1,4 @@
-"""One post: move to another time, cancel, try again, settle."""
+"""Actions on one post: reschedule, cancel, retry, settle."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from socialpub.store.rows import PostRow
 
 
 def reschedule(tx: Tx, who: Actor, post: str, request: RescheduleRequest) -> PostBody:
-    """Move a queued post to another time: row, job and `post.rescheduled` together or not at all.
+    """Reschedule a queued post: row, job and `post.rescheduled` in one transaction.
 
-    Raises 409 `post.status` or `post.scheduledAt.window` unless the post is `queued` and still in the future.
+    Raises 409 `post.status` or `post.scheduledAt.window` unless it is `queued` and still in the future.
     """
     service, at_ms = who.service, request.scheduled_at
     check_future(service, at_ms)
@@ -49,7 +49,7 @@ def reschedule(tx: Tx, who: Actor, post: str, request: RescheduleRequest) -> Pos
 
 
 def cancel(tx: Tx, who: Actor, post: str) -> CanceledBody:
-    """Cancel a queued post in the same window; `{id, status}`."""
+    """Cancel a queued post, within the limits of `reschedule`; return `{id, status}`."""
     service, row = who.service, postlog.find(who.scope, post)
     ahead = Post.scheduled_at > service.now_ms
     if not moves.move(service, tx, "cancel", post, where=ahead, request_id=who.request_id):
@@ -66,7 +66,7 @@ def _outside_window(row: PostRow) -> ApiError:
 
 
 def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> Done:
-    """Put a failed or rejected post up again, as a new attempt and at no quota: at the time named, else at once."""
+    """Retry a failed or rejected post as a new attempt, free of quota, at a time or at once."""
     service, at_ms = who.service, request.scheduled_at
     check_future(service, at_ms)
     row = postlog.find(who.scope, post)
@@ -93,7 +93,7 @@ def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> Done:
 
 
 def settle(tx: Tx, who: Actor, post: str, request: SettleRequest) -> PostBody:
-    """Record what a person found out about an unknown outcome; 409 `post.settle.status` where nothing is unknown."""
+    """Record how an unknown outcome ended. Raises 409 `post.settle.status` if none is unknown."""
     service, row = who.service, postlog.find(who.scope, post)
     error = json.loads(row["error"]) if row["error"] else {}
     if row["status"] != "failed" or error.get("rule") != "publish.outcome_unknown":
@@ -112,7 +112,7 @@ def settle(tx: Tx, who: Actor, post: str, request: SettleRequest) -> PostBody:
 
 
 def _sent_ms(post: str) -> int | None:
-    """Return when the send whose outcome is unknown was made, as far as that was recorded."""
+    """Return when the send with unknown outcome was made, if recorded."""
     query = Intent.select(Intent.sent_at).where(
         Intent.post == post, Intent.step == "publish", Intent.outcome == "unknown", Intent.sent_at.is_null(False)
     )

@@ -1,4 +1,4 @@
-"""Posts as an export has them: as the API shows them, with the options that they were sent with."""
+"""Export of posts: as the API shows them, with the options they were sent with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def posts(service: Service, scope: Scope, wanted: Json) -> Iterator[Json]:
-    """Every post of the scope that the query (of GET /v1/posts) asks for, newest first; a page of them in memory."""
+    """Yield the scope's posts that match the GET /v1/posts query, newest first, page by page."""
     cursor = None
     while True:
         query = PostsQuery.model_validate({**wanted, "limit": PAGE} | ({"cursor": cursor} if cursor else {}))

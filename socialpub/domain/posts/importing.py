@@ -1,7 +1,7 @@
-"""Posts that come from a file: each becomes a request for one target, checked and accepted as if it had been sent.
+"""Import of posts: each row becomes a publish request for one target, checked as any other.
 
-A post that is there already (the same account, time, text and media, and not canceled) is left alone: so a file can be
-imported again, after a crash or by mistake, and no post is there twice.
+A post that already exists (same account, time, text and media, not canceled) is skipped, so a file can be imported
+again after a crash or by mistake.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ RESULTS = frozenset(
     "id batchId profileId status nextAttemptAt publishedAt platformUri platformCid url error warnings createdAt "
     "updatedAt".split()
 )
-"""What an export says of a post, and an import does not ask for."""
-ACCOUNTS_KEPT = 1000  # looked up
+"""Fields of an export that an import ignores."""
+ACCOUNTS_KEPT = 1000  # cached lookups
 VIDEO_SUFFIXES = (".mp4", ".m4v", ".mov", ".webm")
 _MEDIA_ID = re.compile(MEDIA_ID_PATTERN)
 _JOINED = re.compile(r"[,;|](?=https?://|med_)")  # between two media without white space
@@ -40,7 +40,7 @@ Given = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Wanted:
-    """A post of the file: whose, and as it would be asked for over the API."""
+    """Row of the file: account and publish request."""
 
     account: AccountRow
     request: PublishRequest
@@ -51,12 +51,12 @@ class Wanted:
 
     @property
     def same(self) -> tuple[str, int | None, str, tuple[str, ...]]:
-        """Two posts of which this is equal are one."""
+        """Identity of the post, for duplicates."""
         return self.account["id"], self.request.scheduled_at, self.text, _sources(self.request.media or ())
 
 
 def finder(who: Actor) -> Callable[[str], AccountRow]:
-    """What looks up the accounts that lines name, in the organization of whoever imports."""
+    """Return a cached lookup of account names in the importer's organization."""
 
     @functools.lru_cache(ACCOUNTS_KEPT)
     def find(name: str) -> AccountRow:
@@ -66,7 +66,7 @@ def finder(who: Actor) -> Callable[[str], AccountRow]:
 
 
 def read(given: Given, find: Callable[[str], AccountRow]) -> Wanted:
-    """The post that a line means; ApiError says what is wrong with it."""
+    """Parse a row of the file. Raises ApiError describing the problem."""
     there = {name: value for name, value in given.items() if value not in (None, "")}
     unknown = sorted(set(there) - set(GIVEN) - RESULTS)
     if unknown:
@@ -78,7 +78,7 @@ def read(given: Given, find: Callable[[str], AccountRow]) -> Wanted:
 
 
 def _account(given: Given, find: Callable[[str], AccountRow]) -> AccountRow:
-    """By its id, by what it is called; an export names it by all of that, and another server knows only some."""
+    """Find the account by any of its ids or names; another server knows only some of them."""
     told = given.get("account")
     names = [given.get("accountId"), told] if isinstance(told, str) else [given.get("accountId")]
     if isinstance(told, Mapping):
@@ -110,7 +110,7 @@ def _body(given: Given, account: AccountRow) -> dict[str, Any]:
 
 
 def _listed(cell: str) -> list[Any]:
-    """Return the media of a cell that names them plainly: addresses, or ids of uploaded files, one after the other."""
+    """Split a cell of URLs and media ids."""
     parts = [part.strip(",;|") for word in cell.split() for part in _JOINED.split(word)]
     return [_medium(part) for part in parts if part]
 
@@ -125,7 +125,7 @@ def _medium(part: str) -> Any:
 
 
 def is_there(wanted: Wanted) -> bool:
-    """Whether the post is there already, whatever has become of it but that it was canceled; in a read."""
+    """Return whether the post already exists and is not canceled. Call within a read."""
     account, organization = wanted.account["id"], wanted.account["organization"]
     same = (account, wanted.request.scheduled_at, wanted.text, organization)
     sources = _sources(wanted.request.media or ())
@@ -133,7 +133,7 @@ def is_there(wanted: Wanted) -> bool:
 
 
 def _sources(media: Sequence[Any]) -> tuple[str, ...]:
-    """Where the media come from, as a request or a row names it."""
+    """List the sources of media, as a request or row names them."""
     return tuple(_source(item) for item in media)
 
 
@@ -146,18 +146,18 @@ def _source(item: Any) -> str:
 
 
 async def check(who: Actor, wanted: Wanted) -> Sequence[Warning]:
-    """All that is checked before a post is accepted: what it warns of; ApiError, as the API would answer."""
+    """Run all checks of an acceptance; return the warnings. Raises ApiError."""
     order = await accept.prepare(who, wanted.request, None, {})
     return [note for target in order.targets for note in target.warnings]
 
 
 async def bring_in(who: Actor, wanted: Wanted) -> None:
-    """Accept the post; ApiError, and nothing written, when anything says no."""
+    """Accept the post. Raises ApiError, with nothing written, if refused."""
     await accept.commit(await accept.prepare(who, wanted.request, None, {}))
 
 
 def problems(error: ApiError, account: AccountRow | None) -> list[dict[str, Any]]:
-    """What is wrong with a line, each in words: `{code, rule, message, remediation}`."""
+    """List the problems of a row: `{code, rule, message, remediation}`."""
     found = error.platform_response if error.code == "preflight_failed" else None
     if not isinstance(found, list):
         return [{"code": error.code, "rule": error.rule, "message": error.message, "remediation": error.remediation}]

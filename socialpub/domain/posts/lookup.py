@@ -1,4 +1,4 @@
-"""What a publish request names: one look at the database before the transaction, and one in it."""
+"""Rows that a publish request names: one query before the transaction, and one in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from socialpub.store.statements import accepting
 
 
 class LookedUp(NamedTuple):
-    """What there is of what a request names, whether publishing is paused, and how much of the quota is left."""
+    """Rows named by a request, pause state and quota usage."""
 
     paused: bool
     named: Named
@@ -29,7 +29,7 @@ class LookedUp(NamedTuple):
 
 
 def look_up(service: Service, scope: Scope, request: PublishRequest) -> LookedUp:
-    """What a request names, in a read: one statement, one more for a quota and one for stored media."""
+    """Look up the request's names in one statement, plus one each for quota and stored media."""
     profile = scope.profile if request.profile_id is None else request.profile_id
     ids = {target.account_id for target in request.targets}
     platforms = {target.platform for target in request.targets if target.account_id is None}
@@ -67,27 +67,27 @@ def _account(values: list[Any]) -> accounts.Numbered:
 
 @dataclass
 class Owner:
-    """What the transaction finds of an organization. `newest`: when its newest post was made."""
+    """Organization state in the transaction. `newest`: creation time of its newest post."""
 
     quota: int | None
     newest: int | None
 
 
 def owner(service: Service, organization: str) -> Owner:
-    """The quota of an organization, and when its newest post was made."""
+    """Load the quota of an organization and the time of its newest post."""
     tier, newest = sql.first(accepting.OWNER, (organization,))
     return Owner(limits.quota_of(service, tier), newest)
 
 
 def connected(ids: Collection[str]) -> Mapping[str, AccountRow]:
-    """The rows of those of these accounts that are connected, by id."""
+    """Load the connected ones of these accounts, by id."""
     found = sql.loads(sql.value(accepting.CONNECTED, (sql.json_of(list(ids)),)))
     rows = [sql.row(AccountRow, values) for values in found]
     return {row["id"]: row for row in rows}
 
 
 def media_there(ids: Collection[str]) -> dict[str, tuple[str, str | None]]:
-    """Of these media those that are there, each with its organization and profile."""
+    """Map the existing ones of these media to organization and profile."""
     if not ids:
         return {}
     found = sql.loads(sql.value(accepting.MEDIA_THERE, (sql.json_of(list(ids)),)))

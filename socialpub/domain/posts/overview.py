@@ -1,7 +1,6 @@
-"""What needs somebody's eyes: what became of posts grouped by its cause, with what can be done about each.
+"""Overview of what needs attention: failures grouped by cause, accounts, overdue posts.
 
-Everything here is bounded by what a page can show. Of what failed the last days are looked at: what is older stands in
-the post log.
+All of it is bounded by what a page can show. Failures cover the last days; older ones are in the post log.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from socialpub.store.db import Tx
 from socialpub.store.statements import overview, reading
 
 DAYS_MS = 7 * 24 * 3600 * 1000
-LATE_MS = 60_000  # by so much something is late, and not only on its way
+LATE_MS = 60_000  # beyond this a post is overdue, not merely in progress
 TROUBLES_MAX = 500
 UNKNOWN_MAX = 20
 SHOWN = 5
@@ -40,7 +39,7 @@ UNKNOWN_RULE = "publish.outcome_unknown"
 
 @dataclass(frozen=True)
 class Piece:
-    """A post in few words."""
+    """Summary of a post."""
 
     id: str
     account: str
@@ -53,7 +52,7 @@ class Piece:
 
 @dataclass
 class Cause:
-    """Why posts of an account failed; `newest` first, and how many there are of them."""
+    """Failed posts of an account with one cause; count and newest examples."""
 
     account: str
     platform: str
@@ -72,14 +71,14 @@ class Cause:
 
 @dataclass(frozen=True)
 class Worry:
-    """An account that is about to be lost, or is, or is refused something; how many posts wait for it."""
+    """Account that is expiring, revoked or refused something; `waiting` posts are queued."""
 
     account: AccountBody
     waiting: int
 
 
 class Steps(TypedDict):
-    """What a first run has done."""
+    """Completed steps of the first run."""
 
     connected: bool
     key: bool
@@ -88,7 +87,7 @@ class Steps(TypedDict):
 
 @dataclass(frozen=True)
 class Overview:
-    """All of it, as it is now."""
+    """Overview of a scope."""
 
     paused: PausedReason | None
     unknown: list[Piece]
@@ -103,12 +102,12 @@ class Overview:
 
     @property
     def is_calm(self) -> bool:
-        """Whether nothing needs anybody's eyes."""
+        """True if nothing needs attention."""
         return not (self.paused or self.unknown or self.causes or self.worries or self.late)
 
 
 def look(service: Service, scope: Scope) -> Overview:
-    """The overview of a scope, read in one go."""
+    """Load the overview of a scope in one read."""
     connected = accounts.list_bodies(scope)
     late, since = sql.first(overview.LATE, (scope.organization, scope.profile, service.now_ms - LATE_MS))
     return Overview(
@@ -130,11 +129,11 @@ def _steps(scope: Scope) -> Steps:
     return {"connected": bool(connected), "key": bool(key), "published": bool(published)}
 
 
-# --- What failed -------------------------------------------------------------------------------------------------
+# --- Failures ----------------------------------------------------------------------------------------------------
 
 
 def _troubled(service: Service, scope: Scope) -> list[Piece]:
-    """The newest posts that failed for a known reason."""
+    """Load the newest posts that failed for a known reason."""
     text, owner = (
         (overview.TROUBLED_OF_ORGANIZATION, scope.organization)
         if scope.profile is None
@@ -152,7 +151,7 @@ def _pieces(rows: Iterable[Sequence[Any]]) -> list[Piece]:
 
 
 def _causes(pieces: Iterable[Piece]) -> list[Cause]:
-    """Newest first."""
+    """Group failures by cause, newest first."""
     found: dict[tuple[str, ...], Cause] = {}
     for piece in pieces:
         code, rule = piece.error.get("code", ""), piece.error.get("rule", "")
@@ -163,7 +162,7 @@ def _causes(pieces: Iterable[Piece]) -> list[Cause]:
 
 
 def retry_all(tx: Tx, who: Actor, account: str, code: str, rule: str) -> Done:
-    """Try again what failed for a cause, a hundred posts at once: `{count}`, how many of them go out again."""
+    """Retry up to a hundred posts that failed for a cause; return the `{count}` retried."""
     service, again = who.service, 0
     wanted = [
         piece
@@ -171,14 +170,14 @@ def retry_all(tx: Tx, who: Actor, account: str, code: str, rule: str) -> Done:
         if (piece.account, piece.error.get("code", ""), piece.error.get("rule", "")) == (account, code, rule)
     ]
     for piece in wanted[:AT_ONCE]:
-        with contextlib.suppress(ApiError):  # somebody was faster
+        with contextlib.suppress(ApiError):  # another request was faster
             changes.retry(tx, who, piece.id, RetryRequest())
             again += 1
     return _counted(again, account)
 
 
 def cancel_all(tx: Tx, who: Actor, account: str) -> Done:
-    """Cancel what is scheduled on an account, a hundred posts at once: `{count}`; ApiError `not_found`."""
+    """Cancel up to a hundred queued posts of an account; return `{count}`. Raises `not_found`."""
     accounts.find(who.scope, account)
     canceled = 0
     for (post,) in sql.every(overview.QUEUED, (account, who.service.now_ms, AT_ONCE)):
@@ -202,12 +201,12 @@ def _worries(scope: Scope, connected: Iterable[AccountBody]) -> list[Worry]:
 
 
 def waiting(scope: Scope, account: str) -> int:
-    """How many posts wait for an account of the organization, counted up to a bound."""
+    """Count the queued posts of an account, up to a limit."""
     count: int = sql.value(overview.WAITING, (account, scope.organization, WAITING_MAX))
     return count
 
 
-# --- What is due and what went out ---------------------------------------------------------------------------------
+# --- Due and published ---------------------------------------------------------------------------------------------
 
 
 def _next(service: Service, scope: Scope) -> Any:

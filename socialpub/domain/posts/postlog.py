@@ -1,4 +1,4 @@
-"""The post log: one post with its attempts, and the rows as the API shows them."""
+"""Post log: posts as the API shows them, one by one and by page."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from socialpub.store.statements import reading
 LISTING = "posts"
 SCHEDULE = "posts by schedule"
 SMALL = 100  # posts
-NARROWING = {  # what may take a look at more than the page
+NARROWING = {  # parameters that may read more than the page
     "platform", "status", "error_code", "q", "account_id", "scheduled_after", "scheduled_before", "order",
 }  # fmt: skip
-_EVER = 2**62  # later than every post, and, below zero, earlier
+_EVER = 2**62  # beyond any post's time; negative: before it
 
 
 def body(row: PostRow, account: AccountRow) -> PostBody:
-    """A post as the API shows it."""
+    """Build the API body of a post."""
     shown: PostBody = {
         "id": row["id"],
         "batchId": row["batch"],
@@ -65,7 +65,7 @@ def body(row: PostRow, account: AccountRow) -> PostBody:
 
 
 def find(scope: Scope, post: str) -> PostRow:
-    """A post of the scope; ApiError `not_found`."""
+    """Load a post of the scope. Raises ApiError `not_found`."""
     query = Post.select().where(Post.id == post, Post.organization == scope.organization)
     if scope.profile:
         query = query.where(Post.profile == scope.profile)
@@ -80,13 +80,13 @@ def _unknown() -> ApiError:
 
 
 def one(scope: Scope, post: str) -> PostBody:
-    """The post alone, as PATCH answers it; ApiError `not_found`."""
+    """Build the body of a post, as PATCH returns it. Raises ApiError `not_found`."""
     row = find(scope, post)
     return body(row, the_row(Account, row["account"]))
 
 
 def detail(scope: Scope, post: str) -> bytes:
-    """The post with its first comment and attempts (`PostDetail`), as it is sent; ApiError `not_found`."""
+    """Build the JSON of a post with comment and attempts (`PostDetail`). Raises `not_found`."""
     found: str | None = sql.value(reading.DETAIL, (post, scope.organization, scope.profile))
     if found is None:
         raise _unknown()
@@ -94,10 +94,9 @@ def detail(scope: Scope, post: str) -> bytes:
 
 
 def page(service: Service, scope: Scope, query: PostsQuery) -> bytes:
-    """One page of the post log (`PostPage`), in the order that is asked for, as it is sent.
+    """Build the JSON of one page (`PostPage`), in the requested order.
 
-    ApiError `not_found` for a profile or an account out of scope, `cursor` for a cursor that this list, in this order,
-    did not make.
+    Raises ApiError `not_found` for a profile or account out of scope, `cursor` for a cursor of another list or order.
     """
     wanted = filter_of(service, scope, query)
     shown, last = _plain(wanted, query.limit) if wanted.is_plain else _filtered(wanted, query)
@@ -106,22 +105,22 @@ def page(service: Service, scope: Scope, query: PostsQuery) -> bytes:
 
 
 def cursor_after(service: Service, scope: Scope, query: PostsQuery, last: tuple[int, int]) -> str:
-    """The cursor of the page that follows this place in the order of the query."""
+    """Create the cursor of the page after this position."""
     listing = SCHEDULE if query.order == "scheduledAt" else LISTING
     return cursors.seal(service, listing, scope.organization, last[0], str(last[1]))
 
 
 def is_small(query: PostsQuery) -> bool:
-    """Whether a page is read straight down an index, and not so long that it is for a thread of its own."""
+    """Return whether the page is short and read straight from an index: no thread is needed."""
     return query.limit <= SMALL and not (query.model_fields_set & NARROWING)
 
 
 Shown = tuple[str, tuple[int, int] | None]
-"""Posts as they are sent, and the place of the last where there are more."""
+"""JSON of the posts, and the position of the last one if more follow."""
 
 
 def _plain(wanted: Filter, limit: int) -> Shown:
-    """Everything of its owner, straight down the log: one statement, which gives one row."""
+    """Read a page without filters: one statement that returns one row."""
     if wanted.profile is None:
         statement, owner = reading.PAGE_OF_ORGANIZATION, wanted.organization
     else:
@@ -140,7 +139,7 @@ def _filtered(wanted: Filter, query: PostsQuery) -> Shown:
 
 
 def hits(wanted: Filter, query: PostsQuery, count: int) -> Sequence[Hit | Spot]:
-    """The first `count` posts of the filter, in the order of the query."""
+    """Find the first `count` posts of the filter, in the order of the query."""
     if query.order == "scheduledAt":
         return postlog_schedule.earliest(wanted, count)
     if wanted.schedule is not None:
@@ -149,7 +148,7 @@ def hits(wanted: Filter, query: PostsQuery, count: int) -> Sequence[Hit | Spot]:
 
 
 def filter_of(service: Service, scope: Scope, query: PostsQuery) -> Filter:
-    """What the query asks for within the scope."""
+    """Build the filter from the query and the scope."""
     profile = scope.narrowed(query.profile_id)
     profiles.check(scope, query.profile_id)
     account = accounts.find_ever(replace(scope, profile=profile), query.account_id) if query.account_id else None
@@ -169,7 +168,7 @@ def filter_of(service: Service, scope: Scope, query: PostsQuery) -> Filter:
 
 
 def _below(service: Service, scope: Scope, query: PostsQuery) -> tuple[int, int] | None:
-    """The lower of the two upper bounds: `before`, and the row that the cursor continues after."""
+    """Return the lower of the upper bounds: `before` and the cursor's position."""
     places = []
     if query.before is not None:
         places.append((query.before, 0))
@@ -179,7 +178,7 @@ def _below(service: Service, scope: Scope, query: PostsQuery) -> tuple[int, int]
 
 
 def _schedule(service: Service, scope: Scope, query: PostsQuery) -> Schedule | None:
-    """None where posts that were published at once are listed, too."""
+    """Build the bounds on scheduled time; None if immediate posts are listed too."""
     if query.order == "createdAt" and query.scheduled_after is None and query.scheduled_before is None:
         return None
     above = None
@@ -189,7 +188,7 @@ def _schedule(service: Service, scope: Scope, query: PostsQuery) -> Schedule | N
 
 
 def _continued(service: Service, listing: str, scope: Scope, cursor: str) -> tuple[int, int]:
-    """The place that a cursor continues after: a time, and a post's number. Earlier cursors name the post's id."""
+    """Decode a cursor to (time, post number). Older cursors hold the post's id."""
     at, row = cursors.unseal(service, listing, scope.organization, cursor)
     if row.isdecimal():
         return at, int(row)

@@ -1,8 +1,8 @@
-"""Which posts a page of the post log shows: bounded work for every combination of filters, whatever the rows are.
+"""Queries of the post log, with bounded work for every combination of filters.
 
 An index has the log's order only within equal values, so a filter by platform, status or error code becomes one probe
-for each combination of values, merged by the database. Where the filters leave few posts, text is looked for in those;
-else it comes from the search index, or, while many posts are not in it, from reading down the log.
+per combination of values, merged by the database. If the filters leave few posts, text is matched in those; otherwise
+by the search index or, while many posts are unindexed, by reading down the log.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from socialpub.store import search, sql
 from socialpub.store.rows import PostStatus
 from socialpub.store.search import PLACE, Condition, Hit, Sought, among, every, whose
 
-PROBES = 56  # in one statement: each platform with each status
-FEW = 20_000  # posts that are read through rather than searched
+PROBES = 56  # per statement: each platform with each status
+FEW = 20_000  # posts that are scanned rather than searched
 _STATUSES: tuple[str, ...] = get_args(PostStatus)
 
 
 @dataclass(frozen=True)
 class Filter:
-    """What to list. Empty and None: everything; `after` is exclusive, so is `below`, a place in the log."""
+    """Filter of posts. Empty and None do not restrict; `after` and `below` are exclusive."""
 
     organization: str
     profile: str | None = None  # of that organization
@@ -34,21 +34,21 @@ class Filter:
     error_codes: Sequence[str] = ()
     text: str | None = None  # folded
     after: int | None = None
-    below: tuple[int, int] | None = None  # its time and the number of its post
+    below: tuple[int, int] | None = None  # (time, post number)
     account: Target | None = None  # of that profile
-    schedule: Schedule | None = None  # None: those that were published at once, too
+    schedule: Schedule | None = None  # None: immediate posts too
 
     @property
     def is_plain(self) -> bool:
-        """Whether it leaves nothing out between its bounds."""
+        """True if nothing between the bounds is filtered out."""
         narrowings = (self.batch, self.text, self.account, self.schedule)
         return all(value is None for value in narrowings) and not _chosen(self)
 
     @property
     def is_empty(self) -> bool:
-        """Whether no post can have all of it.
+        """True if no post can match.
 
-        SQLite would stop reading a text at its NUL. A fold is empty where nothing of the text can be seen.
+        SQLite would stop reading a text at NUL. A fold is empty if nothing of the text is visible.
         """
         if self.text is not None and (not self.text or "\0" in self.text):
             return True
@@ -57,7 +57,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Target:
-    """The account that posts go to, and its platform."""
+    """Filter on an account, with its platform."""
 
     id: str
     platform: str
@@ -65,7 +65,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Between which times posts are scheduled, both exclusive; so is `above`, a place in the order of these times."""
+    """Exclusive bounds on scheduled time; `above` is a position in that order."""
 
     after: int | None = None
     before: int | None = None
@@ -73,7 +73,7 @@ class Schedule:
 
 
 def newest(wanted: Filter, count: int) -> list[Hit]:
-    """The newest `count` posts of the filter, newest first."""
+    """Find the newest `count` posts of the filter, newest first."""
     if wanted.is_empty:
         return []
     if wanted.text is None or wanted.batch is not None or _are_few(wanted):
@@ -98,15 +98,15 @@ def _fetched(statement: str, values: tuple[Any, ...], count: int) -> list[Hit]:
 
 
 def _are_few(wanted: Filter) -> bool:
-    """Whether account, status and error code leave so few posts that looking into each is cheapest."""
+    """Return whether account, status and error code leave few enough posts to scan each."""
     if not wanted.account and not wanted.statuses and not wanted.error_codes:
         return False  # all other filters are in the search index
-    # Some are counted that the rows would rule out: an index alone counts.
+    # Counting only from an index includes rows that other filters would exclude.
     return are_few(_statements(replace(wanted, text=None, schedule=None), "1"))
 
 
 def are_few(statements: Iterable[Statement]) -> bool:
-    """Whether SELECTs together find no more than FEW."""
+    """Return whether the SELECTs together find at most FEW rows."""
     left = FEW
     for statement, values in statements:
         left -= sql.value(f"SELECT count(*) FROM ({statement} LIMIT ?)", (*values, left + 1))
@@ -116,7 +116,7 @@ def are_few(statements: Iterable[Statement]) -> bool:
 
 
 Statement = tuple[str, tuple[Any, ...]]
-"""A SELECT, and its values."""
+"""SELECT statement with its parameters."""
 
 
 def _statements(wanted: Filter, columns: str) -> Iterator[Statement]:
@@ -124,7 +124,7 @@ def _statements(wanted: Filter, columns: str) -> Iterator[Statement]:
 
 
 def together(conditions: Iterable[Condition], columns: str) -> Iterator[Statement]:
-    """SELECTs that find the posts of any of the conditions, each of at most PROBES probes."""
+    """Combine conditions into SELECTs of at most PROBES probes each."""
     probes = iter(conditions)
     while some := list(itertools.islice(probes, PROBES)):
         yield (
@@ -145,7 +145,7 @@ def _probes(wanted: Filter) -> Iterator[Condition]:
 
 
 def _dimensions(wanted: Filter) -> dict[str, Sequence[str]]:
-    """The columns that follow the owner in the index that serves the filter, each with the values to probe."""
+    """Return the index columns after the owner, each with the values to probe."""
     if not _chosen(wanted):
         return {}
     codes = {"error_code": wanted.error_codes} if wanted.error_codes else {}
@@ -158,8 +158,8 @@ def _dimensions(wanted: Filter) -> dict[str, Sequence[str]]:
 
 
 def _read(wanted: Filter, count: int) -> list[Hit]:
-    """Down the log from its newest post, row by row: in the order in which rows are stored, probes are not."""
-    # An expression, so that no index of the column is used.
+    """Scan down the log in storage order, which is faster than probes."""
+    # An expression keeps SQLite from using an index of the column.
     unhelped = [among(f"post.{name} || ''", values) for name, values in _chosen(wanted).items()]
     where = every([*_narrowest(wanted), *unhelped, *_bounds(wanted), *_text(wanted)])
     return _fetched(f"SELECT {PLACE} FROM post WHERE {where.sql}", where.values, count)
@@ -192,7 +192,7 @@ def _filters(wanted: Filter) -> Iterator[Condition]:
 
 
 def _chosen(wanted: Filter) -> dict[str, Sequence[str]]:
-    """The filters by value that leave something out."""
+    """Return the value filters that exclude something."""
     everything = {"platform": set(platforms.PLATFORMS), "status": set(_STATUSES), "error_code": None}
     of_platform = () if wanted.account else wanted.platforms
     chosen = {"platform": of_platform, "status": wanted.statuses, "error_code": wanted.error_codes}
@@ -200,7 +200,7 @@ def _chosen(wanted: Filter) -> dict[str, Sequence[str]]:
 
 
 def _owner(wanted: Filter) -> Iterator[Condition]:
-    """The narrower of the two: a profile is of one organization."""
+    """Yield the narrower condition: a profile belongs to one organization."""
     if wanted.profile is None:
         yield whose("organization", wanted.organization)
     else:
@@ -208,7 +208,7 @@ def _owner(wanted: Filter) -> Iterator[Condition]:
 
 
 def _narrowest(wanted: Filter) -> Iterator[Condition]:
-    """The account alone where there is one: its posts have an index of their own."""
+    """Yield the account condition alone if there is one: it has its own index."""
     if wanted.account is None:
         yield from _owner(wanted)
     else:
@@ -216,7 +216,7 @@ def _narrowest(wanted: Filter) -> Iterator[Condition]:
 
 
 def _account(wanted: Filter) -> Iterator[Condition]:
-    """Told from the row (`+`): what else is chosen narrows more."""
+    """Check the account on the row (`+`): the other filters narrow more."""
     if wanted.account is not None:
         yield whose("account", wanted.account.id, helped=False)
 
@@ -235,7 +235,7 @@ def _text(wanted: Filter) -> Iterator[Condition]:
 
 
 def scheduled(schedule: Schedule | None, column: str) -> Iterator[Condition]:
-    """That a post was scheduled, for a time within the bounds; `column` with a `+` keeps its index out of it."""
+    """Yield conditions on the scheduled time; a `+` in `column` bypasses its index."""
     if schedule is None:
         return
     yield Condition(f"{column} IS NOT NULL", ())

@@ -1,7 +1,7 @@
-"""The post log by the times that posts are scheduled for: in their order, or within a stretch of it.
+"""Post log by scheduled time: in that order, or within a range.
 
-An index has this order for each account in each state, so every account of the scope is probed in every state that is
-asked for, and the database merges what it finds. What the rows alone tell is looked for first where that finds few.
+An index has this order per account and status, so each account of the scope is probed with each requested status, and
+the database merges the results. Filters outside that index come first if they find few posts.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from socialpub.store.models import Account
 from socialpub.store.rows import PostStatus
 from socialpub.store.search import PLACE, Condition, Hit, among, every, whose
 
-SOUGHT = 2000  # posts that are put into order all at once
+SOUGHT = 2000  # posts sorted in memory
 _STATUSES: tuple[str, ...] = get_args(PostStatus)
 _SPOT = "post.scheduled_at AS at, post.number AS number"
 
 
 class Spot(NamedTuple):
-    """Where a post stands among the scheduled ones."""
+    """Position in the order of scheduled time."""
 
     at: int
     number: int
 
 
 def earliest(wanted: Filter, count: int) -> list[Spot]:
-    """The first `count` scheduled posts of the filter, the earliest time first."""
+    """Find the first `count` scheduled posts of the filter, earliest first."""
     if wanted.is_empty:
         return []
     if _is_sought(wanted):
@@ -44,7 +44,7 @@ def earliest(wanted: Filter, count: int) -> list[Spot]:
 
 
 def newest(wanted: Filter, count: int) -> list[Hit]:
-    """The newest `count` posts of a filter with bounds on the scheduled time, newest first."""
+    """Find the newest `count` posts within bounds on the scheduled time, newest first."""
     if wanted.is_empty:
         return []
     if wanted.schedule != Schedule() and are_few(together(_probes(wanted), "1")):
@@ -56,7 +56,7 @@ def newest(wanted: Filter, count: int) -> list[Hit]:
 
 
 def _is_sought(wanted: Filter) -> bool:
-    """Whether it has what other indexes find, and this one does not; a text only where much would have to be read."""
+    """Return whether other indexes serve the filter better; for text, only if much is to read."""
     if wanted.batch is not None or wanted.error_codes:
         return True
     return wanted.text is not None and search.is_indexed(wanted.text) and not are_few(together(_probes(wanted), "1"))
@@ -82,7 +82,7 @@ def _probes(wanted: Filter, *rest: Condition) -> Iterator[Condition]:
 
 
 def accounts_of(wanted: Filter) -> list[str]:
-    """The accounts that the filter leaves, also those that were disconnected."""
+    """List the accounts that match the filter, including disconnected ones."""
     if wanted.account is not None:
         return [wanted.account.id]
     query = Account.select(Account.id).where(Account.organization == wanted.organization)
@@ -94,7 +94,7 @@ def accounts_of(wanted: Filter) -> list[str]:
 
 
 def _rest(wanted: Filter) -> Iterator[Condition]:
-    """What is told from the row (`+`)."""
+    """Yield conditions checked on the row (`+`)."""
     if wanted.batch is not None:
         yield among("+post.batch", [wanted.batch])
     if wanted.error_codes:

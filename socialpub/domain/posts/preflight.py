@@ -1,6 +1,6 @@
-"""Preflight: what is wrong with resolved targets before anything is sent, and what is worth a warning.
+"""Preflight: check resolved targets before anything is sent.
 
-Cheap rows refuse a whole batch; deep rows need the bytes and speak at publishing time. `validate` runs both and
+Cheap rules refuse a whole batch; deep rules need the media bytes and apply at publishing time. `validate` runs both and
 stores nothing.
 """
 
@@ -39,13 +39,13 @@ from socialpub.store import sql
 from socialpub.store.statements import accepting
 
 T = TypeVar("T")
-LIGHT = 4000  # characters in all targets of a request: measured in a few milliseconds
-RECENT_MAX = 1000  # posts of one kind are counted, for a rule that asks
-NEAR = (4, 5)  # a cap is near from four fifths of it
+LIGHT = 4000  # characters in all targets: counted within a few milliseconds
+RECENT_MAX = 1000  # posts counted for a rule that needs the number
+NEAR = (4, 5)  # warn from four fifths of a cap
 
 
 class Checked(NamedTuple):
-    """What a stage says about one target: error objects' makings and warnings."""
+    """Errors and warnings of one target from one stage."""
 
     errors: tuple[ApiError, ...] = ()
     warnings: tuple[Warning, ...] = ()
@@ -54,13 +54,13 @@ class Checked(NamedTuple):
 _FINE = Checked()
 
 
-# --- The cheap stage -------------------------------------------------------------------------------------------------
+# --- Cheap stage -----------------------------------------------------------------------------------------------------
 
 
 async def check_cheap(service: Service, scope: Scope, aims: Sequence[Aim], logged: Logged) -> list[Checked]:
-    """The platforms' cheap rows, and the media rules that need no bytes.
+    """Run the cheap rules of the platforms, and the media rules that need no bytes.
 
-    Long texts are measured apart, with a share for each organization: they take long, and short ones wait for nobody.
+    Long texts are measured in a pool with a share per organization, so that short ones are not delayed.
     """
 
     asked = list(zip(aims, logged.recent, strict=True))
@@ -85,7 +85,7 @@ async def _aside(service: Service, scope: Scope, measure: Callable[[], T]) -> T:
 async def counted(
     service: Service, scope: Scope, texts: Sequence[tuple[accounts.Named, tuple[Item, ...], str]]
 ) -> list[TextCount]:
-    """How long each text is, as the account's platform counts it beside those media items."""
+    """Count each text as the account's platform does, beside its media."""
 
     def count() -> list[TextCount]:
         return [_count(account, Draft(text, items)) for account, items, text in texts]
@@ -99,7 +99,7 @@ def _count(account: accounts.Named, draft: Draft) -> TextCount:
 
 
 def _cheap(service: Service, asked: Iterable[tuple[Aim, int]]) -> list[Checked]:
-    """What the cheap rows say of each target, with what its account had of late where a row asks."""
+    """Run the cheap rules on each target, with its recent posts if a rule needs them."""
     nothing_new, checked = surroundings(service), []
     for aim, recent in asked:
         around = surroundings(service, recent) if recent else nothing_new
@@ -139,7 +139,7 @@ def _media_error(service: Service, aim: Aim, index: int, ref: Ref) -> ApiError |
 
 
 def refused(service: Service, aims: Sequence[Aim], checked: Sequence[Checked]) -> ApiError | None:
-    """One 400 for every failure of every target; the first gives `rule` and `platform`. None when there is none."""
+    """Combine all failures into one 400, led by the first; None if all pass."""
     failed = [(aim, error) for aim, result in zip(aims, checked, strict=True) for error in result.errors]
     if not failed:
         return None
@@ -156,7 +156,7 @@ def refused(service: Service, aims: Sequence[Aim], checked: Sequence[Checked]) -
 
 
 def _standing_alone(aim: Aim, error: ApiError) -> str:
-    """Which target, which account, what is wrong and what to do: some tools show their users nothing else."""
+    """Compose a self-contained message (target, problem, remedy): some tools show only it."""
     name = aim.account["display_name"] or aim.account["platform_account_id"]
     said = f"Target {aim.position} ({name} on {platforms.platform(aim.platform).label}): {error.message}"
     return f"{said} {error.remediation or ''}".rstrip()
@@ -173,18 +173,18 @@ def _failure(aim: Aim, error: ApiError) -> PreflightFailure:
     }
 
 
-# --- What the log says -----------------------------------------------------------------------------------------------
+# --- Post history ----------------------------------------------------------------------------------------------------
 
 
 class Logged(NamedTuple):
-    """Of each target: the newest post with its text, and the posts to its account before it, where a rule asks."""
+    """History of each target: newest post with the same text, and its recent posts if needed."""
 
     before: Sequence[str | None]
     recent: Sequence[int]
 
 
 def logged(service: Service, aims: Sequence[Aim], at_ms: int | None) -> Logged:
-    """What our own log says of each target that is due at `at_ms` (None: now); in a read."""
+    """Read the history of each target due at `at_ms` (None: now)."""
     service.lately.read(_names(aims))
     due = service.now_ms if at_ms is None else at_ms
     recent = [_recent(aim, due) if platforms.platform(aim.platform).asks_log else 0 for aim in aims]
@@ -192,7 +192,7 @@ def logged(service: Service, aims: Sequence[Aim], at_ms: int | None) -> Logged:
 
 
 def _names(aims: Sequence[Aim]) -> Iterator[tuple[str, bool]]:
-    """The accounts, and the platforms that count the posts of all of theirs together."""
+    """Yield the accounts, and the platforms whose caps are shared by all accounts."""
     for account, platform in {aim.account["id"]: aim.platform for aim in aims}.items():
         yield account, False
         if platforms.platform(platform).shares_caps:
@@ -205,7 +205,7 @@ def _recent(aim: Aim, due_ms: int) -> int:
 
 
 def posted_before(service: Service, aims: Sequence[Aim]) -> list[str | None]:
-    """Of each target the newest post of the last 24 hours with its text that is out, may be, or will be."""
+    """Find for each target the newest post of 24 hours with its text that is or may go out."""
     texts = [(aim.account["id"], aim.draft.text) for aim in aims]
     asked = [sought for sought in dict.fromkeys(texts) if sought[1] and service.lately.may_have(*sought)]
     if not asked:
@@ -218,9 +218,9 @@ def posted_before(service: Service, aims: Sequence[Aim]) -> list[str | None]:
 def warnings_of(
     service: Service, aims: Sequence[Aim], logged: Logged, at_ms: int | None, names: Sequence[str]
 ) -> list[tuple[Warning, ...]]:
-    """For each target: its text was there before, its account is near a cap, its token ends before `at_ms`.
+    """Warn per target: repeated text, cap nearly reached, token expiring before `at_ms`.
 
-    `names`: what an earlier target of the same request is called.
+    `names`: references to the request's own targets.
     """
     seen: dict[tuple[str, str], str] = {}
     found, due = [], service.now_ms if at_ms is None else at_ms
@@ -236,13 +236,13 @@ def warnings_of(
 
 
 def _shared_near(service: Service, platform: str, due_ms: int) -> Sequence[Cap]:
-    """The caps of a platform that are near for all of its accounts."""
+    """List the shared caps of a platform that are nearly reached."""
     shared = [cap for cap in platforms.platform(platform).caps if cap.shared]
     return [cap for cap in shared if _is_near(service, platform, cap, due_ms)]
 
 
 def _cap_near(service: Service, aim: Aim, due_ms: int, shared: Sequence[Cap]) -> Cap | None:
-    """The first of its platform's caps that is near; `shared`: those that are for all accounts."""
+    """Return the first cap that is nearly reached; `shared`: the shared ones that are."""
     for cap in platforms.platform(aim.platform).caps:
         if cap in shared if cap.shared else _is_near(service, aim.account["id"], cap, due_ms):
             return cap
@@ -250,7 +250,7 @@ def _cap_near(service: Service, aim: Aim, due_ms: int, shared: Sequence[Cap]) ->
 
 
 def _warnings(aim: Aim, repeat: str, cap: Cap | None, due_ms: int, *, is_scheduled: bool) -> tuple[Warning, ...]:
-    """`repeat`: where its text was before; "" where it was not. `cap`: the one that is near."""
+    """Build the warnings. `repeat`: reference to the earlier text, or ""."""
     found: tuple[Warning, ...] = ()
     if repeat and aim.draft.text:
         found = (warning("duplicate_content", f"See {repeat}."),)
@@ -261,29 +261,29 @@ def _warnings(aim: Aim, repeat: str, cap: Cap | None, due_ms: int, *, is_schedul
     return found
 
 
-@functools.cache  # one for each cap, of which each platform has a few
+@functools.cache  # one per cap; each platform has few
 def _near(cap: Cap) -> Warning:
     return warning("daily_cap_near", f"The limit is {cap.posts:,} in {_span(cap.seconds)}.")
 
 
 def refuses_duplicates(service: Service, request: PublishRequest) -> bool:
-    """Whether the request, or else the server, refuses texts that their accounts had before."""
+    """Return whether the request, or by default the server, refuses repeated texts."""
     if request.on_duplicate is not None:
         return request.on_duplicate == "refuse"
     return service.runtime.settings.publishing.refuse_duplicates
 
 
 def check_duplicates(aims: Sequence[Aim], before: Sequence[str | None]) -> None:
-    """ApiError `post.duplicate` for texts that their accounts had `before`, or have twice in this request.
+    """Raise ApiError `post.duplicate` for texts in `before` or repeated within the request.
 
-    In the transaction that writes the posts it is the last word.
+    Decisive in the transaction that writes the posts.
     """
     if found := _repeats(aims, before):
         raise refuse("post.duplicate", _told(found[0]), platform_response=found)
 
 
 def _repeats(aims: Sequence[Aim], before: Sequence[str | None]) -> list[RepeatedText]:
-    """The targets whose text was there before, in the log or in this request, and where."""
+    """List the targets with repeated texts, with references to the earlier ones."""
     first: dict[tuple[str, str], int] = {}
     found: list[RepeatedText] = []
     for aim, post in zip(aims, before, strict=True):
@@ -308,9 +308,7 @@ def _told(repeat: RepeatedText) -> str:
 
 
 def _is_near(service: Service, name: str, cap: Cap, at_ms: int) -> bool:
-    """Whether the posts of the span that ends at `at_ms`, this one included, reach four fifths of the cap. `name`: of
-    the account, or of the platform where all of its accounts share the cap.
-    """
+    """Return whether the posts up to `at_ms` nearly reach the cap. `name`: account or platform."""
     enough = -(-cap.posts * NEAR[0] // NEAR[1]) - 1
     return service.lately.has_as_many(name, at_ms - cap.seconds * 1000, at_ms, enough)
 
@@ -319,13 +317,13 @@ def _span(seconds: int) -> str:
     return {900: "15 minutes", 3600: "an hour", 86400: "24 hours"}[seconds]
 
 
-# --- The deep stage --------------------------------------------------------------------------------------------------
+# --- Deep stage ------------------------------------------------------------------------------------------------------
 
 
 def known_breaches(service: Service, aim: Aim, inline: Mapping[str, Facts]) -> tuple[Warning, ...]:
-    """What stored media already breaks, as warnings: a scheduled post is accepted, and refused at its time.
+    """Warn of deep rules that the stored media of a scheduled post break already.
 
-    `inline`: the facts of inline media by their text. Media by URL is not looked at.
+    `inline`: facts of inline media by their text. Media by URL is not checked.
     """
     items = tuple(_with_facts(item, ref, aim, inline) for item, ref in zip(aim.draft.items, aim.refs, strict=True))
     found = _findings(service, aim, replace(aim.draft, items=items), "deep", surroundings(service))
@@ -339,11 +337,11 @@ def _with_facts(item: Item, ref: Ref, aim: Aim, inline: Mapping[str, Facts]) -> 
 
 
 def check_deep(service: Service, fetched: library.Fetched, batch: str, aim: Aim) -> Checked:
-    """The rows that need the bytes, in an I/O thread: every item that cannot be had, then the platform's deep rows."""
+    """Run the deep rules in an I/O thread: each item's availability, then the platform's."""
     errors, items = [], list(aim.draft.items)
     for index, ref in enumerate(aim.refs):
         if _media_error(service, aim, index, ref) is not None:
-            continue  # the cheap stage has said it
+            continue  # reported by the cheap stage
         try:
             items[index] = library.resolved(service, fetched, batch, aim.platform, index, ref, aim.assets)
         except ApiError as error:
@@ -358,21 +356,21 @@ def check_deep(service: Service, fetched: library.Fetched, batch: str, aim: Aim)
     return Checked((*errors, *_errors(service, aim, found)), found.warnings)
 
 
-# --- Validating ------------------------------------------------------------------------------------------------------
+# --- Validation ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Looked:
-    """What is known of a request without its media's bytes: each target, what is wrong with it, and of what to warn."""
+    """Validation without media bytes: targets, errors and warnings."""
 
     aims: Sequence[Aim]
     cheap: Sequence[Checked]
     noted: Sequence[tuple[Warning, ...]]
-    deep: bool  # whether the bytes are wanted too
+    deep: bool  # check the bytes too
 
 
 async def look(service: Service, scope: Scope, request: ValidateRequest, inline: library.InlineFiles) -> Looked:
-    """The first half of validating. ApiError as `accept` for what refuses the request itself."""
+    """Run the first half of a validation. Raises ApiError if the request itself is refused."""
     check_batch(service, request, scope, inline)
     aims, noted, logged = await service.read(lambda: _looked_up(service, scope, request))
     cheap = await check_cheap(service, scope, aims, logged)
@@ -382,7 +380,7 @@ async def look(service: Service, scope: Scope, request: ValidateRequest, inline:
 async def validate(
     service: Service, fetched: library.Fetched, scope: Scope, looked: Looked, inline: library.InlineFiles
 ) -> ValidationBody:
-    """What publishing would run into, target by target; nothing is published or stored.
+    """Validate target by target; nothing is published or stored.
 
     Takes at most `publishing.immediate_wait`.
     """
@@ -399,7 +397,7 @@ async def validate(
 def _looked_up(
     service: Service, scope: Scope, request: ValidateRequest
 ) -> tuple[list[Aim], list[tuple[Warning, ...]], Logged]:
-    """On one read snapshot: the targets, and what the log says of each."""
+    """Read targets and their history from one snapshot."""
     aims = resolve(service, request, look_up(service, scope, request).named)
     told = logged(service, aims, request.scheduled_at)
     if refuses_duplicates(service, request):
@@ -431,7 +429,7 @@ async def _deep_results(
 
 
 async def _ended(service: Service, batch: str, runs: Sequence[asyncio.Future[Checked]]) -> None:
-    """Every run is over, or its time is, or the server stops."""
+    """Wait for all runs, the time limit, or the server's stop."""
     stops = service.hub.expect(batch)
     over = asyncio.ensure_future(asyncio.wait(runs, timeout=service.runtime.settings.publishing.immediate_wait))
     try:
@@ -445,7 +443,7 @@ async def _ended(service: Service, batch: str, runs: Sequence[asyncio.Future[Che
 def _forget(
     service: Service, fetched: library.Fetched, batch: str, runs: Sequence[asyncio.Future[Checked]]
 ) -> asyncio.Future[None]:
-    """Drop the fetched files once nobody adds to them any more: a target that takes too long goes on without us."""
+    """Delete the fetched files once all runs have ended; slow targets continue without us."""
 
     async def drop() -> None:
         await asyncio.gather(*runs, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""A publish request's own rules, and its targets resolved to accounts and contents. Nothing here writes."""
+"""Batch rules, and resolution of targets to accounts and content. Read-only."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from socialpub.domain.shapes.posts import TARGETS_MAX, MediaItem, PublishRequest
 from socialpub.platforms.contract import Account, Draft, Item
 from socialpub.store.rows import MediaRow
 
-Ref = dict[str, Any]  # a mediaRef; of inline bytes their hash
+Ref = dict[str, Any]  # mediaRef; inline bytes are replaced by their hash
 LEAD_MS = 1000
 
 
 class Candidate(NamedTuple):
-    """An account that a request may mean, and what of it each target needs, which is the same for all of them."""
+    """Account that a target may mean, with the values its targets share."""
 
     row: accounts.Numbered
     who: Account
-    defaults: Mapping[str, Any]  # what it has for options that are left out, as of now
+    defaults: Mapping[str, Any]  # current defaults for omitted options
 
 
 class Aim(NamedTuple):
-    """One resolved target: the account and the content that is meant for it."""
+    """Resolved target: account and content."""
 
-    position: int  # among the targets of its request, from 0
+    position: int  # index in the request's targets
     account: accounts.Numbered
     platform: str
     refs: tuple[Ref, ...]
-    assets: dict[str, MediaRow]  # the stored media among them, by id
+    assets: dict[str, MediaRow]  # its stored media by id
     draft: Draft
     who: Account
 
 
-# --- The rules of the batch ----------------------------------------------------------------------------------------
+# --- Batch rules ---------------------------------------------------------------------------------------------------
 
 
 def check_batch(service: Service, request: PublishRequest, scope: Scope, inline: library.InlineFiles) -> None:
-    """The rules that need no look at the database, in their documented order."""
+    """Check the rules that need no database, in their documented order."""
     _check_shape(request, inline)
     if not request.targets:
         raise refuse("targets.required")
@@ -67,7 +67,7 @@ def check_batch(service: Service, request: PublishRequest, scope: Scope, inline:
 
 
 def _check_shape(request: PublishRequest, inline: library.InlineFiles) -> None:
-    """What the schema asks across fields, and of each media item one source."""
+    """Check cross-field rules of the schema, and that each media item has one source."""
     if not _is_whole(request):
         raise issues.schema_error(issues.shape_issues(request.model_dump(by_alias=True, exclude_unset=True)))
     for path, entries in _media_lists(request):
@@ -77,8 +77,8 @@ def _check_shape(request: PublishRequest, inline: library.InlineFiles) -> None:
 
 
 def _is_whole(request: PublishRequest) -> bool:
-    """Whether there is nothing of which `shape_issues` would speak, which looks at the request as it was sent."""
-    for target in request.targets:  # no generator: it is asked for each request
+    """Return whether `shape_issues`, which needs the request as sent, would find nothing."""
+    for target in request.targets:  # no generator: runs for each request
         if target.account_id is None and target.platform is None:
             return False
         has_words = target.text is not None or request.text is not None or target.options is not None
@@ -88,7 +88,7 @@ def _is_whole(request: PublishRequest) -> bool:
 
 
 def _media_lists(request: PublishRequest) -> list[tuple[str, Sequence[Any]]]:
-    """Where there are media items, each list with its path."""
+    """List the media lists of the request with their paths."""
     lists: list[tuple[str, Sequence[Any]]] = [("media", request.media)] if request.media else []
     for index, target in enumerate(request.targets):
         if target.media:
@@ -115,7 +115,7 @@ def _check_scheduled(service: Service, request: PublishRequest) -> None:
 
 
 def check_future(service: Service, at_ms: int | None) -> None:
-    """ApiError `scheduledAt.future` for a time that is less than a second ahead."""
+    """Raise ApiError `scheduledAt.future` for a time less than a second ahead."""
     if at_ms is not None and at_ms < service.now_ms + LEAD_MS:
         problem = issues.issue(
             "too_early",
@@ -127,26 +127,26 @@ def check_future(service: Service, at_ms: int | None) -> None:
         raise refuse("scheduledAt.future", platform_response=[problem])
 
 
-# --- Resolving -----------------------------------------------------------------------------------------------------
+# --- Resolution ----------------------------------------------------------------------------------------------------
 
 
 class Named(NamedTuple):
-    """What is there of what a request names."""
+    """Existing rows that a request names."""
 
-    accounts: Mapping[str, Candidate]  # those that it may mean by their ids, oldest first
-    profile: bool  # the one that it names
+    accounts: Mapping[str, Candidate]  # candidates by id, oldest first
+    profile: bool  # the named profile exists
     media: Mapping[str, MediaRow]
 
 
 def candidate(row: accounts.Numbered) -> Candidate:
-    """An account as targets need it."""
+    """Prepare an account as a candidate."""
     who = accounts.who(row)
     fields = platforms.platform(row["platform"]).defaults
     return Candidate(row, who, {option: who.extra[field] for option, field in fields.items() if who.extra.get(field)})
 
 
 def resolve(service: Service, request: PublishRequest, named: Named) -> list[Aim]:
-    """The targets' accounts and contents, in request order."""
+    """Resolve the targets to accounts and content, in request order."""
     if request.profile_id is not None and not named.profile:
         raise profiles.unknown()
     found = [_candidates(named.accounts, target) for target in request.targets]
@@ -157,7 +157,7 @@ def resolve(service: Service, request: PublishRequest, named: Named) -> list[Aim
 
 
 def media_ids(request: PublishRequest) -> set[str]:
-    """The stored media that a request names."""
+    """Collect the ids of stored media that a request names."""
     entries = [entry for _, entries in _media_lists(request) for entry in entries]
     ids = [entry if isinstance(entry, str) else entry.media_id for entry in entries]
     return {media_id for media_id in ids if media_id is not None}
@@ -171,15 +171,15 @@ def _candidates(connected: Mapping[str, Candidate], target: Target) -> list[Cand
 
 
 def _is_found(targets: Sequence[Target], candidates: Sequence[list[Candidate]]) -> bool:
-    """Whether each target means one account, and says nothing of another platform."""
-    for target, found in zip(targets, candidates, strict=True):  # no generator: it is asked for each request
+    """Return whether each target matches exactly one account of the right platform."""
+    for target, found in zip(targets, candidates, strict=True):  # no generator: runs for each request
         if len(found) != 1 or not _agrees(target, found[0].row["platform"]):
             return False
     return True
 
 
 def _check_found(targets: Sequence[Target], candidates: Sequence[list[accounts.Numbered]]) -> None:
-    """The rules of resolving, in their documented order: each over all targets before the next."""
+    """Check the resolution rules in their documented order, each over all targets."""
     pairs = list(zip(targets, candidates, strict=True))
     for index, (target, found) in enumerate(pairs):
         if target.account_id is not None and not found:
@@ -234,7 +234,7 @@ def _aim(
     candidate: Candidate,
     same: Draft,
 ) -> Aim:
-    """`same`: what a target without media publishes where there is nothing of its own."""
+    """Build a target; `same` is the shared draft for targets with nothing of their own."""
     target, account = request.targets[index], candidate.row
     entries = request.media if target.media is None else target.media
     refs, assets = _media(held, account, entries) if entries else ((), {})
@@ -255,7 +255,7 @@ def _options(defaults: Mapping[str, Any], options: Any) -> Mapping[str, Any]:
 
 
 def options_body(options: Any) -> dict[str, Any]:
-    """A target's options as they were sent, without the tag."""
+    """Return a target's options as sent, without the tag."""
     if options is None:
         return {}
     return dict(options.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"platform"}))

@@ -1,7 +1,8 @@
-"""Requests without an Idempotency-Key whose answer nobody heard: the same request again joins the batch of the first.
+"""Retry protection for requests without Idempotency-Key.
 
-From its acceptance until its answer is handed over, such a request has a row in `owed`. The row counts once the
-client is known to have gone, or once the server that waited for it is no more.
+If the response to an identical earlier request was never delivered, the repeat joins that request's batch. From
+acceptance until its response is delivered, a request has a row in `owed`, which counts once the client is known to have
+disconnected, or the server that handled it has ended.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from socialpub.store.statements import accepting, sweeps
 WINDOW_MS = 5 * 60 * 1000
 SAME_DIGITS = 32  # of a hash: 128 bits
 ASKED_KEPT = 1000
-SOON_SECONDS = 0.2  # a server that is killed within it takes an answer that was heard for one that was not
+SOON_SECONDS = 0.2  # if killed within it, the server later treats a delivered response as undelivered
 
 
 class JoinError(Exception):
-    """The same request was accepted before, and its answer was not heard."""
+    """Control flow: the request was accepted before, and its response not delivered."""
 
     def __init__(self, found: Ear) -> None:
         super().__init__(found.batch)
@@ -34,24 +35,24 @@ class JoinError(Exception):
 
 
 class Ear(NamedTuple):
-    """Who waits for the answer of one request, or of the earlier one that it has joined."""
+    """Pending response of a request, or of the earlier request it has joined."""
 
     id: str
     batch: str | None = None
 
     @property
     def prefix(self) -> str:
-        """What all requests have in common that are the same."""
+        """Hash shared by identical requests."""
         return self.id.partition(":")[0]
 
     @property
     def bounds(self) -> tuple[str, str]:
-        """Between them are the ids of the requests that are the same."""
+        """Range that holds the ids of identical requests."""
         return f"{self.prefix}:", f"{self.prefix};"
 
 
 def ear_of(service: Service, scope: Scope, address: tuple[str, ...], body: bytes) -> Ear | None:
-    """Of a request that has no key; None where joining is switched off. `address`: its method, path and query."""
+    """Identify a request without key (`address`: method, path, query); None if joining is off."""
     if not service.runtime.settings.publishing.join_undelivered:
         return None
     asked = _asked(scope.organization, scope.profile, scope.key, *address)
@@ -61,17 +62,17 @@ def ear_of(service: Service, scope: Scope, address: tuple[str, ...], body: bytes
 
 @functools.lru_cache(ASKED_KEPT)
 def _asked(*words: str | None) -> bytes:
-    """Who asks for what, as text that ends where the body begins."""
+    """Encode caller and target as text that ends where the body begins."""
     return dumps(words).encode("utf-8", "surrogatepass") + b"\0"
 
 
 def find(service: Service, ear: Ear) -> Ear | None:
-    """The first of the same requests within the window whose answer was not heard."""
+    """Find the first identical request in the window with an undelivered response."""
     return first(service, sql.every(accepting.SAME, (*ear.bounds, service.now_ms - WINDOW_MS)))
 
 
 def first(service: Service, same: Iterable[Sequence[str]]) -> Ear | None:
-    """The first of these requests, the ids and batches of the `same`, whose answer was not heard."""
+    """Pick the first undelivered one of these (id, batch) pairs."""
     for id_, batch in same:
         if id_ in service.heard.ids:
             continue
@@ -81,17 +82,17 @@ def first(service: Service, same: Iterable[Sequence[str]]) -> Ear | None:
 
 
 def listen(service: Service, tx: Tx, ear: Ear, batch: str) -> None:
-    """In the transaction that accepts a batch: from now on its answer is owed."""
+    """Record a pending response, in the transaction that accepts the batch."""
     listen_all(tx, [(ear, batch)], service.now_ms)
 
 
 def listen_all(tx: Tx, owed: Sequence[tuple[Ear, str]], now: int) -> None:
-    """The same for some batches."""
+    """Record several pending responses."""
     sql.insert(accepting.OWE, [(ear.id, batch) for ear, batch in owed], (now,))
 
 
 def heard(service: Service, ear: Ear) -> None:
-    """On the loop: the answer is on its way to a client that is there. Its row goes soon, with those of others."""
+    """Mark a response delivered (on the loop); its row is deleted soon, together with others."""
     service.heard.ids.add(ear.id)
     if not service.heard.is_soon:
         service.heard.is_soon = True
@@ -104,7 +105,7 @@ def _soon(service: Service) -> None:
 
 
 def forget(service: Service) -> DbFuture[None] | None:
-    """Write who was heard, where the rows are there still."""
+    """Delete the rows of delivered responses."""
     return service.write(lambda tx: _forget(service, tx)) if service.heard.ids else None
 
 
@@ -115,12 +116,12 @@ def _forget(service: Service, tx: Tx) -> None:
 
 
 def purge(service: Service, tx: Tx) -> int:
-    """Forget who has not come again within the window; how many."""
+    """Delete expired pending responses; return their number."""
     return sql.change(sweeps.FORGET_OWED, (service.now_ms - WINDOW_MS,))
 
 
 def lost(service: Service, ear: Ear) -> None:
-    """The client has gone: kept in memory, in the order in which it was seen, as long as it counts."""
+    """Record, in memory, that the client has disconnected; kept while it counts."""
     now = service.now_ms
     for id_ in [id_ for id_, at in service.unheard.items() if at < now - WINDOW_MS]:
         del service.unheard[id_]
@@ -128,7 +129,7 @@ def lost(service: Service, ear: Ear) -> None:
 
 
 def lost_after_all(service: Service, ear: Ear, batch: str) -> None:
-    """The client went while its answer was handed over: it is owed again."""
+    """Record that the client disconnected during delivery: the response is pending again."""
     service.heard.ids.discard(ear.id)
     lost(service, ear)
     service.write(lambda tx: listen(service, tx, ear, batch))
