@@ -1,1 +1,1 @@
-"""One target on its way to its platform, and what is known of it at every step."""
+"""Publishing of one target: claim, prepare, send, settle."""

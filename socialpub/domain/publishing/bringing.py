@@ -1,7 +1,6 @@
-"""Media that a post names by address, on their way here: fetched apart, in the share of whoever named it and its host.
+"""Download of media that a post names by URL, in a pool fair by organization and host.
 
-Whoever names an address may let it hang. Neither the thread nor the place of a post is kept for it meanwhile: other
-posts to the same platform need both.
+A URL may hang. No thread or slot of the post is held meanwhile: other posts to the platform need them.
 """
 
 from __future__ import annotations
@@ -17,14 +16,15 @@ from socialpub.domain.media import library
 from socialpub.domain.publishing.intents import Snapshot
 from socialpub.platforms.contract import Draft
 
-SOON = 0.5  # seconds in which most files come
-AGAIN = 30.0  # then it is looked whether all has come: there may have been nobody to ring
+SOON = 0.5  # seconds, enough for most files
+AGAIN = 30.0  # seconds; fallback if the wake-up was lost
 
 
 def begun(service: Service, fetched: library.Fetched, snapshot: Snapshot, draft: Draft) -> list[Future[None]]:
-    """What of a post's media is still to come, now that it has been begun; an immediate post waits a moment for it.
+    """Start the downloads of a post's media; return the unfinished ones.
 
-    StorageError when the server is stopping: the next start goes on with the post.
+    An immediate post waits briefly for them. Raises StorageError when the server stops: the next start resumes the
+    post.
     """
     post = snapshot.post
     fetched.owned(post["batch"], post["organization"])
@@ -38,7 +38,7 @@ def begun(service: Service, fetched: library.Fetched, snapshot: Snapshot, draft:
 
 
 def ring_after(service: Service, coming: Sequence[Future[None]], post: str) -> None:
-    """Ring for the post, which waits by now, once all has come."""
+    """Wake the post, which waits meanwhile, once all downloads are done."""
 
     def ring(_: Future[None]) -> None:
         if all(each.done() for each in coming):

@@ -1,25 +1,25 @@
-"""What follows from a finding: the protocol's decisions, one step for each. No database, no network, no clock.
+"""Decisions of the publishing protocol: one step per finding, without database or clock.
 
-    What came                                                      The step
-    Resumed, Doubted  before the time to look                      Wait
+    Finding                                                        Step
+    Resumed, Doubted  before the time of the lookup                Wait
                       the account is revoked, the send was refused Refused
                       else                                         Look
-    Sent              it is there                                  Bind
-                      taken, not done yet                          Follow
-                      refused or not sent, and nothing else open   Refused; Compare where it calls it a duplicate
+    Sent              published                                    Bind
+                      accepted, not finished                       Follow
+                      refused or not sent, and nothing else open   Refused; Compare if refused as a duplicate
                       anything else                                Doubt
     Compared          an earlier send made it                      Bind
                       none did                                     Refused
-                      cannot be told                               Duplicate
-    Looked            it is there                                  Bind
-                      taken, not done yet                          Follow
-                      not there, and sending again is harmless     Resend (never for a revoked account)
-                      not there, and that is proof                 Refused if it was, else NotThere
+                      unknown                                      Duplicate
+    Looked            published                                    Bind
+                      accepted, not finished                       Follow
+                      not found, and a resend is harmless          Resend (never for a revoked account)
+                      not found, which is proof of absence         Refused if it was, else NotThere
                       the account is revoked                       Refused if it was, else NotSeen
-                      else                                         LookLater; after the last look NotSeen
+                      else                                         LookLater; after the last lookup NotSeen
 
-`Refused` and `NotThere` say that nothing is live. `NotSeen` and `Duplicate` say that it may be: only a person sends
-such a post again. `Resend` follows a look that found nothing and nothing else, so no two sends are open at once.
+`Refused` and `NotThere`: nothing is live. `NotSeen` and `Duplicate`: it may be live, and only a person may send the
+post again. `Resend` only follows a lookup that found nothing, so no two sends are open at once.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from socialpub.domain.publishing import horizon, intents
 from socialpub.platforms.contract import Absent, Pending, Published, SendClass, Unknown
 from socialpub.store.rows import IntentRow
 
-# --- What came ---
+# --- Findings ---
 
 
 @dataclass(frozen=True)
 class Resumed:
-    """A run took up a post with this intent open: what was sent, if anything, is not known."""
+    """A run resumed a post with this open intent: unknown whether anything was sent."""
 
-    revoked: bool = False  # the account's authorization is over by now
+    revoked: bool = False  # the account has been revoked by now
 
 
 @dataclass(frozen=True)
 class Doubted:
-    """The send's answer did not say, and what it said is kept."""
+    """The response to the send was ambiguous; it is stored."""
 
     revoked: bool = False
 
 
 @dataclass(frozen=True)
 class Sent:
-    """The answer to the one public call. `earlier_over`: no earlier call can still take effect."""
+    """Response to the public call. `earlier_over`: no earlier call can still take effect."""
 
     answer: Published | Pending | ApiError
     earlier_over: bool = True
@@ -59,7 +59,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Compared:
-    """It was refused as a duplicate; what was found of each earlier send of the post."""
+    """Refused as a duplicate; `found` is the lookup result of each earlier send of the post."""
 
     error: ApiError
     found: Sequence[Published | Pending | Absent | Unknown]
@@ -67,7 +67,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Looked:
-    """What was found of this intent's sends."""
+    """Lookup result for this intent's sends."""
 
     found: Published | Pending | Absent | Unknown
     revoked: bool = False
@@ -80,7 +80,7 @@ Finding = Resumed | Doubted | Sent | Compared | Looked
 
 @dataclass(frozen=True)
 class Bind:
-    """The platform has it: this remote post is ours. `by_content`: known by what it says, not by a name of its own."""
+    """Record the remote post as ours. `by_content`: identified by its content, not by an id."""
 
     found: Published
     by_content: bool = False
@@ -88,24 +88,23 @@ class Bind:
 
 @dataclass(frozen=True)
 class Follow:
-    """The platform named it and is not done: ask about it from now on, never send it again."""
+    """Accepted but not finished: poll it from now on, never send it again."""
 
     found: Pending
 
 
 @dataclass(frozen=True)
 class Compare:
-    """Look for the earlier sends of the post: one of them may be what this one is a duplicate of."""
+    """Look up the post's earlier sends, one of which this one may duplicate."""
 
     error: ApiError
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """Write down what the send's answer says, where it says something (`kept`), and settle it by looking.
+    """Record the ambiguous response if it is informative (`kept`), and settle by lookup.
 
-    `over`: no call of this intent is on its way any more. `refused`: the platform said no, which stands if nothing is
-    found.
+    `over`: no call of this intent is in flight. `refused`: the refusal stands if nothing is found.
     """
 
     error: ApiError
@@ -116,19 +115,19 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Wait:
-    """It is not time to look yet."""
+    """Wait until `at` for the lookup."""
 
     at: int
 
 
 @dataclass(frozen=True)
 class Look:
-    """Look for what was sent, now."""
+    """Look up the send now."""
 
 
 @dataclass(frozen=True)
 class LookLater:
-    """This look did not tell: count it, and look again at `at`."""
+    """Count the inconclusive lookup and repeat it at `at`."""
 
     found: Absent | Unknown
     at: int
@@ -136,46 +135,46 @@ class LookLater:
 
 @dataclass(frozen=True)
 class Resend:
-    """It is not there: count the look and send the same plan once more."""
+    """Not found: count the lookup and send the same plan again."""
 
     found: Absent
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The end: the platform said no (or nothing was sent), and nothing is there."""
+    """Final: refused or not sent, and nothing is live."""
 
     error: ApiError
 
 
 @dataclass(frozen=True)
 class NotThere:
-    """The end: it was looked for until not finding it is proof. `retryable`: early enough for another attempt."""
+    """Final: proven absent. `retryable`: early enough for another attempt."""
 
     retryable: bool
 
 
 @dataclass(frozen=True)
 class NotSeen:
-    """The end: it may be there, looking did not show it."""
+    """Final: unknown outcome; it may be live, lookups did not show it."""
 
     found: Absent | Unknown
 
 
 @dataclass(frozen=True)
 class Duplicate:
-    """The end: the platform has such a post, and whether an earlier send made it did not show."""
+    """Final: such a post exists, but whether an earlier send made it is unknown."""
 
     error: ApiError
 
 
 Step = Bind | Follow | Compare | Doubt | Wait | Look | LookLater | Resend | Refused | NotThere | NotSeen | Duplicate
 
-# --- The table ---
+# --- Decision ---
 
 
 def decide(finding: Finding, class_: SendClass, checks: Sequence[float], intent: IntentRow, now: int) -> Step:
-    """The one step that follows. `checks`: seconds after the intent at which to look (`horizon.checks_of`)."""
+    """Return the next step. `checks`: lookup times in seconds after the intent (`checks_of`)."""
     match finding:
         case Resumed(revoked):
             due = now if revoked else horizon.due_look(checks, intent, now)
@@ -209,7 +208,7 @@ def _look_at(due: int, revoked: bool, intent: IntentRow, now: int) -> Step:
 
 def _sent_badly(error: ApiError, earlier_over: bool, class_: SendClass) -> Step:
     refused = error.outcome in (Outcome.REJECTED, Outcome.THROTTLED)
-    # A container that was asked to publish may have done it whatever it says: it is asked, not trusted.
+    # A container may have been published despite the error: look it up instead of trusting the response.
     asked = refused and class_.name == "container" and not error.absent
     if (refused or error.outcome is Outcome.NOT_SENT) and earlier_over and not asked:
         return Compare(error) if error.duplicate else Refused(error)
@@ -232,7 +231,7 @@ def _absent(
         return Resend(found)
     if not horizon.is_absent(class_, checks, intent, now):
         return _unseen(found, revoked, checks, intent, now)
-    late = horizon.is_late(checks, intent, now)  # sent anew hours later, it would be a surprise
+    late = horizon.is_late(checks, intent, now)  # a retry hours later would surprise the owner
     error = intents.refusal(intent)
     if error is None:
         return NotThere(retryable=not late)
@@ -241,7 +240,7 @@ def _absent(
 
 
 def _unseen(found: Absent | Unknown, revoked: bool, checks: Sequence[float], intent: IntentRow, now: int) -> Step:
-    """Neither there nor known to be absent. A revoked account is not asked again; of the others, as planned."""
+    """Handle a lookup that proves nothing; a revoked account is not looked up again."""
     if revoked:
         said_no = _said_no(intent)
         return Refused(said_no) if said_no else NotSeen(found)
@@ -252,5 +251,5 @@ def _unseen(found: Absent | Unknown, revoked: bool, checks: Sequence[float], int
 
 
 def _said_no(intent: IntentRow) -> ApiError | None:
-    """The platform's refusal of a send, where no other one can still take effect."""
+    """Return the refusal of a send if no other send can still take effect."""
     return intents.refusal(intent) if intent["answered"] else None

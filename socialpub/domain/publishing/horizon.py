@@ -1,6 +1,6 @@
-"""When a lost answer is looked for, and what not finding it proves: pure arithmetic over an intent's row.
+"""Schedule of lookups after a lost response, and what not finding the post proves.
 
-`sends`, `looks` and `answered` of the row count; the wall clock alone never decides that something is absent.
+Pure functions of the intent's `sends`, `looks` and `answered`; elapsed time alone never proves absence.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from socialpub.platforms.contract import SendClass
 from socialpub.store.rows import IntentRow
 
 COMMENT_CHECKS = (0.0, 1.0, 5.0, 15.0, 60.0)
-GAP_MAX_MS = 60_000  # between looks that are behind their time (the server was down, the clock was set)
+GAP_MAX_MS = 60_000  # between overdue lookups (after downtime or a clock change)
 SLACK_MS = 300_000
 
 
 def checks_of(class_: SendClass, step: str, settle_horizon: float) -> tuple[float, ...]:
-    """Seconds after the intent at which to look."""
+    """Return the lookup times in seconds after the intent."""
     if step == "comment":
         return COMMENT_CHECKS
     if class_.name != "none":
@@ -25,16 +25,16 @@ def checks_of(class_: SendClass, step: str, settle_horizon: float) -> tuple[floa
 
 
 def due_look(checks: Sequence[float], intent: IntentRow, now: int) -> int:
-    """The time of the next look by the plan alone, in milliseconds: now, where the clock was set back since."""
+    """Return the scheduled time of the next lookup in ms; now if the clock was set back."""
     if now < intent["intent_at"]:
         return now
     return int(intent["intent_at"] + checks[min(intent["looks"], len(checks) - 1)] * 1000)
 
 
 def next_look(checks: Sequence[float], intent: IntentRow, now: int) -> int | None:
-    """When to look after a send or a look that is just over; None once every look is done, or its time is long over.
+    """Return the time of the next lookup in ms; None if all are done or too late.
 
-    Looks that are behind the plan keep their distance.
+    Overdue lookups keep their distance.
     """
     done = intent["looks"]
     if done >= len(checks) or (done and is_late(checks, intent, now)):
@@ -44,12 +44,12 @@ def next_look(checks: Sequence[float], intent: IntentRow, now: int) -> int | Non
 
 
 def is_late(checks: Sequence[float], intent: IntentRow, now: int) -> bool:
-    """Whether the time to settle is over: the owner may have removed since what the send had made."""
+    """Return whether the settling period is over: the owner may have deleted the post since."""
     return bool(now > intent["intent_at"] + checks[-1] * 1000 + SLACK_MS)
 
 
 def may_resend(class_: SendClass, checks: Sequence[float], intent: IntentRow, now: int) -> bool:
-    """Whether the same plan may be sent again, now that it was looked for and is not there."""
+    """Return whether the plan may be sent again after a lookup found nothing."""
     allowed = class_.answered_resends if intent["answered"] else class_.resends
     if intent["sends"] > allowed or intent["refusal"]:
         return False
@@ -57,10 +57,10 @@ def may_resend(class_: SendClass, checks: Sequence[float], intent: IntentRow, no
 
 
 def is_absent(class_: SendClass, checks: Sequence[float], intent: IntentRow, now: int) -> bool:
-    """Whether not finding it is proof: nothing is on its way any more, and the place that was looked at is its own."""
+    """Return whether not finding is proof: no call in flight, and the lookup place is unique."""
     if not class_.resends:
         return False
-    if class_.name == "container":  # its status cannot go back
+    if class_.name == "container":  # its status is final
         return bool(intent["answered"]) or _is_last(checks, intent) or is_late(checks, intent, now)
     if is_late(checks, intent, now):
         return False
@@ -68,5 +68,5 @@ def is_absent(class_: SendClass, checks: Sequence[float], intent: IntentRow, now
 
 
 def _is_last(checks: Sequence[float], intent: IntentRow) -> bool:
-    """Whether the look that was just made (and is not counted yet) was the last one."""
+    """Return whether the lookup just made, not counted yet, is the last one."""
     return bool(intent["looks"] + 1 >= len(checks))

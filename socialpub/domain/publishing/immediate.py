@@ -1,9 +1,8 @@
-"""An immediate batch: begun in the transaction that accepts it, then sent, one after the other on each account.
+"""Immediate batches: started in the accepting transaction, then sent in order per account.
 
-A target whose account nobody publishes to is inserted as claimed, and what it sends written down where that is known
-without asking anybody, by the transaction that accepts it: that is one commit and two hand-overs less than a claim of
-its own, and a change of the row less. Only where there is a place for it at once: between the commit and the send
-nobody knows whether it went out, and nothing may wait there.
+A target whose account is idle is inserted as claimed. If its plan is known without network calls, the same transaction
+records it too, which saves a commit, two thread hand-overs and an UPDATE. Only done if a thread is free at once:
+between commit and send the outcome is unknown, so nothing may wait there.
 """
 
 from __future__ import annotations
@@ -30,26 +29,26 @@ log = logging.getLogger("socialpub.publish")
 LANE_SECONDS = 120.0
 
 Taken = Mapping[str, Snapshot | None]
-"""What was taken with the acceptance, by its post; None where that was its end. Each is the first of a held lane."""
+"""Posts claimed at acceptance; None for one that ended there. Each heads a serial group."""
 Begin = Callable[[Sequence[Claim], Taken], None]
-"""Has the targets of an immediate batch published. It must be short and must not raise: the writer calls it."""
+"""Callback that publishes an immediate batch. The writer calls it: quick, must not raise."""
 
 
 @dataclass
 class Beginning:
-    """The targets of a batch that begin with its acceptance: their lanes are held from now on.
+    """Targets that start with acceptance, whose serial groups are held from now on.
 
-    They are left at the end of the run, or by `leave` where nothing was accepted.
+    Released at the end of the run, or by `leave` if the batch is not accepted.
     """
 
     service: Service
     begin: Begin
     nonces: dict[str, int] = field(default_factory=dict)
-    """What is minted for each post that begins: the first of each lane that is held."""
+    """Nonce by post id, for the first post of each held serial group."""
     _held: set[str] = field(default_factory=set)
 
     def hold(self, works: Sequence[Work]) -> None:
-        """Hold what lanes are free, where all can begin at once."""
+        """Acquire the free serial groups, if all posts can start at once."""
         shares = [Share(work.host, work.owner) for work in works]
         pools = {upstreams.threads(self.service, share) for share in shares}
         if all(pool.has_room(len(works)) for pool in pools):
@@ -59,7 +58,7 @@ class Beginning:
         self.nonces = {key: run.new_nonce(self.service) for key in first.values()}
 
     def leave(self) -> None:
-        """Nothing was accepted."""
+        """Release the serial groups; the batch was not accepted."""
         for lane in self._held:
             self.service.jobs.lanes.leave(lane)
 
@@ -70,9 +69,9 @@ def take(
     accepted: Sequence[tuple[Beginning, Sequence[Claim]]],
     inserted: Mapping[str, Inserted],
 ) -> None:
-    """In the transaction that has inserted batches: take what begins of them; after the commit everything does.
+    """Claim the posts that start in this inserting transaction; publish all after the commit.
 
-    `accepted`: of each batch its beginning, and the claims of its posts. `inserted`: the posts that begin.
+    `accepted`: each batch's Beginning and claims. `inserted`: posts inserted as claimed.
     """
     begun = [claim for _, claims in accepted for claim in claims if claim.key in inserted]
     snapshots = run.take(service, tx, begun, inserted) if begun else []
@@ -83,10 +82,10 @@ def take(
 
 
 class Targets:
-    """The targets of one account in an immediate batch, one after the other.
+    """Targets of one account in an immediate batch, published in order.
 
-    No thread waits for its turn, nor for what the writer does meanwhile: each step is begun by whoever ends the one
-    before it. `leave`: gives the place in the pool back, once the last is over.
+    No thread is blocked between steps: each step is started by the thread that ended the one before. `leave` returns
+    the slot in the pool at the end.
     """
 
     def __init__(self, service: Service, fetched: library.Fetched, claims: Sequence[Claim], taken: Taken) -> None:
@@ -94,12 +93,12 @@ class Targets:
         self._leave: Leave = _stay
 
     def begin(self, leave: Leave) -> None:
-        """There is a place for it."""
+        """Start, once a slot is free."""
         self._leave = leave
         self._next()
 
     def _next(self) -> None:
-        """The next one, in whatever thread the one before it has ended."""
+        """Start the next target, in the thread that ended the previous one."""
         if not self._claims:
             self._leave()
             return
@@ -110,7 +109,7 @@ class Targets:
             self._service.jobs.lanes.when_free(claim.lane, LANE_SECONDS, functools.partial(self._enter, claim))
 
     def _enter(self, claim: Claim, is_free: bool) -> None:
-        """It is this target's turn on the account, or has not been for long: then its job rings later."""
+        """Claim the target when its group is free; after a timeout leave it to its job."""
         if is_free:
             took = self._service.write_together(run.take_together, (self._service, claim))
             took.add_done_callback(functools.partial(self._took, claim))
@@ -122,7 +121,7 @@ class Targets:
         error = took.exception()
         if error is None:
             self._go_on(claim, took.result())
-        else:  # the lease brings the post back
+        else:  # the post is resumed when its lease expires
             log.error("post %s could not be taken to be published: %s", claim.key, error)
             self._over(claim)
 
@@ -134,17 +133,17 @@ class Targets:
         sending.go_on(service, self._fetched, snapshot, over)
 
     def _over(self, claim: Claim, sent: bool = False) -> None:
-        """Nothing of it is left to do."""
+        """Release the target's group and claim, and continue."""
         self._service.jobs.lanes.leave(claim.lane)
         self._service.jobs.drop(claim)
         self._next()
 
     def _given_back(self, claim: Claim, given: Future[None]) -> None:
-        if (error := given.exception()) is not None:  # the lease brings the post back
+        if (error := given.exception()) is not None:  # the post is resumed when its lease expires
             log.error("post %s could not be given back: %s", claim.key, error)
         self._service.jobs.drop(claim)
         self._next()
 
 
 def _stay() -> None:
-    """There is no place yet that could be left."""
+    """Do nothing: no slot is held yet."""

@@ -1,6 +1,6 @@
-"""An intent: what is about to be sent, written down before it is, and settled by what became of it.
+"""Intents: the record of a send, written before it and settled by its outcome.
 
-Each is a write function, and each says `owned` first: a run whose lease was taken over changes nothing.
+Write functions first check `owned`: a run whose lease was taken over changes nothing.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from socialpub.store.statements import publishing
 
 RESPONSE_MAX = redact.ANSWER_MAX  # bytes
 BOUND_MS = 24 * 3600 * 1000
-TAKEN = "taken"  # the outcome of a send whose answer named what the platform is not done with
+TAKEN = "taken"  # outcome of a send that the platform accepted but has not finished
 
 
 class LostClaimError(Exception):
-    """Another run has this post now; nothing was written."""
+    """Another run owns this post; nothing was written."""
 
 
 class TakenError(Exception):
-    """What was found belongs, or may belong, to another post of the account; nothing was written."""
+    """The remote post belongs, or may belong, to another post; nothing was written."""
 
 
 class Said(TypedDict):
-    """What a platform answered to a send: in words, and as it came."""
+    """Platform's response to a send: message and raw response."""
 
     message: str
     response: Any
 
 
 class IntentChange(TypedDict, total=False):
-    """What a run changes of an open intent."""
+    """Columns that a run changes on an open intent."""
 
     sent_at: int
     sends: int
@@ -61,24 +61,24 @@ class IntentChange(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything one run needs to know, read in the transaction that claimed the post."""
+    """Rows that one run needs, read in the claiming transaction."""
 
     claim: Claim
     post: PostRow
     account: AccountRow
     request_id: str | None
-    organization: int  # its number
+    organization: int  # surrogate key
     assets: dict[str, MediaRow]
-    intended: IntentRow | None = None  # written down with the claim, and not sent: nobody else knows of it
-    open_intent: IntentRow | None = None  # sent, perhaps: look before anything else
-    published: Published | None = None  # by this attempt already; only the first comment is missing
-    plan: dict[str, Any] | None = None  # of what is published
-    resumed: bool = False  # another run has begun the attempt
-    warned: bool = False  # the post has warnings that came after it was read
+    intended: IntentRow | None = None  # recorded with the claim and not sent yet
+    open_intent: IntentRow | None = None  # possibly sent: look it up first
+    published: Published | None = None  # already published by this attempt; only the first comment is missing
+    plan: dict[str, Any] | None = None  # plan of the published post
+    resumed: bool = False  # the attempt was started by another run
+    warned: bool = False  # warnings were added after the post was read
 
     @property
     def attempt(self) -> int:
-        """The number of the attempt that this run makes."""
+        """Number of this attempt."""
         return self.post["attempts"]
 
 
@@ -88,7 +88,7 @@ def owned(service: Service, snapshot: Snapshot) -> None:
 
 
 def check_twins(intent: IntentRow) -> None:
-    """TakenError when what was found by its content may as well be that of a twin whose answer was lost too."""
+    """Raise TakenError if a post found by content may belong to an intent with the same plan."""
     since, until = intent["intent_at"] - BOUND_MS, intent["intent_at"] + BOUND_MS
     if sql.first(publishing.LOST_TWIN, (intent["account"], intent["plan"], intent["id"], since, until)):
         raise TakenError(intent["id"])
@@ -97,7 +97,7 @@ def check_twins(intent: IntentRow) -> None:
 def intend(
     service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning] = ()
 ) -> IntentRow:
-    """Write down what is about to be sent; committed before the first mutating byte. The caller has seen the claim."""
+    """Record a send before its first mutating byte; the caller has checked the claim."""
     row = _row_of(service, snapshot, step, plan)
     plan_kept = kept_plan(row["plan"], snapshot.post["text"])
     told = (row["post"], row["attempt"], row["account"], step, plan_kept, row["epoch"], row["intent_at"])
@@ -107,11 +107,11 @@ def intend(
 
 
 Planned = tuple[Snapshot, dict[str, Any], Sequence[Warning]]
-"""A post that was just taken, the plan of what is sent, and what that warns of."""
+"""Claimed post, plan and warnings."""
 
 
 def intend_all(service: Service, tx: Tx, planned: Sequence[Planned]) -> list[IntentRow]:
-    """The same of several posts; those of first attempts, before which nothing was sent, with the same statements."""
+    """Record several sends; first attempts, without earlier sends, with shared statements."""
     first = [each for each in planned if each[0].attempt == 1 and not each[0].resumed]
     rows = {row["post"]: row for row in _intend_first(service, tx, first)}
     return [
@@ -129,12 +129,12 @@ def _intend_first(service: Service, tx: Tx, planned: Sequence[Planned]) -> list[
     last = sql.insert(publishing.INTEND_FIRST, kept, (1, "publish", service.jobs.epoch, service.now_ms))
     for row, (_, _, warnings) in zip(rows, planned, strict=True):
         add_warnings(tx, row["post"], warnings)
-    first = (last or 0) - len(rows) + 1  # only one thread writes, so they are numbered one after the other
+    first = (last or 0) - len(rows) + 1  # consecutive, because there is only one writer
     return [{**row, "id": id_, "number": 1} for id_, row in enumerate(rows, first)]
 
 
 def _row_of(service: Service, snapshot: Snapshot, step: str, plan: dict[str, Any]) -> IntentRow:
-    """An intent that is not written yet."""
+    """Build an intent that is not stored yet."""
     now = service.now_ms
     return {
         "id": 0,
@@ -161,18 +161,18 @@ def _row_of(service: Service, snapshot: Snapshot, step: str, plan: dict[str, Any
 
 
 def kept_plan(plan: str, text: str) -> str:
-    """A plan as it is kept: U+0001, which no JSON has, stands for the text of its post, which has it already."""
+    """Compact the plan for storage: U+0001, never in JSON, replaces the text of the post."""
     return plan.replace(json.dumps(text, ensure_ascii=False), "\x01", 1) if len(text) > 1 else plan
 
 
 def open_intent(post: str) -> IntentRow | None:
-    """What of this post may have been sent and is not settled."""
+    """Load the post's intent that may have been sent and is not settled."""
     found = sql.first(publishing.OPEN_INTENT, (post,))
     return found and _row(found)
 
 
 def of_attempt(post: str, attempt: int) -> list[IntentRow]:
-    """What an attempt has written down, in the order in which it did."""
+    """Load the intents of an attempt in order."""
     return [_row(found) for found in sql.every(publishing.INTENTS, (post, attempt))]
 
 
@@ -182,20 +182,22 @@ def _row(values: Sequence[Any]) -> IntentRow:
 
 
 def done(post: str, attempt: int) -> Published | None:
-    """What this attempt has published already."""
+    """Return what this attempt has already published."""
     row = published_by(of_attempt(post, attempt))
     return published_of(row) if row else None
 
 
 def published_by(intents: Sequence[IntentRow]) -> IntentRow | None:
-    """The one of an attempt's intents that has made the post."""
+    """Find the intent of the attempt that published the post."""
     return next((row for row in intents if row["step"] == "publish" and row["outcome"] == Outcome.OK), None)
 
 
 @dataclass(frozen=True)
 class Bound(Container[str]):
-    """The remote ids of the account that belong to other posts than this intent's. Each is looked up when asked for:
-    an account may have very many, and only who looks for a post asks."""
+    """Remote ids of the account that belong to other posts than this intent's.
+
+    Each is looked up on demand: there may be very many, and only lookups need them.
+    """
 
     service: Service
     intent: IntentRow
@@ -205,13 +207,13 @@ class Bound(Container[str]):
 
 
 def earlier(intent: IntentRow) -> list[IntentRow]:
-    """The same post's sends before this one that the platform did not refuse, the newest first."""
+    """Load the post's earlier sends that were not refused, newest first."""
     mine = (intent["post"], intent["step"], intent["number"])
     return [_row(found) for found in sql.every(publishing.EARLIER_INTENTS, mine)]
 
 
 def intend_again(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow) -> IntentRow:
-    """The same plan is about to be sent once more."""
+    """Record that the same plan is about to be sent again."""
     owned(service, snapshot)
     return _change(tx, intent, sent_at=service.now_ms, sends=intent["sends"] + 1, answered=False)
 
@@ -219,7 +221,7 @@ def intend_again(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow
 def looked(
     service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, evidence: Any, next_at: int | None
 ) -> IntentRow:
-    """Looking did not settle it; with `next_at` the post is given back until then. An answer that came is kept."""
+    """Record an inconclusive lookup; release the post until `next_at`. Keeps a stored response."""
     owned(service, snapshot)
     said = answer(intent)
     kept = {"answer": said, "look": json.loads(capped(evidence, RESPONSE_MAX // 4))} if said else evidence
@@ -232,7 +234,7 @@ def looked(
 def doubted(
     service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, error: ApiError, *, over: bool, refused: bool
 ) -> IntentRow:
-    """The send got an answer, only not one to trust. `over`: no call is still on its way. `refused`: it said no."""
+    """Record an ambiguous response. `over`: no call is in flight. `refused`: it was a refusal."""
     owned(service, snapshot)
     refusal = json.dumps({name: getattr(error, name) for name in REFUSAL}, default=str) if refused else None
     response = json.loads(capped(error.platform_response, RESPONSE_MAX // 2))
@@ -241,7 +243,7 @@ def doubted(
 
 
 def answer(intent: IntentRow) -> Said | None:
-    """What the platform said to a send, where it said anything: its `message` in words and the whole `response`."""
+    """Return the stored response to a send, if any."""
     found = json.loads(intent["evidence"] or "null")
     said = found.get("answer") if isinstance(found, dict) else None
     return cast(Said, said) if isinstance(said, dict) and said.get("response") is not None else None
@@ -263,7 +265,7 @@ REFUSAL = (
 
 
 def refusal(intent: IntentRow) -> ApiError | None:
-    """What the platform had said to a send that was then looked for."""
+    """Rebuild the stored refusal of a send."""
     if not intent["refusal"]:
         return None
     error = ApiError(**json.loads(intent["refusal"]))
@@ -277,16 +279,16 @@ def _change(tx: Tx, intent: IntentRow, **columns: Unpack[IntentChange]) -> Inten
 
 
 def close(service: Service, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None) -> None:
-    """Settle an open intent; `published` binds the remote post to it, TakenError when it is another's."""
+    """Settle an open intent, binding `published`. Raises TakenError if bound elsewhere."""
     found, remote = published and json.dumps(_published_body(published)), published and remote_of(published.remote_id)
     with _each_its_own():
         sql.execute(publishing.SETTLE, (outcome, service.now_ms, remote, found, intent["id"]))
 
 
 def close_published(service: Service, tx: Tx, settled: Sequence[tuple[IntentRow, Published]]) -> None:
-    """The same of some whose posts are published in this transaction: nobody will ask for the plan or the result.
+    """Settle intents whose posts are published in this transaction, dropping plan and result.
 
-    The posts' rows have their texts, and what became of them.
+    The post rows hold the texts and the outcome.
     """
     rows = [(intent["id"], remote_of(published.remote_id)) for intent, published in settled]
     with _each_its_own():
@@ -295,7 +297,7 @@ def close_published(service: Service, tx: Tx, settled: Sequence[tuple[IntentRow,
 
 @contextlib.contextmanager
 def _each_its_own() -> Iterator[None]:
-    """TakenError where a remote post is bound that belongs to another intent of its account."""
+    """Raise TakenError if a remote post is already bound to another intent of the account."""
     try:
         yield
     except sqlite3.IntegrityError as error:
@@ -303,16 +305,15 @@ def _each_its_own() -> Iterator[None]:
 
 
 def remote_of(remote_id: str) -> int:
-    """What is kept of a platform's name for a post, to know it again: 64 bits of its hash.
+    """Hash a remote id to 64 bits, for recognition only; the post's row has the address.
 
-    The post's row says where it is. That two of one account's posts have the same is as good as impossible: with a
-    million of them, once in 30 million accounts.
+    A collision within one account is negligible: with a million posts, once in 30 million accounts.
     """
     return int.from_bytes(hashlib.sha256(remote_id.encode()).digest()[:8], "big", signed=True)
 
 
 def is_bound(intent: IntentRow, remote_id: str) -> bool:
-    """Whether a remote post of the account belongs to another post than this intent's."""
+    """Return whether the remote post belongs to another post of the account."""
     return sql.first(publishing.IS_BOUND, (intent["account"], remote_of(remote_id), intent["id"])) is not None
 
 
@@ -333,7 +334,7 @@ def published_of(intent: IntentRow) -> Published:
 
 
 def capped(value: Any, most: int = RESPONSE_MAX) -> str:
-    """A raw upstream answer as JSON of at most 16 KiB, or `most` bytes."""
+    """Encode a raw upstream response as JSON of at most `most` bytes (16 KiB)."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     if len(text.encode("utf-8", "replace")) <= most:
         return text

@@ -1,7 +1,7 @@
-"""The plan of a post that needs nobody to be asked and no file to be read: made while the post is claimed.
+"""Plans made without network or files, recorded in the claiming transaction.
 
-Such a plan is written down in the transaction of the claim. It is made by the connector's own `prepare`, over a line
-that is none: where `prepare` wants to call somebody, or to see a token, the post is prepared in the usual way.
+They come from the connector's own `prepare`, with a client and tokens that raise: if `prepare` needs either, the post
+is prepared in the usual way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from socialpub.store.rows import PostRow
 
 
 def bare_draft(post: PostRow) -> Draft:
-    """The frozen content without its media."""
+    """Build the frozen content without media."""
     assert post["draft_at"] is not None, "the first claim mints it"
     assert post["draft_nonce"] is not None, "the first claim mints it"
     return Draft(
@@ -37,14 +37,14 @@ def bare_draft(post: PostRow) -> Draft:
 
 
 def surroundings(service: Service, recent_posts: int = 0) -> Surroundings:
-    """What a few rules ask beside the content."""
+    """Build the rule context beside the content."""
     return Surroundings(service.base_url, service.runtime.settings.security.allow_private_networks, recent_posts)
 
 
 def at_once(service: Service, snapshot: Snapshot) -> Ready | None:
-    """The plan of a post that has just been claimed, from what is in memory; None where that is not enough.
+    """Plan a claimed post from memory; None if that is not enough.
 
-    Quick, for it is asked in a transaction; and whatever is wrong with the post is left to its run to find.
+    Quick, because it runs in a transaction; problems of the post are left to its run.
     """
     post, account, platform = snapshot.post, snapshot.account, platforms.platform(snapshot.post["platform"])
     begun = snapshot.open_intent or snapshot.published or post["saved"]
@@ -60,7 +60,7 @@ def at_once(service: Service, snapshot: Snapshot) -> Ready | None:
 
 
 def over_nobody(connector: Connector, site: Any, who: Who, draft: Draft) -> Ready | None:
-    """What `prepare` makes of a draft; None where it would have to call somebody for it, or comes to no plan."""
+    """Run `prepare` without network; None if it needs one or makes no plan."""
     up = Upstream(_NOBODY, _NOBODY, site, who, cast(Tokens, _NO_TOKENS))
     try:
         prepared = connector.prepare(up, draft, None)
@@ -70,17 +70,17 @@ def over_nobody(connector: Connector, site: Any, who: Who, draft: Draft) -> Read
 
 
 def _lapses(service: Service, snapshot: Snapshot) -> bool:
-    """Whether the tokens have to be renewed before they are used: not between the intent and the send."""
+    """Return whether the tokens need a refresh, which must not come between intent and send."""
     ends = snapshot.account["token_expires_at"]
     return ends is not None and ends - MARGIN_MS < service.now_ms
 
 
 class WantedError(Exception):
-    """`prepare` cannot do without a call, or without the account's tokens."""
+    """`prepare` needs a network call or the account's tokens."""
 
 
 class _Nobody:
-    """A client of nobody."""
+    """HTTP client that raises."""
 
     def __enter__(self) -> Self:
         return self
@@ -88,7 +88,7 @@ class _Nobody:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing was opened."""
+        """Nothing to close."""
 
     def request(self, method: str, url: str, **more: Any) -> Reply:
         raise WantedError(url)

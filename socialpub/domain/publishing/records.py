@@ -1,6 +1,6 @@
-"""The transactions of publishing one post: take it, record what became of it.
+"""Transactions of publishing one post: claim it, record the outcome.
 
-Each is one write function, and looks whether the claim still stands: a run whose lease was taken over changes nothing.
+Each checks that the claim is still held: a run whose lease was taken over changes nothing.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from socialpub.store.statements import publishing
 
 RETRY_AFTER_MAX = 3600
 _ID, _STATUS = (list(PostRow.__annotations__).index(name) for name in ("id", "status"))
-_POST = len(PostRow.__annotations__)  # so many columns of what is taken are the post's, and the account's until there
+_POST = len(PostRow.__annotations__)  # number of post columns in the claimed row, followed by the account's
 _ACCOUNT = _POST + len(AccountRow.__annotations__)
 
 
 def take(service: Service, tx: Tx, claims: Sequence[Claim]) -> list[Snapshot | None]:
-    """Take posts to work on; None for one of which there is nothing to do (its job is then gone)."""
+    """Claim posts; None for one with nothing to do, whose job is then finished."""
     asked = sql.json_of([(claim.key, claim.claims) for claim in claims])
     there = {found[_ID]: found for found in sql.loads(sql.value(publishing.TAKE, (asked,)))}
     taken = {claim.key: _taken(service, tx, claim, there.get(claim.key)) for claim in claims}
@@ -55,7 +55,7 @@ def take(service: Service, tx: Tx, claims: Sequence[Claim]) -> list[Snapshot | N
 
 
 class Inserted(NamedTuple):
-    """A post that this transaction has inserted as claimed: its row, and what `take` reads of any other."""
+    """Post inserted as claimed by this transaction, with what `take` would read."""
 
     post: PostRow
     account: AccountRow
@@ -64,7 +64,7 @@ class Inserted(NamedTuple):
 
 
 def begin(service: Service, tx: Tx, claims: Sequence[Claim], inserted: Mapping[str, Inserted]) -> list[Snapshot | None]:
-    """The same of posts that were just inserted, with their first attempts: nothing is read of them."""
+    """Claim posts that were just inserted with their first attempts, without reading them."""
     begun = [_begun(service, tx, claim, inserted[claim.key]) for claim in claims]
     _begin_attempts(service, tx, [each.post for each in begun if each])
     return begun
@@ -80,21 +80,21 @@ def _assets(post: PostRow) -> dict[str, MediaRow]:
 
 
 def _taken(service: Service, tx: Tx, claim: Claim, found: Sequence[Any] | None) -> Snapshot | None:
-    """What was read of a post, and what there is of the attempt that goes on; None where it comes to nothing."""
+    """Check a claimed post and load its attempt; None if nothing is to be done."""
     if found is None or found[_STATUS] in moves.TERMINAL:
         service.jobs.finish(tx, claim)
         return None
     post, account = sql.row(PostRow, found[:_POST]), sql.row(AccountRow, found[_POST:_ACCOUNT])
     request_id, organization = found[_ACCOUNT:]
     snapshot = Snapshot(claim, post, account, request_id, organization, _assets(post))
-    resumed = post["status"] == "publishing"  # the attempt of another run
+    resumed = post["status"] == "publishing"  # attempt of another run
     if _is_over(service, tx, snapshot, resumed=resumed):
         return None
     return _resumed(snapshot) if resumed else snapshot
 
 
 def _is_over(service: Service, tx: Tx, snapshot: Snapshot, *, resumed: bool = False) -> bool:
-    """Whether nothing is published of it any more; then that is written down."""
+    """Return whether the post cannot be published any more, and record that."""
     if not resumed and (refused := refusal(snapshot.account)):
         _refuse(service, tx, snapshot, refused)
         return True
@@ -106,7 +106,7 @@ def _is_over(service: Service, tx: Tx, snapshot: Snapshot, *, resumed: bool = Fa
 
 
 def _resumed(snapshot: Snapshot) -> Snapshot:
-    """The same with what the attempt has sent so far."""
+    """Add what the attempt has sent so far."""
     rows = intents.of_attempt(snapshot.post["id"], snapshot.attempt)
     done = intents.published_by(rows)
     return replace(
@@ -119,7 +119,7 @@ def _resumed(snapshot: Snapshot) -> Snapshot:
 
 
 def refusal(account: AccountRow) -> ApiError | None:
-    """Why nothing is published to an account now; None where something is."""
+    """Return the reason why nothing is published to the account; None if it is ready."""
     if account["disconnected_at"] is not None:
         return refuse("account.disconnected")
     if account["status"] == "revoked" or account["secret"] is None:
@@ -141,12 +141,12 @@ def _refuse(service: Service, tx: Tx, snapshot: Snapshot, error: ApiError) -> No
 
 
 def new_nonce(service: Service) -> int:
-    """What the platforms' keys of a post are made of, beside the time: minted once."""
+    """Generate the nonce that, with the time, makes up the post's keys at platforms."""
     return int.from_bytes(service.runtime.entropy(7), "big")
 
 
 def _moved(service: Service, tx: Tx, snapshots: Sequence[Snapshot]) -> list[PostRow]:
-    """The posts as they are from now on, each with the attempt that begins."""
+    """Transition the posts to their next attempt; return the new rows."""
     claimed = []
     for snapshot in snapshots:
         post = snapshot.post
@@ -161,7 +161,7 @@ def _moved(service: Service, tx: Tx, snapshots: Sequence[Snapshot]) -> list[Post
 
 
 def _begin_attempts(service: Service, tx: Tx, posts: Sequence[PostRow]) -> None:
-    """Of each post the newest attempt."""
+    """Insert an attempt for each post."""
     rows = [(ids.kept(service.runtime.ids.uuid()), post["number"], post["attempts"]) for post in posts]
     sql.insert(publishing.BEGIN_ATTEMPTS, rows, (service.now_ms,))
 
@@ -180,7 +180,7 @@ def _end_attempt(service: Service, tx: Tx, post: str, number: int, error: ApiErr
 def intend(
     service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning]
 ) -> IntentRow | ApiError:
-    """Write down what is about to be sent, or why it must not be any more: preparing may have taken long."""
+    """Record a send, or return why it must not happen any more: preparing may take long."""
     found = sql.first(publishing.ACCOUNT_NOW, (snapshot.claim.key, snapshot.claim.claims, snapshot.account["id"]))
     if found is None:
         raise LostClaimError(snapshot.post["id"])
@@ -194,9 +194,9 @@ def intend(
 
 @dataclass(frozen=True)
 class Answered:
-    """A send whose answer is that the platform has the post, and no first comment follows.
+    """Successful send without first comment.
 
-    `over`: called once that is written, before anybody is told: whoever then posts again finds the account free.
+    `over`: called after the commit and before anyone is notified, so that a follow-up post finds the account free.
     """
 
     service: Service
@@ -207,7 +207,7 @@ class Answered:
 
 
 def sent(tx: Tx, answered: Sequence[Answered]) -> list[None]:
-    """The platform has these posts: each is published in the same transaction, with the same statements."""
+    """Publish the posts in one transaction with shared statements."""
     service = answered[0].service
     for one in answered:
         if one.over is not None:
@@ -218,7 +218,7 @@ def sent(tx: Tx, answered: Sequence[Answered]) -> list[None]:
 
 
 def sent_first(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published) -> None:
-    """The platform has the post, and its first comment follows."""
+    """Record the sent post, whose first comment follows."""
     owned(service, snapshot)
     close(service, tx, intent, Outcome.OK, published)
 
@@ -226,7 +226,7 @@ def sent_first(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, 
 def commented(
     service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published, comment: Published
 ) -> None:
-    """The first comment is there too."""
+    """Publish the post with its first comment."""
     intents.close_published(service, tx, [(intent, comment)])
     _publish(service, tx, [_End(snapshot, published, comment)])
 
@@ -240,7 +240,7 @@ def uncommented(
     warning: Warning,
     outcome: str,
 ) -> None:
-    """The post is out, its first comment is not: a warning, never a failure."""
+    """Publish the post; its failed first comment is a warning."""
     if intent:
         close(service, tx, intent, outcome)
     _publish(service, tx, [_End(snapshot, published, warnings=(warning,))])
@@ -248,7 +248,7 @@ def uncommented(
 
 @dataclass(frozen=True)
 class _End:
-    """A post that is out, with its first comment where there is one."""
+    """Published post with its first comment, if any."""
 
     snapshot: Snapshot
     published: Published
@@ -257,7 +257,7 @@ class _End:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What the post's row has of it."""
+        """Columns of the post's row."""
         published, comment = self.published, self.comment
         return {
             "platform_uri": published.uri,
@@ -269,11 +269,11 @@ class _End:
 
 
 class ApartError(Exception):
-    """Not all of what is written together can be: each is to be done by itself."""
+    """Group cannot be written together: write each alone."""
 
 
 def _publish(service: Service, tx: Tx, ends: Sequence[_End]) -> None:
-    """The ends of posts that are out; LostClaimError, and nothing written, where a run has lost its post."""
+    """Record published posts. Raises LostClaimError, with nothing written, for a lost claim."""
     snapshots = [end.snapshot for end in ends]
     warned = {end.snapshot.post["id"]: _warned(tx, end) for end in ends}
     if not moves.publish(service, tx, [_out(end, warned) for end in ends]) and len(ends) > 1:
@@ -286,7 +286,7 @@ def _publish(service: Service, tx: Tx, ends: Sequence[_End]) -> None:
 
 
 def _warned(tx: Tx, end: _End) -> str:
-    """What the post warns of in the end."""
+    """Return the post's final warnings, as JSON."""
     post, more = end.snapshot.post, (*end.published.warnings, *end.warnings)
     if not more and not end.snapshot.warned:
         return post["warnings"]
@@ -303,7 +303,7 @@ def _out(end: _End, warned: Mapping[str, str]) -> moves.Out:
 
 
 def pending(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent: IntentRow | None = None) -> None:
-    """Preparing goes on later; the post keeps its place and rings again. `intent`: the send whose answer this was."""
+    """Save the progress and schedule the next poll. `intent`: the send that was accepted."""
     owned(service, snapshot)
     if intent:
         close(service, tx, intent, TAKEN)
@@ -313,7 +313,7 @@ def pending(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent
 
 
 def later(service: Service, tx: Tx, snapshot: Snapshot, seconds: float) -> None:
-    """Nothing was done yet; the post keeps its place and rings again."""
+    """Postpone a post for which nothing was done yet."""
     owned(service, snapshot)
     at = service.now_ms + int(seconds * 1000)
     sql.execute(publishing.LATER, (at, snapshot.post["id"]))
@@ -323,7 +323,7 @@ def later(service: Service, tx: Tx, snapshot: Snapshot, seconds: float) -> None:
 def failed(
     service: Service, tx: Tx, snapshot: Snapshot, error: ApiError, intent: IntentRow | None = None, outcome: str = ""
 ) -> None:
-    """The attempt is over without a post. Scheduled posts are tried again after `platform_unavailable`."""
+    """Record a failed attempt; scheduled posts retry after `platform_unavailable`."""
     owned(service, snapshot)
     if intent:
         close(service, tx, intent, outcome)
@@ -339,9 +339,7 @@ def failed(
     _end_attempt(service, tx, post["id"], snapshot.post["attempts"], error)
     columns = error_columns(service, error, post["platform"])
     if outcome == "absent":
-        columns["saved"] = (
-            None  # what was prepared did not go out although it was asked to: the next attempt prepares anew
-        )
+        columns["saved"] = None  # the prepared containers were not published: prepare new ones next time
     if wait is not None:
         at = service.now_ms + wait
         columns |= {"next_attempt_at": at, "due_at": at, "tries": tries}
@@ -354,7 +352,7 @@ def failed(
 
 
 def _retry_wait(service: Service, post: PostRow, error: ApiError) -> int | None:
-    """Milliseconds until the next attempt; None when there is none."""
+    """Return the milliseconds until the next attempt; None if there is none."""
     waits = service.runtime.settings.publishing.retry_waits
     tried = post["tries"]
     if (
@@ -372,7 +370,7 @@ def _retry_wait(service: Service, post: PostRow, error: ApiError) -> int | None:
 
 
 def too_late(service: Service, tx: Tx, found: overdue.DuePost) -> None:
-    """End a post that was found due too long ago, unless somebody was faster: it was moved, or is being sent."""
+    """Fail an overdue post, unless it was rescheduled or is being sent."""
     post = row_where(Post, Post.id == found["id"], Post.status.in_(moves.OPEN))
     if post is None or overdue.due_of(post) != overdue.due_of(found) or overdue.may_have_sent(post["id"]):
         return
@@ -381,14 +379,14 @@ def too_late(service: Service, tx: Tx, found: overdue.DuePost) -> None:
 
 
 def _too_late(service: Service, tx: Tx, post: PostRow, error: ApiError) -> None:
-    """Never dropped in silence, never sent late by surprise."""
+    """Fail an overdue post with an event; it is never published late."""
     if post["status"] == "publishing":
         _end_attempt(service, tx, post["id"], post["attempts"], error)
     moves.move(service, tx, "overdue", post["id"], **error_columns(service, error, post["platform"]))
 
 
 def error_columns(service: Service, error: ApiError, platform: str) -> dict[str, Any]:
-    """What a row keeps of an error: the error object as results show it."""
+    """Build the error columns of a post, as results show them."""
     error.platform = error.platform or platform
     shown = error_body(error, service.base_url)
     if error.code == "platform_unavailable" and error.retry_after:

@@ -1,13 +1,11 @@
-"""Publishing one target: claim, prepare, intend, send, settle. Nothing else in the program publishes.
+"""Publishing of one target: claim, prepare, record the intent, send, settle.
 
-The promise: an accepted post is published once, or its owner is told exactly what is known. So the intent is durable
-before the one public call; every answer is sorted by the platform's table, and what is not in it is ambiguous; an
-ambiguous send is settled by looking; and the same plan is only sent again where the platform makes that harmless
-(its `SendClass`), after looking found nothing. What follows from which answer is the table in `decide`; here are the
-steps. All of it runs in I/O threads that hold no database connection.
-
-What is planned without asking anybody is written down with the claim, so such a post is never claimed and not yet
-intended; never while it may still have to wait: a crash meanwhile would leave it looking as if it had been sent.
+Promise: an accepted post is published once, or its owner learns exactly what is known. So the intent is durable before
+the one public call; every response is classified by the platform's table, and unlisted ones are ambiguous; ambiguous
+sends are settled by lookup; and a plan is sent again only where its `SendClass` makes that harmless, after a lookup
+found nothing. `decide` has the decisions; this module executes the steps, in I/O threads without database connections.
+A plan made without network is recorded with the claim, which saves a step; never while the post may still wait, since
+a crash meanwhile would make it look sent.
 """
 
 from __future__ import annotations
@@ -68,24 +66,23 @@ RECORD_WAITS = (0.5, 1.0, 2.0, 5.0)
 
 @dataclass(frozen=True)
 class Went:
-    """What a run came to. `sent`: something public was called. `is_over`: nothing of it is still to be written."""
+    """Result of a run. `sent`: a public call was made. `is_over`: nothing is left to write."""
 
     sent: bool = False
     is_over: bool = True
 
 
 def take_together(tx: Tx, asked: Sequence[tuple[Service, Claim]]) -> list[Snapshot | None]:
-    """Take posts to work on, with the same statements."""
+    """Claim posts with shared statements."""
     return take(asked[0][0], tx, [claim for _, claim in asked])
 
 
 def go_on(
     service: Service, fetched: library.Fetched, snapshot: Snapshot, over: Callable[[], None] | None = None
 ) -> Went:
-    """The same with what was taken, once that is committed.
+    """Execute a claimed post, after the commit of the claim.
 
-    `over`: whoever gives it needs nothing after the last that is written, and does not wait for that. It is called
-    then, in whatever thread; it must be short and must not raise.
+    `over`: called in any thread after the last write, for callers that do not wait for it; must be quick and not raise.
     """
     if not snapshot.intended:
         faults.hit("pub.after_claim")
@@ -97,10 +94,7 @@ def go_on(
 def take(
     service: Service, tx: Tx, claims: Sequence[Claim], begun: Mapping[str, records.Inserted] | None = None
 ) -> list[Snapshot | None]:
-    """Take posts to work on; what is about to be sent is written down at once, where that is known without asking.
-
-    `begun`: where this transaction has inserted them as claimed.
-    """
+    """Claim posts; record their plans at once where known. `begun`: inserted as claimed here."""
     taken = records.take(service, tx, claims) if begun is None else records.begin(service, tx, claims, begun)
     planned = [(one, plan) for one in taken if one and (plan := _plan(service, one))]
     intended = intents.intend_all(service, tx, [(one, plan.plan, plan.warnings) for one, plan in planned])
@@ -119,7 +113,7 @@ new_nonce = records.new_nonce
 
 
 def _about(snapshot: Snapshot) -> dict[str, tracing.Value]:
-    """What a trace says of an attempt."""
+    """Build the trace attributes of an attempt."""
     post = snapshot.post
     return {
         "socialpub.post": post["id"],
@@ -132,22 +126,22 @@ def _about(snapshot: Snapshot) -> dict[str, tracing.Value]:
 
 @dataclass
 class _Run:
-    """One run over one post. Methods are the steps; each ends in a transaction of `records`."""
+    """Run of one post. Methods are steps; each ends in a transaction of `records`."""
 
     service: Service
     fetched: library.Fetched
     snapshot: Snapshot
     over: Callable[[], None] | None = None
     warnings: tuple[Warning, ...] = ()
-    sent: bool = False  # something public was called
-    is_left: bool = False  # its thread has gone: `over` is called once the result is written
+    sent: bool = False  # a public call was made
+    is_left: bool = False  # its thread has ended: `over` is called once the result is written
     up: Caller = field(init=False)
 
     def __post_init__(self) -> None:
         self.up = Caller(self.service, self.snapshot.account, just_seen=self.snapshot.intended is not None)
 
     def watched(self, go: Callable[[], None]) -> None:
-        """Go some steps: whatever happens is written down, or in the log."""
+        """Run steps; any error is recorded or logged."""
         try:
             with tracing.attempt(self.snapshot.request_id, _about(self.snapshot)):
                 self._caught(go)
@@ -157,7 +151,7 @@ class _Run:
             log.error("post %s: its state could not be written: %s", self.snapshot.claim.key, error)
 
     def go(self) -> None:
-        """From wherever the rows say it is."""
+        """Continue from the state in the rows."""
         if self.snapshot.intended:
             _hit(self.snapshot.intended, "after_intent")
             self._send(self.snapshot.intended)
@@ -169,12 +163,12 @@ class _Run:
             self._publish()
 
     def _elsewhere(self, go: Callable[[], None]) -> None:
-        """Go on with some steps in another thread, which calls `over` at the end."""
+        """Continue in another thread, which calls `over` at the end."""
         over, self.over, self.is_left = self.over, None, True
         assert over is not None, "whoever leaves it to other threads has nothing to do after them"
         try:
             self.service.crew.run(functools.partial(self._through, go, over))
-        except RuntimeError:  # no thread to be had: the lease runs out, and the send is looked for
+        except RuntimeError:  # no thread available: the lease expires, and the send is looked up
             log.exception("post %s: what follows its send could not be done", self.post["id"])
             over()
 
@@ -194,18 +188,18 @@ class _Run:
             self._wait_for_storage(error)
             self._stopped(error)
         except Exception as error:  # noqa: BLE001 - a bug must not lose the post
-            if isinstance(error, OSError) and error.filename:  # a file of ours that the disk does not give
+            if isinstance(error, OSError) and error.filename:  # one of our files is unreadable
                 self._wait_for_storage(disk.unusable(error))
             log.exception("post %s: a bug in publishing", self.post["id"])
             self._stopped(ApiError("internal_error"))
 
     def _wait_for_storage(self, error: ApiError) -> None:
-        """StorageError where a scheduled post can wait for its files; who waits for an immediate one is told."""
+        """Raise StorageError if a scheduled post can wait for its files; an immediate one fails."""
         if error.rule == "storage.unavailable" and self.post["scheduled_at"] is not None:
             raise StorageError(error.message) from error
 
     def _stopped(self, error: ApiError) -> None:
-        """The run cannot go on: what was not sent fails, what may have been sent is looked for."""
+        """Handle a stopped run: fail what was not sent, look up what may have been."""
         post, attempt = self.post["id"], self.snapshot.attempt
         intent, published = self.service.read(lambda: (intents.open_intent(post), intents.done(post, attempt))).result()
         if published:
@@ -234,7 +228,7 @@ class _Run:
         self._send(self._intend("publish", prepared.plan, (*self.warnings, *prepared.warnings)))
 
     def _draft(self) -> Draft:
-        """The frozen content with its bytes; deep rules are checked here."""
+        """Build the frozen content with media, and check the deep rules."""
         post = self.post
         items = library.with_bytes(
             self.service, self.fetched, post["batch"], post["platform"], post["media"], self.snapshot.assets
@@ -258,11 +252,11 @@ class _Run:
         return intent
 
     def _send(self, intent: IntentRow, *, earlier_over: bool = True) -> None:
-        """The one public call, and what follows from its answer."""
+        """Make the public call and handle its response."""
         self._answered(intent, self._answer(intent), earlier_over=earlier_over)
 
     def _answer(self, intent: IntentRow) -> Published | Pending | ApiError:
-        """What the platform says to the one public call."""
+        """Make the public call; return its response or error."""
         self.sent = True
         bound = intents.Bound(self.service, intent)
         try:
@@ -277,7 +271,7 @@ class _Run:
         self._step(intent, Sent(answer, earlier_over))
 
     def _comment(self, published: Published) -> None:
-        """The first comment: its own intent; the main post is never sent again for it."""
+        """Send the first comment with its own intent; the post is never sent again for it."""
         connector: Any = self.up.connector
         draft = planning.bare_draft(self.post)
         try:
@@ -287,10 +281,10 @@ class _Run:
             return
         self._send(self._intend("comment", plan))
 
-    # --- The steps that `decide` knows ---
+    # --- The steps of `decide` ---
 
     def _step(self, intent: IntentRow, finding: Finding) -> None:
-        """Take the step that follows from a finding; most lead to another finding and its step."""
+        """Execute the step for a finding, and those that follow from it."""
         class_ = self.up.platform.class_of(sql.loads(intent["plan"]))
         checks = horizon.checks_of(class_, intent["step"], self.service.runtime.settings.publishing.settle_horizon)
         step = decide(finding, class_, checks, intent, self.service.now_ms)
@@ -309,7 +303,7 @@ class _Run:
                 self._write(lambda tx: self.service.jobs.again(tx, self.snapshot.claim, step.at))
             case Look():
                 found = self._look(intent)
-                self._step(intent, Looked(found, self.up.is_revoked()))  # which looking may have told
+                self._step(intent, Looked(found, self.up.is_revoked()))  # the lookup may have revealed it
             case LookLater():
                 seen = step.found.evidence
                 self._record(lambda tx: intents.looked(self.service, tx, self.snapshot, intent, seen, step.at))
@@ -331,7 +325,7 @@ class _Run:
                 assert_never(step)
 
     def _bind(self, intent: IntentRow, step: Bind) -> None:
-        """The platform has it, by its own word or because it was found there."""
+        """Record the remote post, as reported or found."""
         try:
             self._record_found(intent, step.found, step.by_content)
         except TakenError:
@@ -360,9 +354,7 @@ class _Run:
             self._comment(published)
 
     def _record_sent(self, answered: records.Answered) -> None:
-        """The end of most posts. Where `over` is to be called after it, no thread waits for the disk: only what could
-        not be written is waited for, by another one.
-        """
+        """Record the end of most posts. With `over`, only a failed write occupies a thread."""
         if self.over is None:
             self._record_by(lambda: self.service.write_together(records.sent, answered))
             _hit(answered.intent, "after_result")
@@ -373,11 +365,11 @@ class _Run:
         sent.add_done_callback(functools.partial(self._sent_is_over, answered))
 
     def _sent_is_over(self, answered: records.Answered, sent: Future[None]) -> None:
-        """In the thread that writes: the result is written, or has to be once more."""
+        """Finish in the writer thread: the result is written, or must be written again."""
         if sent.exception() is None:
             _hit(answered.intent, "after_result")
             return
-        self.over = answered.over  # nothing of the result was written, for whatever reason
+        self.over = answered.over  # nothing of the result was written
         self._elsewhere(lambda: self._bind(answered.intent, Bind(answered.published)))
 
     def _write_sent(self, tx: Tx, answered: records.Answered, last: bool, by_content: bool) -> None:
@@ -389,7 +381,7 @@ class _Run:
             records.sent_first(self.service, tx, self.snapshot, answered.intent, answered.published)
 
     def _follow(self, intent: IntentRow, found: Pending) -> None:
-        """What the platform named is kept with the send's end: from here on it is asked about, never sent again."""
+        """Store the progress with the send's end: from now on it is polled, never sent again."""
         _hit(intent, "before_result")
         self._record(lambda tx: records.pending(self.service, tx, self.snapshot, found, intent))
         _hit(intent, "after_result")
@@ -406,7 +398,7 @@ class _Run:
         )
 
     def _look(self, intent: IntentRow) -> Published | Pending | Absent | Unknown:
-        """What the sends of an intent may have done. Finding is proof; not finding is not, until it is time."""
+        """Look up an intent's sends. Finding is proof; not finding is not, before its time."""
         bound, plan, since = intents.Bound(self.service, intent), json.loads(intent["plan"]), intent["intent_at"]
         try:
             return self.up.call(lambda up: self.up.connector.settle(up, plan, since), looking=True, bound=bound)
@@ -430,7 +422,7 @@ class _Run:
             self._uncommented(intent, error, outcome)
             return
         error.platform_version = error.platform_version or self.up.platform.pinned(self.up.site) or None
-        # Each by itself: of a long response no more than its beginning is kept.
+        # Separately: of a long response only the beginning is stored.
         error.platform_response = self.up.scrubbed(error.platform_response)
         error.message = self.up.scrubbed(error.message)
         if error.token_refused and error.code == "platform_auth_failed" and error.rule is None:
@@ -460,7 +452,7 @@ class _Run:
         return self._record_by(lambda: self.service.write(run))
 
     def _record_by(self, ask: Callable[[], DbFuture[T]]) -> T:
-        """Write what is now known, which nobody else knows: as often as it takes, while this process lives."""
+        """Write a result, known only here, as often as it takes while the process lives."""
         for number in range(10_000):
             try:
                 return _written(ask)
@@ -475,7 +467,7 @@ def _written(ask: Callable[[], DbFuture[T]]) -> T:
     try:
         return ask().result()
     except ApiError as error:
-        # Never taken for an answer of the platform: the lease runs out and the rows tell how to go on.
+        # Not an error of the platform: the lease expires, and the rows tell how to resume.
         raise StorageError(error.message) from error
 
 

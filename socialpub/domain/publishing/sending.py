@@ -1,4 +1,4 @@
-"""Who does the work on a post: a thread of the executor, and none while rows are written."""
+"""Threads for posts: one while a post is executed, none while rows are written."""
 
 from __future__ import annotations
 
@@ -17,24 +17,21 @@ log = logging.getLogger("socialpub.publish")
 
 AGAIN_MS = 30_000
 Over = Callable[[bool], None]
-"""Told once nothing of a run is left to do, and whether something public was called; in whatever thread.
-
-It must be short and must not raise.
-"""
+"""Callback after a run; the flag says if a public call was made. Quick, must not raise."""
 
 
 def begin(service: Service, fetched: library.Fetched, claim: Claim, over: Over) -> None:
-    """Publish a post that is due and claimed, in a thread of the executor.
+    """Publish a due, claimed post in a thread of the executor.
 
-    The thread that takes the post also sends it: between the commit of an intent and its send no post waits for a
-    thread, for until then nobody knows whether it went out.
+    The claiming thread also sends: between an intent's commit and its send no post may wait for a thread, because until
+    then its outcome is unknown.
     """
 
     def work() -> None:
         working_for.set(claim.share)
         try:
             snapshot = service.write_together(run.take_together, (service, claim)).result()
-        except Exception as error:  # noqa: BLE001 - a thread of the crew has no caller
+        except Exception as error:  # noqa: BLE001 - a pool thread has no caller
             log.error("post %s could not be taken to be published: %s", claim.key, error)
             ring_again(service, claim)
             snapshot = None
@@ -47,21 +44,21 @@ def begin(service: Service, fetched: library.Fetched, claim: Claim, over: Over) 
 
 
 def go_on(service: Service, fetched: library.Fetched, snapshot: Snapshot, over: Over) -> None:
-    """Go on with a post that was taken, once that is committed."""
+    """Execute a claimed post, after the commit of the claim."""
     try:
         service.crew.run(functools.partial(_run, service, fetched, snapshot, over))
-    except RuntimeError:  # no thread to be had: the lease brings the post back
+    except RuntimeError:  # no thread available: the post is resumed when its lease expires
         log.exception("post %s could not be published now; it follows within a minute", snapshot.claim.key)
         over(False)
 
 
 def _run(service: Service, fetched: library.Fetched, snapshot: Snapshot, over: Over) -> None:
-    """In a thread."""
+    """Run a post, in a thread of the executor."""
     working_for.set(snapshot.claim.share)
     went = run.Went()
     try:
         went = run.go_on(service, fetched, snapshot, functools.partial(over, True))
-    except Exception:  # noqa: BLE001 - a thread of the crew has no caller
+    except Exception:  # noqa: BLE001 - a pool thread has no caller
         log.exception("publishing post %s stopped", snapshot.claim.key)
         ring_again(service, snapshot.claim)
     finally:
@@ -70,5 +67,5 @@ def _run(service: Service, fetched: library.Fetched, snapshot: Snapshot, over: O
 
 
 def ring_again(service: Service, claim: Claim) -> None:
-    """A run that failed is tried once more, as its rows say."""
+    """Reschedule a failed run, to continue as its rows say."""
     service.write(lambda tx: service.jobs.again(tx, claim, service.now_ms + AGAIN_MS))

@@ -1,4 +1,4 @@
-"""What is told of a send whose outcome could not be seen: each answers the error that the post ends with."""
+"""Errors for posts whose outcome is unknown or proven absent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from socialpub.store.rows import AccountRow, IntentRow, PostRow
 
 
 def not_there(platform: Platform) -> ApiError:
-    """It was looked for as long as something could still come of it."""
+    """Build the error of a post proven absent."""
     return ApiError(
         "platform_unavailable",
         f"{platform.label} did not accept the post: a later look did not find it there.",
@@ -22,7 +22,7 @@ def not_there(platform: Platform) -> ApiError:
 
 
 def not_seen(snapshot: Snapshot, platform: Platform, intent: IntentRow, found: Absent | Unknown) -> ApiError:
-    """It may be there: no answer came, or one that does not say, and looking did not show it."""
+    """Build the error of a lost or ambiguous response, after lookups found nothing."""
     sent, answer = f"The post was sent to {platform.label} at {iso(intent['sent_at'])}", intents.answer(intent)
     if answer is None:
         said = f"{sent} and no answer came. It may be live."
@@ -32,13 +32,13 @@ def not_seen(snapshot: Snapshot, platform: Platform, intent: IntentRow, found: A
 
 
 def is_duplicate(snapshot: Snapshot, platform: Platform, error: ApiError) -> ApiError:
-    """It may be there: the platform has such a post, and looking did not show whether an earlier send made it."""
+    """Build the error of a duplicate that an earlier send may have made."""
     said = f"{error.message} An earlier attempt may have made that post: whether it did could not be seen."
     return _unknown(snapshot.post, snapshot.account, platform, said, error.platform_response)
 
 
 def told_no_more(post: PostRow, account: AccountRow, error: ApiError) -> ApiError:
-    """It may be there: the platform has all of it, and `error` is why it does not say what became of it."""
+    """Build the error of a post the platform accepted, whose result `error` hides."""
     platform = platforms.platform(post["platform"])
     said = f"{platform.label} has all of the post and did not say what became of it. {error.message}"
     return _unknown(post, account, platform, said, error.platform_response)
