@@ -1,1 +1,1 @@
-"""What requests may carry and what answers and events look like: types, and nothing that happens."""
+"""Schemas of requests, responses and events: types without behavior."""

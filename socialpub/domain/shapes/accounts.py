@@ -1,4 +1,4 @@
-"""Accounts: what requests about them carry and what they answer; connecting, disconnecting, boards."""
+"""Schemas of accounts: requests, responses, connecting, boards."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ from socialpub.store.rows import AccountStatus
 
 
 class AccountsQuery(Request):
-    """The query of GET /v1/accounts; lists are repeated or comma-separated."""
+    """Query of GET /v1/accounts; lists are repeated or comma-separated."""
 
     profile_id: Maybe[str] = absent()
-    """Accounts of this profile; an unknown, malformed or empty one has none."""
+    """Accounts of this profile. An unknown, malformed or empty profile matches none."""
     platform: Maybe[Annotated[list[PlatformName], Field(max_length=FILTER_MAX)]] = absent()
     status: Maybe[Annotated[list[AccountStatus], Field(max_length=FILTER_MAX)]] = absent()
 
 
 class ConnectRequest(Request):
-    """Where to connect an account."""
+    """Account to connect."""
 
     profile_id: Maybe[Uuid] = absent()
-    """The profile that the account is to belong to; without it the organization's first."""
+    """The profile that will own the account; default: the organization's first."""
     handle: Maybe[Short] = absent()
-    """The account's name, for platforms whose login depends on it."""
+    """The account's name, for platforms whose login needs it."""
 
 
 class Completing(Request):
-    """What every login may come back with."""
+    """Result of a login."""
 
     state: Maybe[Short] = absent()
-    """From the address that the platform sent the browser back to; it works once, for ten minutes."""
+    """From the address to which the platform sent the browser back. Valid once, for ten minutes."""
     code: Maybe[Short] = absent()
     """From the same address."""
     iss: Maybe[Short] = absent()
-    """From the same address, where the platform sends it."""
+    """From the same address, if the platform sends it."""
     choice_id: Maybe[Short] = absent()
-    """With `state`: one of the accounts that the login offered."""
+    """With `state`: one of the accounts offered by the login."""
     profile_id: Maybe[Uuid] = absent()
-    """With credentials: the profile that the account is to belong to."""
+    """With credentials: the profile that will own the account."""
 
 
 _FIELDS = {field.name: field for platform in platforms.PLATFORMS.values() for field in platform.credentials}
@@ -71,14 +71,14 @@ CompleteRequest: type[Completing] = create_model(
 
 
 def fields_given(platform: Platform, request: Completing) -> dict[str, str]:
-    """The credentials; ApiError in the schema's form when one is missing."""
+    """Return the credentials. Raises ApiError in the schema's form if one is missing."""
     values = {field.name: getattr(request, field.name) for field in platform.credentials}
     _need(values)
     return values
 
 
 def back_from(request: Completing) -> tuple[str, str | None, str | None]:
-    """(state, code, choice): one of the last two; ApiError in the schema's form."""
+    """Return (state, code, choice) with either code or choice. Raises ApiError as the schema."""
     _need({"state": request.state} if request.choice_id else {"state": request.state, "code": request.code})
     if request.code and request.choice_id:
         raise schema_error([issue("extra_forbidden", ["choiceId"], "A code and a choice exclude each other", "", "")])
@@ -92,16 +92,16 @@ def _need(values: dict[str, str | None]) -> None:
 
 
 class BoardRequest(Request):
-    """The board to use where a post names none."""
+    """Default board, for posts that name none."""
 
     board_id: Short
 
 
-# --- Answers -------------------------------------------------------------------------------------------------------
+# --- Responses -----------------------------------------------------------------------------------------------------
 
 
 class PinterestBlock(TypedDict):
-    """What only Pinterest accounts have."""
+    """Fields of Pinterest accounts only."""
 
     defaultBoardId: str | None
     """The board of targets that name none."""
@@ -109,7 +109,7 @@ class PinterestBlock(TypedDict):
 
 
 class InstagramBlock(TypedDict):
-    """What only Instagram accounts have, as the platform reports it."""
+    """Fields of Instagram accounts only, as the platform reports them."""
 
     kind: str | None
     accountType: str | None
@@ -117,16 +117,16 @@ class InstagramBlock(TypedDict):
 
 
 class Attention(TypedDict):
-    """What the platform refuses the account although its token is good: a missing permission, a suspension."""
+    """Refusal by the platform despite a valid token: a missing permission, a suspension."""
 
     code: ErrorCode
     message: str
-    """What is wrong and what the platform says of it, for people."""
+    """What is wrong, and what the platform says about it, for people."""
     at: DateTime
 
 
 class AccountBody(TypedDict):
-    """A connected account; never its secrets."""
+    """Connected account, without secrets."""
 
     id: str
     profileId: str
@@ -135,26 +135,26 @@ class AccountBody(TypedDict):
     """The platform's own id of the account."""
     displayName: str | None
     status: AccountStatus
-    """`expiring`: the token ends soon and cannot be refreshed by itself. `revoked`: reconnect the account."""
+    """`expiring`: the token ends soon and cannot be refreshed automatically. `revoked`: reconnect the account."""
     createdAt: DateTime
     updatedAt: DateTime
     tokenExpiresAt: DateTime | None
     attention: NotRequired[Attention]
-    """Why the platform refused a post of this account; absent when all is well, and again once a post succeeds."""
+    """Why the platform refused a post of this account. Absent if all is well, and again once a post succeeds."""
     pinterest: NotRequired[PinterestBlock]
-    """What only accounts of this platform have."""
+    """Pinterest accounts only."""
     instagram: NotRequired[InstagramBlock]
-    """What only accounts of this platform have."""
+    """Instagram accounts only."""
 
 
 class AccountList(TypedDict):
-    """The connected accounts, oldest first."""
+    """Connected accounts, oldest first."""
 
     data: list[AccountBody]
 
 
 class FieldBody(TypedDict):
-    """A field to fill in."""
+    """Form field to fill in."""
 
     name: str
     label: str
@@ -162,14 +162,14 @@ class FieldBody(TypedDict):
 
 
 class OAuthDescriptor(TypedDict):
-    """Send the browser to this address."""
+    """Address to open in the browser."""
 
     type: Literal["oauth"]
     authorizeUrl: str
 
 
 class CredentialsDescriptor(TypedDict):
-    """Ask for these fields."""
+    """Fields to ask for."""
 
     type: Literal["credentials"]
     fields: list[FieldBody]
@@ -179,7 +179,7 @@ Descriptor = Annotated[OAuthDescriptor | CredentialsDescriptor, Field(discrimina
 
 
 class ConnectBody(TypedDict):
-    """How to connect an account."""
+    """Way to connect an account."""
 
     platform: PlatformName
     state: Literal["stable", "trial", "pending"]
@@ -187,17 +187,17 @@ class ConnectBody(TypedDict):
 
 
 class ChoiceBody(TypedDict):
-    """An account that the login offers."""
+    """Account offered by the login."""
 
     id: str
     platformAccountId: str
     displayName: str | None
     kind: str
-    """What it is: `page`, `person`, `organization`."""
+    """`page`, `person` or `organization`."""
 
 
 class ChoicesBody(TypedDict):
-    """Several accounts: send `state` and `choiceId`, for each one that is wanted."""
+    """Accounts to choose from: send `state` and `choiceId` for each one you want."""
 
     choices: list[ChoiceBody]
 
@@ -212,7 +212,7 @@ CompletedBody = TypeAliasType(
 
 
 class BoardBody(TypedDict):
-    """A board of an account."""
+    """Board of an account."""
 
     id: str
     name: str
@@ -220,14 +220,14 @@ class BoardBody(TypedDict):
 
 
 class BoardList(TypedDict):
-    """The boards of an account."""
+    """Boards of an account."""
 
     data: list[BoardBody]
     defaultBoardId: str | None
 
 
 class DefaultBoardBody(TypedDict):
-    """The account's default board."""
+    """Default board of an account."""
 
     id: str
     defaultBoardId: str

@@ -1,4 +1,4 @@
-"""The app that this server is registered as at a platform: how an owner types it in."""
+"""Schemas of platform apps, as entered by an owner."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing_extensions import TypedDict
 from socialpub.domain.shapes.common import Request
 
 ID_MAX, SECRET_MAX = 200, 500
-_WORD = r"^[!-~]+$"  # what HTTP Basic and forms take as it stands: ASCII without spaces
+_WORD = r"^[!-~]+$"  # accepted unchanged by HTTP Basic and forms: ASCII without spaces
 
 
 class AppRequest(Request):
-    """What the platform's console calls the app's id and its secret."""
+    """App id and secret, by the names of the platform's console."""
 
     client_id: Annotated[str, Field(pattern=_WORD, max_length=ID_MAX)]
     client_secret: Annotated[str, Field(pattern=_WORD, max_length=SECRET_MAX, repr=False)]
 
 
 class AppBody(TypedDict):
-    """Whose app was changed; nothing of it is told."""
+    """Platform whose app was changed, without the app."""
 
     platform: str

@@ -1,4 +1,4 @@
-"""Notices of Lemon Squeezy, as far as they matter here; whatever else they carry is left alone.
+"""Schemas of Lemon Squeezy webhooks, limited to the fields used here.
 
 Source: docs.lemonsqueezy.com/help/webhooks (event types, signing requests) and /api/subscriptions,
 /api/subscription-invoices. `data` is a subscription, or for payments one of its invoices.
@@ -18,7 +18,7 @@ ID_MAX = 100
 
 
 def _id(value: object) -> str:
-    """An id, which is a number in one place and text in another."""
+    """Parse an id, which is a number in some places and text in others."""
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return str(value)
     raise PydanticCustomError("id_type", "Input should be an id")
@@ -28,38 +28,38 @@ Id = Annotated[str, BeforeValidator(_id), StringConstraints(min_length=1, max_le
 
 
 class ReceivedBody(TypedDict):
-    """That a notice came in."""
+    """Confirmation of a webhook."""
 
     received: Literal[True]
 
 
 class Foreign(BaseModel):
-    """Somebody else's body: nothing is coerced, and fields that are not named here may be there."""
+    """Lenient model of a third party's JSON: no coercion, unknown fields ignored."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, hide_input_in_errors=True, defer_build=True)
 
 
 class Meta(Foreign):
-    """What a notice says of itself."""
+    """Metadata of a webhook."""
 
     event_name: Annotated[str, StringConstraints(max_length=ID_MAX)]
     custom_data: Any = None
 
     @property
     def organization(self) -> str | None:
-        """The organization that the checkout was for."""
+        """Organization named by the checkout."""
         named = self.custom_data.get("organization_id") if isinstance(self.custom_data, dict) else None
         return named if isinstance(named, str) else None
 
 
 class Heading(Foreign):
-    """Enough of any notice to know whether it matters."""
+    """Part of any webhook that tells whether it matters."""
 
     meta: Meta
 
 
 class SubscriptionFacts(Foreign):
-    """A subscription as it is since `updated_at`."""
+    """Subscription as of `updated_at`."""
 
     variant_id: Id
     status: str
@@ -75,14 +75,14 @@ class SubscriptionData(Foreign):
 
 
 class AboutSubscription(Foreign):
-    """A notice about a subscription."""
+    """Webhook about a subscription."""
 
     meta: Meta
     data: SubscriptionData
 
 
 class InvoiceFacts(Foreign):
-    """An invoice as it is since `updated_at`."""
+    """Invoice as of `updated_at`."""
 
     subscription_id: Id
     updated_at: Instant
@@ -93,7 +93,7 @@ class InvoiceData(Foreign):
 
 
 class AboutInvoice(Foreign):
-    """A notice about a payment."""
+    """Webhook about a payment."""
 
     meta: Meta
     data: InvoiceData

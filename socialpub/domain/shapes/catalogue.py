@@ -1,4 +1,4 @@
-"""The catalogue: platforms, rules, error codes."""
+"""Schemas of the catalog: platforms, rules, error codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing_extensions import TypeAliasType, TypedDict
 from socialpub.domain.shapes.common import ErrorCode, PlatformName, Unit
 
 Severity = Literal["error", "warning"]
-# Without `type` or alternatives: generators of statically typed clients have no type for a number, a text or a list.
+# No `type` or `anyOf`: generators of statically typed clients have no type for number, text or list.
 RuleLimit = TypeAliasType(
     "RuleLimit",
     Annotated[
@@ -27,59 +27,60 @@ RuleLimit = TypeAliasType(
 
 
 class TextLimit(TypedDict):
-    """How long a text may be, in the platform's own unit."""
+    """Maximum length of a text, in the platform's own unit."""
 
     limit: int | None
-    """Null: the platform documents none."""
+    """Null: not documented by the platform."""
     unit: Unit
 
 
 class MediaLimit(TypedDict):
-    """What media one post may carry."""
+    """Media allowed in one post."""
 
     images: int
-    """At most so many images."""
+    """The maximum number of images."""
     videos: int
-    """At most so many videos."""
+    """The maximum number of videos."""
     mixed: bool
-    """Whether images and videos may stand in one post."""
+    """Whether one post may mix images and videos."""
     types: list[str]
-    """The content types that the platform takes."""
+    """The accepted content types."""
 
 
 class PlatformInfo(TypedDict):
-    """One platform and its limits in short; its rules say all of them."""
+    """Platform with a summary of its limits; the rules list all of them."""
 
     platform: PlatformName
     label: str
-    """The name for people."""
+    """The display name."""
     state: Literal["stable", "trial", "pending"]
-    """`pending`: the platform has to approve this server's app first."""
+    """`pending`: the platform must approve this server's app first."""
     apiVersion: str
-    """The version of the platform's API that this server calls."""
+    """The API version of the platform that this server calls."""
     sunsetAt: str | None
-    """When the platform ends that version, where it has said so."""
+    """When the platform ends that version, if announced."""
     text: TextLimit
     media: MediaLimit
     firstComment: bool
-    """Whether `firstComment` is posted; elsewhere it is ignored, with a warning."""
+    """Whether `firstComment` is posted; otherwise it is ignored, with a warning."""
 
 
 class PlatformList(TypedDict):
-    """Every platform, those that this server does not publish to included."""
+    """All platforms, including those that this server does not publish to."""
 
     data: list[PlatformInfo]
 
 
 class RuleInfo(TypedDict):
-    """One rule, as the code checks it."""
+    """Rule, as the code checks it."""
 
     rule: str
     platform: PlatformName | None
     """Null: a rule of this service."""
     stage: Literal["request", "cheap", "deep", "upstream", "connect", "publish", "retired"]
-    """When it is decided: `request` and `cheap` before anything is written, `deep` once the media are here, `upstream`
-    by the platform, `publish` while publishing, `connect` when an account is connected; `retired`: never."""
+    """When the rule applies. `request` and `cheap`: before anything is written; `deep`: once the media are available;
+    `upstream`: by the platform; `publish`: while publishing; `connect`: when connecting an account; `retired`:
+    never."""
     severity: Severity
     limit: RuleLimit
     unit: str | None
@@ -91,23 +92,23 @@ class RuleInfo(TypedDict):
 
 
 class RuleList(TypedDict):
-    """Every rule of the service and of every platform."""
+    """All rules of the service and of the platforms."""
 
     data: list[RuleInfo]
 
 
 class CodeInfo(TypedDict):
-    """One error code."""
+    """Error code."""
 
     code: ErrorCode
     status: int
-    """The HTTP status of an answer with this code, unless its rule has another."""
+    """The HTTP status, unless the rule has its own."""
     message: str
     remediation: str
     docUrl: str
 
 
 class CodeList(TypedDict):
-    """Every error code."""
+    """All error codes."""
 
     data: list[CodeInfo]

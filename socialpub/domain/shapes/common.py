@@ -1,4 +1,4 @@
-"""What the shapes of every resource are made of: scalars, what may be absent, what a request and its query are."""
+"""Common schema parts: scalars, optional fields, base classes of requests and queries."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from socialpub.platforms.kit.options import LINE_FEEDS
 T = TypeVar("T")
 S = TypeVar("S", bound=Mapping[str, object])
 TEXT_MAX = 100_000
-FILTER_MAX = 50  # values of one filter
+FILTER_MAX = 50  # values per filter
 UUID_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 MEDIA_ID_PATTERN = r"^med_[0-9A-Za-z]{22}$"
 
-# `Maybe[str]` may be left out but not be null: for the type checker it is Optional, for pydantic it is str.
+# `Maybe[str]` may be absent but not null: Optional for the type checker, str for pydantic.
 if TYPE_CHECKING:
     Maybe: TypeAlias = Union[T, None]
 else:
@@ -35,25 +35,25 @@ else:
 
 
 def absent() -> Any:
-    """The default of a `Maybe` field: made by no function of Python's, for most fields of a request are absent."""
+    """Return the default of a `Maybe` field, usually absent: a C factory is fastest."""
     return Field(default_factory=type(None))
 
 
 # --- Scalars -------------------------------------------------------------------------------------------------------
 
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII)
-_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00")  # without a zone, as what it is compared with
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00")  # naive, like the values it is compared with
 _DAY_SECONDS = 86_400
-NANOS = 1_000_000  # in a millisecond
+NANOS = 1_000_000  # per millisecond
 
 
 def parse_instant(value: object) -> int:
-    """Epoch milliseconds, rounded down, of an RFC 3339 date-time with an offset; ValueError says what is wrong."""
+    """Parse an RFC 3339 date-time to epoch ms, rounded down. Raises ValueError."""
     return _nanoseconds(value) // NANOS
 
 
 def parse_upper(value: object) -> int:
-    """The same rounded up: what is before the instant is before this, for it is there in whole milliseconds."""
+    """Parse like `parse_instant`, rounded up, since stored times are whole ms."""
     return -(-_nanoseconds(value) // NANOS)
 
 
@@ -67,7 +67,7 @@ def _nanoseconds(value: object) -> int:
         )
     whole, fraction, sign, hours, minutes = match.groups()
     try:
-        # What the pattern has let through has one meaning for the reader in C, which takes more than that by itself.
+        # After the pattern, fromisoformat, which accepts more, has only one interpretation.
         moment = datetime.fromisoformat(whole)
         since = (moment if sign is None else moment - _offset(sign, int(hours), int(minutes))) - _EPOCH
     except (ValueError, OverflowError) as error:
@@ -77,14 +77,14 @@ def _nanoseconds(value: object) -> int:
 
 
 def _offset(sign: str, hours: int, minutes: int) -> timedelta:
-    """How far a zone is ahead of UTC; ValueError for a day and more, and for what is no minute."""
+    """Return the offset from UTC. Raises ValueError unless below a day with valid minutes."""
     if hours > 23 or minutes > 59:
         raise ValueError("an offset that no zone has")
     offset = timedelta(hours=hours, minutes=minutes)
     return -offset if sign == "-" else offset
 
 
-LINK = "^(https://|at://|urn:)[!-~]+$"  # what may be shown as an address: never a script, nor anything that is hidden
+LINK = "^(https://|at://|urn:)[!-~]+$"  # safe to show as a link: no script, no invisible characters
 
 
 def _no_nul(text: str) -> str:
@@ -94,7 +94,7 @@ def _no_nul(text: str) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Any JSON, unless a number in it is NaN or too large: what is told of it would not be JSON."""
+    """Accept any JSON without NaN and infinite numbers, which could not be returned as JSON."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for item in inner:
         _finite(item)
@@ -107,7 +107,7 @@ NO_NUL = AfterValidator(_no_nul)
 _DATE_TIME = WithJsonSchema({"type": "string", "format": "date-time"})
 Instant = Annotated[int, BeforeValidator(parse_instant), _DATE_TIME]
 Upper = Annotated[int, BeforeValidator(parse_upper), _DATE_TIME]
-# No `format: uuid` in the document: ids in responses are opaque strings, and a generated client has one type for both.
+# No `format: uuid`: ids in responses are opaque strings, and generated clients need one type for both.
 Uuid = Annotated[str, StringConstraints(pattern=UUID_PATTERN, to_lower=True)]
 MediaId = Annotated[str, StringConstraints(pattern=MEDIA_ID_PATTERN)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_MAX), LINE_FEEDS, NO_NUL]
@@ -135,7 +135,7 @@ Unit = Literal["graphemes", "weighted", "utf16", "characters"]
 
 
 class Request(BaseModel):
-    """A closed body: an unknown field is an error, nothing is coerced, null is not a value."""
+    """Strict request model: no unknown fields, no coercion, no null."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -144,36 +144,36 @@ class Request(BaseModel):
         alias_generator=to_camel,
         populate_by_name=False,
         hide_input_in_errors=True,
-        defer_build=True,  # made by the first request that has it: a start would take a tenth longer
+        defer_build=True,  # built by the first request: building at startup takes 10 % longer
     )
 
 
 class NoQuery(Request):
-    """A route without query parameters."""
+    """Query of a route without parameters."""
 
 
 class Narrowing(Request):
-    """The query of a route of one resource."""
+    """Query of a route of one resource."""
 
     profile_id: Maybe[Uuid] = absent()
-    """Look in this profile only: what belongs to another is not found."""
+    """Look in this profile only; resources of other profiles are not found."""
 
 
-# --- Answers -------------------------------------------------------------------------------------------------------
+# --- Responses -----------------------------------------------------------------------------------------------------
 
 
 class DeletedBody(TypedDict):
-    """Something that is gone."""
+    """Confirmation of a deletion."""
 
     id: str
     deleted: Literal[True]
 
 
 def some(value: T | None) -> T:
-    """The value of a field that may be absent, in an answer that `without_none` makes whole."""
+    """Cast an optional value for a field that `without_none` removes if None."""
     return cast(T, value)
 
 
 def without_none(shown: S, *names: str) -> S:
-    """The answer without those of these fields that have no value: they are absent, not null."""
+    """Remove those of the named fields that are None: absent instead of null."""
     return cast(S, {name: value for name, value in shown.items() if value is not None or name not in names})

@@ -1,4 +1,4 @@
-"""How the API says what went wrong, and what is only worth knowing."""
+"""Schemas of errors and warnings."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from socialpub.base.errors import ApiError, doc_url, rule_url
 from socialpub.domain.shapes.common import DateTime, ErrorCode, PlatformName, some, without_none
 from socialpub.platforms.contract import Warning
 
-# --- What `platformResponse` holds ---------------------------------------------------------------------------------
+# --- Content of `platformResponse` ---------------------------------------------------------------------------------
 
 
 class ValidationIssue(TypedDict):
-    """One violation of a request's schema."""
+    """Violation of a request's schema."""
 
     code: str
     """The kind of violation, such as `missing` or `extra_forbidden`."""
     expected: str
     received: str
-    """The JSON type that was sent, or `nothing`."""
+    """The JSON type received, or `nothing`."""
     path: list[Any]
-    """Where in the request: names of fields, and indexes of lists."""
+    """The place in the request: field names and list indexes."""
     message: str
 
 
 class PreflightFailure(TypedDict):
-    """One rule that one target breaks."""
+    """Rule broken by one target."""
 
     targetIndex: int
     accountId: str
@@ -39,48 +39,48 @@ class PreflightFailure(TypedDict):
 
 
 class AccountCandidate(TypedDict):
-    """An account that a target without an `accountId` may mean."""
+    """Account that a target without an `accountId` may mean."""
 
     id: str
     displayName: str | None
 
 
 class AccountCandidates(TypedDict):
-    """The accounts that a target without an `accountId` may mean."""
+    """Accounts that a target without an `accountId` may mean."""
 
     candidates: list[AccountCandidate]
 
 
 class RepeatedText(TypedDict):
-    """A target whose text its account has already, from the last 24 hours or in the same request."""
+    """Target whose account already has its text, from the last 24 hours or the same request."""
 
     targetIndex: int
     accountId: str
     platform: PlatformName
     postId: NotRequired[str]
-    """The post that has the text."""
+    """The post with the same text."""
     sameAsTarget: NotRequired[int]
-    """The index of the earlier target that has the text, where it is in the same request."""
+    """The index of the earlier target with the same text in this request."""
 
 
 class QuotaUse(TypedDict):
-    """The month's quota of posts, and what the request would need of it."""
+    """Monthly quota of posts, and the amount the request needs."""
 
     period: str
     """The month, `YYYY-MM`, in UTC."""
     quota: int | None
     postsCount: int
     cost: int
-    """How many posts the request would add."""
+    """The number of posts in the request."""
     resetAt: DateTime
 
 
 class UpstreamAnswer(TypedDict):
-    """The HTTP response of a platform or of a media address, as far as it is kept: without secrets."""
+    """HTTP response of a platform or media address, without secrets and possibly shortened."""
 
     status: int
     body: NotRequired[Any]
-    """Parsed JSON where it was JSON, else text."""
+    """Parsed if JSON, otherwise text."""
     url: NotRequired[str]
     """The media address that was fetched."""
 
@@ -92,7 +92,7 @@ PLATFORM_RESPONSES: dict[str, Any] = {
     "post.duplicate": list[RepeatedText],
     "billing.posts.monthly_cap": QuotaUse,
 }
-"""The type of `platformResponse` by rule, or else by code; of other errors it is what the platform answered."""
+"""Type of `platformResponse` by rule, otherwise by code; for other errors, the platform's response."""
 
 PlatformResponse = TypeAliasType(
     "PlatformResponse",
@@ -113,53 +113,53 @@ PlatformResponse = TypeAliasType(
 
 
 class ErrorBody(TypedDict):
-    """What went wrong with one post or target."""
+    """Error of one post or target."""
 
     code: ErrorCode
-    """Switch on this."""
+    """Stable: use it in your code."""
     message: str
-    """For people; it may change, do not switch on it."""
+    """For people; it may change."""
     rule: NotRequired[str]
-    """The rule that was broken, or the path of the first request field that is wrong."""
+    """The broken rule, or the path of the first invalid request field."""
     platform: NotRequired[PlatformName]
     platformVersion: NotRequired[str]
-    """The version of the platform's API that was called."""
+    """The platform's API version that was called."""
     platformResponse: NotRequired[PlatformResponse]
-    """Details beyond the code: what is wrong with the request, or what the platform answered."""
+    """Details: what is wrong with the request, or the platform's response."""
     remediation: NotRequired[str]
     """What to do next, in one sentence."""
     retryAfter: NotRequired[int]
-    """In results and posts: for how many seconds the platform asks to be left alone, where it says so."""
+    """In results and posts: the seconds to wait, as asked by the platform."""
     docUrl: str
-    """The page of the code."""
+    """The documentation of the code."""
     ruleUrl: NotRequired[str]
-    """The page of the rule; there whenever `rule` is."""
+    """The documentation of the rule; present whenever `rule` is."""
 
 
 class EnvelopeError(ErrorBody):
-    """What went wrong with a request."""
+    """Error of a request."""
 
     requestId: str
-    """Also in the header `X-Request-Id`; name it when you ask the operator."""
+    """Also in the header `X-Request-Id`; quote it when you ask the operator."""
     traceId: NotRequired[str]
-    """The trace id of the request's `traceparent`, when it had a valid one."""
+    """The trace id of the request's `traceparent`, if it had a valid one."""
 
 
 class ErrorEnvelope(TypedDict):
-    """The body of every answer that is not a success."""
+    """Body of every response that is not a success."""
 
     error: EnvelopeError
 
 
 class WarningBody(TypedDict):
-    """Something to know about a post that was accepted or published all the same."""
+    """Warning about a post that was nevertheless accepted or published."""
 
     code: str
     message: str
 
 
 def error_body(error: ApiError, base_url: str) -> ErrorBody:
-    """The error object as results, events and rows carry it: absent fields left out."""
+    """Build the error object of results, events and rows, without absent fields."""
     shown: ErrorBody = {
         "code": error.code,
         "message": error.message,
@@ -175,7 +175,7 @@ def error_body(error: ApiError, base_url: str) -> ErrorBody:
 
 
 def envelope(error: ApiError, base_url: str, request_id: str, trace_id: str | None = None) -> ErrorEnvelope:
-    """The body of every answer that is not a success: `{"error": {…}}`."""
+    """Build the body of an error response: `{"error": {…}}`."""
     shown: EnvelopeError = {
         **error_body(error, base_url),
         "requestId": request_id,

@@ -1,4 +1,4 @@
-"""The data of every event, once: what a webhook delivery carries in `data`, by event type."""
+"""Schemas of event data: `data` of webhook deliveries, by event type."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ Tier = Literal["free", "pro", "business", "enterprise", "self_host"]
 
 
 class EventBody(TypedDict):
-    """One event, as it is delivered. The same event is always the same bytes."""
+    """Event, as delivered. The same event is always the same bytes."""
 
     id: str
-    """Begins with `evt_`; the same in every delivery of the event: drop what you have seen."""
+    """Begins with `evt_`. The same in every delivery of the event: use it to discard duplicates."""
     type: str
     createdAt: DateTime
     organizationId: str
     data: dict[str, Any]
-    """What the event is about. Its fields depend on `type`."""
+    """Depends on `type`."""
 
 
 class SampleEvent(EventBody):
-    """An event that never happened, as a test sends it. Its `data` is the example of its type or what was asked for."""
+    """Sample event of a test. Its `data` is the type's example or what you asked for."""
 
 
 # --- Posts ---------------------------------------------------------------------------------------------------------
 
 
 class PostEvent(TypedDict):
-    """What the data of every post event has."""
+    """Common data of post events."""
 
     id: str
     """The post's id."""
@@ -46,19 +46,19 @@ class PostEvent(TypedDict):
 
 
 class PostQueued(PostEvent):
-    """A post that waits for its time."""
+    """Post scheduled for later."""
 
     queuedAt: DateTime
 
 
 class PostValidated(PostEvent):
-    """A post that passed preflight."""
+    """Post that passed preflight."""
 
     validatedAt: DateTime
 
 
 class PostPublished(PostEvent):
-    """A post that is on its platform."""
+    """Post published on its platform."""
 
     publishedAt: DateTime
     uri: str | None
@@ -70,30 +70,30 @@ class PostPublished(PostEvent):
 
 
 class PostRejected(PostEvent):
-    """A post that was refused; it is not tried again."""
+    """Post refused; it is not retried."""
 
     rejectedAt: DateTime
     error: ErrorBody
 
 
 class PostFailed(PostEvent):
-    """A post that could not be published."""
+    """Post that could not be published."""
 
     failedAt: DateTime
     error: ErrorBody
     willRetry: bool
     nextAttemptAt: DateTime | None
-    """When it is tried again; null when it is not."""
+    """When it is retried; null if it is not."""
 
 
 class PostCanceled(PostEvent):
-    """A post that was canceled before its time; `scheduledAt` is when it would have been published."""
+    """Post canceled before its time; `scheduledAt` is when it would have been published."""
 
     canceledAt: DateTime
 
 
 class PostRescheduled(PostEvent):
-    """A post that was moved; `scheduledAt` is the new time."""
+    """Post rescheduled; `scheduledAt` is the new time."""
 
     previousScheduledAt: DateTime
 
@@ -102,7 +102,7 @@ class PostRescheduled(PostEvent):
 
 
 class TokenEvent(TypedDict):
-    """What the data of every token event has."""
+    """Common data of token events."""
 
     accountId: str
     platform: PlatformName
@@ -112,21 +112,21 @@ class TokenEvent(TypedDict):
 
 
 class TokenExpiring(TokenEvent):
-    """A token that ends soon and cannot be refreshed by itself: reconnect the account."""
+    """Token that expires soon and cannot be refreshed automatically: reconnect the account."""
 
     expiresAt: DateTime
     daysUntilExpiry: int
 
 
 class TokenRevoked(TokenEvent):
-    """A token that the platform refused: reconnect the account."""
+    """Token refused by the platform: reconnect the account."""
 
     revokedAt: DateTime
     reason: str
 
 
 class VersionDeprecated(TypedDict):
-    """A platform ends the version of its API that this server calls."""
+    """API version, used by this server, that the platform is ending."""
 
     platform: PlatformName
     currentPin: str
@@ -135,24 +135,24 @@ class VersionDeprecated(TypedDict):
 
 
 class WebhookDisabled(TypedDict):
-    """A webhook endpoint that is switched off: nothing is sent to it until it is switched on again."""
+    """Webhook endpoint disabled: it receives nothing until you enable it again."""
 
     endpointId: str
     profileId: str | None
-    """The profile that the endpoint belongs to; null: the whole organization."""
+    """The profile of the endpoint; null: the whole organization."""
     description: str | None
-    """What the endpoint is for, in its owner's words."""
+    """The owner's description of the endpoint."""
     reason: str
-    """Why it was switched off, as a sentence."""
+    """Why it was disabled, as a sentence."""
     disabledAt: DateTime
-    """When it was switched off."""
+    """When it was disabled."""
 
 
-# --- Money ---------------------------------------------------------------------------------------------------------
+# --- Billing -------------------------------------------------------------------------------------------------------
 
 
 class SubscriptionActivated(TypedDict):
-    """A subscription that began."""
+    """Subscription started."""
 
     tier: Tier
     previousTier: Tier
@@ -161,7 +161,7 @@ class SubscriptionActivated(TypedDict):
 
 
 class SubscriptionCancelled(TypedDict):
-    """A subscription that was cancelled, and when that takes effect."""
+    """Subscription canceled, and when that takes effect."""
 
     tier: Tier
     cancelAtPeriodEnd: bool
@@ -170,7 +170,7 @@ class SubscriptionCancelled(TypedDict):
 
 
 class SubscriptionTierChanged(TypedDict):
-    """A subscription that moved to another tier."""
+    """Subscription moved to another tier."""
 
     previousTier: Tier
     tier: Tier
@@ -179,7 +179,7 @@ class SubscriptionTierChanged(TypedDict):
 
 
 class QuotaExceeded(TypedDict):
-    """The month's posts are used up."""
+    """Monthly quota used up."""
 
     period: str
     """The month, `YYYY-MM`, in UTC."""
@@ -189,14 +189,14 @@ class QuotaExceeded(TypedDict):
 
 
 class QuotaWarning(QuotaExceeded):
-    """Four fifths of the month's posts are used."""
+    """80 % of the monthly quota used."""
 
     percent: float
     """Between 0 and 1."""
 
 
 class PaymentFailed(TypedDict):
-    """A payment that failed."""
+    """Failed payment."""
 
     ls_subscription_id: str
     failedAt: DateTime
@@ -204,7 +204,7 @@ class PaymentFailed(TypedDict):
 
 
 class Delinquent(TypedDict):
-    """A subscription that is past due; the organization is in tier `free` now."""
+    """Past-due subscription; the organization is in tier `free` now."""
 
     ls_subscription_id: str
     since: DateTime
@@ -212,7 +212,7 @@ class Delinquent(TypedDict):
 
 
 class Recovered(TypedDict):
-    """A failed payment that was made good."""
+    """Failed payment that has since succeeded."""
 
     ls_subscription_id: str
     recoveredAt: DateTime
@@ -240,7 +240,7 @@ EVENT_DATA: dict[str, Any] = {
     "billing.recovered": Recovered,
     "webhook.disabled": WebhookDisabled,
 }
-"""The type of `data` for each type of `core.events.EVENTS`."""
+"""Type of `data` for each type of `core.events.EVENTS`."""
 
 
 if TYPE_CHECKING:
@@ -249,27 +249,27 @@ else:
     EventType = Literal[tuple(EVENT_DATA)]
 
 
-# --- The log -------------------------------------------------------------------------------------------------------
+# --- Event log -----------------------------------------------------------------------------------------------------
 
 
 class EventPage(TypedDict):
-    """A page of events, oldest first."""
+    """Page of events, oldest first."""
 
     data: list[EventBody]
     nextCursor: str | None
-    """Send it as `cursor` for the next page, until it is null. A filtered page may be empty and still have one."""
+    """The `cursor` of the next page; null at the end. A filtered page may be empty and still have one."""
     endCursor: str
-    """Where this page ends. Keep it, and send it as `cursor` later: you get what happened since."""
+    """The end of this page. Send it as `cursor` later to get the events since."""
 
 
 class EventsQuery(Request):
-    """The query of GET /v1/events; `type` is repeated or comma-separated."""
+    """Query of GET /v1/events; `type` is repeated or comma-separated."""
 
     type: Maybe[Annotated[list[EventType], Field(max_length=FILTER_MAX)]] = absent()
     limit: Annotated[int, Field(ge=1, le=200)] = 50
-    """Events a page."""
+    """Events per page."""
     cursor: Maybe[str] = absent()
-    """`nextCursor` or `endCursor` of an earlier page, or the id of an event: what came after; or `end`: nothing, and an
-    `endCursor` for what happens from now on. Empty: as if absent."""
+    """`nextCursor` or `endCursor` of an earlier page, or an event's id: the events after it. `end`: no events, but an
+    `endCursor` for future ones. Empty: ignored."""
     profile_id: Maybe[Uuid] = absent()
-    """The events of this profile."""
+    """Events of this profile."""

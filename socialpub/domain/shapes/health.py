@@ -1,4 +1,4 @@
-"""What the server says of itself."""
+"""Schemas of health checks."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ PausedReason = Literal["clock", "damaged", "restored"]
 
 
 class HealthBody(TypedDict):
-    """The process answers."""
+    """Liveness: the process responds."""
 
     status: Literal["ok"]
 
 
 class ReadyBody(TypedDict):
-    """The server can do its work."""
+    """Readiness: the server can work."""
 
     status: Literal["ok"]
     publishing: Literal["active", "paused"]
     """`paused`: posts are accepted for later, none is published."""
     reason: NotRequired[PausedReason]
-    """Why, while it is paused."""
+    """Why publishing is paused."""
     canceling: NotRequired[int]
-    """Posts of disconnected accounts that are still to be canceled, while there are any."""
+    """Posts of disconnected accounts that are still to be canceled, if any."""
     silent: NotRequired[list[str]]
-    """Platforms that have not answered the last calls, while there are any: their posts wait until they do."""
+    """Platforms that did not answer the last calls, if any; their posts wait until they do."""

@@ -1,9 +1,9 @@
-"""What somebody meant by a field that there is not: by the meaning of its name first, then by its spelling.
+"""Suggestions for unknown fields: by the meaning of the name, then by its spelling.
 
-The words are the field names of the tools that people come from (Ayrshare, Blotato, Buffer, Hootsuite, Mixpost,
-Post Bridge, Postiz, Publer, Typefully, Upload-Post, Zernio) and those that language models make up. Following a hint
-must never publish earlier than was asked for: `publishNow` is not suggested but for its own name in other letters, and
-no word that may mean a time, a draft or a dry run is said to be removed.
+The words are the field names of other tools (Ayrshare, Blotato, Buffer, Hootsuite, Mixpost, Post Bridge, Postiz,
+Publer, Typefully, Upload-Post, Zernio) and those that language models make up. Following a suggestion must never
+publish earlier than intended: `publishNow` is suggested only for its own name in another spelling, and no word that may
+mean a time, a draft or a dry run is reported as one to remove.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pydantic import BaseModel
 from socialpub import platforms
 from socialpub.domain.shapes.notifications import TARGETS
 
-NEVER = "publishNow"  # is suggested for no other word: who is led there publishes too early
+NEVER = "publishNow"  # suggested for no other word: following it would publish too early
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """What these words mean: the first of `fields` that the place knows, or `otherwise` where it knows none of them.
+    """Words with one meaning: the first of `fields` known at the place, or else `otherwise`.
 
-    `pattern` is for names that are in no list. `anywhere`: the sentence holds for requests that publish nothing too.
+    `pattern` matches names in no list. `anywhere`: `otherwise` also applies to requests that publish nothing.
     """
 
     words: frozenset[str]
@@ -46,14 +46,14 @@ VALIDATE = "to check without publishing, send the same body to POST /v1/posts/va
 LATER = "to publish later, name the time in `scheduledAt`, at the top of the body"
 WHEN = f"{LATER}; {VALIDATE}"
 
-# Of those that have a word, the first that knows a field of the place is meant. The words are without capitals, and
-# without what stands between letters.
+# Of the meanings with a matching word, the first with a field known at the place wins. Words are lowercase, without
+# separators.
 MEANINGS = (
     _means("type mediatype filetype contenttype mimetype mime format", "kind"),
     _means("alt alternativetext accessibilitytext title description caption label", "altText"),
     _means("since from start startdate fromdate createdafter", "after"),
     _means("until to end enddate todate createdbefore", "before"),
-    # When, and whether at all.
+    # When, or whether at all.
     _means(
         "now publishnow postnow sendnow sharenow schedulenow immediate immediately instant publishimmediately live",
         otherwise=f"a batch without `scheduledAt` is published at once, and needs no field for it; {LATER}; {VALIDATE}",
@@ -90,7 +90,7 @@ MEANINGS = (
         otherwise=WHEN,
         pattern=r"(?i:schedul)|(?:At|On|Date|Time|[_-](?:at|on|date|time|datetime))$|^(?:date|time)",
     ),
-    # What.
+    # Content.
     _means("data base64 bytes file content filedata imagedata binary blob", "bytesBase64"),
     _means("src source href link path uri location download fileurl imageurl videourl mediaurl publicurl", "url"),
     _means("id mediaid assetid uploadid fileid", "mediaId"),
@@ -105,7 +105,7 @@ MEANINGS = (
         " photourls gallery attachmenturls fileurls uploads mediafiles mediaassets mediarefs carousel gif gifs",
         "media",
     ),
-    # Where.
+    # Destination.
     _means(
         "id account accounts channel channelid profile integration integrationid integrations socialaccount"
         " socialaccountid socialprofileid pageid connectionid userid target targetid destination handle username",
@@ -143,7 +143,7 @@ OPTION = "it is one of the options of {}: put it in `targets[].options`, beside 
 
 
 def advice(model: type[BaseModel], loc: Sequence[str | int]) -> str:
-    """What to do about the field at pydantic's location `loc`, which there is not: a clause, or a question."""
+    """Return advice for the unknown field at pydantic's location `loc`: a clause or a question."""
     name, known = str(loc[-1]), fields_at(model, loc[:-1])
     if not known:
         return "this address takes no query parameters; fields belong in the body of a request that takes one"
@@ -155,7 +155,7 @@ def advice(model: type[BaseModel], loc: Sequence[str | int]) -> str:
 
 
 def _meant(name: str, known: Sequence[str], publishes: bool) -> str | None:
-    """By its spelling but for capitals, by its meaning, by a word like it, by a field like it; None: nobody knows."""
+    """Match a name by spelling, meaning, similar word, then similar field, or None."""
     word = _plain(name)
     fields = {_plain(field): field for field in known}
     if word in fields:
@@ -178,7 +178,7 @@ def _of(meanings: Sequence[Meaning], known: Sequence[str], publishes: bool) -> s
 
 
 def _instead(meanings: Sequence[Meaning], known: Sequence[str]) -> str | None:
-    """Where nothing is published: a word that may mean a time or a trial is not said to be removed there either."""
+    """List the fields where a word may mean a time or a dry run but nothing is published."""
     return f"known here: {', '.join(known)}" if any(meaning.otherwise for meaning in meanings) else None
 
 
@@ -205,7 +205,7 @@ def _platforms_with(name: str) -> list[str]:
 
 
 def choice(value: str, known: Sequence[str]) -> str | None:
-    """The one of `known` that a value means, by its spelling, by a name that people have for a platform, or nearly."""
+    """Return the one of `known` that a value means, by spelling, platform name or similarity."""
     names = {_plain(each): each for each in known}
     for key, platform in platforms.PLATFORMS.items():
         if key in known:
@@ -215,17 +215,17 @@ def choice(value: str, known: Sequence[str]) -> str | None:
     return names[near[0]] if near else None
 
 
-# --- Which fields a place has ------------------------------------------------------------------------------------
+# --- Fields by place ---------------------------------------------------------------------------------------------
 
 CHOICES: Mapping[str | int | None, Mapping[str | int, type[BaseModel]]] = {
     "options": {name: platform.options for name, platform in platforms.PLATFORMS.items()},
     "to": dict(TARGETS.items()),
 }
-"""By field: what may stand there, by the tag with which pydantic's location goes on."""
+"""By field: the models possible there, by the tag in pydantic's location."""
 
 
 def fields_at(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
-    """The fields known at pydantic's location `loc`; where there is a choice, those of the tag that it names."""
+    """List the fields known at pydantic's location `loc`; for a choice, those of its tag."""
     found: type[BaseModel] = model
     for before, part in zip([None, *loc], loc, strict=False):
         found = CHOICES.get(before, {}).get(part, found)

@@ -1,4 +1,4 @@
-"""What is wrong with a request: pydantic's issues, and those across fields, as the API reports them."""
+"""Validation errors of requests, from pydantic and across fields, as the API reports them."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from socialpub.domain.shapes.posts import PublishRequest
 from socialpub.domain.shapes.webhooks import ENDPOINT_ID
 
 M = TypeVar("M", bound=BaseModel)
-ISSUES_MAX = 100  # shown of a request that is nothing but issues
-NAME_MAX = 100  # characters of a name that nobody knows
+ISSUES_MAX = 100  # shown per request
+NAME_MAX = 100  # characters of an unknown name
 HINTS_MAX = 10
 
 
 def parse_body(model: type[M], body: bytes) -> M:
-    """The request in `body`; ApiError `validation_failed` with every issue, or rule `body.json`.
+    """Parse `body`. Raises ApiError `validation_failed` with all issues, or rule `body.json`.
 
-    A byte order mark before it is skipped (RFC 8259 8.1): .NET, PowerShell and SharePoint write one.
+    A byte order mark is skipped (RFC 8259 8.1): .NET, PowerShell and SharePoint write one.
     """
     body = body.removeprefix(codecs.BOM_UTF8)
     try:
@@ -52,9 +52,9 @@ def _shape_of(model: type[BaseModel], body: bytes) -> list[dict[str, Any]]:
 
 
 def shape_issues(request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the schema of a publish request asks across its fields, from the request as it was sent.
+    """List cross-field violations of a publish request, from the request as sent.
 
-    A target names an account or a platform, and there is something to publish on it.
+    A target needs an account or platform, and something to publish.
     """
     given = request.get("targets")
     targets = {n: found for n, found in enumerate(given) if isinstance(found, dict)} if isinstance(given, list) else {}
@@ -74,7 +74,7 @@ def _has_nothing(request: Mapping[str, Any], target: Mapping[str, Any]) -> bool:
 
 
 def parse_object(model: type[M], value: Mapping[str, Any], at: Sequence[str | int] = ()) -> M:
-    """The same for an already parsed object that stands at `at` in the body (options, query parameters)."""
+    """Validate an object found at `at` in the body (options, query parameters)."""
     try:
         return model.model_validate(dict(value))
     except ValidationError as error:
@@ -87,7 +87,7 @@ def validation_failed(
     at: Sequence[str | int] = (),
     more: Callable[[], list[dict[str, Any]]] = list,
 ) -> ApiError:
-    """pydantic's issues as the API reports them: all of them, then `more`; `rule` is the path of the first."""
+    """Convert pydantic's issues, then `more`; `rule` is the path of the first."""
     raw = error.errors(include_url=False)[:ISSUES_MAX]
     if raw[0]["type"] == "json_invalid":
         return refuse("body.json", platform_response=[issue("json_invalid", [], raw[0]["msg"], "JSON", "text")])
@@ -98,7 +98,7 @@ def validation_failed(
 
 
 def _hint(model: type[BaseModel], entry: Any, shown: dict[str, Any]) -> str | None:
-    """What to do about an unknown field or value, in its issue and as a sentence; None where nothing is known."""
+    """Add advice about an unknown field or value to its issue; return it as a sentence."""
     loc, path = entry["loc"], ".".join(map(str, shown["path"]))
     if entry["type"] == "extra_forbidden":
         advice = hints.advice(model, [*loc[:-1], cut(str(loc[-1]))])
@@ -117,7 +117,7 @@ def _sentence(text: str) -> str:
 
 
 def _issue(entry: Any, at: Sequence[str | int]) -> dict[str, Any]:
-    """One of pydantic's issues; that the tag of a choice is missing or unknown is an issue of the tag itself."""
+    """Convert an issue; a missing or unknown union tag becomes an issue of the tag field."""
     kind, path, ctx = entry["type"], [*at, *_plain(entry["loc"])], entry.get("ctx", {})
     if kind == "union_tag_not_found":
         tag = ctx["discriminator"].strip("'")
@@ -133,7 +133,7 @@ def _issue(entry: Any, at: Sequence[str | int]) -> dict[str, Any]:
 
 
 def _plain(loc: Sequence[str | int]) -> list[str | int]:
-    """pydantic's location without the tags of unions."""
+    """Strip the union tags from pydantic's location."""
     path: list[str | int] = []
     for part in loc:
         is_tag = str(part).startswith("<") or part in hints.CHOICES.get(path[-1] if path else None, ())
@@ -143,12 +143,12 @@ def _plain(loc: Sequence[str | int]) -> list[str | int]:
 
 
 def cut(name: str) -> str:
-    """A name that a request made up, or its beginning."""
+    """Shorten a name from the request."""
     return name if len(name) <= NAME_MAX else f"{name[:NAME_MAX]}…"
 
 
 def schema_error(issues: list[dict[str, Any]], remediation: str | None = None) -> ApiError:
-    """`validation_failed` for issues of the schema's kind; at least one."""
+    """Build `validation_failed` from at least one issue."""
     path = ".".join(str(part) for part in issues[0]["path"])
     return ApiError(
         "validation_failed",
@@ -164,7 +164,7 @@ def issue(code: str, path: Sequence[str | int], message: str, expected: str, rec
 
 
 _HINTED = ("extra_forbidden", "literal_error", "union_tag_invalid")
-_QUOTED = re.compile("'([^']*)'")  # the values in pydantic's list of those that may stand there
+_QUOTED = re.compile("'([^']*)'")  # values in pydantic's list of allowed values
 _EXPECTED = {
     "missing": "a value",
     "extra_forbidden": "no such field",

@@ -1,4 +1,4 @@
-"""API keys: how one is asked for, and what is told of it."""
+"""Schemas of API keys."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from socialpub.domain.shapes.common import DateTime, Maybe, Name, Request, Uuid,
 
 
 class KeyRequest(Request):
-    """The body of POST /v1/api-keys."""
+    """Body of POST /v1/api-keys."""
 
     name: Name
-    """What the key is for, in your own words."""
+    """The purpose of the key, in your own words."""
     prefix: Maybe[str] = absent()
-    """A label only: `svc_live_` (the default) or `svc_test_`, with this server's own word for `svc`."""
+    """A label: `svc_live_` (default) or `svc_test_`, with this server's own word for `svc`."""
     profile_id: Maybe[Uuid] = absent()
-    """Bind the key to this profile, for good."""
+    """Bind the key to this profile permanently."""
 
 
 class KeyBody(TypedDict):
-    """An API key's record; the key itself is stored nowhere."""
+    """API key without its secret, which is not stored."""
 
     id: str
     name: str
@@ -33,19 +33,19 @@ class KeyBody(TypedDict):
 
 
 class MintedKeyBody(KeyBody):
-    """A new API key, with the key: shown this once."""
+    """New API key with its secret, shown only once."""
 
     key: str
 
 
 class KeyList(TypedDict):
-    """The keys of the organization, newest first."""
+    """Keys of the organization, newest first."""
 
     data: list[KeyBody]
 
 
 class RevokedKeyBody(TypedDict):
-    """A key that works no more."""
+    """Revoked key."""
 
     id: str
     revokedAt: DateTime

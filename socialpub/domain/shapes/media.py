@@ -1,4 +1,4 @@
-"""Files: what is said of one that is uploaded, and how they are asked for."""
+"""Schemas of media files."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from socialpub.store.rows import MediaKind
 
 
 class MediaFields(Request):
-    """What an upload may say beside its file, in parts or in the query."""
+    """Fields of an upload, as parts or in the query."""
 
     profile_id: Maybe[Uuid] = absent()
-    """The profile that the file is for; without one it serves every profile."""
+    """The profile of the file; without one, every profile may use it."""
     alt_text: Maybe[AltText] = absent()
-    """What the file shows, for those who cannot see it; an item's own alt text goes before it."""
+    """A description of the file for people who cannot see it; a post's own alt text takes precedence."""
 
 
 class MediaQuery(Request):
-    """The query of GET /v1/media."""
+    """Query of GET /v1/media."""
 
     limit: Annotated[int, Field(ge=1, le=200)] = 50
-    """Files a page."""
+    """Files per page."""
     cursor: Maybe[str] = absent()
-    """`nextCursor` of the page before; an empty one is as if absent."""
+    """`nextCursor` of the previous page; an empty one is ignored."""
     profile_id: Maybe[Uuid] = absent()
-    """The files that this profile may use."""
+    """Files that this profile may use."""
 
 
 class MediaBody(TypedDict):
-    """A stored file."""
+    """Stored file."""
 
     id: str
     url: str
-    """Public: whoever has this address can read the file."""
+    """Public: anyone with this address can read the file."""
     contentType: str
-    """What the bytes are."""
+    """The actual type of the bytes."""
     sizeBytes: int
     sha256: str
     kind: MediaKind
     width: int | None
-    """In pixels, as it is shown; null where it could not be read."""
+    """In pixels, as displayed; null if unreadable."""
     height: int | None
     durationMs: int | None
-    """Of a video."""
+    """Videos only."""
     profileId: str | None
-    """Null for a file that serves every profile."""
+    """Null for a file of every profile."""
     altText: str | None
     createdAt: DateTime
 
 
 class MediaPage(TypedDict):
-    """One page of stored files, newest first."""
+    """Page of stored files, newest first."""
 
     data: list[MediaBody]
     nextCursor: str | None
-    """Send it as `cursor` for the next page; null on the last one."""
+    """The `cursor` of the next page; null on the last one."""

@@ -1,4 +1,4 @@
-"""Notification channels: how they are asked for, and what is told of them."""
+"""Schemas of notification channels and messages."""
 
 from __future__ import annotations
 
@@ -38,47 +38,47 @@ ChannelId = Annotated[str, StringConstraints(pattern=CHANNEL_ID)]
 NoticeTypes = Annotated[list[NoticeType], Field(max_length=50)]
 
 
-# --- Where ---------------------------------------------------------------------------------------------------------
+# --- Targets -------------------------------------------------------------------------------------------------------
 
 
 class EmailTarget(Request):
-    """An e-mail address; the server's settings name the mail server."""
+    """E-mail address; requires a mail server in the settings."""
 
     kind: Literal["email"] = "email"
     address: Mailbox
 
 
 class NtfyTarget(Request):
-    """A topic of ntfy, at ntfy.sh or a server of your own."""
+    """Ntfy topic, at ntfy.sh or your own server."""
 
     kind: Literal["ntfy"] = "ntfy"
     url: Maybe[NtfyServer] = absent()
-    """The server: https, and a public address, unless the operator named the host; `https://ntfy.sh` where absent."""
+    """The server: https and a public address, unless the operator allowed the host. Default: `https://ntfy.sh`."""
     topic: NtfyTopic
     token: Maybe[NtfyToken] = absent()
-    """An access token, where the topic needs one."""
+    """An access token, if the topic needs one."""
 
 
 class SlackTarget(Request):
-    """An incoming webhook of Slack, or of a chat that takes the same form (Mattermost, Rocket.Chat)."""
+    """Slack incoming webhook, or a compatible one (Mattermost, Rocket.Chat)."""
 
     kind: Literal["slack"] = "slack"
     url: Address
 
 
 class DiscordTarget(Request):
-    """A webhook of a Discord channel."""
+    """Discord channel webhook."""
 
     kind: Literal["discord"] = "discord"
     url: Address
 
 
 class TelegramTarget(Request):
-    """A chat of Telegram, by a bot that may write there."""
+    """Telegram chat, by a bot that may write there."""
 
     kind: Literal["telegram"] = "telegram"
     bot_token: BotToken
-    """As BotFather gave it."""
+    """As issued by BotFather."""
     chat_id: ChatId
     """The chat's number, or a public channel's `@name`."""
 
@@ -96,7 +96,7 @@ TARGETS: Mapping[ChannelKind, type[Request]] = {
 
 
 class ShownTarget(TypedDict):
-    """Where a channel leads, as far as it may be seen: of what is as good as a password, the last characters."""
+    """Target of a channel. Of secrets only the last characters are shown."""
 
     kind: ChannelKind
     address: NotRequired[str]
@@ -111,119 +111,119 @@ class ShownTarget(TypedDict):
 
 
 class ChannelRequest(Request):
-    """The body of POST /v1/notification-channels."""
+    """Body of POST /v1/notification-channels."""
 
     to: ChannelTarget
-    """Where people are told."""
+    """The target of the messages."""
     events: Maybe[NoticeTypes] = absent()
-    """What they are told; none, or an empty list: `post.failed`, `post.rejected`, `token.expiring`, `token.revoked`,
-    `webhook.disabled` and `publishing.paused`. Of a `post.failed` that is tried again nobody is told."""
+    """The event types to send. Absent or empty: `post.failed`, `post.rejected`, `token.expiring`, `token.revoked`,
+    `webhook.disabled` and `publishing.paused`. A `post.failed` that will be retried is not sent."""
     description: Description | None = absent()
-    """What the channel is for, in your own words."""
+    """The purpose of the channel, in your own words."""
 
 
 class ChannelChange(Request):
-    """The body of PATCH /v1/notification-channels/{id}: what it leaves out stays."""
+    """Body of PATCH /v1/notification-channels/{id}: omitted fields stay unchanged."""
 
     to: Maybe[ChannelTarget] = absent()
-    """In place of where it led before, with all its secrets."""
+    """Replaces the target with all its secrets."""
     events: Maybe[NoticeTypes] = absent()
-    """An empty list: what a channel is told that names none."""
+    """Empty: the default types."""
     description: Description | None = absent()
     """Null: none."""
     active: Maybe[bool] = absent()
-    """`false`: nothing is told, and what happens meanwhile is not told later. `true` also ends a switch-off."""
+    """`false`: nothing is sent, and events meanwhile are not sent later. `true` also enables a disabled channel."""
 
 
 class ChannelBody(TypedDict):
-    """A channel on which people are told."""
+    """Notification channel."""
 
     id: str
     to: ShownTarget
     events: list[NoticeType]
-    """Empty: what needs somebody."""
+    """Empty: the default types."""
     description: str | None
     active: bool
-    """False: nothing is told. A channel whose every message has failed for 5 days is switched off."""
+    """False: nothing is sent. A channel is disabled after every message has failed for 5 days."""
     profileId: str | None
-    """The profile whose events are told; null: the whole organization's."""
+    """The profile whose events are sent; null: the whole organization's."""
     lastDeliveryAt: DateTime | None
-    """When a message was last taken."""
+    """When a message was last delivered."""
     lastFailureReason: str | None
-    """Why the newest failed attempt failed; null once a message was taken."""
+    """Why the newest attempt failed; null once a message was delivered."""
     createdAt: DateTime
     updatedAt: DateTime
 
 
 class ChannelList(TypedDict):
-    """The channels, oldest first."""
+    """Channels, oldest first."""
 
     data: list[ChannelBody]
 
 
 class ChannelTestRequest(Request):
-    """The body of POST /v1/notification-channels/{id}/test."""
+    """Body of POST /v1/notification-channels/{id}/test."""
 
     type: Maybe[NoticeType] = absent()
-    """Send what would be told of an event of this type; without one, a plain test."""
+    """Send the message of an event of this type; default: a plain test."""
 
 
 class ChannelTestBody(TypedDict):
-    """What the receiver did with a test, now."""
+    """Result of a test message, sent now."""
 
     delivered: bool
-    """Whether it took the message."""
+    """Whether the receiver accepted the message."""
     status: int | None
-    """The status of its answer (of e-mail: the mail server's code); null where none came."""
+    """The status of the response (for e-mail: the mail server's code); null without a response."""
     durationMs: int
     responseBody: str | None
-    """The first 2 KiB of what it said, without the channel's secrets."""
+    """The first 2 KiB of the response, without the channel's secrets."""
     nonRetryable: bool
-    """Whether a real message would not be tried again."""
+    """Whether a real message would not be retried."""
     error: str | None
-    """Why it failed, for people; null when delivered."""
+    """Why it failed, for people; null if delivered."""
     errorName: str | None
     """`http_3xx`, `http_4xx`, `http_5xx`, `smtp_4xx`, `smtp_5xx`, `smtp_login`, `smtp_tls`, `smtp_settings`, `timeout`,
-    `unreachable`, `address` or `answer_lost`; null when delivered."""
+    `unreachable`, `address` or `answer_lost`; null if delivered."""
     sentText: str
-    """What was sent, before it was put into the receiver's form."""
+    """The text sent, before formatting for the receiver."""
 
 
-# --- What people were told -----------------------------------------------------------------------------------------
+# --- Messages ------------------------------------------------------------------------------------------------------
 
 
 class NotificationsQuery(Request):
-    """The query of GET /v1/notifications."""
+    """Query of GET /v1/notifications."""
 
     channel_id: Maybe[ChannelId] = absent()
     """Messages on this channel."""
     type: Maybe[NoticeTypes] = absent()
     status: Maybe[Annotated[list[DeliveryStatus], Field(max_length=3)]] = absent()
     since: Maybe[Instant] = absent()
-    """Messages about what happened at this instant or later."""
+    """Messages about events at this instant or later."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
-    """Messages a page."""
+    """Messages per page."""
     cursor: Maybe[str] = absent()
-    """`nextCursor` of the page before; an empty one is as if absent."""
+    """`nextCursor` of the previous page; an empty one is ignored."""
     profile_id: Maybe[Uuid] = absent()
     """Messages about this profile's events."""
 
 
 class NotificationBody(TypedDict):
-    """One message to people, on one channel."""
+    """Message to people on one channel."""
 
     id: str
     channelId: str
     type: NoticeType
-    """Of the first event that it tells of."""
+    """The type of the first event it covers."""
     count: int
-    """How many events of the cause it tells of."""
+    """The number of events it covers."""
     title: str
     text: str
     status: DeliveryStatus
     attemptCount: int
     nextAttemptAt: DateTime | None
-    """When it is sent, or tried again; null when it is not."""
+    """When it is sent or retried; null if it is not."""
     lastStatusCode: int | None
     lastError: str | None
     createdAt: DateTime
@@ -231,8 +231,8 @@ class NotificationBody(TypedDict):
 
 
 class NotificationPage(TypedDict):
-    """A page of messages, newest first."""
+    """Page of messages, newest first."""
 
     data: list[NotificationBody]
     nextCursor: str | None
-    """Send it as `cursor` for the next page, until it is null. A filtered page may be empty and still have one."""
+    """The `cursor` of the next page; null at the end. A filtered page may be empty and still have one."""

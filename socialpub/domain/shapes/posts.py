@@ -1,4 +1,4 @@
-"""Posts: what is asked to be published, and what is said of it."""
+"""Schemas of posts and batches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from socialpub.platforms.kit.options import LINE_FEEDS
 from socialpub.store.rows import MediaKind, PostStatus
 
 TARGETS_MAX = 25
-MEDIA_MAX = 40  # entries of one list: no platform takes as many (TikTok 35), so its own rule says how many it does
+MEDIA_MAX = 40  # per list; no platform accepts as many (TikTok 35), so its own rule reports the limit
 
 
 BatchStatus = Literal["queued", "published", "partial_failed", "failed"]
@@ -43,16 +43,16 @@ PostsOrder = Literal["createdAt", "scheduledAt"]
 
 
 def _any_of(name: str, *others: str) -> dict[str, Any]:
-    """The documented schema's demand for at least one of these fields.
+    """Build the JSON Schema demand for at least one of these fields.
 
-    Not as `anyOf`: beside properties that makes code generators split the type, or drop it.
+    Not `anyOf`: beside properties it makes code generators split or drop the type.
     """
     asked: dict[str, Any] = {"required": [name]}
     return {"if": {"not": asked}, "then": _any_of(*others)} if others else asked
 
 
 class FirstComment(Request):
-    """A reply that is posted below the new post; Bluesky only, elsewhere ignored with a warning."""
+    """Reply posted below the new post. Bluesky only; elsewhere ignored with a warning."""
 
     text: Text
 
@@ -61,7 +61,7 @@ MEDIA_SOURCES = ("mediaId", "url", "bytesBase64")
 
 
 class MediaItem(Request):
-    """One media item: `kind` and exactly one source."""
+    """Media item: `kind` and exactly one source."""
 
     model_config = ConfigDict(
         json_schema_extra=_any_of(*MEDIA_SOURCES)
@@ -74,9 +74,9 @@ class MediaItem(Request):
     url: Maybe[FileAddress] = absent()
     """A public https address, fetched when the post is published."""
     bytes_base64: Maybe[str] = absent()
-    """The file itself in standard base64; the whole body may have 48 MiB. Larger ones: POST /v1/media."""
+    """The file itself in standard base64; the whole body may have 48 MiB. Larger files: POST /v1/media."""
     alt_text: Maybe[AltText] = absent()
-    """What the item shows, for those who cannot see it."""
+    """A description of the item for people who cannot see it."""
 
     @property
     def sources(self) -> int:
@@ -96,68 +96,68 @@ Options = Annotated[Union[_OPTIONS], Field(discriminator="platform")]  # type: i
 
 
 class Target(Request):
-    """Where to publish, and what is different there. It names an `accountId` or a `platform`."""
+    """Account to publish on, with its differences. Give an `accountId` or a `platform`."""
 
     model_config = ConfigDict(json_schema_extra=_any_of("accountId", "platform"))
 
     account_id: Maybe[Uuid] = absent()
     platform: Maybe[PlatformName] = absent()
-    """Stands for the one connected account of this platform."""
+    """Means the only connected account of this platform."""
     options: Maybe[Options] = absent()
-    """What only this platform has."""
+    """Options of this platform."""
     text: Maybe[Text] = absent()
-    """In place of the default text."""
+    """Replaces the default text."""
     media: Maybe[MediaList] = absent()
-    """In place of the default media; an empty list means none."""
+    """Replaces the default media; an empty list means none."""
     first_comment: Maybe[FirstComment] = absent()
-    """In place of the default first comment."""
+    """Replaces the default first comment."""
 
 
 class PublishRequest(Request):
-    """What to publish, where and when. Unknown fields are refused, and so is null."""
+    """Content, targets and time of a batch. Unknown fields and null are refused."""
 
-    # Counted by the rules `targets.required` and `targets.max`, not here; the documented schema says it all the same.
+    # Counted by the rules `targets.required` and `targets.max`; the schema only documents it.
     targets: Annotated[list[Target], Field(json_schema_extra={"minItems": 1, "maxItems": TARGETS_MAX})]
     """1 to 25."""
     text: Maybe[Text] = absent()
-    """The text of every target that has none of its own. Its line breaks (CRLF, CR) are kept and sent as LF."""
+    """The text of targets without their own. Line breaks (CRLF, CR) are sent as LF."""
     media: Maybe[MediaList] = absent()
-    """The media of every target that has none of its own: items, or ids of uploaded files."""
+    """The media of targets without their own: items, or ids of uploaded files."""
     publish_now: Maybe[bool] = absent()
-    """Publish now, and say so; it excludes `scheduledAt`."""
+    """Publish now, explicitly; excludes `scheduledAt`."""
     scheduled_at: Maybe[Instant] = absent()
-    """Publish then: a date-time with a time zone, at least 1 second ahead. Without it the batch is published now."""
+    """When to publish: a date-time with a time zone, at least 1 second ahead. Default: now."""
     first_comment: Maybe[FirstComment] = absent()
-    """For immediate posts only."""
+    """Immediate posts only."""
     profile_id: Maybe[Uuid] = absent()
-    """Look for accounts in this profile only. A key that is bound to a profile needs none."""
+    """Look for accounts in this profile only. Not needed for a key bound to a profile."""
     on_duplicate: Maybe[Literal["warn", "refuse"]] = absent()
-    """What to do about a text that its account had within the last 24 hours; what the server does else is a setting."""
+    """What to do about a text that its account had within the last 24 hours. Default: the server's setting."""
 
 
 class ValidateRequest(PublishRequest):
-    """What to check: the body of POST /v1/posts, and how deep."""
+    """Batch to check: the body of POST /v1/posts, and how deep."""
 
     deep: Maybe[bool] = absent()
     """False: check only what needs no media bytes."""
 
 
 class RescheduleRequest(Request):
-    """The new time."""
+    """New time of a post."""
 
     scheduled_at: Instant
     """A date-time with a time zone, at least 1 second ahead."""
 
 
 class RetryRequest(Request):
-    """When to try again."""
+    """Time of the retry."""
 
     scheduled_at: Maybe[Instant] = absent()
     """Absent: at once."""
 
 
 class SettleRequest(Request):
-    """What you found when you looked at the account."""
+    """Finding of a person who looked at the account."""
 
     published: bool
     """Whether the post is there."""
@@ -165,41 +165,41 @@ class SettleRequest(Request):
 
 
 class PostsQuery(Request):
-    """The query of GET /v1/posts; lists are repeated or comma-separated."""
+    """Query of GET /v1/posts; lists are repeated or comma-separated."""
 
     platform: Maybe[Annotated[list[PlatformName], Field(max_length=FILTER_MAX)]] = absent()
     status: Maybe[Annotated[list[PostStatus], Field(max_length=FILTER_MAX)]] = absent()
     error_code: Maybe[Annotated[list[ErrorCode], Field(max_length=FILTER_MAX)]] = absent()
     limit: Annotated[int, Field(ge=1, le=200)] = 50
-    """Posts a page."""
+    """Posts per page."""
     q: Maybe[Annotated[str, StringConstraints(min_length=1, max_length=200), LINE_FEEDS]] = absent()
-    """Posts whose text contains this. Both are compared in Unicode's NFKC, casefolded and without invisible characters:
-    case and form make no difference, an accent does. `%` and `_` are ordinary characters."""
+    """Posts whose text contains this. Both are compared in Unicode NFKC, case-folded and without invisible characters:
+    case and form make no difference, accents do. `%` and `_` are ordinary characters."""
     after: Maybe[Instant] = absent()
     """Posts created after this instant, exclusive."""
     before: Maybe[Upper] = absent()
     """Posts created before this instant, exclusive."""
     cursor: Maybe[str] = absent()
-    """`nextCursor` of the page before; an empty one is as if absent."""
+    """`nextCursor` of the previous page; an empty one is ignored."""
     profile_id: Maybe[Uuid] = absent()
-    """The posts to accounts of this profile."""
+    """Posts to accounts of this profile."""
     batch_id: Maybe[Uuid] = absent()
-    """The posts of one batch."""
+    """Posts of one batch."""
     account_id: Maybe[Uuid] = absent()
-    """The posts to one account, which may have been disconnected since."""
+    """Posts to one account, even if disconnected since."""
     scheduled_after: Maybe[Instant] = absent()
-    """Posts scheduled for a time after this instant, exclusive; none that were published at once."""
+    """Posts scheduled for a time after this instant, exclusive; excludes immediate posts."""
     scheduled_before: Maybe[Upper] = absent()
-    """Posts scheduled for a time before this instant, exclusive; none that were published at once."""
+    """Posts scheduled for a time before this instant, exclusive; excludes immediate posts."""
     order: PostsOrder = "createdAt"
-    """`createdAt`: newest first. `scheduledAt`: only posts that were scheduled, the earliest time first."""
+    """`createdAt`: newest first. `scheduledAt`: only scheduled posts, earliest first."""
 
 
-# --- Answers -------------------------------------------------------------------------------------------------------
+# --- Responses -----------------------------------------------------------------------------------------------------
 
 
 class MediaRef(TypedDict):
-    """A media item of a post: a file by its `mediaId`, or an address."""
+    """Media item of a post: a file by its `mediaId`, or an address."""
 
     kind: MediaKind
     mediaId: NotRequired[str]
@@ -208,7 +208,7 @@ class MediaRef(TypedDict):
 
 
 class PostAccount(TypedDict):
-    """The account that a post goes to."""
+    """Account of a post."""
 
     id: str
     platform: PlatformName
@@ -218,11 +218,11 @@ class PostAccount(TypedDict):
 
 
 class PostBody(TypedDict):
-    """One row of the post log: one target of one batch."""
+    """Post: one target of one batch."""
 
     id: str
     batchId: str
-    """The id that POST /v1/posts answered."""
+    """The id returned by POST /v1/posts."""
     profileId: str
     accountId: str
     account: PostAccount
@@ -230,11 +230,11 @@ class PostBody(TypedDict):
     status: PostStatus
     text: str
     mediaRefs: list[MediaRef]
-    """The media items as they were sent; a bare id becomes `{kind, mediaId}`, inline bytes become a `mediaId`."""
+    """The media items as sent; a bare id becomes `{kind, mediaId}`, inline bytes become a `mediaId`."""
     scheduledAt: DateTime | None
-    """When it is to be published; null for an immediate post."""
+    """When it will be published; null for an immediate post."""
     nextAttemptAt: DateTime | None
-    """When it is tried again, while it waits for that."""
+    """The time of the next attempt, if one is scheduled."""
     publishedAt: DateTime | None
     platformUri: str | None
     """The post's address in the platform's own form."""
@@ -243,14 +243,14 @@ class PostBody(TypedDict):
     url: str | None
     """The post's public web address."""
     error: NotRequired[ErrorBody]
-    """Why it failed; kept while a retry waits."""
+    """Why it failed; kept while a retry is scheduled."""
     warnings: list[WarningBody]
     createdAt: DateTime
     updatedAt: DateTime
 
 
 class PostedComment(TypedDict):
-    """The reply that was posted below the post."""
+    """Reply posted below the post."""
 
     text: str
     uri: str | None
@@ -258,7 +258,7 @@ class PostedComment(TypedDict):
 
 
 class AttemptBody(TypedDict):
-    """One run at publishing a post."""
+    """Attempt to publish a post."""
 
     id: str
     attemptNumber: int
@@ -269,26 +269,26 @@ class AttemptBody(TypedDict):
     errorCode: ErrorCode | None
     errorMessage: str | None
     platformResponse: PlatformResponse
-    """Of a failed attempt, at most 16 KiB; else null."""
+    """Of a failed attempt, at most 16 KiB; otherwise null."""
 
 
 class PostDetail(PostBody):
-    """One post with its first comment and every attempt at publishing it."""
+    """Post with its first comment and all attempts."""
 
     firstComment: PostedComment | None
     attempts: list[AttemptBody]
 
 
 class PostPage(TypedDict):
-    """One page of the post log, newest first."""
+    """Page of the post log, newest first."""
 
     data: list[PostBody]
     nextCursor: str | None
-    """Send it as `cursor` for the next page; null on the last one."""
+    """The `cursor` of the next page; null on the last one."""
 
 
 class Result(TypedDict):
-    """What became of one target."""
+    """Result of one target."""
 
     accountId: str
     platform: PlatformName
@@ -308,38 +308,38 @@ class Result(TypedDict):
 
 
 class BatchBody(TypedDict):
-    """The batch: what POST /v1/posts answers."""
+    """Batch, as POST /v1/posts returns it."""
 
     id: str
     """Ties the posts of the batch together; see `batchId` of GET /v1/posts."""
     status: BatchStatus
-    """`queued`: scheduled, or still being published and nothing has failed. `published`, `failed`: every target.
-    `partial_failed`: something has failed, and not everything."""
+    """`queued`: scheduled, or still being published without failures so far. `published`, `failed`: every target.
+    `partial_failed`: some targets failed."""
     createdAt: DateTime
     results: list[Result]
     """One for each target, in the order of the request."""
     scheduledAt: NotRequired[DateTime]
-    """When the batch is to be published; absent for an immediate one."""
+    """When the batch will be published; absent for an immediate one."""
 
 
 class CanceledBody(TypedDict):
-    """A post that will not be published."""
+    """Canceled post."""
 
     id: str
     status: Literal["canceled"]
 
 
 class TextCount(TypedDict):
-    """A text's length as the platform counts it."""
+    """Length of a text as the platform counts it."""
 
     length: int
     limit: int | None
-    """Null: the platform documents none."""
+    """Null: not documented by the platform."""
     unit: Unit
 
 
 class ValidationResult(TypedDict):
-    """What preflight says about one target."""
+    """Preflight result of one target."""
 
     targetIndex: int
     accountId: str
@@ -351,7 +351,7 @@ class ValidationResult(TypedDict):
 
 
 class ValidationBody(TypedDict):
-    """What preflight says about a batch; nothing was stored or published."""
+    """Preflight result of a batch; nothing was stored or published."""
 
     valid: bool
     results: list[ValidationResult]

@@ -1,4 +1,4 @@
-"""Profiles, the parts of an organization."""
+"""Schemas of organizations and their profiles."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from socialpub.domain.shapes.common import DateTime, LongName, Name, Request
 
 
 class OrganizationRequest(Request):
-    """A new organization, made by the operator."""
+    """New organization, created by the operator."""
 
     name: LongName
 
 
 class ProfileRequest(Request):
-    """The body of POST /v1/profiles and PATCH /v1/profiles/{id}."""
+    """Body of POST /v1/profiles and PATCH /v1/profiles/{id}."""
 
     name: Name
-    """Its slug is made of this name and must be unique in the organization."""
+    """The slug is made from it and must be unique in the organization."""
 
 
 class ProfileBody(TypedDict):
-    """A part of an organization that owns accounts."""
+    """Profile: a part of an organization that owns accounts."""
 
     id: str
     name: str
     slug: str
-    """The name as it can stand in an address; unique in the organization."""
+    """The name in a form for addresses; unique in the organization."""
     createdAt: DateTime
     updatedAt: DateTime
 
 
 class ProfileList(TypedDict):
-    """The profiles, oldest first."""
+    """Profiles, oldest first."""
 
     data: list[ProfileBody]

@@ -1,4 +1,4 @@
-"""Webhook endpoints and deliveries: how they are asked for, and what is told of them."""
+"""Schemas of webhook endpoints and deliveries."""
 
 from __future__ import annotations
 
@@ -34,91 +34,91 @@ EndpointId = Annotated[str, StringConstraints(pattern=ENDPOINT_ID)]
 
 
 class EndpointRequest(Request):
-    """The body of POST /v1/webhook-endpoints."""
+    """Body of POST /v1/webhook-endpoints."""
 
     url: Address
-    """Where events are sent: https, and a public address, unless the operator named the host."""
+    """Where events are sent: https and a public address, unless the operator allowed the host."""
     events: Maybe[Types] = absent()
-    """The types that are sent; none, or an empty list: all of them."""
+    """The event types to send. Absent or empty: all."""
     description: Description | None = absent()
-    """What the endpoint is for, in your own words."""
+    """The purpose of the endpoint, in your own words."""
 
 
 class EndpointChange(Request):
-    """The body of PATCH /v1/webhook-endpoints/{id}: what it leaves out stays."""
+    """Body of PATCH /v1/webhook-endpoints/{id}: omitted fields stay unchanged."""
 
     url: Maybe[Address] = absent()
     events: Maybe[Types] = absent()
-    """An empty list: all of them."""
+    """Empty: all types."""
     description: Description | None = absent()
     """Null: none."""
     active: Maybe[bool] = absent()
-    """`false`: nothing is sent, and what happens meanwhile is not delivered later. `true` also ends a switch-off."""
+    """`false`: nothing is sent, and events meanwhile are not delivered later. `true` also enables a disabled
+    endpoint."""
 
 
 class EndpointBody(TypedDict):
-    """An endpoint that events are sent to."""
+    """Webhook endpoint."""
 
     id: str
     url: str
     events: list[EventType]
-    """Empty: every type."""
+    """Empty: all types."""
     description: str | None
     active: bool
-    """False: nothing is sent. An endpoint whose every delivery has failed for 5 days is switched off, and one whose
-    receiver answered 410 (event `webhook.disabled`)."""
+    """False: nothing is sent. An endpoint is disabled after every delivery has failed for 5 days, or at once after a
+    410 response (event `webhook.disabled`)."""
     profileId: str | None
     """The profile whose events are sent; null: the whole organization's."""
     lastDeliveryAt: DateTime | None
     """When something was last delivered."""
     lastFailureReason: str | None
-    """Why the newest failed attempt failed; null once something was delivered."""
+    """Why the newest attempt failed; null once something was delivered."""
     previousSecretUntil: DateTime | None
-    """Until when the secret before this one signs, too; null where there was none."""
+    """Until when the previous secret signs too; null if there was none."""
     previousSecretDeliveries: int
-    """Deliveries since the exchange that the receiver refused with the new secret and accepted with the one before.
-
+    """Deliveries since the rotation that the receiver refused with the new secret and accepted with the previous one.
     While it grows, the receiver does not know the new secret yet."""
     createdAt: DateTime
     updatedAt: DateTime
 
 
 class SignedEndpointBody(EndpointBody):
-    """An endpoint with its signing secret, which is shown this once."""
+    """Webhook endpoint with its signing secret, shown only once."""
 
     signingSecret: str
 
 
 class EndpointList(TypedDict):
-    """The endpoints, oldest first."""
+    """Endpoints, oldest first."""
 
     data: list[EndpointBody]
 
 
 class TestRequest(Request):
-    """The body of POST /v1/webhook-endpoints/{id}/test."""
+    """Body of POST /v1/webhook-endpoints/{id}/test."""
 
     type: Maybe[EventType] = absent()
-    """The type of the sample; `post.published` where none is named."""
+    """The type of the sample; default: `post.published`."""
     data: Maybe[Annotated[dict[Short, AnyJson], Field(max_length=DATA_MAX)]] = absent()
-    """What the sample carries in place of its example data."""
+    """Replaces the example data of the sample."""
 
 
 class TestBody(TypedDict):
-    """What an endpoint did with a sample, now."""
+    """Result of a sample event, sent now."""
 
     delivered: bool
-    """Whether it answered with 2xx."""
+    """Whether the receiver answered with 2xx."""
     status: int | None
-    """The status of its answer; null where none came."""
+    """The status of the response; null without one."""
     durationMs: int
     responseBody: str | None
-    """The first 2 KiB of the answer."""
+    """The first 2 KiB of the response."""
     deliveryId: str
     nonRetryable: bool
-    """Whether a real delivery would not be tried again."""
+    """Whether a real delivery would not be retried."""
     errorName: str | None
-    """`http_3xx`, `http_4xx`, `http_5xx`, `timeout`, `unreachable`, `address` or `answer_lost`; null when delivered."""
+    """`http_3xx`, `http_4xx`, `http_5xx`, `timeout`, `unreachable`, `address` or `answer_lost`; null if delivered."""
     sentEvent: SampleEvent
 
 
@@ -126,24 +126,24 @@ class TestBody(TypedDict):
 
 
 class DeliveriesQuery(Request):
-    """The query of GET /v1/webhook-deliveries."""
+    """Query of GET /v1/webhook-deliveries."""
 
     endpoint_id: Maybe[EndpointId] = absent()
     """Deliveries to this endpoint."""
     type: Maybe[Types] = absent()
     status: Maybe[Annotated[list[DeliveryStatus], Field(max_length=3)]] = absent()
     since: Maybe[Instant] = absent()
-    """Deliveries of events that happened at this instant or later."""
+    """Deliveries of events at this instant or later."""
     limit: Annotated[int, Field(ge=1, le=200)] = 50
-    """Deliveries a page."""
+    """Deliveries per page."""
     cursor: Maybe[str] = absent()
-    """`nextCursor` of the page before; an empty one is as if absent."""
+    """`nextCursor` of the previous page; an empty one is ignored."""
     profile_id: Maybe[Uuid] = absent()
     """Deliveries of this profile's events."""
 
 
 class DeliveryBody(TypedDict):
-    """One event on its way to one endpoint."""
+    """Delivery of one event to one endpoint."""
 
     id: str
     endpointId: str
@@ -152,7 +152,7 @@ class DeliveryBody(TypedDict):
     status: DeliveryStatus
     attemptCount: int
     nextAttemptAt: DateTime | None
-    """When it is tried next; null when it is not."""
+    """When it is tried next; null if it is not."""
     lastStatusCode: int | None
     lastError: str | None
     createdAt: DateTime
@@ -160,43 +160,43 @@ class DeliveryBody(TypedDict):
 
 
 class DeliveryAttempt(TypedDict):
-    """One call to the endpoint."""
+    """Call to the endpoint."""
 
     id: str
-    """What the header `…-Delivery-Id` carried."""
+    """Sent in the header `…-Delivery-Id`."""
     startedAt: DateTime
     durationMs: int
     statusCode: int | None
     error: str | None
     responseBody: str | None
-    """The first 2 KiB of the answer."""
+    """The first 2 KiB of the response."""
 
 
 class DeliveryDetail(DeliveryBody):
-    """A delivery with what is sent, and every call that was made."""
+    """Delivery with the event and all calls."""
 
     event: EventBody
     attempts: list[DeliveryAttempt]
 
 
 class DeliveryPage(TypedDict):
-    """A page of deliveries, newest first."""
+    """Page of deliveries, newest first."""
 
     data: list[DeliveryBody]
     nextCursor: str | None
-    """Send it as `cursor` for the next page, until it is null. A filtered page may be empty and still have one."""
+    """The `cursor` of the next page; null at the end. A filtered page may be empty and still have one."""
 
 
 class RedeliverRequest(Request):
-    """The body of POST /v1/webhook-endpoints/{id}/redeliver."""
+    """Body of POST /v1/webhook-endpoints/{id}/redeliver."""
 
     since: Instant
-    """Of events that happened at this instant or later."""
+    """Events at this instant or later."""
     status: Maybe[DeliveryStatus] = absent()
-    """`failed` (the default) or `succeeded`; what is pending is on its way."""
+    """`failed` (default) or `succeeded`; pending ones are sent anyway."""
 
 
 class RedeliveredBody(TypedDict):
-    """How many deliveries go out again."""
+    """Number of deliveries sent again."""
 
     count: int
