@@ -1,1 +1,1 @@
-"""What socialpub does. Every transaction begins here; nothing here knows HTTP or a platform by name."""
+"""Domain logic. Every transaction starts here; no HTTP, and no platform by name."""

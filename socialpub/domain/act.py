@@ -1,11 +1,9 @@
-"""Acting for somebody: the one way in which a request, a page or a command writes.
+"""Actions: the one way in which requests, pages and commands write.
 
-A verb is a function `(tx, who, …) -> body` in the room of what it changes. Everything around it is here, and the same
-for whoever asks: whether they still may, the transaction, the answer that is kept for an Idempotency-Key, the row of
-the act, and what is left to do after the commit. A caller parses, acts and shows.
-
-A request may take minutes, and its key, its session or its person's role may be gone when it comes to write. So whoever
-asks is looked at again, in the transaction that writes.
+An action is a function `(tx, who, …) -> body` in the package of what it changes. This module adds what all share:
+authorization, transaction, idempotent response, audit row, and work after the commit.
+A request may take minutes, during which its key, session or role may be revoked. So authorization is checked again in
+the writing transaction.
 """
 
 from __future__ import annotations
@@ -29,23 +27,23 @@ W = TypeVar("W")
 P = ParamSpec("P")
 Together = Callable[[Tx, Sequence[W]], Sequence[T]]
 
-MANAGERS = ("owner", "admin")  # the roles that manage an organization: its accounts, its profiles and its keys
-OWNERS = ("owner",)  # the role that manages its members
+MANAGERS = ("owner", "admin")  # roles that manage accounts, profiles and keys
+OWNERS = ("owner",)  # role that manages members
 
 
-# --- Verbs -------------------------------------------------------------------------------------------------------
+# --- Actions -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Deed:
-    """A verb with all that it needs, not done yet."""
+    """Action with its arguments, not executed yet."""
 
     who: Actor
     run: Callable[[Tx], Done]
 
 
 def deed(who: Actor, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Deed:
-    """What `who` wants done."""
+    """Bind an action to its actor and arguments."""
 
     def run(tx: Tx) -> Done:
         made = verb(tx, who, *args, **kwargs)
@@ -55,26 +53,26 @@ def deed(who: Actor, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Deed:
 
 
 async def do(who: Actor, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Body:
-    """Do it; the verb's body. ApiError, and nothing written, where `who` may not, or the verb says no."""
+    """Execute an action; return its body. Raises ApiError, with nothing written, if refused."""
     done, _ = await _done(deed(who, verb, *args, **kwargs))
     return done.body
 
 
 def do_now(who: Actor, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Body:
-    """The same for a command, where no loop runs."""
+    """Execute an action in a command, where no loop runs."""
     return asyncio.run(do(who, verb, *args, **kwargs))
 
 
 async def answer(deed: Deed) -> limits.Answer:
-    """Do it; what answers it, and is kept for its key."""
+    """Execute an action; return the response, which is stored for its key."""
     _, kept = await _done(deed)
     return kept
 
 
 async def once(service: Service, key: limits.Key | None, ask: Callable[[], Awaitable[Deed]]) -> limits.Answer:
-    """The answer to the deed that `ask` comes to, done once for its key: a repeat gets the same bytes.
+    """Execute the action built by `ask` once per key; a repeat gets the same bytes.
 
-    `ask` is called after the key was looked up: a key that was sent for something else says so first.
+    `ask` is called after the key lookup, so that a key used for something else is refused first.
     """
 
     async def first() -> limits.Answer:
@@ -105,13 +103,14 @@ def _id_of(body: Body) -> str | None:
     return str(body["id"]) if "id" in body else None
 
 
-# --- Who may -----------------------------------------------------------------------------------------------------
+# --- Authorization -----------------------------------------------------------------------------------------------
 
 
 def write(service: Service, scope: Scope, run: Callable[[Tx], T]) -> DbFuture[T]:
-    """What `run` returns, from one transaction in which `scope` may still do it; else ApiError, and nothing written.
+    """Run `run` in one transaction in which `scope` is still authorized; return its result.
 
-    `unauthenticated` once the key was revoked or the session is over, `unauthorized` once the role is not enough.
+    Raises ApiError, with nothing written: `unauthenticated` for a revoked key or ended session, `unauthorized` for a
+    role.
     """
 
     def act(tx: Tx) -> T:
@@ -122,17 +121,16 @@ def write(service: Service, scope: Scope, run: Callable[[Tx], T]) -> DbFuture[T]
 
 
 def write_together(service: Service, scope: Scope, verb: Together[W, T], what: W) -> DbFuture[T]:
-    """The same of a verb that can do several at once: what comes together is done in one go.
+    """Run an action that can handle several requests in one transaction.
 
-    `verb` is given each `what`, and answers for each in their order. Where one of them may not be done, or fails, each
-    is done by itself.
+    `verb` gets every `what` and returns the results in their order. If one is refused or fails, each is run alone.
     """
     return service.write_together(_checked(verb), (service, scope, what))
 
 
 @functools.cache
 def _checked(verb: Together[W, T]) -> Together[tuple[Service, Scope, W], T]:
-    """The verb, of those who may: one function for each, since what is done together is told by it."""
+    """Wrap the action in an authorization check; cached, because groups form by function."""
 
     def act(tx: Tx, asked: Sequence[tuple[Service, Scope, W]]) -> Sequence[T]:
         for scope, service in {scope: service for service, scope, _ in asked}.items():
@@ -143,7 +141,7 @@ def _checked(verb: Together[W, T]) -> Together[tuple[Service, Scope, W], T]:
 
 
 def check(service: Service, scope: Scope) -> None:
-    """Inside the transaction: ApiError unless this is still somebody who may do what was asked."""
+    """Raise ApiError unless the scope is still authorized. Call in the transaction."""
     if scope.key is not None and not tenancy.key_is_valid(scope.key):
         raise ApiError("unauthenticated")
     if scope.session is not None:
@@ -151,7 +149,7 @@ def check(service: Service, scope: Scope) -> None:
 
 
 def admit(scope: Scope) -> None:
-    """ApiError `unauthorized` unless whoever came in may do what `scope` is for. The transaction looks once more."""
+    """Raise ApiError `unauthorized` for the wrong role; the transaction checks again."""
     _permit(scope, scope.role)
 
 
@@ -163,7 +161,7 @@ def _permit(scope: Scope, role: str | None) -> None:
 
 
 def may(scope: Scope, needs: tuple[str, ...]) -> bool:
-    """Whether the role of whoever asks is one of these; none named: every role is."""
+    """Return whether the role is one of these; empty: every role."""
     return _suffices(scope.role, needs)
 
 
@@ -172,10 +170,10 @@ def _suffices(role: str, needs: tuple[str, ...]) -> bool:
 
 
 def manages(scope: Scope) -> bool:
-    """Whether whoever asks may manage the organization: what a page shows depends on it."""
+    """Return whether the user may manage the organization; pages show controls accordingly."""
     return scope.role in MANAGERS
 
 
 def owns(scope: Scope) -> bool:
-    """Whether whoever asks may manage the organization's members."""
+    """Return whether the user may manage the members."""
     return scope.role in OWNERS

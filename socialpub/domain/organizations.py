@@ -1,7 +1,7 @@
-"""Deleting an organization: what that ends, and ending it, with the actions that end each of its parts.
+"""Deletion of an organization: what it ends, and the actions that end each part.
 
-What is about to be sent comes to its end first: the deletion is refused while a post is being published, and while it
-is not known whether one went out. The rows of what was published stay for the record, until retention removes them.
+Refused while a post is being published or has an unknown outcome. Rows of published posts stay until retention removes
+them.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ WORDS: dict[str, tuple[str, str]] = {
     "profiles": ("profile", "profiles"),
     "mediaFiles": ("stored media file: its bytes are removed", "stored media files: their bytes are removed"),
 }
-"""What a deletion ends, in the order in which it is named: the words for one of it, and for several."""
+"""Parts that a deletion ends, in order of display: text for one and for several."""
 
 
 class Ends(TypedDict):
-    """How much a deletion ends; `publishing` and `subscriptions` it does not end."""
+    """Numbers of what a deletion ends; `publishing` and `subscriptions` are not ended."""
 
     accounts: int
     posts: int
@@ -69,13 +69,13 @@ class Ends(TypedDict):
     mediaFiles: int
     mediaBytes: int
     publishing: int
-    """Posts that are being published, or of which it is not known yet whether they went out: they have to end first."""
+    """Posts being published or with unknown outcome, which must end first."""
     subscriptions: int
-    """At Lemon Squeezy, where they go on until they are canceled there."""
+    """At Lemon Squeezy; they continue until canceled there."""
 
 
 class Plan(TypedDict):
-    """What deleting an organization would end; nothing is done yet."""
+    """Effects of a deletion that is not executed yet."""
 
     organizationId: str
     name: str
@@ -84,7 +84,7 @@ class Plan(TypedDict):
 
 
 class Deleted(TypedDict):
-    """An organization that is deleted, with what that has ended."""
+    """Deleted organization with what was ended."""
 
     id: str
     name: str
@@ -92,18 +92,18 @@ class Deleted(TypedDict):
     ends: Ends
 
 
-# --- What it ends ------------------------------------------------------------------------------------------------
+# --- Effects -----------------------------------------------------------------------------------------------------
 
 
 def plan(service: Service, organization: str) -> Plan:
-    """What deleting it would end; ApiError `not_found`."""
+    """Describe what a deletion would end. Raises ApiError `not_found`."""
     profiles.check_organization(organization)
     name = the_row(Organization, organization)["name"]
     return {"organizationId": organization, "name": name, "deleted": False, "ends": ends(service, organization)}
 
 
 def ends(service: Service, organization: str) -> Ends:
-    """How much of what belongs to the organization."""
+    """Count what the organization has."""
     scope, now = Scope(organization), service.now_ms
     ever, held = _accounts_ever(organization), _held(organization)
     files, size = Media.select(fn.COUNT(Media.id), fn.COALESCE(fn.SUM(Media.size_bytes), 0)).where(held).tuples().get()
@@ -130,7 +130,7 @@ def ends(service: Service, organization: str) -> Ends:
 
 
 def lines(ends: Ends) -> list[str]:
-    """What a deletion ends, in words: a line for each kind that there is something of; then what it does not end."""
+    """Describe a deletion, a line for each kind that exists, then what it does not end."""
     counts: dict[str, int] = {name: int(count) for name, count in ends.items()}  # type: ignore[call-overload]
     named = [f"{counts[name]:,} {words[counts[name] != 1]}." for name, words in WORDS.items() if counts[name]]
     if counts["mediaBytes"]:
@@ -143,7 +143,7 @@ def lines(ends: Ends) -> list[str]:
 
 
 def _accounts_ever(organization: str) -> list[str]:
-    """Its accounts, those that are disconnected too: posts may still wait for them."""
+    """List its accounts, including disconnected ones, which may have queued posts."""
     return [row[0] for row in Account.select(Account.id).where(Account.organization == organization).tuples()]
 
 
@@ -151,14 +151,14 @@ def _held(organization: str) -> object:
     return (Media.organization == organization) & Media.deleted_at.is_null() & (Media.size_bytes > 0)
 
 
-# --- Ending it ---------------------------------------------------------------------------------------------------
+# --- Deletion ----------------------------------------------------------------------------------------------------
 
 
 def delete(tx: Tx, who: Actor, confirmed: str | None = None) -> Done:
-    """The organization is deleted: `{id, name, deleted, ends}`; its accounts' authorizations then end upstream too.
+    """Delete the organization; return `{id, name, deleted, ends}`. Accounts are revoked after.
 
-    `confirmed`: its name as a person has typed it, where one is asked to. ApiError `not_found`; `validation_failed`:
-    another name was typed, or a post is being published (409).
+    `confirmed`: the name as typed by a person, if asked. Raises ApiError `not_found`; `validation_failed` for another
+    name, or 409 while a post is being published.
     """
     service, organization = who.service, who.scope.organization
     planned = plan(service, organization)
@@ -176,7 +176,7 @@ def delete(tx: Tx, who: Actor, confirmed: str | None = None) -> Done:
 
 
 def _normal(name: str) -> str:
-    """A name as it is compared: keyboards write the same letter in several ways."""
+    """Normalize a name for comparison: keyboards write the same letter in several ways."""
     return unicodedata.normalize("NFC", name).strip()
 
 
@@ -195,7 +195,7 @@ def _publishing(count: int) -> ApiError:
 
 
 def _end_receivers(tx: Tx, who: Actor) -> None:
-    """Nothing is told to anybody any more, not even what this deletion cancels."""
+    """Delete endpoints and channels first: they are not notified of this deletion."""
     for endpoint in endpoints.listed(who.scope):
         endpoints.delete(tx, who, endpoint["id"])
     for channel in channels.listed(who.scope):
@@ -203,9 +203,9 @@ def _end_receivers(tx: Tx, who: Actor) -> None:
 
 
 def _end_accounts(tx: Tx, who: Actor) -> Callable[[], Awaitable[object]]:
-    """Erase the tokens and cancel what waits; what revokes them upstream, once all this is committed."""
+    """Disconnect the accounts, cancel posts; return the revocation to run after the commit."""
     done = [connect.disconnect(tx, who, row["id"], keep=True) for row in accounts.in_scope(who.scope)]
-    left = accounts.SLICE  # of posts that are canceled in this transaction
+    left = accounts.SLICE  # posts canceled in this transaction
     for account in _accounts_ever(who.scope.organization):
         left -= accounts.cancel(who.service, tx, account, who.request_id, left)
     ConnectAttempt.delete().where(ConnectAttempt.organization == who.scope.organization).execute()
@@ -218,7 +218,7 @@ def _end_accounts(tx: Tx, who: Actor) -> Callable[[], Awaitable[object]]:
 
 
 def _end_access(tx: Tx, who: Actor) -> None:
-    """No key and no person comes in any more."""
+    """Delete profiles, revoke keys and remove members."""
     for profile in profiles.listed(who.scope):
         profiles.delete(tx, who, profile["id"])
     for key in keys.listed(who.scope.organization):
