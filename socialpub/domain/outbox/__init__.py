@@ -1,1 +1,1 @@
-"""What leaves for addresses that users named: when it goes, what became of it, and which addresses may be called."""
+"""Outbound delivery to user-chosen addresses: scheduling, results, address policy."""

@@ -1,4 +1,4 @@
-"""The addresses that users name for what is sent to them: which may be called."""
+"""Policy for user-chosen URLs that receive events and messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOOK_UP_SECONDS = 3.0
 
 
 def check_url(service: Service, url: str) -> None:
-    """ApiError `webhook.url.scheme` or `webhook.url.address` for a URL that nothing is sent to, by its text."""
+    """Raise ApiError `webhook.url.scheme` or `webhook.url.address` for a forbidden URL."""
     security, named = service.runtime.settings.security, service.runtime.webhook_policy.named
     reason = ssrf.check_url(url, allow_private=security.allow_private_networks, named=named)
     if reason == ssrf.NOT_HTTPS:
@@ -25,16 +25,16 @@ def check_url(service: Service, url: str) -> None:
 
 
 def check_webhook(service: Service, url: str) -> None:
-    """Raise as `check_url`, and for an address with a user name, which answers, events and logs would show."""
+    """Raise as `check_url`, and for credentials in the URL, which logs would show."""
     if ssrf.has_credentials(url):
         raise _disallowed(ssrf.CREDENTIALS)
     check_url(service, url)
 
 
 async def check_address(service: Service, organization: str, url: str) -> None:
-    """The same, and for a name that resolves to an address where nothing is sent. One that does not resolve may.
+    """Raise as `check_url`, and for a host that resolves to a forbidden address.
 
-    What protects is the look at each call; this one tells early.
+    An unresolvable host passes. This is an early report; the check at each call protects.
     """
     check_url(service, url)
     parts, policy = urlsplit(url), service.runtime.webhook_policy
@@ -49,10 +49,10 @@ async def check_address(service: Service, organization: str, url: str) -> None:
 
 
 def share_of(url: str, organization: str) -> Share:
-    """In whose share an address is called."""
+    """Return the share key of calls to a URL."""
     try:
         host = urlsplit(url).netloc.lower()
-    except ValueError:  # taken under other settings; the call will be refused
+    except ValueError:  # accepted under other settings; the call will be refused
         host = ""
     return Share(host, organization)
 

@@ -1,4 +1,4 @@
-"""One call to a receiver, and what became of it in words that tell nothing of what is behind its address."""
+"""Calls to receivers, with results worded so that they reveal nothing behind the address."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from socialpub.domain.core.service import Service
 
 log = logging.getLogger("socialpub.webhooks")
 
-KEPT_MAX = 2 * 1024  # bytes of a response body: what is kept of it, and no more is read
-WAIT_MAX = 3600  # seconds that a receiver may ask to be left alone for
+KEPT_MAX = 2 * 1024  # bytes of a response body that are read and stored
+WAIT_MAX = 3600  # longest honored Retry-After, in seconds
 TOO_MANY = 429
 GIVEN_UP_MS = 5 * 24 * 3600 * 1000
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One call and what became of it. `error` is None for a delivered one; `final`: it is not made again.
+    """Call to a receiver with its result. `error` is None if delivered; `final`: no retry.
 
-    `wait`: the seconds that the receiver asks to be left alone for. `before`: an attempt that was answered just before,
-    and of which this one is a repetition with the other signature.
+    `wait`: requested delay in seconds. `before`: previous attempt with the other signature, which this one repeats.
     """
 
     id: str
@@ -40,13 +39,13 @@ class Attempt:
 
     @property
     def all(self) -> list[Attempt]:
-        """This attempt after the one before it, if there was one."""
+        """This attempt, after the one before it if any."""
         return [self] if self.before is None else [self.before, self]
 
 
 @dataclass(frozen=True)
 class End:
-    """How a call ended: an attempt without its times."""
+    """Result of a call, without times."""
 
     status: int | None = None
     error: str | None = None
@@ -57,7 +56,7 @@ class End:
 
 
 def timed(service: Service, delivery: str, run: Callable[[], End]) -> Attempt:
-    """The attempt that a call was, made now. It never raises."""
+    """Run a call and time it; never raises."""
     clock = service.runtime.clock
     began, at = service.now_ms, clock.monotonic()
     try:
@@ -72,7 +71,7 @@ def timed(service: Service, delivery: str, run: Callable[[], End]) -> Attempt:
 
 
 def tell(kind: str, id_: str, type_: str, to: str, attempt: Attempt, next_at: int | None) -> None:
-    """The line of an attempt at what goes to the receiver `to`, once its end is written."""
+    """Log an attempt once its result is stored."""
     log.info(
         "%s %s of %s to %s: %s, status %s, %d ms%s",
         kind,
@@ -91,9 +90,9 @@ _NAMES = {"names": ("kind", "delivery", "type", "receiver", "outcome", "status",
 
 
 def answered(reply: outbound.Reply) -> End:
-    """How a call ended, by the status of the response, whether or not its body could be read.
+    """Classify a response by its status, even if the body was unreadable.
 
-    2xx is delivered; 5xx and 429 are tried again, no sooner than `Retry-After` says; every other status is final.
+    2xx is delivered; 5xx and 429 are retried, not before `Retry-After`; any other status is final.
     """
     kept = reply.content.decode("utf-8", "replace")
     if reply.ok:
@@ -104,7 +103,7 @@ def answered(reply: outbound.Reply) -> End:
 
 
 def unanswered(error: ApiError) -> End:
-    """By what kept the receiver from answering."""
+    """Classify a call without a response."""
     if error.rule == "media.url.disallowed":
         return End(error="Its address is one where events are not sent.", name="address", final=True)
     if error.outcome == Outcome.NOT_SENT:
@@ -115,7 +114,7 @@ def unanswered(error: ApiError) -> End:
 
 
 def again_at(service: Service, tries: int, attempt: Attempt) -> int | None:
-    """When a call that was the next after so many tries is made again; None when it is not."""
+    """Return when to retry after `tries` earlier tries, in epoch ms; None for no retry."""
     waits = service.runtime.settings.webhooks.waits
     if attempt.error is None or attempt.final or tries >= len(waits):
         return None
@@ -124,7 +123,7 @@ def again_at(service: Service, tries: int, attempt: Attempt) -> int | None:
 
 
 def status_of(attempt: Attempt, next_at: int | None) -> str:
-    """The state of what was sent, after an attempt."""
+    """Return the delivery state after an attempt."""
     if attempt.error is None:
         return "succeeded"
     return "failed" if next_at is None else "pending"

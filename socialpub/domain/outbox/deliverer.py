@@ -1,8 +1,8 @@
-"""Delivering: what is due of each receiver is sent, several at once, and each answer written down once.
+"""Delivery of due tasks to each receiver, several at once, with results recorded together.
 
-Rows are the outbox: written with what they tell of, pending until an attempt ends them. Nothing is claimed on the
-disk. What is under way is known here, in the one process that owns the database, and what a crash cuts off is still
-pending and goes out again under the same id.
+The outbox is rows written together with the events they report, pending until an attempt ends them. Nothing is claimed
+on disk: what is in progress is known in memory, in the one process that owns the database. After a crash the rest is
+still pending and is sent again under the same id.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from socialpub.store.db import Tx
 
 log = logging.getLogger("socialpub.webhooks")
 
-AT_ONCE = 32  # calls to one receiver
-GATHER_SECONDS, GATHERED = 0.010, 16  # for others to be written down with a call that has ended; how many are enough
-NAP_SECONDS = 5.0  # the longest sleep: a clock that was set, or what a command has changed, is noticed after it
+AT_ONCE = 32  # calls per receiver
+GATHER_SECONDS, GATHERED = 0.010, 16  # collection window for writing results together; sufficient number
+NAP_SECONDS = 5.0  # longest sleep, after which a changed clock or a command's changes are noticed
 
 
 @dataclass(frozen=True)
 class Errand:
-    """Something that is to be delivered. Those with the same `after` go one after the other."""
+    """Delivery task. Tasks with the same `after` run one after the other."""
 
     number: int
     id: str
     after: str | None
     call: Callable[[], Attempt]
-    """Make the call; it never raises."""
+    """Performs the call; never raises."""
     what: Any
-    """What its outbox needs to write down what became of it."""
+    """Data that the outbox needs to record the result."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What is due of a receiver now, and when there will be more."""
+    """Due tasks of a receiver, and the time of the next ones."""
 
     share: Share = field(default_factory=lambda: Share("", ""))
     due: Sequence[Errand] = ()
@@ -52,30 +52,30 @@ class Found:
 
 
 class Outbox(Protocol):
-    """One kind of receivers, with what is pending for them. The first two functions run on a reader."""
+    """Kind of receivers with their pending tasks. The first two methods run on a reader."""
 
     @property
     def prefix(self) -> str:
-        """Of the ids of its receivers."""
+        """Prefix of its receivers' ids."""
 
     @property
     def goes_on(self) -> bool:
-        """Whether some of it leaves also while nothing may: `look` is told, and finds that alone."""
+        """True if some tasks are sent during a pause; `look` then returns only those."""
 
     def soonest(self, service: Service) -> list[tuple[str, int]]:
-        """The receivers that something is pending for, and when the first of it is due."""
+        """List receivers with pending tasks, and when the first is due."""
 
     def look(self, service: Service, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> Found:
-        """At most so much that is due of a receiver, `but` what is under way; nothing for one that is gone or off."""
+        """Find up to `most` due tasks except those in progress (`but`); none if disabled."""
 
     @property
     def record(self) -> Callable[[Service, Tx, str, Sequence[tuple[Errand, Attempt]]], list[int | None]]:
-        """Writes down what became of calls to a receiver; for each when it is made again, None when it is not."""
+        """Record the results of calls; return when each is retried, or None."""
 
 
 @dataclass(frozen=True)
 class _Ended:
-    """A call that was made."""
+    """Finished call."""
 
     receiver: str
     errand: Errand
@@ -83,9 +83,9 @@ class _Ended:
 
 
 class Deliverer:
-    """Takes what is due of each receiver that was rung, or whose time has come, and has it called by the pool.
+    """Deliverer: takes due tasks of woken or scheduled receivers and runs them in the pool.
 
-    `held_back`: whether nothing may leave now.
+    `held_back` returns True while nothing may be sent.
     """
 
     def __init__(self, service: Service, outboxes: Sequence[Outbox], held_back: Callable[[], bool]) -> None:
@@ -93,16 +93,16 @@ class Deliverer:
         self._outboxes = {outbox.prefix: outbox for outbox in outboxes}
         self._changed = threading.Condition()
         self._rung: set[str] = set()
-        self._put_off: set[str] = set()  # rung while nothing might leave
+        self._put_off: set[str] = set()  # woken while sending was not allowed
         self._timers: list[tuple[int, str]] = []  # (due, receiver)
-        self._next: dict[str, int] = {}  # the soonest of them, by receiver
-        self._more: set[str] = set()  # receivers that have more due than could be begun
-        self._behind: set[tuple[str, str]] = set()  # (receiver, order) where something waits for another of its order
-        self._calls: dict[str, set[int]] = defaultdict(set)  # under way, by receiver: numbers of errands
-        self._orders: set[tuple[str, str]] = set()  # (receiver, order) of those under way
-        self._unwritten: list[_Ended] = []  # what came of calls, for the next transaction
-        self._enough = threading.Event()  # nobody need wait for more of it
-        self._ended: set[int] = set()  # since the look that is under way began: it may have seen them pending
+        self._next: dict[str, int] = {}  # earliest of them, by receiver
+        self._more: set[str] = set()  # receivers with more due tasks than could start
+        self._behind: set[tuple[str, str]] = set()  # (receiver, order) with tasks waiting for others of their order
+        self._calls: dict[str, set[int]] = defaultdict(set)  # numbers of tasks in progress, by receiver
+        self._orders: set[tuple[str, str]] = set()  # (receiver, order) of tasks in progress
+        self._unwritten: list[_Ended] = []  # results for the next transaction
+        self._enough = threading.Event()  # collected enough results: do not wait for more
+        self._ended: set[int] = set()  # ended since the current query began, which may have seen them pending
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="deliverer", daemon=True)
 
@@ -111,13 +111,13 @@ class Deliverer:
         self._thread.start()
 
     def ring(self, rung: list[str]) -> None:
-        """Something is due for these receivers."""
+        """Wake the deliverer for these receivers."""
         with self._changed:
             self._rung.update(rung)
             self._changed.notify()
 
     def stop(self, seconds: float) -> None:
-        """Begin no more calls, and wait for those under way; what is cut off goes out after the next start."""
+        """Stop: wait for calls in progress; the rest is sent after the next start."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -161,7 +161,7 @@ class Deliverer:
         return self._outboxes[receiver[: receiver.index("_") + 1]]
 
     def _wanted(self) -> tuple[list[str], bool]:
-        """Wait for receivers that something is due for; whether only what goes on in a pause may be taken of them."""
+        """Wait for receivers with due tasks; the flag is True during a pause."""
         with self._changed:
             soonest = (self._timers[0][0] - self._service.now_ms) / 1000 if self._timers else NAP_SECONDS
             if not self._rung and soonest > 0:
@@ -172,12 +172,12 @@ class Deliverer:
             self._ring_timers()
             rung = self._may_leave(held_back)
             full = {receiver for receiver in rung if len(self._calls.get(receiver, ())) >= AT_ONCE}
-            self._more |= full  # looked at again once half of their calls have ended
+            self._more |= full  # queried again once half of their calls have ended
             self._rung.clear()
             return list(rung - full), held_back
 
     def _may_leave(self, held_back: bool) -> set[str]:
-        """Of those that were rung, whom something may go to; the others, and the rest of theirs, once it may again."""
+        """Split woken receivers during a pause: return those allowed, keep the others for later."""
         if held_back:
             self._put_off |= self._rung
             return {receiver for receiver in self._rung if self._outbox(receiver).goes_on}
@@ -211,7 +211,7 @@ class Deliverer:
             self._begin(receiver, found.share, errand)
 
     def _enter(self, receiver: str, errand: Errand) -> bool:
-        """Whether an errand may begin: not one that is under way or was, nor one behind another of its order."""
+        """Return whether a task may start: not in progress, not just ended, its order is free."""
         calls = self._calls[receiver]
         if errand.number in calls or errand.number in self._ended:
             return False
@@ -233,10 +233,10 @@ class Deliverer:
             self._give_back(receiver, errand, None)
 
     def _deliver(self, receiver: str, errand: Errand) -> None:
-        """In the pool: make the call. Who ends first while nothing is being written down writes for all."""
+        """Perform the call in the pool. The first thread to finish writes for the others too."""
         try:
             attempt = errand.call()
-        except Exception:  # noqa: BLE001 - nobody reads the pool's answer; it is still pending
+        except Exception:  # noqa: BLE001 - no caller reads the future; the task stays pending
             log.exception("delivery %s stopped", errand.id)
             self._give_back(receiver, errand, self._soon())
             return
@@ -250,7 +250,7 @@ class Deliverer:
             self._write_down()
 
     def _write_down(self) -> None:
-        """Write down whatever has ended by the time that the writer comes to it, in one transaction."""
+        """Record all finished results in one transaction."""
         batch: list[_Ended] = []
 
         def record(tx: Tx) -> list[int | None]:
@@ -259,11 +259,11 @@ class Deliverer:
 
         try:
             again = self._service.write(record).result()
-        except ApiError as error:  # they are still pending, and go out again
+        except ApiError as error:  # they stay pending and are sent again
             log.warning("the ends of deliveries could not be written: %s", error.message)
-            batch = batch or self._take_unwritten()  # the writer may not have come to it
+            batch = batch or self._take_unwritten()  # the writer may not have reached it
             again = [self._soon()] * len(batch)
-        except Exception:  # noqa: BLE001 - one of them; the others are not to suffer for it
+        except Exception:  # noqa: BLE001 - one bad result must not block the others
             log.exception("the ends of %d deliveries could not be written together", len(batch))
             again = [self._written_alone(ended) for ended in batch]
         with self._changed:
@@ -272,7 +272,7 @@ class Deliverer:
             self._changed.notify_all()
 
     def _record(self, tx: Tx, batch: Sequence[_Ended]) -> list[int | None]:
-        """Each receiver's together, in the order in which they ended."""
+        """Record the results by receiver, in the order in which they ended."""
         receivers: dict[str, list[_Ended]] = defaultdict(list)
         for ended in batch:
             receivers[ended.receiver].append(ended)
@@ -295,7 +295,7 @@ class Deliverer:
     def _written_alone(self, ended: _Ended) -> int | None:
         try:
             return self._service.write(lambda tx: self._record(tx, [ended])).result()[0]
-        except Exception:  # noqa: BLE001 - nobody reads the pool's answer; it is still pending
+        except Exception:  # noqa: BLE001 - no caller reads the future; the task stays pending
             log.exception("the end of delivery %s could not be written", ended.errand.id)
             return self._soon()
 
@@ -303,7 +303,7 @@ class Deliverer:
         return self._service.now_ms + int(NAP_SECONDS * 1000)
 
     def _give_back(self, receiver: str, errand: Errand, again_at: int | None) -> None:
-        """An errand whose call was not made, or came to no end."""
+        """Release a task whose call was not made or not finished."""
         with self._changed:
             self._end(receiver, errand, again_at)
             self._changed.notify_all()
