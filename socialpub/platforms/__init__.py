@@ -1,4 +1,4 @@
-"""The platforms by name: their connectors, what they declare, and every rule of all of them."""
+"""Platforms by name: connectors, declarations and rules."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ CATALOGUE: dict[str, Rule] = catalogue(PLATFORMS.values())
 
 
 def platform(name: str) -> Platform:
-    """The platform of this name; KeyError when there is none."""
+    """Return the platform of this name. Raises KeyError."""
     return PLATFORMS[name]
 
 
 def site(name: str, table: Mapping[str, Any]) -> Site:
-    """The settings `[platforms.NAME]`, typed; pydantic's ValidationError names what cannot be used."""
+    """Parse the settings `[platforms.NAME]`. Raises pydantic's ValidationError."""
     return PLATFORMS[name].site.model_validate(table)

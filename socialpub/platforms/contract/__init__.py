@@ -1,8 +1,8 @@
-"""The contract between a platform and the rest: what its module offers, and every value that passes between the two.
+"""Contract of platform modules: their functions, and the types passed in and out.
 
-A platform is one module: `PLATFORM` (a frozen declaration), `REPLIES` (the table that sorts its answers) and a few
-functions. The modules satisfy `Connector` themselves; there is no base class. They know no database, clock, settings
-or HTTP server: an `Upstream` brings the client, the hosts, the account and its tokens; a `Draft` the frozen content.
+A platform is one module: `PLATFORM` (a frozen declaration), `REPLIES` (the table that classifies its responses) and a
+few functions. Modules satisfy `Connector` structurally; there is no base class. They know no database, clock, settings
+or HTTP server: an `Upstream` brings client, hosts, account and tokens; a `Draft` the frozen content.
 """
 
 from __future__ import annotations
@@ -106,10 +106,10 @@ __all__ = [
 
 
 class Connector(Protocol):
-    """What a platform module offers; mypy checks each module against it where the dict of them stands.
+    """Interface of a platform module; mypy checks each one where CONNECTORS lists them.
 
-    `prepare` is repeatable and invisible (uploads, containers). `send` makes the one public call. `settle` looks for
-    what `send` may have done and never sends. `refresh` renews the tokens. All raise ApiError with an `outcome`.
+    `prepare` is repeatable and invisible (uploads, containers). `send` makes the one public call. `settle` looks up
+    what `send` may have done and never sends. `refresh` refreshes the tokens. All raise ApiError with an `outcome`.
     """
 
     PLATFORM: Platform
@@ -125,22 +125,22 @@ class Connector(Protocol):
 
 
 class Comments(Protocol):
-    """Extra: a platform that can post the first comment. The plan goes through the same `send` and `settle`."""
+    """Optional: first comments. The plan goes through the same `send` and `settle`."""
 
     def comment(self, up: Upstream, draft: Draft, post: Published, plan: Json) -> Json: ...
 
 
 class Login(Protocol):
-    """Extra: a platform whose accounts connect by credentials (`Platform.credentials`)."""
+    """Optional: accounts connect by credentials (`Platform.credentials`)."""
 
     def login(self, up: Upstream, fields: Mapping[str, str], now_ms: int) -> tuple[Identity, Tokens]: ...
 
 
 class Authorizes(Protocol):
-    """Extra: a platform whose accounts connect by OAuth (`Platform.oauth`).
+    """Optional: accounts connect by OAuth (`Platform.oauth`).
 
-    `identify` gets an Upstream whose tokens are those that the code was exchanged for (`private["scopes"]`: granted)
-    and answers the accounts that they offer, each with its own, long-lived tokens; ApiError when there is none.
+    `identify` gets an Upstream with the tokens of the code (`private["scopes"]`: granted) and returns the accounts they
+    give access to, each with its own long-lived tokens. Raises ApiError if there is none.
     """
 
     def identify(self, up: Upstream, now_ms: int) -> tuple[Connected, ...]: ...
@@ -148,9 +148,9 @@ class Authorizes(Protocol):
 
 @dataclass(frozen=True)
 class AppClient:
-    """This server, as those know it who read its metadata document: its id is that document's address.
+    """OAuth client described by a public metadata document, whose URL is its id.
 
-    `key`: what signs for it; without one it is a public client, which servers trust for a short time only.
+    `key` signs its assertions; without one it is a public client, which servers trust for a short time only.
     """
 
     id: str
@@ -160,17 +160,17 @@ class AppClient:
 
 @dataclass(frozen=True)
 class Invitation:
-    """Where an account's owner is to go, and (to be sealed) what the way back needs."""
+    """URL for the account's owner, and the state (to be encrypted) for the way back."""
 
     url: str
     kept: Json = field(repr=False)
 
 
 class Invites(Protocol):
-    """Extra: a platform whose OAuth begins with the account's name and a request pushed to the account's own server.
+    """Optional: OAuth that starts with the account's name and a request pushed to its server.
 
-    `accept` gets what `invite` kept, and what the browser came back with. `client_documents` are what this server
-    publishes of itself under `/oauth/`, by name; `client_key` is a fresh key for `AppClient`.
+    `accept` gets what `invite` kept and what the browser brought back. `client_documents` are published under
+    `/oauth/`, by name; `client_key` generates a key for `AppClient`.
     """
 
     def client_key(self, entropy: Callable[[int], bytes]) -> str: ...
@@ -183,16 +183,16 @@ class Invites(Protocol):
 
 
 class Revokes(Protocol):
-    """Extra: a platform that can end a connection upstream.
+    """Optional: revocation of an authorization upstream.
 
-    Not called while another account acts by the same authorization: one with the same account id, access or refresh
-    token, or (where `revoke` ends all that one person has allowed) the same text in `Tokens.private["login"]`.
+    Not called while another account uses the same authorization: same account id, access or refresh token, or (where
+    `revoke` ends everything one person has allowed) the same `Tokens.private["login"]`.
     """
 
     def revoke(self, up: Upstream) -> None: ...
 
 
 class Boards(Protocol):
-    """Extra: a platform whose accounts keep what they publish on boards. Answers all of them."""
+    """Optional: accounts organize posts on boards. Returns all boards."""
 
     def boards(self, up: Upstream) -> tuple[Board, ...]: ...

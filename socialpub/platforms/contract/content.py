@@ -1,4 +1,4 @@
-"""What is to be published, and for whom."""
+"""Content to publish, and its account."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Facts:
-    """What the bytes of a media item are. None: could not be read (its rules then pass, with `media_unmeasured`)."""
+    """Measured facts of a media file. None: unreadable (rules pass with `media_unmeasured`)."""
 
     content_type: str  # sniffed: image/jpeg, image/png, image/webp, image/gif, video/mp4, video/quicktime, video/webm
     size: int  # bytes
     sha256: str = ""
-    width: int | None = None  # as it is shown: turned by its EXIF orientation, or its track's rotation
+    width: int | None = None  # as displayed: rotated by EXIF orientation or track rotation
     height: int | None = None
     frames: int | None = None  # images: 1, or the number of frames of an animation
     duration_ms: int | None = None
     frame_rate: float | None = None
-    bit_rate: int | None = None  # bits a second
+    bit_rate: int | None = None  # bits per second
     video_codec: str | None = None  # h264, hevc, vp8, vp9, av1, …
-    audio_codec: str | None = None  # aac, opus, …; None also when there is no sound
+    audio_codec: str | None = None  # aac, opus, …; also None without sound
     has_audio: bool | None = None
-    instead: str | None = None  # a sentence: what an address sent that is no media file
+    instead: str | None = None  # sentence describing a response that was not a media file
 
     @property
     def kind(self) -> Kind:
@@ -40,18 +40,18 @@ class Facts:
 
 @dataclass(frozen=True)
 class Item:
-    """One media item. `facts` and `path` are None until its bytes are here (cheap checks see it without)."""
+    """Media item. `facts` and `path` are None until its bytes are available."""
 
     kind: Kind
     alt_text: str | None = None
-    url: str | None = None  # the address a platform may pull it from: the user's own, or ours for stored media
-    stored: bool = False  # held by this server (mediaId, bytesBase64), not a user's URL
+    url: str | None = None  # URL the platform may fetch: the user's own, or ours for stored media
+    stored: bool = False  # stored on this server (mediaId, bytesBase64)
     facts: Facts | None = None
     path: Path | None = None
 
     @property
     def file(self) -> Path:
-        """Where the bytes are; only after they have been resolved."""
+        """Path of the bytes. Raises ValueError until they are available."""
         if self.path is None:
             raise ValueError("the item's bytes have not been resolved")
         return self.path
@@ -66,7 +66,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Account:
-    """Who posts, as connectors and rules may know it. `extra` is the platform's own (handle, pds, subscription…)."""
+    """Account as connectors and rules see it. `extra`: platform fields (handle, pds, …)."""
 
     platform_account_id: str
     display_name: str | None = None
@@ -75,16 +75,16 @@ class Account:
 
 @dataclass(frozen=True)
 class Draft:
-    """One target's content, frozen: the same draft always makes the same bytes.
+    """Content of one target, frozen: the same draft always produces the same bytes.
 
-    `now_ms` and `nonce` (8 random bytes as an int) are minted once a post, so that keys made of them stay the same
-    over every attempt.
+    `now_ms` and `nonce` (8 random bytes as int) are generated once per post, so that keys made of them stay the same
+    over all attempts.
     """
 
     text: str
     items: tuple[Item, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)  # camelCase, as in the request; absent ones left out
+    options: Mapping[str, Any] = field(default_factory=dict)  # camelCase, as in the request; absent ones omitted
     first_comment: str | None = None
     now_ms: int = 0
     nonce: int = 0
-    option_facts: Mapping[str, Facts] = field(default_factory=dict)  # of the images that options name, once fetched
+    option_facts: Mapping[str, Facts] = field(default_factory=dict)  # fetched images named by options

@@ -1,4 +1,4 @@
-"""What a platform is, as data: everything about it that is no function."""
+"""Declaration of a platform: everything that is data."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from socialpub.platforms.contract.upstream import Site
 
 @dataclass(frozen=True)
 class SendClass:
-    """How often a post may be sent and how a lost answer is settled; KEY, CONTAINER and NO_KEY are the only instances.
+    """Policy for resends and lost responses; KEY, CONTAINER and NO_KEY are the only ones.
 
-    `checks`: seconds after the send at which `settle` looks. `resends`: how often the same plan may be sent again
-    once `settle` said Absent. `answered_resends`: the same when the upstream had answered (an error), so that the
-    earlier call is over. A post still unsettled after the last check is unknown.
+    `checks`: lookup times in seconds after the send. `resends`: how often the plan may be sent again after `settle`
+    returned Absent. `answered_resends`: the same after an error response, when the earlier call is over. A post still
+    unsettled after the last check has an unknown outcome.
     """
 
     name: Literal["key", "container", "none"]
@@ -36,7 +36,7 @@ NO_KEY = SendClass("none", checks=(5, 15, 60, 180), resends=0, answered_resends=
 
 @dataclass(frozen=True)
 class Notice:
-    """A warning that the draft alone decides and that no rule row gives: its code and words, and when it applies."""
+    """Warning that depends on the draft alone and belongs to no rule."""
 
     code: str
     message: str
@@ -45,9 +45,9 @@ class Notice:
 
 @dataclass(frozen=True)
 class Cap:
-    """How many posts the platform takes in `seconds`, from one account or (`shared`) from the whole app.
+    """Number of posts per `seconds`, for one account or (`shared`) for the whole app.
 
-    Only a warning: what the platform really counts (calls, other apps' posts) is not known here.
+    Only a warning: what the platform really counts (calls, posts of other apps) is not known here.
     """
 
     posts: int
@@ -56,7 +56,7 @@ class Cap:
 
 
 class MediaLimits(TypedDict):
-    """What `/v1/platforms` says of media; the rows of the rules read the same numbers."""
+    """Media summary of `/v1/platforms`; the rules read the same numbers."""
 
     images: int
     videos: int
@@ -69,7 +69,7 @@ NO_MEDIA = MediaLimits(images=0, videos=0, mixed=False, types=())
 
 @dataclass(frozen=True)
 class CredentialField:
-    """One field of a credentials form."""
+    """Field of a credentials form."""
 
     name: str
     label: str
@@ -78,7 +78,7 @@ class CredentialField:
 
 @dataclass(frozen=True)
 class Counter:
-    """What the composer shows: the text's length and limit in the platform's own unit (limit None: no limit)."""
+    """Length and limit of a text in the platform's unit, for the composer (None: no limit)."""
 
     length: int
     limit: int | None
@@ -87,9 +87,9 @@ class Counter:
 
 @dataclass(frozen=True)
 class AppCheck:
-    """A harmless call by which the platform says whether it knows an app by its id and secret.
+    """Harmless call that tells whether the platform knows an app's id and secret.
 
-    `form` is sent with them to the token endpoint, or to what stands beside it at `path`.
+    `form` is sent to the token endpoint, or to `path` beside it.
     """
 
     method: Literal["GET", "POST"] = "POST"
@@ -99,17 +99,17 @@ class AppCheck:
 
 @dataclass(frozen=True)
 class OAuth:
-    """A platform's authorization-code dance as data; `platforms.oauth` performs it, the hosts come from its Site.
+    """Authorization-code flow as data; `kit.oauth` executes it, with hosts from the Site.
 
-    `scopes` are asked for; of these `required` must be granted, else the connection is refused. What is odder than
-    these fields is a function in the platform's module.
+    `scopes` are requested; without the `required` ones the connection is refused. Deviations beyond these fields are
+    functions of the platform's module.
     """
 
     scopes: tuple[str, ...]
     required: tuple[str, ...] = ()
-    separator: str = " "  # between scopes in the authorize URL; answers are split at both space and comma
+    separator: str = " "  # of scopes in the authorize URL; responses are split at space and comma
     pkce: bool = False  # S256
-    basic: bool = False  # client authentication by HTTP Basic in place of the body
+    basic: bool = False  # client authentication by HTTP Basic instead of the body
     client_id_name: str = "client_id"
     authorize_extra: Mapping[str, str] = field(default_factory=dict)
     token_extra: Mapping[str, str] = field(default_factory=dict)
@@ -118,11 +118,10 @@ class OAuth:
 
 @dataclass(frozen=True)
 class Console:
-    """Where an app of one's own is registered at the platform, and what is asked for there, for people.
+    """Developer console where an app is registered, described for people.
 
-    `products`: what is added to the app, where anything is. `review`, whole sentences: what the platform approves, and
-    what works before. The other names are those that the console has for the app's id and its secret, and for the
-    field of the redirect URI.
+    `products`: what to add to the app, if anything. `review` (sentences): what the platform must approve, and what
+    works before. The names are the console's labels for app id, secret and redirect URI.
     """
 
     name: str
@@ -136,10 +135,10 @@ class Console:
 
 @dataclass(frozen=True)
 class Canary:
-    """A harmless call that shows whether the platform answers a version of its API, whatever else it answers.
+    """Harmless call that tells whether an API version is still served.
 
-    `path` is under the API's origin; it and `headers` have `{version}` in them, where the platform has it. `served`:
-    the header that names the version that was answered with, where another may stand in for one that has ended.
+    `path` is below the API's origin; it and `headers` may contain `{version}`. `served`: header with the version that
+    answered, where another may replace an ended one.
     """
 
     path: str
@@ -149,11 +148,11 @@ class Canary:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """How a platform's tokens are kept alive, in seconds.
+    """Token refresh policy, in seconds.
 
-    `refresh_before`: refresh that long before the access token ends. `keep_alive`: refresh at least that often, for
-    tokens that die unused. `renewable` False: only the owner can renew (then `token.expiring` is sent).
-    `rotates`: a refresh token works once, so a lost answer may cost the session.
+    `refresh_before`: lead time before the access token expires. `keep_alive`: maximal interval, for tokens that expire
+    unused. `renewable` False: only the owner can reconnect (`token.expiring` is sent). `rotates`: a refresh token works
+    once, so a lost response may end the session.
     """
 
     refresh_before: float = 900.0
@@ -164,13 +163,12 @@ class Upkeep:
 
 @dataclass(frozen=True)
 class Platform:
-    """One platform, declared. Nothing about it is written anywhere else.
+    """Declaration of one platform, the only place for its data.
 
-    `aliases`: other names that people have for it, beside its label; a refusal names the platform for them.
-    `plan_class`: the send class of one plan, where they differ from `send_class`.
-    `options` validates `targets[].options`; `reply_options` are those that make the post a reply (immediate only).
-    `defaults` are taken when a batch is accepted: changing them later leaves its posts alone.
-    `count` measures a draft's text; `media` is the summary in `/v1/platforms`. `rules` stand in the order of reporting.
+    `aliases`: other names, for suggestions. `plan_class`: send class of a plan, where it differs from `send_class`.
+    `options` validates `targets[].options`; `reply_options` make the post a reply (immediate only).
+    `defaults` apply at acceptance: later changes leave accepted posts alone.
+    `count` measures a text; `media` is the summary in `/v1/platforms`; `rules` are in reporting order.
     """
 
     name: str
@@ -183,54 +181,54 @@ class Platform:
     aliases: tuple[str, ...] = ()
     state: Literal["stable", "trial", "pending"] = "stable"
     version: str = ""  # reported as platformVersion; a site's api_version overrides it
-    # The versions that are known, oldest first, and the day on which each ends, where one is told.
+    # Known versions, oldest first, with their end date where announced.
     sunsets: Mapping[str, str] = field(default_factory=dict)
-    successor: Callable[[str], str] | None = None  # what the version after one is called, where that is known
-    canary: Canary | None = None  # None: it has no versions
+    successor: Callable[[str], str] | None = None  # names the next version, where predictable
+    canary: Canary | None = None  # None: no versions
     first_comment: bool = False
-    alt_text: tuple[Kind, ...] = ("image", "video")  # the kinds of media whose alt text is published
-    caps: tuple[Cap, ...] = ()  # above four fifths of one: warning `daily_cap_near`
-    notices: tuple[Notice, ...] = ()  # warnings of the platform's own, beside its rules
-    # Options that name an image, and whether a draft uses it: its facts then come in `Draft.option_facts`.
+    alt_text: tuple[Kind, ...] = ("image", "video")  # media kinds whose alt text is published
+    caps: tuple[Cap, ...] = ()  # warning `daily_cap_near` above four fifths
+    notices: tuple[Notice, ...] = ()  # further warnings, beside the rules
+    # Options that name an image, and whether the draft uses it: its facts are in `Draft.option_facts`.
     option_images: Mapping[str, Callable[[Draft], bool]] = field(default_factory=dict)
     unreachable: Mapping[Kind, str] = field(default_factory=dict)  # rule of a failed fetch; default: media.reachable
     reply_options: tuple[str, ...] = ()
-    defaults: Mapping[str, str] = field(default_factory=dict)  # option left out → the field of `extra` it is taken from
+    defaults: Mapping[str, str] = field(default_factory=dict)  # omitted option → field of `extra` with its value
     media: MediaLimits = field(default_factory=lambda: NO_MEDIA)
-    account_block: tuple[str, ...] = ()  # fields of `extra` that an Account shows under the platform's name
+    account_block: tuple[str, ...] = ()  # fields of `extra` in the API's account, under the platform's name
     oauth: OAuth | None = None
-    console: Console | None = None  # None: no app is needed
+    console: Console | None = None  # None: no app needed
     upkeep: Upkeep = Upkeep()
-    tokens_last: str = ""  # how long an account stays connected, in whole sentences
+    tokens_last: str = ""  # how long an account stays connected, in sentences
     credentials: tuple[CredentialField, ...] = ()  # connects by these fields; empty: by OAuth
-    own_sessions: bool = False  # each login is a session of its own: ending one leaves the account's others alone
+    own_sessions: bool = False  # each login is a session; ending one leaves the account's others alone
     plan_class: Callable[[Json], SendClass] | None = None
-    plans_alone: bool = False  # `prepare` of what has no media usually calls nobody: it is tried with the claim
-    delivers: Callable[[Json], bool] | None = None  # whether what `Pending` saved goes on by itself, to its end
-    shows_anybody: bool = False  # `settle` needs no token: it gets an empty one for a revoked account
-    look: str = ""  # where a person finds out what nobody can be asked, as a sentence; empty: look at the account
+    plans_alone: bool = False  # `prepare` without media usually needs no network: tried at claim time
+    delivers: Callable[[Json], bool] | None = None  # whether the `Pending` state completes without further calls
+    shows_anybody: bool = False  # `settle` works without token: it gets an empty one for a revoked account
+    look: str = ""  # how a person finds out an unknown outcome, as a sentence; default: look at the account
 
     def class_of(self, plan: Json) -> SendClass:
         return self.plan_class(plan) if self.plan_class else self.send_class
 
     @cached_property
     def shares_caps(self) -> bool:
-        """Whether the posts of all accounts count together for one of its caps."""
+        """True if a cap counts the posts of all accounts together."""
         return any(cap.shared for cap in self.caps)
 
     @cached_property
     def asks_log(self) -> bool:
-        """Whether a row asks how busy the account was."""
+        """True if a rule needs the number of recent posts."""
         return any(rule.asks_log for rule in self.rules)
 
     @cached_property
     def checks(self) -> Mapping[str, tuple[Rule, ...]]:
-        """The rows that check something, by their stage, in their order."""
+        """Rules with a check by stage, in order."""
         stages = {rule.stage for rule in self.rules}
         return {stage: tuple(row for row in self.rules if row.check and row.stage == stage) for stage in stages}
 
     def row_of_length(self, name: str) -> Rule | None:
-        """The row that limits how long a text is: `text`, `first_comment`, `media.alt_text` or an option."""
+        """Find the rule on the length of `text`, `first_comment`, `media.alt_text` or an option."""
         if name not in self._rows_of_length:
             starts = (f"{self.name}.{name}.max_", f"{self.name}.{name}_max_")
             rows = (row for row in self.rules if row.id.startswith(starts) and row.severity == "error")
@@ -245,7 +243,7 @@ class Platform:
         return site.api_version or self.version
 
     def next_of(self, site: Site) -> str | None:
-        """The version after the pinned one, as far as it is known."""
+        """Return the version after the pinned one, if known."""
         known = list(dict.fromkeys((*self.sunsets, self.version)))
         later = known[known.index(self.pinned(site)) + 1 :] if self.pinned(site) in known else []
         if later:
@@ -253,6 +251,6 @@ class Platform:
         return self.successor(self.pinned(site)) if self.successor else None
 
     def sunset_of(self, site: Site) -> str | None:
-        """When the pinned version ends, as far as the platform has told."""
+        """Return the end date of the pinned version, if announced."""
         day = self.sunsets.get(self.pinned(site))
         return None if day is None else f"{day}T00:00:00.000Z"

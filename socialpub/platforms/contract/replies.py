@@ -1,4 +1,4 @@
-"""What a platform's answers mean: the table that sorts them."""
+"""Table that classifies platform responses."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from socialpub.platforms.contract.declaration import Platform
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one upstream answer means. `stale_token`: refresh the access token once and repeat the step.
+    """Meaning of an upstream response. `stale_token`: refresh the token, repeat the step.
 
-    `token_refused`: it is the token that is refused, for good, and the account has to be connected again; a stale token
-    that cannot be refreshed is one. Every other `platform_auth_failed` refuses a permission: this post is over, the
-    account works on, and its owner is told.
-
-    `duplicate`: refused since the platform has the post already, perhaps by an earlier send of it, which is looked for.
+    `token_refused`: the token is refused for good and the account must be reconnected; so is a stale token that cannot
+    be refreshed. Any other `platform_auth_failed` refuses a permission: this post fails, the account keeps working, and
+    its owner is notified. `duplicate`: refused because the platform has the post already, perhaps by an earlier send,
+    which is looked up.
     """
 
     outcome: Outcome
@@ -31,20 +30,18 @@ class Verdict:
 
 
 Replies = Mapping[tuple[str, int, str | None], Verdict]
-"""(step, HTTP status, the platform's own error name or None for any) → Verdict; step "*" is every step.
-
-(step, 200, NO_BODY) is any 2xx whose body lacks what the connector needs of it, or could not be read.
-"""
+"""(step, HTTP status, platform's error name or None for any) → Verdict; step "*" matches every step. (step, 200,
+NO_BODY) matches any 2xx whose body lacks required data or is unreadable."""
 NO_BODY = "no body"
 UNNAMED = Verdict(Outcome.AMBIGUOUS, "platform_unavailable")
-"""The platform has what it was sent, and its name there is not known: `settle` looks for it, nothing is sent again."""
+"""The platform accepted the post under an unknown id: `settle` looks it up, nothing is sent again."""
 _THROTTLED = Verdict(Outcome.THROTTLED, "platform_unavailable")
 
 
 def verdict(replies: Replies, step: str, status: int, name: str | None, *, mutating: bool) -> Verdict:
-    """The row for an answer. What is not in the table is ambiguous for a mutating call.
+    """Look up the verdict of a response. Unlisted ones are ambiguous for a mutating call.
 
-    A call that changes nothing in public may simply be made again, so there it counts as not sent.
+    A call that changes nothing in public can be repeated, so there it counts as not sent.
     """
     for key in ((step, status, name), (step, status, None), ("*", status, name), ("*", status, None)):
         if key in replies:
@@ -59,7 +56,7 @@ def verdict(replies: Replies, step: str, status: int, name: str | None, *, mutat
 
 
 def refusal(platform: Platform, version: str, found: Verdict, reply: Reply, message: str) -> ApiError:
-    """The ApiError of an answer that was not the hoped-for one, with the raw answer (the caller filters secrets)."""
+    """Build the ApiError of an unsuccessful response, with it unredacted: the caller redacts."""
     body = reply.json()
     raw = body if body is not None else reply.content[:2048].decode("utf-8", "replace")
     return ApiError(

@@ -1,4 +1,4 @@
-"""What a connector's functions answer."""
+"""Results of connector functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Warning:  # noqa: A001 - the field's own word; the builtin is never used h
 
 @dataclass(frozen=True)
 class Ready:
-    """Prepared: `plan` is everything `send` needs, JSON, frozen before the first public byte."""
+    """Prepared plan: JSON with all that `send` needs, frozen before the first public byte."""
 
     plan: Json
     warnings: tuple[Warning, ...] = ()
@@ -26,9 +26,9 @@ class Ready:
 
 @dataclass(frozen=True)
 class Pending:
-    """Not yet (a container or video is still processing): call `prepare` again with `saved` after `seconds`.
+    """Not finished (media in processing): call `prepare` with `saved` after `seconds`.
 
-    From `send`: the platform took it and named it, but is not done. Nothing is left to send; `saved` has that name.
+    From `send`: accepted and identified, but not finished; `saved` holds the id, and nothing is left to send.
     """
 
     saved: Json
@@ -37,7 +37,7 @@ class Pending:
 
 @dataclass(frozen=True)
 class Published:
-    """It is there. `remote_id` binds one upstream post to one row; `uri`, `cid`, `url` are shown."""
+    """Published post. `remote_id` identifies it upstream; `uri`, `cid`, `url` are shown."""
 
     remote_id: str
     uri: str | None = None
@@ -48,14 +48,14 @@ class Published:
 
 @dataclass(frozen=True)
 class Absent:
-    """Looked in the right place, and it is not there now."""
+    """Lookup in the right place that did not find the post."""
 
     evidence: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """Looking could not tell; `final`: looking again will not either."""
+    """Inconclusive lookup; `final`: repeating it will not help."""
 
     evidence: Json = field(default_factory=dict)
     final: bool = False
@@ -63,7 +63,7 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Identity:
-    """Who connected."""
+    """Identity of a connected account."""
 
     platform_account_id: str
     display_name: str | None = None
@@ -72,16 +72,16 @@ class Identity:
 
 @dataclass(frozen=True)
 class Connected:
-    """One account that a login offers, with the tokens that act for it."""
+    """Account offered by a login, with its tokens."""
 
     identity: Identity
     tokens: Tokens
-    kind: str = ""  # what a choice shows: page, person, organization
+    kind: str = ""  # shown with a choice: page, person, organization
 
 
 @dataclass(frozen=True)
 class Board:
-    """One of an account's boards. `pinnable` False: it cannot be the default one."""
+    """Board of an account. `pinnable` False: cannot be the default."""
 
     id: str
     name: str

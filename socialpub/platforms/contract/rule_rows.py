@@ -1,4 +1,4 @@
-"""One row of the catalogue of rules, and what its check sees and answers."""
+"""Rule of the catalog, with input and result of its check."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from socialpub.platforms.contract.results import Warning
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a few rules ask beside the content: where this server stands, and how busy the account was.
+    """Rule context beside the content: this server's address, and the account's recent posts.
 
-    `recent_posts`: posts to the account in the 24 hours before this one is due, by our own log; 0 where no row asks.
+    `recent_posts`: our own posts to the account in the 24 hours before this one is due; 0 if no rule needs it.
     """
 
     base_url: str = ""
@@ -25,7 +25,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Subject:
-    """One target as the rules see it."""
+    """Target as the rules see it."""
 
     draft: Draft
     account: Account
@@ -35,43 +35,41 @@ class Subject:
 
 @dataclass(frozen=True)
 class Hit:
-    """One place where a draft breaks a rule: what was found, as a sentence, and which media item (0 is the first).
+    """Violation of a rule: a sentence on what was found, and the media item (from 0).
 
-    `warning`: not a breach, the warning with this code is given instead (a grey zone, a fact that could not be read).
+    `warning`: instead of an error, give the warning with this code (gray area, unreadable fact).
     """
 
     found: str = ""
     item: int | None = None
     warning: str = ""
-    remediation: str = ""  # in place of the row's
+    remediation: str = ""  # replaces the rule's
 
 
 Check = Callable[["Rule", Subject], Iterable[Hit]]
-"""(rule, subject) → the hits; none: the rule passes. Pure."""
+"""(rule, subject) → violations; none: the rule passes. Pure."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One row of the catalogue: a check, or (without `check`) an id that something else decides.
+    """Row of the rule catalog: a check, or (without `check`) an id decided elsewhere.
 
-    Without a check: an upstream row is what the platform's own refusal may carry, a deep one (`….reachable`) what the
-    fetch of the media found. A check that is deep judges what the bytes of media are, and nothing where there are none.
-    Preflight, an error's rule, message and remediation, `/v1/rules`, `/docs/rules/{id}`,
-    the counters and the tests' parameters all read the row. `message` and `remediation` are whole sentences;
-    `{limit}` in them becomes the row's limit.
+    Without a check, an upstream rule is what the platform's refusal may carry, and a deep one (`….reachable`) a failed
+    fetch. A deep check judges media bytes only. Preflight, error texts, `/v1/rules`, `/docs/rules/{id}`, counters and
+    test parameters all read this row. `message` and `remediation` are sentences, in which `{limit}` is replaced.
     """
 
     id: str
     stage: Literal["cheap", "deep", "upstream", "connect"]
     message: str
     remediation: str
-    source: str  # where the limit is documented
+    source: str  # documentation of the limit
     check: Check | None = None
     limit: int | float | str | tuple[str, ...] | None = None
     unit: str | None = None
     severity: Literal["error", "warning"] = "error"
-    asks_log: bool = False  # the check asks how busy the account was (`Surroundings.recent_posts`)
-    code: str = ""  # of the error; default: preflight_failed for cheap and deep, platform_rejected for the rest
+    asks_log: bool = False  # the check needs `Surroundings.recent_posts`
+    code: str = ""  # of the error; default: preflight_failed for cheap and deep, otherwise platform_rejected
     checked: str = "2026-11-20"
 
     def __post_init__(self) -> None:
@@ -93,7 +91,7 @@ class Rule:
         retry_after: int | None = None,
         outcome: Outcome | None = None,
     ) -> ApiError:
-        """The error that this row is: its message, then `found` (what was there, as a sentence)."""
+        """Build the error of this rule: its message, then the sentence `found`."""
         return ApiError(
             self.code,
             f"{self.message} {found}".strip(),
@@ -107,7 +105,7 @@ class Rule:
         )
 
     def warning(self, found: str = "") -> Warning:
-        """The same as a warning: its code is the row's id."""
+        """Build the warning of this rule; its code is the rule's id."""
         return Warning(self.id, f"{self.message} {found}".strip())
 
 

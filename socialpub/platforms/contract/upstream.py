@@ -1,4 +1,4 @@
-"""A connector's line to one account: where the platform is, what acts for the account, what makes the calls."""
+"""Connection of a connector to one account: hosts, tokens, HTTP clients."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from socialpub.platforms.contract.content import Account
 
 @dataclass(frozen=True)
 class Tokens:
-    """A platform's credentials for one account. `private` is sealed with them (DPoP key, app password…).
+    """Credentials for one account. `private` is encrypted with them (DPoP key, app password…).
 
-    `private["rotates"]`: this refresh token works once, whatever `Upkeep.rotates` says of the platform's others.
+    `private["rotates"]`: this refresh token works only once, even if the platform's others do not.
     """
 
     access: str
@@ -28,7 +28,7 @@ class Tokens:
 
 
 class Site(BaseModel):
-    """The settings `[platforms.NAME]` that every platform has; a platform adds its own by subclassing."""
+    """Common settings of `[platforms.NAME]`; platforms add their own in subclasses."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)  # most platforms are not in the settings
 
@@ -39,39 +39,39 @@ class Site(BaseModel):
     client_secret: str = Field("", repr=False)
     """The app's secret."""
     api_base: str = ""
-    """Where the API is: a bare origin."""
+    """The API's origin, without a path."""
     authorize_url: str = ""
-    """Where people allow this server to act for them."""
+    """The page where people authorize this server."""
     token_url: str = ""
-    """Where codes and refresh tokens become access tokens."""
+    """The endpoint that issues access tokens."""
     api_version: str = ""
     """The pinned version of the platform's API."""
 
 
 class ScopedSite(Site):
-    """The settings of a platform where what an app may ask for differs from app to app."""
+    """Settings of a platform whose scopes differ between apps."""
 
     scopes: str = ""
-    """What is asked for in place of the usual, separated by spaces."""
+    """Scopes to request instead of the usual ones, separated by spaces."""
 
 
 class ConfiguredSite(ScopedSite):
-    """The settings of a platform where what is asked for can be put together at the platform itself."""
+    """Settings of a platform whose scopes can be configured at the platform."""
 
     config_id: str = ""
-    """The configuration that is asked for in place of scopes."""
+    """The configuration to request instead of scopes."""
 
 
 @dataclass(frozen=True)
 class Mint:
-    """The time and fresh randomness, for connectors that have to sign their calls."""
+    """Clock and randomness, for connectors that sign their calls."""
 
     now_ms: Callable[[], int]
     entropy: Callable[[int], bytes]
 
 
 class Notes:
-    """What one call tells later ones, over whatever connection and in whatever thread: the newest `most` of it."""
+    """Values kept between calls, over all connections and threads: the newest `most`."""
 
     def __init__(self, most: int = 8192) -> None:
         self._most, self._lock = most, threading.Lock()
@@ -91,9 +91,9 @@ class Notes:
 
 @dataclass(frozen=True)
 class Upstream:
-    """A live connection to one account: what every connector function gets first.
+    """Connection to one account, the first argument of every connector function.
 
-    `http` calls configured hosts, `guarded` addresses that users or third parties named (link cards, a PDS).
+    `http` calls configured hosts, `guarded` those named by users or third parties (link cards, a PDS).
     """
 
     http: Http
@@ -101,6 +101,6 @@ class Upstream:
     site: Any  # the platform's own Site subclass
     account: Account
     tokens: Tokens
-    bound: Container[str] = frozenset()  # remote ids that belong to other posts of ours: `settle` never answers one
+    bound: Container[str] = frozenset()  # remote ids of other posts of ours, which `settle` never returns
     mint: Mint | None = None  # None: a connection that signs nothing
     notes: Notes = field(default_factory=Notes, compare=False, repr=False)
